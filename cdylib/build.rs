@@ -1,0 +1,16 @@
+//! Link arguments of libprofiler.so; they reach no other package.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let arguments = [
+        // Programs linked against gperftools' library find ours under the same name.
+        "-Wl,-soname,libprofiler.so.0",
+        // The handler stays installed for the life of the process, so its code must stay mapped.
+        "-Wl,-z,nodelete",
+        // Nothing is left to be resolved in the handler.
+        "-Wl,-z,now",
+    ];
+    for argument in arguments {
+        println!("cargo::rustc-cdylib-link-arg={argument}");
+    }
+}

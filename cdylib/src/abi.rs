@@ -1,0 +1,146 @@
+//! The ten functions of `<gperftools/profiler.h>`. Their meaning is documented there, in `include/`.
+//!
+//! # Safety
+//! Reads and writes through pointers that C callers pass; each is checked for null, and is otherwise the caller's
+//! word.
+#![allow(unsafe_code)]
+
+use crate::{
+    guarded, message,
+    preload::settings,
+    types::{NAME_BYTES, ProfilerOptions, ProfilerState},
+};
+use core::{
+    ffi::{CStr, c_char, c_int, c_void},
+    ptr, slice,
+};
+use sigprof::interface::{self, FileOptions};
+
+/// # Safety
+/// * `name` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ProfilerStart(name: *const c_char) -> c_int {
+    // SAFETY: the caller's word; no options is allowed.
+    unsafe { ProfilerStartWithOptions(name, ptr::null()) }
+}
+
+/// # Safety
+/// * `name` is null or a C string, `options` null or valid; a filter is async-signal-safe and stays valid until the
+///   profiler has stopped.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
+    name: *const c_char,
+    options: *const ProfilerOptions,
+) -> c_int {
+    guarded(0, || {
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: the caller's word.
+        let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+        // SAFETY: the caller's word.
+        let options = unsafe { options.as_ref() };
+        let filter = options.and_then(|options| Some((options.filter_in_thread?, options.filter_in_thread_arg)));
+        let settings = settings();
+        let options = FileOptions {
+            path,
+            child_path: None,
+            realtime: settings.realtime,
+            frequency: settings.frequency,
+            max_depth: settings.max_depth,
+            filter,
+        };
+        // SAFETY: the caller's word for the filter.
+        c_int::from(unsafe { interface::start(&options) }.is_ok())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilerStop() {
+    guarded((), || interface::stop(|stopped| message::end_of_profile(&stopped)));
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilerFlush() {
+    guarded((), || {
+        let _ = interface::flush();
+    });
+}
+
+/// Does nothing, as in gperftools.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilerEnable() {}
+
+/// Does nothing, as in gperftools.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilerDisable() {}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilingIsEnabledForAllThreads() -> c_int {
+    guarded(0, || c_int::from(interface::with_state(|state| state.is_some())))
+}
+
+/// Every thread is sampled without being registered: the process's timer counts the time of all of them.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ProfilerRegisterThread() {}
+
+/// # Safety
+/// * `state` is null or writable.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ProfilerGetCurrentState(state: *mut ProfilerState) {
+    guarded((), || {
+        if state.is_null() {
+            return;
+        }
+        let value = interface::with_state(|running| {
+            let mut value = ProfilerState {
+                enabled: 0,
+                start_time: 0,
+                profile_name: [0; NAME_BYTES],
+                samples_gathered: 0,
+            };
+            let mut name: &[u8] = &[];
+            if let Some(running) = running {
+                value.enabled = 1;
+                value.start_time = running.start_time;
+                value.samples_gathered = c_int::try_from(running.samples).unwrap_or(c_int::MAX);
+                name = running.path;
+            }
+            let counter = (interface::live_ticks() as usize).to_ne_bytes();
+            // A name that leaves no room for its NUL and the address is cut.
+            let length = name.len().min(NAME_BYTES - 1 - counter.len());
+            let bytes = name.iter().take(length).chain([&0]).chain(&counter);
+            for (place, byte) in value.profile_name.iter_mut().zip(bytes) {
+                *place = *byte as c_char;
+            }
+            value
+        });
+        // SAFETY: the caller's word.
+        unsafe { state.write(value) };
+    });
+}
+
+/// # Safety
+/// * `result` has room for `max_depth` pointers; `context` is null or a valid `ucontext_t`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) unsafe extern "C" fn ProfilerGetStackTrace(
+    result: *mut *mut c_void,
+    max_depth: c_int,
+    skip_count: c_int,
+    context: *const c_void,
+) -> c_int {
+    let Ok(room) = usize::try_from(max_depth) else { return 0 };
+    if result.is_null() || room == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's word; pointers and integers of their size have the same layout.
+    let result = unsafe { slice::from_raw_parts_mut(result.cast::<usize>(), room) };
+    let depth = if context.is_null() {
+        interface::stack_from_here(usize::try_from(skip_count).unwrap_or(0), result)
+    } else {
+        // SAFETY: the caller's word.
+        unsafe { interface::stack_of_context(context, result) }
+    };
+    c_int::try_from(depth).unwrap_or(c_int::MAX)
+}

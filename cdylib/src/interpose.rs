@@ -1,0 +1,115 @@
+//! Functions of libc that the host shares with us.
+//!
+//! * `sigaction`, `signal`: the host's setting for the profiling signal is kept aside, told back and served, and our
+//!   handler stays in place.
+//! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
+//!
+//! # Safety
+//! Calls the next definition of each function, with the host's own arguments.
+#![allow(unsafe_code)]
+
+use core::{
+    ffi::{CStr, c_int, c_void},
+    mem, ptr,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+use sigprof::interface::{self, SigactionFunction};
+
+type SignalFunction = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
+type DlcloseFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// The next definition of a function, looked up once.
+struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+static SIGACTION: Next = Next::new(c"sigaction");
+static SIGNAL: Next = Next::new(c"signal");
+static DLCLOSE: Next = Next::new(c"dlclose");
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The address; null where there is none, in a static program.
+    fn get(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Acquire);
+        if !known.is_null() {
+            return known;
+        }
+        let found = interface::next_symbol(self.name);
+        self.address.store(found, Ordering::Release);
+        found
+    }
+}
+
+/// Looks all of them up, so that a host that calls one in a signal handler finds it known.
+pub(crate) fn resolve() {
+    for next in [&SIGACTION, &SIGNAL, &DLCLOSE] {
+        next.get();
+    }
+    let address = SIGACTION.get();
+    if !address.is_null() {
+        // SAFETY: libc's `sigaction` has this type.
+        let function = unsafe { mem::transmute::<*mut c_void, SigactionFunction>(address) };
+        // SAFETY: it is the C library's own.
+        unsafe { interface::set_real_sigaction(function) };
+    }
+}
+
+/// # Safety
+/// * As for `sigaction(2)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn sigaction(
+    number: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if SIGACTION.address.load(Ordering::Acquire).is_null() {
+        resolve();
+    }
+    // SAFETY: the caller's word.
+    unsafe { interface::host_sigaction(number, new, old) }
+}
+
+/// # Safety
+/// * As for `signal(2)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    if !interface::owns_signal(number) {
+        let address = SIGNAL.get();
+        if address.is_null() {
+            return libc::SIG_ERR;
+        }
+        // SAFETY: libc's `signal` has this type.
+        let function = unsafe { mem::transmute::<*mut c_void, SignalFunction>(address) };
+        // SAFETY: the caller's word.
+        return unsafe { function(number, handler) };
+    }
+    // glibc's `signal` has BSD semantics: the handler stays, and interrupted calls are restarted (signal(2)).
+    // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+    let mut new: libc::sigaction = unsafe { mem::zeroed() };
+    new.sa_sigaction = handler;
+    new.sa_flags = libc::SA_RESTART;
+    // SAFETY: as above.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: both structures are locals.
+    unsafe { interface::host_sigaction(number, &new, &mut old) };
+    old.sa_sigaction
+}
+
+/// # Safety
+/// * As for `dlclose(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
+    let address = DLCLOSE.get();
+    if address.is_null() {
+        return -1;
+    }
+    // SAFETY: libc's `dlclose` has this type.
+    let function = unsafe { mem::transmute::<*mut c_void, DlcloseFunction>(address) };
+    // SAFETY: the caller's word.
+    interface::while_unloading(|| unsafe { function(handle) })
+}

@@ -1,0 +1,21 @@
+//! `libprofiler.so` and `libprofiler.a`: gperftools' CPU profiler interface on top of the crate `sigprof`.
+//!
+//! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
+//! * [`preload`] what happens when the library is loaded and when the program ends,
+//! * [`interpose`] the functions of libc that the host shares with us,
+//! * [`message`] the lines on stderr; the crate itself prints nothing.
+//!
+//! No entry from C lets a panic out: each goes through [`guarded`].
+
+mod abi;
+mod interpose;
+mod message;
+mod preload;
+mod types;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `f`; a panic in it, which would be a defect of ours, comes to `otherwise` instead of ending the host.
+fn guarded<R>(otherwise: R, f: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
+}

@@ -1,0 +1,131 @@
+//! Lines on stderr.
+//!
+//! Each is one `write` of a buffer on the stack, so it may be sent from a signal handler. It goes through a copy of
+//! stderr made at load, since programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2
+//! where the host has closed ours. A descriptor is used only if it still is the file it was at load: otherwise it
+//! may have become one of the host's own.
+//!
+//! # Safety
+//! System calls on descriptors, with borrowed buffers.
+#![allow(unsafe_code)]
+
+use crate::preload::settings;
+use core::{
+    fmt::{self, Write},
+    mem,
+    sync::atomic::{AtomicI32, AtomicU64, Ordering},
+};
+use sigprof::interface::{Failure, Stopped};
+
+const STDERR: i32 = 2;
+
+static COPY: AtomicI32 = AtomicI32::new(-1);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+
+/// Copies stderr to a high descriptor, where it is in nobody's way, and notes which file it is.
+pub(crate) fn open() {
+    let Some((device, inode)) = identity(STDERR) else { return };
+    DEVICE.store(device, Ordering::Relaxed);
+    INODE.store(inode, Ordering::Relaxed);
+    const HIGH: i32 = 1000;
+    for lowest in [HIGH, 100, 20] {
+        // SAFETY: a new descriptor for an open file; it is closed by exec.
+        let copy = unsafe { libc::fcntl(STDERR, libc::F_DUPFD_CLOEXEC, lowest) };
+        if copy >= 0 {
+            COPY.store(copy, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// The line at the end of a profile, in gperftools' words; or why there is none.
+pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
+    if !stopped.has_file() {
+        return;
+    }
+    match stopped.file_bytes() {
+        Err(failure) => failed(stopped.path(), failure),
+        Ok(_) if settings().quiet => {}
+        Ok(bytes) => {
+            let mut line = Line::new();
+            let _ = write!(line, "PROFILE: interrupts/evictions/bytes = {}/0/{bytes}", stopped.samples());
+            if let Some(reason) = stopped.no_samples() {
+                let _ = write!(line, " (no samples: {reason})");
+            }
+            if stopped.lost() > 0 {
+                let _ = write!(line, " ({} lost)", stopped.lost());
+            }
+            line.send();
+        }
+    }
+}
+
+/// One line that says why there is no profile at `path`.
+pub(crate) fn failed(path: &[u8], failure: Failure) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: no profile at ");
+    line.bytes(path);
+    let _ = write!(line, ": {failure}");
+    line.send();
+}
+
+/// One line with a warning.
+pub(crate) fn warn(warning: &str) {
+    let mut line = Line::new();
+    let _ = write!(line, "sigprof: {warning}");
+    line.send();
+}
+
+/// A line that is being put together; what does not fit is cut.
+struct Line {
+    bytes: [u8; 1024],
+    used: usize,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self { bytes: [0; 1024], used: 0 }
+    }
+
+    /// Appends text as it is; line breaks in it become spaces.
+    fn bytes(&mut self, text: &[u8]) {
+        // One byte is kept for the newline.
+        let room = self.bytes.len() - 1;
+        for &byte in text {
+            if self.used < room {
+                self.bytes[self.used] = if byte == b'\n' { b' ' } else { byte };
+                self.used += 1;
+            }
+        }
+    }
+
+    fn send(mut self) {
+        self.bytes[self.used] = b'\n';
+        let line = &self.bytes[..=self.used];
+        for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
+            let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+            if descriptor >= 0 && identity(descriptor) == Some(expected) {
+                // SAFETY: the line is borrowed. A line that cannot be written has nobody to be reported to.
+                unsafe { libc::write(descriptor, line.as_ptr().cast(), line.len()) };
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.bytes(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Device and inode of an open descriptor.
+fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: the structure is a local.
+    let result = unsafe { libc::fstat(descriptor, &mut status) };
+    (result == 0).then_some((status.st_dev, status.st_ino))
+}

@@ -1,0 +1,128 @@
+//! What happens when the library is loaded and when the program ends.
+//!
+//! # Safety
+//! Reads and marks the environment's strings, which nobody else touches while the library is being initialised, and
+//! places two functions where the loader calls them.
+#![allow(unsafe_code)]
+
+use crate::{guarded, interpose, message};
+use core::ffi::{CStr, c_char};
+use sigprof::interface::{self, Environment, FileOptions, MARK};
+use std::sync::OnceLock;
+
+/// Called by the loader when the library is initialised, behind the libraries it needs.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+/// Called when the program ends by `exit` or a return from `main`, behind its own `atexit` functions.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+/// What the environment asks for; read once, at load or at the first use before it. Under AT_SECURE nothing is
+/// read.
+pub(crate) fn settings() -> &'static Environment {
+    static SETTINGS: OnceLock<Environment> = OnceLock::new();
+    SETTINGS.get_or_init(|| {
+        let pairs = if interface::is_privileged() { Vec::new() } else { environment() };
+        Environment::from_pairs(pairs.iter().map(|&(name, value)| (name, value)), interface::signal_number)
+    })
+}
+
+extern "C" fn at_load() {
+    guarded((), || {
+        interpose::resolve();
+        // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
+        let prepared = interface::prepare();
+        let settings = settings();
+        let Some(base) = settings.base_path() else { return };
+        message::open();
+        if let Err(failure) = prepared {
+            return message::failed(&base, failure);
+        }
+        start(settings, &base);
+        mark(settings);
+    });
+}
+
+extern "C" fn at_exit() {
+    guarded((), || interface::stop_at_exit(|stopped| message::end_of_profile(&stopped)));
+}
+
+fn start(settings: &Environment, base: &[u8]) {
+    for warning in &settings.warnings {
+        message::warn(warning);
+    }
+    let mut path = base.to_vec();
+    if settings.adds_pid() {
+        path.extend_from_slice(format!("_{}", std::process::id()).as_bytes());
+    }
+    let options = FileOptions {
+        path: &path,
+        child_path: Some(base),
+        realtime: settings.realtime,
+        frequency: settings.frequency,
+        max_depth: settings.max_depth,
+        filter: None,
+    };
+    let started = match settings.toggle_signal {
+        Some(signal) => {
+            let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);
+            interface::enable_toggle(signal, &options, ended, message::failed)
+        }
+        // SAFETY: there is no filter.
+        None => unsafe { interface::start(&options) },
+    };
+    if let Err(failure) = started {
+        message::failed(&path, failure);
+    }
+}
+
+/// Marks `CPUPROFILE` in this process's own environment, for the programs it starts: they add their process ids
+/// to the name. gperftools does it the same way, in place, since a variable set in an initialiser may be lost.
+fn mark(settings: &Environment) {
+    for entry in entries() {
+        // SAFETY: the string is NUL-terminated.
+        let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
+        if bytes.strip_prefix(b"CPUPROFILE=").is_some_and(|value| !value.is_empty()) {
+            // SAFETY: the value's first byte, behind the name and the equals sign.
+            let first = unsafe { entry.add("CPUPROFILE=".len()) }.cast::<u8>();
+            let plain = bytes.get("CPUPROFILE=".len()).copied().unwrap_or(0) & !MARK;
+            let marked = if settings.leaves_mark() { plain | MARK } else { plain };
+            // SAFETY: the environment is writable, and only initialisers run now.
+            unsafe { first.write(marked) };
+            return;
+        }
+    }
+}
+
+/// The environment as names and values; they live as long as the process.
+fn environment() -> Vec<(&'static [u8], &'static [u8])> {
+    entries()
+        .filter_map(|entry| {
+            // SAFETY: the string is NUL-terminated.
+            let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
+            let equals = bytes.iter().position(|&byte| byte == b'=')?;
+            Some((bytes.get(..equals)?, bytes.get(equals + 1..)?))
+        })
+        .collect()
+}
+
+fn entries() -> impl Iterator<Item = *mut c_char> {
+    // SAFETY: a plain read of libc's variable, while only initialisers run.
+    let mut next = unsafe { libc::environ };
+    core::iter::from_fn(move || {
+        if next.is_null() {
+            return None;
+        }
+        // SAFETY: the array is terminated by a null pointer, behind which `next` never moves.
+        let entry = unsafe { *next };
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        next = unsafe { next.add(1) };
+        Some(entry)
+    })
+}

@@ -1,0 +1,20 @@
+//! What the tests of the shared library have in common: building it, running programs under it, and reading what
+//! it wrote.
+//!
+//! `SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0 cargo test -p sigprof-cdylib` runs the same tests against
+//! another library with the same interface, to compare with the incumbent.
+#![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
+
+mod library;
+mod process;
+mod profile;
+mod readers;
+mod scratch;
+mod symbols;
+
+pub(crate) use library::{repository_root, shared_library, system_header_directory};
+pub(crate) use process::{Finished, exit_code, plain, preload, profiled, run, start, tool, wait};
+pub(crate) use profile::{Mapping, Profile, Record};
+pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
+pub(crate) use scratch::{Linkage, Scratch};
+pub(crate) use symbols::{Root, Symbolizer};

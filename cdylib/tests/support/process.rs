@@ -1,0 +1,142 @@
+//! Running programs: with a known environment, under the profiler or not, and never for ever.
+
+use std::ffi::OsStr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use super::library::shared_library;
+
+/// No program of these tests takes more than a tenth of this; one that does hangs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What a program left behind.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Standard output as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The lines on standard error, the end line of the profiler left out.
+    pub(crate) fn complaints(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| !is_end_line(line)).collect()
+    }
+
+    /// How many end lines of the profiler stand on standard error.
+    pub(crate) fn end_lines(&self) -> usize {
+        self.stderr.lines().filter(|line| is_end_line(line)).count()
+    }
+
+    /// Panics unless the program ended with status 0.
+    #[track_caller]
+    pub(crate) fn expect_success(self) -> Self {
+        assert!(self.status.success(), "{}\nstdout: {}\nstderr: {}", self.status, self.text(), self.stderr);
+        self
+    }
+}
+
+/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`.
+fn is_end_line(line: &str) -> bool {
+    let Some(figures) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
+    let figures: Vec<&str> = figures.split('/').collect();
+    figures.len() == 3 && figures.iter().all(|figure| figure.parse::<u64>().is_ok())
+}
+
+/// A program with nothing in its environment that the test did not put there.
+pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LC_ALL", "C");
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+/// A program that runs with the library under test preloaded and `CPUPROFILE` set to `profile`.
+pub(crate) fn profiled(program: impl AsRef<OsStr>, profile: &Path) -> Command {
+    let mut command = preload(program);
+    command.env("CPUPROFILE", profile);
+    command
+}
+
+/// A program that runs with the library under test preloaded, and no `CPUPROFILE`.
+pub(crate) fn preload(program: impl AsRef<OsStr>) -> Command {
+    let mut command = plain(program);
+    command.env("LD_PRELOAD", shared_library());
+    command
+}
+
+/// A tool that the tests use, with the environment of the tests: a compiler, a reader of profiles.
+pub(crate) fn tool(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("LD_LIBRARY_PATH").env("LC_ALL", "C");
+    command
+}
+
+/// Runs `command` to its end, with nothing on its standard input.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> Finished {
+    command.stdin(Stdio::null());
+    wait(start(command))
+}
+
+/// Starts `command` in a process group of its own, its output captured.
+#[track_caller]
+pub(crate) fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.spawn().unwrap_or_else(|error| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        panic!(
+            "cannot start {program}: {error}; ci/setup.sh installs the Debian package {}",
+            package_of(&program)
+        )
+    })
+}
+
+/// Waits for the end of a program that `start` started; kills its group and panics when it hangs.
+#[track_caller]
+pub(crate) fn wait(child: Child) -> Finished {
+    let group = Pid::from_raw(child.id().try_into().expect("a process id"));
+    let (ended, end) = mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        let hangs = end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
+        // A group that has ended meanwhile is what we want: nothing to report.
+        hangs && killpg(group, Signal::SIGKILL).is_ok()
+    });
+    let output = child.wait_with_output().expect("the program can be waited for");
+    drop(ended);
+    let hung = watchdog.join().expect("the watchdog does not panic");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!hung, "the program was still running after {LIMIT:?}; its standard error:\n{stderr}");
+    Finished { status: output.status, stdout: output.stdout, stderr }
+}
+
+/// The exit code, or the signal that ended the program as shells report it: 128 plus its number.
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).expect("the program has ended")
+}
+
+/// The Debian package that ships `program`.
+fn package_of(program: &str) -> &str {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    match name {
+        "go" => "golang-go",
+        "google-pprof" => "google-perftools",
+        "nm" | "readelf" => "binutils",
+        "sort" => "coreutils",
+        "setpriv" | "unshare" => "util-linux",
+        other => other,
+    }
+}

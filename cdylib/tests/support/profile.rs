@@ -1,0 +1,142 @@
+//! A reader of profiles that is independent of the crate's own, so that one mistake cannot hide in both, and that
+//! accepts nothing but what the format's document says a writer writes.
+
+use std::path::{Path, PathBuf};
+
+use super::library::repository_root;
+use super::process::{run, tool};
+
+/// Bytes of one slot: the width of a pointer.
+const SLOT: usize = size_of::<usize>();
+
+/// A profile as the file holds it.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub(crate) path: PathBuf,
+    pub(crate) period_micros: usize,
+    pub(crate) records: Vec<Record>,
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+/// One call chain and how often it was met.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) count: usize,
+    /// Innermost first; all but the first are return addresses.
+    pub(crate) pcs: Vec<usize>,
+}
+
+/// One line of the list of mapped objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Mapping {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) executable: bool,
+    pub(crate) file_offset: usize,
+    pub(crate) path: String,
+}
+
+impl Profile {
+    /// Reads the profile and panics at the first breach of the format; lets the strict checker read it too.
+    #[track_caller]
+    pub(crate) fn read(path: &Path) -> Self {
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let profile = parse(path, &bytes).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
+        check_with_script(path);
+        profile
+    }
+
+    /// The sum of all counts.
+    pub(crate) fn samples(&self) -> usize {
+        self.records.iter().map(|record| record.count).sum()
+    }
+
+    /// The number of PCs in the longest chain.
+    pub(crate) fn deepest(&self) -> usize {
+        self.records.iter().map(|record| record.pcs.len()).max().unwrap_or(0)
+    }
+
+    /// The share of samples, from 0 to 1, whose record fulfils `condition`.
+    pub(crate) fn share(&self, mut condition: impl FnMut(&Record) -> bool) -> f64 {
+        let selected: usize =
+            self.records.iter().filter(|record| condition(record)).map(|record| record.count).sum();
+        selected as f64 / self.samples() as f64
+    }
+
+    /// The executable mapping that holds `pc`.
+    pub(crate) fn mapping_of(&self, pc: usize) -> Option<&Mapping> {
+        self.mappings.iter().find(|mapping| mapping.executable && (mapping.start..mapping.end).contains(&pc))
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Profile, String> {
+    let mut slots = Slots { bytes, offset: 0 };
+    let header = [slots.next()?, slots.next()?, slots.next()?, slots.next()?, slots.next()?];
+    let [0, 3, 0, period_micros, 0] = header else { return Err(format!("the header is {header:?}")) };
+    let mut records = Vec::new();
+    while let Some(record) = parse_record(&mut slots)? {
+        records.push(record);
+    }
+    let text = std::str::from_utf8(&bytes[slots.offset..]).map_err(|error| error.to_string())?;
+    if !text.ends_with('\n') {
+        return Err("the list of mapped objects does not end in a newline".to_owned());
+    }
+    let lines = text.lines().filter(|line| !line.trim_start_matches(' ').starts_with("build="));
+    let mappings = lines.map(parse_mapping).collect::<Result<Vec<_>, _>>()?;
+    if !mappings.iter().any(|mapping| mapping.executable) {
+        return Err("no executable mapping is listed".to_owned());
+    }
+    Ok(Profile { path: path.to_owned(), period_micros, records, mappings })
+}
+
+/// The next record, or `None` at the trailer.
+fn parse_record(slots: &mut Slots<'_>) -> Result<Option<Record>, String> {
+    let start = slots.offset;
+    let (count, depth) = (slots.next()?, slots.next()?);
+    let pcs = (0..depth).map(|_| slots.next()).collect::<Result<Vec<_>, _>>()?;
+    match (count, pcs.as_slice()) {
+        (0, [0]) => Ok(None),
+        (0, _) | (_, []) => Err(format!("record at byte {start}: count {count}, {depth} PCs")),
+        (_, pcs) if pcs.contains(&0) => Err(format!("record at byte {start}: a PC is 0")),
+        _ => Ok(Some(Record { count, pcs })),
+    }
+}
+
+/// The words of the file, in order.
+struct Slots<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl Slots<'_> {
+    fn next(&mut self) -> Result<usize, String> {
+        let slot = self.bytes.get(self.offset..self.offset + SLOT);
+        let slot = slot.ok_or_else(|| format!("the file ends inside the slot at byte {}", self.offset))?;
+        self.offset += SLOT;
+        Ok(usize::from_ne_bytes(slot.try_into().expect("a slice of one slot")))
+    }
+}
+
+/// Parses `start-end rwxp offset major:minor inode path`, the path optional.
+fn parse_mapping(line: &str) -> Result<Mapping, String> {
+    let fault = || format!("not a mapping: {line:?}");
+    let hex = |text: &str| usize::from_str_radix(text, 16).map_err(|_| fault());
+    let mut fields = line.splitn(6, ' ');
+    let mut field = || fields.next().ok_or_else(fault);
+    let (range, permissions, file_offset) = (field()?, field()?, field()?);
+    let (_device, inode) = (field()?, field()?);
+    inode.parse::<u64>().map_err(|_| fault())?;
+    let (start, end) = range.split_once('-').ok_or_else(fault)?;
+    let path = fields.next().unwrap_or("").trim_start().to_owned();
+    let executable = permissions.as_bytes().get(2) == Some(&b'x');
+    Ok(Mapping { start: hex(start)?, end: hex(end)?, executable, file_offset: hex(file_offset)?, path })
+}
+
+/// Runs the checker that stands beside the repository, where it is there.
+fn check_with_script(profile: &Path) {
+    let script = repository_root().join("../shared/tools/cpuprofile_check.py");
+    if script.exists() {
+        let finished = run(tool("python3").arg(script).arg(profile));
+        assert!(finished.status.success(), "{}:\n{}", profile.display(), finished.text());
+    }
+}

@@ -1,0 +1,141 @@
+//! A directory for one test, and the programs compiled into it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::library::{archive_dependencies, include_directory, shared_library, static_library};
+use super::process::{run, tool};
+
+/// How a compiled program gets the profiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linkage {
+    /// Not at all: it is profiled by preloading, if at all.
+    None,
+    /// `-lprofiler`, resolved to the shared library under test.
+    Shared,
+    /// The static library.
+    Static,
+}
+
+/// A directory that is removed when the test ends.
+pub(crate) struct Scratch {
+    directory: TempDir,
+}
+
+impl Scratch {
+    /// A fresh, empty directory.
+    pub(crate) fn new() -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("sigprof-test-").tempdir().expect("a temporary directory");
+        Self { directory }
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The path of `name` in the directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    /// Makes the directory `name`.
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    }
+
+    /// Writes `contents` to the file `name`.
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    }
+
+    /// The names in the directory that begin with `prefix`, sorted.
+    pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
+        names_in(self.root(), prefix)
+    }
+
+    /// Compiles `programs/<source>` with `flags`, every warning an error, into a program of the same stem.
+    pub(crate) fn compile(&self, source: &str, linkage: Linkage, flags: &[&str]) -> PathBuf {
+        let program = self.path(Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name"));
+        let mut compiler = compiler_for(source);
+        compiler.args(flags).arg(program_source(source)).arg("-o").arg(&program);
+        match linkage {
+            Linkage::None => {}
+            Linkage::Shared => self.link_shared(&mut compiler),
+            Linkage::Static => link_static(&mut compiler),
+        }
+        compiler.args(["-lpthread", "-ldl"]);
+        compile_or_panic(&mut compiler);
+        program
+    }
+
+    /// Compiles `programs/<source>` into the shared library `lib<stem>.so`.
+    pub(crate) fn compile_library(&self, source: &str, flags: &[&str]) -> PathBuf {
+        let stem = Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name");
+        let library = self.path(&format!("lib{stem}.so"));
+        let mut compiler = compiler_for(source);
+        compiler.args(["-shared", "-fPIC"]).args(flags).arg(program_source(source)).arg("-o").arg(&library);
+        compiler.args(["-lpthread", "-ldl"]);
+        compile_or_panic(&mut compiler);
+        library
+    }
+
+    /// Lets `compiler` find the shared library under both names that a linker and a loader look for.
+    fn link_shared(&self, compiler: &mut Command) {
+        let directory = self.path("lib");
+        if !directory.exists() {
+            self.directory("lib");
+            for name in ["libprofiler.so", "libprofiler.so.0"] {
+                std::os::unix::fs::symlink(shared_library(), directory.join(name)).expect("a symbolic link");
+            }
+        }
+        compiler.arg("-L").arg(&directory).arg(format!("-Wl,-rpath,{}", directory.display()));
+        compiler.args(["-Wl,--no-as-needed", "-lprofiler"]);
+    }
+}
+
+/// The names in `directory` that begin with `prefix`, sorted.
+pub(crate) fn names_in(directory: &Path, prefix: &str) -> Vec<String> {
+    let entries =
+        std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("a directory entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(prefix))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The committed source of a test program.
+pub(crate) fn program_source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+fn compiler_for(source: &str) -> Command {
+    let (compiler, standard) = match Path::new(source).extension().and_then(OsStr::to_str) {
+        Some("c") => ("gcc", "-std=c11"),
+        Some("cc") => ("g++", "-std=c++17"),
+        other => panic!("no compiler for {other:?} files"),
+    };
+    let mut command = tool(compiler);
+    command.args([standard, "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command.arg("-I").arg(include_directory());
+    command
+}
+
+fn link_static(compiler: &mut Command) {
+    compiler.arg(static_library()).args(archive_dependencies());
+}
+
+fn compile_or_panic(compiler: &mut Command) {
+    let finished = run(compiler);
+    assert!(finished.status.success(), "{compiler:?} failed:\n{}", finished.stderr);
+}

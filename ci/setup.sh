@@ -1,0 +1,30 @@
+#!/bin/sh
+# Installs what the tests need on Debian, and any package named as an argument. Needs root only if one is missing.
+set -eu
+
+set -- gcc g++ python3 perl gzip coreutils git golang-go google-perftools libgoogle-perftools-dev binutils \
+    util-linux "$@"
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: no cargo in PATH; Rust 1.85 or later is needed, see https://rustup.rs" >&2
+    exit 1
+fi
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: not a Debian system; the tests use the programs of these packages: $*" >&2
+    exit 0
+fi
+
+missing=
+for package; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) || status=unknown
+    [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+    echo "setup: missing; as root: apt-get install$missing" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update --quiet
+apt-get install --quiet --yes --no-install-recommends --no-upgrade "$@"

@@ -1,0 +1,327 @@
+//! What a session is started with, and how users say it in the environment.
+//!
+//! # Safety
+//! Calls the user's filter, for which the user vouches.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+
+/// The deepest call chain that can be asked for, in frames.
+pub const MAX_DEPTH: usize = 4096;
+/// The deepest call chain that is recorded unless asked otherwise, in frames.
+pub const DEFAULT_DEPTH: usize = 254;
+/// Ticks per second unless asked otherwise, as in gperftools.
+pub const DEFAULT_FREQUENCY: u32 = 100;
+/// The most ticks per second that can be asked for.
+pub const MAX_FREQUENCY: u32 = 10_000;
+/// Bytes of records that a session holds in memory before it counts losses.
+pub(crate) const TABLE_BYTES: usize = 64 << 20;
+
+/// A callback that decides, in the signal handler, whether a tick is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Filter {
+    /// `filter_in_thread` of the C interface, and its argument.
+    C(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void),
+    /// A function of the crate's builder.
+    Rust(fn() -> bool),
+}
+
+// SAFETY: the argument is handed to the user's function only, which has to cope with any thread.
+unsafe impl Send for Filter {}
+// SAFETY: as above.
+unsafe impl Sync for Filter {}
+
+impl Filter {
+    /// Asks the callback.
+    ///
+    /// # Safety
+    /// * The callback is async-signal-safe, and its argument still valid: who started the session promised it.
+    pub(crate) unsafe fn accepts(self) -> bool {
+        match self {
+            // SAFETY: the caller's word.
+            Self::C(function, argument) => unsafe { function(argument) != 0 },
+            Self::Rust(function) => function(),
+        }
+    }
+}
+
+/// The period of a frequency, in whole microseconds; the frequency is brought within 1 to [`MAX_FREQUENCY`].
+pub(crate) fn period_micros(frequency: u32) -> u32 {
+    1_000_000 / frequency.clamp(1, MAX_FREQUENCY)
+}
+
+/// What the environment asks for (`CPUPROFILE` and its companions).
+///
+/// Read from name-value pairs by [`Environment::from_pairs`]; nothing here touches the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Environment {
+    /// `CPUPROFILE`, without the mark that a profiled parent leaves; None when unset or empty.
+    pub path: Option<Vec<u8>>,
+    /// The path carried a parent's mark: the highest bit of its first byte.
+    pub is_child: bool,
+    /// What an MPI or Slurm rank adds to the path.
+    pub rank_suffix: Vec<u8>,
+    /// `CPUPROFILE_USE_PID`, or a job without ranks: the process id is always added.
+    pub use_pid: bool,
+    /// `CPUPROFILE_FREQUENCY` in ticks per second, 1 to [`MAX_FREQUENCY`].
+    pub frequency: u32,
+    /// `CPUPROFILE_MAX_DEPTH` in frames, 1 to [`MAX_DEPTH`].
+    pub max_depth: usize,
+    /// `CPUPROFILE_REALTIME`: elapsed time instead of CPU time.
+    pub realtime: bool,
+    /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off.
+    pub toggle_signal: Option<i32>,
+    /// `CPUPROFILE_QUIET`: no line at the end.
+    pub quiet: bool,
+    /// One line for each value that could not be used, with what is used instead.
+    pub warnings: Vec<String>,
+}
+
+impl Environment {
+    /// Reads the variables out of `pairs`; later pairs of a name are ignored, as `getenv(3)` does.
+    ///
+    /// `signal_number` gives the number of a signal by its name or number.
+    pub fn from_pairs<'p>(
+        pairs: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
+        signal_number: impl Fn(&[u8]) -> Option<i32>,
+    ) -> Self {
+        let mut variables = Variables::default();
+        for (name, value) in pairs {
+            variables.note(name, value);
+        }
+        let mut warnings = Vec::new();
+        let path = variables.path.filter(|path| !path.is_empty());
+        let is_child = path.and_then(|path| path.first()).is_some_and(|byte| byte & MARK != 0);
+        let plain = path.map(|path| {
+            let mut plain = path.to_vec();
+            if let Some(first) = plain.first_mut() {
+                *first &= !MARK;
+            }
+            plain
+        });
+        let (rank_suffix, rank_needs_pid) = variables.rank();
+        Self {
+            path: plain,
+            is_child,
+            rank_suffix,
+            use_pid: rank_needs_pid || variables.use_pid.is_some_and(is_true),
+            frequency: number(
+                "CPUPROFILE_FREQUENCY",
+                variables.frequency,
+                (DEFAULT_FREQUENCY, MAX_FREQUENCY),
+                "Hz",
+                &mut warnings,
+            ),
+            max_depth: number(
+                "CPUPROFILE_MAX_DEPTH",
+                variables.max_depth,
+                (DEFAULT_DEPTH as u32, MAX_DEPTH as u32),
+                "frames",
+                &mut warnings,
+            ) as usize,
+            realtime: variables.realtime.is_some_and(is_true),
+            toggle_signal: variables.toggle_signal.and_then(|name| {
+                let signal = signal_number(name);
+                if signal.is_none() {
+                    warnings.push(format!(
+                        "CPUPROFILESIGNAL={} names no signal; profiling starts now and is not switched",
+                        String::from_utf8_lossy(name)
+                    ));
+                }
+                signal
+            }),
+            quiet: variables.quiet.is_some_and(is_true),
+            warnings,
+        }
+    }
+
+    /// The path without a process id: what a forked child adds its own to.
+    pub fn base_path(&self) -> Option<Vec<u8>> {
+        let mut path = self.path.clone()?;
+        path.extend_from_slice(&self.rank_suffix);
+        Some(path)
+    }
+
+    /// True when the path of this process carries its id: `NAME_PID`, as gperftools 2.18 names files.
+    pub fn adds_pid(&self) -> bool {
+        self.use_pid || self.is_child
+    }
+
+    /// True when the mark is to be left in this process's environment for the programs it starts. Not where the
+    /// process id is in every name anyway.
+    pub fn leaves_mark(&self) -> bool {
+        self.is_child || !self.use_pid
+    }
+}
+
+/// The bit that a profiled process sets in the first byte of its own `CPUPROFILE`, for its children to see.
+pub const MARK: u8 = 0x80;
+
+/// The raw values of the variables that matter.
+#[derive(Default)]
+struct Variables<'p> {
+    path: Option<&'p [u8]>,
+    use_pid: Option<&'p [u8]>,
+    frequency: Option<&'p [u8]>,
+    max_depth: Option<&'p [u8]>,
+    realtime: Option<&'p [u8]>,
+    toggle_signal: Option<&'p [u8]>,
+    quiet: Option<&'p [u8]>,
+    pmix_rank: Option<&'p [u8]>,
+    slurm_job: Option<&'p [u8]>,
+    slurm_process: Option<&'p [u8]>,
+    open_mpi: Option<&'p [u8]>,
+    pmi_rank: Option<&'p [u8]>,
+}
+
+impl<'p> Variables<'p> {
+    fn note(&mut self, name: &[u8], value: &'p [u8]) {
+        let place = match name {
+            b"CPUPROFILE" => &mut self.path,
+            b"CPUPROFILE_USE_PID" => &mut self.use_pid,
+            b"CPUPROFILE_FREQUENCY" => &mut self.frequency,
+            b"CPUPROFILE_MAX_DEPTH" => &mut self.max_depth,
+            b"CPUPROFILE_REALTIME" => &mut self.realtime,
+            b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
+            b"CPUPROFILE_QUIET" => &mut self.quiet,
+            b"PMIX_RANK" => &mut self.pmix_rank,
+            b"SLURM_JOB_ID" => &mut self.slurm_job,
+            b"SLURM_PROCID" => &mut self.slurm_process,
+            b"OMPI_HOME" => &mut self.open_mpi,
+            b"PMI_RANK" => &mut self.pmi_rank,
+            _ => return,
+        };
+        place.get_or_insert(value);
+    }
+
+    /// What the rank adds to the name, and whether the process id must tell processes apart. PMIx comes before
+    /// Slurm, Open MPI and MPICH's Hydra, as in gperftools.
+    fn rank(&self) -> (Vec<u8>, bool) {
+        let set = |value: Option<&'p [u8]>| value.filter(|value| !value.is_empty());
+        let suffix = |word: &[u8], rank: &[u8]| ([word, rank].concat(), false);
+        if let Some(rank) = set(self.pmix_rank) {
+            suffix(b".rank-", rank)
+        } else if set(self.slurm_job).is_some() {
+            set(self.slurm_process).map_or((Vec::new(), true), |rank| suffix(b".slurmid-", rank))
+        } else if set(self.open_mpi).is_some() {
+            (Vec::new(), true)
+        } else if let Some(rank) = set(self.pmi_rank) {
+            suffix(b".rank-", rank)
+        } else {
+            (Vec::new(), false)
+        }
+    }
+}
+
+/// gperftools' reading of a yes: nothing, or a word that begins with t, T, y, Y or 1.
+fn is_true(value: &[u8]) -> bool {
+    value.first().is_none_or(|first| b"tTyY1".contains(first))
+}
+
+/// A number between 1 and the maximum; the default where it is none, the maximum where it is more.
+fn number(
+    name: &str,
+    value: Option<&[u8]>,
+    (default, maximum): (u32, u32),
+    unit: &str,
+    warnings: &mut Vec<String>,
+) -> u32 {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return default };
+    let text = String::from_utf8_lossy(value);
+    match text.trim().parse::<u64>() {
+        Ok(0) | Err(_) if !is_large(text.trim()) => {
+            warnings.push(format!("{name}={text} is no number above 0; using {default} {unit}"));
+            default
+        }
+        Ok(number) if number <= u64::from(maximum) => number as u32,
+        _ => {
+            warnings.push(format!("{name}={text} is above the maximum; using {maximum} {unit}"));
+            maximum
+        }
+    }
+}
+
+/// A whole number that only fails to parse because it is too large.
+fn is_large(text: &str) -> bool {
+    text.len() > 19 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        let pairs = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        Environment::from_pairs(pairs, |name| (name == b"SIGUSR2").then_some(12))
+    }
+
+    fn name(pairs: &[(&str, &str)]) -> (String, bool) {
+        let environment = environment(pairs);
+        (String::from_utf8(environment.base_path().unwrap()).unwrap(), environment.adds_pid())
+    }
+
+    #[test]
+    fn nothing_set_means_off_and_defaults() {
+        let environment = environment(&[("HOME", "/"), ("CPUPROFILE", "")]);
+        assert_eq!(environment.path, None);
+        assert_eq!((environment.frequency, environment.max_depth), (100, 254));
+        assert_eq!((environment.toggle_signal, environment.realtime, environment.quiet), (None, false, false));
+        assert!(environment.warnings.is_empty());
+    }
+
+    #[test]
+    fn numbers_are_taken_or_replaced_with_a_word() {
+        for (value, frequency, warned) in [
+            ("250", 250, false),
+            ("10000", 10_000, false),
+            ("", 100, false),
+            ("0", 100, true),
+            ("-5", 100, true),
+            ("often", 100, true),
+            ("100x", 100, true),
+            ("10001", 10_000, true),
+            ("99999999999999999999999", 10_000, true),
+        ] {
+            let environment = environment(&[("CPUPROFILE_FREQUENCY", value)]);
+            assert_eq!(environment.frequency, frequency, "{value}");
+            assert_eq!(environment.warnings.len(), usize::from(warned), "{value}");
+        }
+        assert_eq!(environment(&[("CPUPROFILE_MAX_DEPTH", "5000")]).max_depth, 4096);
+    }
+
+    #[test]
+    fn files_are_named_as_in_gperftools() {
+        assert_eq!(name(&[("CPUPROFILE", "p")]), ("p".into(), false));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1")]), ("p".into(), true));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "0")]), ("p".into(), false));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("PMIX_RANK", "5")]), ("p.rank-5".into(), false));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("SLURM_JOB_ID", "1")]), ("p".into(), true));
+        let slurm = [("CPUPROFILE", "p"), ("SLURM_JOB_ID", "1"), ("SLURM_PROCID", "5")];
+        assert_eq!(name(&slurm), ("p.slurmid-5".into(), false));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("OMPI_HOME", "/x")]), ("p".into(), true));
+        assert_eq!(name(&[("CPUPROFILE", "p"), ("PMI_RANK", "3")]), ("p.rank-3".into(), false));
+    }
+
+    #[test]
+    fn a_parents_mark_is_taken_off_and_makes_a_child() {
+        let marked: &[(&[u8], &[u8])] = &[(b"CPUPROFILE", b"\xf0x"), (b"CPUPROFILE_USE_PID", b"1")];
+        let child = Environment::from_pairs(marked.iter().copied(), |_| None);
+        assert_eq!(child.path.as_deref(), Some(&b"px"[..]));
+        assert!(child.is_child && child.adds_pid() && child.leaves_mark());
+        assert!(environment(&[("CPUPROFILE", "p")]).leaves_mark());
+        assert!(!environment(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1")]).leaves_mark());
+    }
+
+    #[test]
+    fn a_signal_that_is_none_is_told() {
+        assert_eq!(environment(&[("CPUPROFILESIGNAL", "SIGUSR2")]).toggle_signal, Some(12));
+        let unknown = environment(&[("CPUPROFILESIGNAL", "SIGNONE")]);
+        assert_eq!((unknown.toggle_signal, unknown.warnings.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_period_is_never_zero() {
+        assert_eq!([100, 10_000, 0, 20_000, 3].map(period_micros), [10_000, 100, 1_000_000, 100, 333_333]);
+    }
+}

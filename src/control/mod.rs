@@ -1,0 +1,193 @@
+//! ORDINARY CONTEXT: starts, flushes and stops sessions; the sole owner of the one that runs.
+//!
+//! | state | start | flush | stop |
+//! | --- | --- | --- | --- |
+//! | idle | running, or a failure and idle | nothing | nothing |
+//! | running | failure | running | idle |
+//!
+//! All of it happens under one lock, taken with every signal blocked: then neither a tick nor the toggle can
+//! interrupt the owner of the lock on its own thread, so both may wait for it or leave a request.
+//!
+//! The toggle (`CPUPROFILESIGNAL`) runs start and stop in a signal handler, at any instruction of the host. So what
+//! it calls allocates nothing and asks only for system calls; memory comes from `mmap`, text is built in buffers
+//! of fixed size. When the lock is taken it leaves its request to the lock's owner.
+
+mod fork;
+mod maps_text;
+mod output;
+mod session;
+mod summary;
+mod toggle;
+
+pub(crate) use maps_text::write as write_maps_text;
+pub(crate) use session::{Session, Sink, StartOptions, Started};
+pub(crate) use summary::Ended;
+pub use summary::{Losses, NoSamples, Summary, Walks};
+pub(crate) use toggle::{ToggleOptions, enable as enable_toggle};
+
+use crate::{
+    error::Failure,
+    sample::{
+        engine::Engine,
+        met_objects::{self, MetObject},
+    },
+    sync::{AtomicUsize, Ordering},
+    sys::signal::AllBlocked,
+};
+use core::ops::{Deref, DerefMut};
+use parking_lot::{Mutex, MutexGuard};
+
+/// What the lock guards.
+pub(crate) struct Control {
+    session: Option<Session>,
+    /// Objects that handlers met, loaded after the first start. Room is made by [`prepare`].
+    met: Vec<MetObject>,
+}
+
+static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, met: Vec::new() });
+
+/// Objects loaded after the first start whose names are kept.
+const MET_OBJECTS: usize = 256;
+
+/// Toggles that found the lock taken.
+static CONTROL_TOGGLES: AtomicUsize = AtomicUsize::new(0);
+
+/// The lock, with all signals blocked. Fields drop in order: first the lock, then the mask comes back.
+struct Locked {
+    control: Option<MutexGuard<'static, Control>>,
+    #[expect(dead_code, reason = "held for its drop")]
+    mask: AllBlocked,
+}
+
+impl Locked {
+    fn new() -> Self {
+        let mask = AllBlocked::new();
+        Self { control: Some(CONTROL.lock()), mask }
+    }
+
+    /// For the toggle, which cannot wait.
+    fn try_new() -> Option<Self> {
+        let mask = AllBlocked::new();
+        Some(Self { control: Some(CONTROL.try_lock()?), mask })
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.control = None;
+        // Toggles that came meanwhile left their wish; whoever has the lock next fulfils it.
+        if CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
+            toggle::serve();
+        }
+    }
+}
+
+impl Deref for Locked {
+    type Target = Control;
+    fn deref(&self) -> &Control {
+        match &self.control {
+            Some(control) => control,
+            None => unreachable!("the guard is taken in drop only"),
+        }
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Control {
+        match &mut self.control {
+            Some(control) => control,
+            None => unreachable!("the guard is taken in drop only"),
+        }
+    }
+}
+
+/// Prepares what a later start must not allocate: the engine, the fork hooks. Not for signal context.
+///
+/// # Errors
+/// What the system refused.
+pub(crate) fn prepare() -> Result<(), Failure> {
+    Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
+    fork::install_hooks();
+    Locked::new().met.reserve(MET_OBJECTS);
+    Ok(())
+}
+
+/// Starts a session.
+///
+/// # Errors
+/// Why none was started; nothing has changed then.
+pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
+    prepare()?;
+    let mut control = Locked::new();
+    if control.session.is_some() {
+        return Err(Failure::AlreadyRunning);
+    }
+    let session = Session::start(options)?;
+    let started = session.started();
+    control.session = Some(session);
+    Ok(started)
+}
+
+/// Which session to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Whichever runs.
+    Any,
+    /// This one.
+    This(Started),
+}
+
+/// Stops the session and writes its file, if it has one. `finish` sees the session before its memory goes.
+///
+/// # Errors
+/// [`Failure::NotRunning`]. A file that could not be written is told in the result.
+pub(crate) fn stop<R>(which: Which, finish: impl FnOnce(&Session, &[MetObject]) -> R) -> Result<(Ended, R), Failure> {
+    let mut control = Locked::new();
+    let is_meant = |session: &Session| match which {
+        Which::Any => true,
+        Which::This(started) => session.started() == started,
+    };
+    if !control.session.as_ref().is_some_and(is_meant) {
+        return Err(Failure::NotRunning);
+    }
+    control.stop_locked(finish)
+}
+
+/// Writes a complete profile of all so far under the session's name; the session goes on.
+///
+/// # Errors
+/// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
+pub(crate) fn flush() -> Result<(), Failure> {
+    let mut control = Locked::new();
+    let control = &mut *control;
+    control.take_met();
+    control.session.as_mut().ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
+}
+
+/// Calls `f` with the running session, if there is one, and the objects met.
+pub(crate) fn with_session<R>(f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
+    let mut control = Locked::new();
+    control.take_met();
+    f(control.session.as_ref(), &control.met)
+}
+
+impl Control {
+    fn stop_locked<R>(
+        &mut self,
+        finish: impl FnOnce(&Session, &[MetObject]) -> R,
+    ) -> Result<(Ended, R), Failure> {
+        let mut session = self.session.take().ok_or(Failure::NotRunning)?;
+        let stuck_handlers = session.end_recording();
+        self.take_met();
+        let result = finish(&session, &self.met);
+        Ok((session.finish(&self.met, stuck_handlers), result))
+    }
+
+    /// Takes what handlers have met since, as far as there is room; the rest waits in its queue.
+    fn take_met(&mut self) {
+        while self.met.len() < self.met.capacity() {
+            let Some(met) = met_objects::take() else { break };
+            self.met.push(met);
+        }
+    }
+}

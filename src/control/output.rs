@@ -1,0 +1,225 @@
+//! The profile's file: where it goes, and that it appears there complete or not at all.
+//!
+//! A profile is written under a random name beside its target and renamed when complete. A target that is not a
+//! regular file (a device, a pipe), or that stands in a directory where nothing can be created, is written in
+//! place. The path is made absolute at the start, since the host may change its directory.
+//!
+//! Nothing here allocates: see the module above.
+//!
+//! # Safety
+//! Declares one structure of integers zeroable.
+#![allow(unsafe_code)]
+
+use crate::{
+    error::Failure,
+    format::{ProfileWriter, SlotLayout, WriteError, write_records},
+    sample::{met_objects::MetObject, recording::Recording},
+    sync::Ordering,
+    sys::{
+        file::{self, File, FileKind, PATH_BYTES, PathBuffer},
+        memory::{MappedBox, Zeroable},
+    },
+};
+use std::io::{self, Write};
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A session's paths and buffers, in memory of their own.
+#[repr(C)]
+pub(crate) struct Output {
+    /// As the user gave it.
+    given: PathBuffer,
+    /// Absolute.
+    target: PathBuffer,
+    /// For the name while it is written.
+    temporary: PathBuffer,
+    /// Non-zero when the target is written in place.
+    in_place: u8,
+    buffer: [u8; BUFFER_BYTES],
+    /// For the lines of /proc/self/maps: room for the longest.
+    lines: [u8; 4 * PATH_BYTES],
+}
+
+// SAFETY: integers, arrays of them, and path buffers, whose zeros are empty paths.
+unsafe impl Zeroable for Output {}
+
+impl Output {
+    /// Resolves `path`, and tries now what would fail at the end.
+    ///
+    /// # Errors
+    /// Why a profile could not be written there.
+    pub(crate) fn open(path: &[u8]) -> Result<MappedBox<Self>, Failure> {
+        let system = |errno| Failure::System { action: "map memory for the output", errno };
+        let mut output = MappedBox::<Self>::zeroed().map_err(system)?;
+        output.resolve(path)?;
+        Ok(output)
+    }
+
+    /// The path as the user gave it.
+    pub(crate) fn given(&self) -> &PathBuffer {
+        &self.given
+    }
+
+    fn resolve(&mut self, path: &[u8]) -> Result<(), Failure> {
+        let fails = |action| move |errno| Failure::Output { action, errno };
+        if path.is_empty() {
+            return Err(Failure::Output { action: "find a file name", errno: errno::NO_SUCH_FILE });
+        }
+        self.given.push(path).map_err(fails("take the path"))?;
+        if !path.starts_with(b"/") {
+            file::current_directory(&mut self.target).map_err(fails("find the working directory"))?;
+            self.target.push(b"/").map_err(fails("take the path"))?;
+        }
+        self.target.push(path).map_err(fails("take the path"))?;
+        match file::kind(self.target.as_c_str(), true) {
+            Ok(FileKind::Directory) => {
+                return Err(Failure::Output { action: "write a file", errno: errno::IS_DIRECTORY });
+            }
+            Ok(FileKind::Special) => return self.try_in_place(errno::NO_ACCESS),
+            // Renaming would replace the link; the user means what it points to.
+            Ok(FileKind::Regular)
+                if file::kind(self.target.as_c_str(), false) == Ok(FileKind::SymbolicLink) =>
+            {
+                return self.try_in_place(errno::NO_ACCESS);
+            }
+            Ok(_) => {}
+            Err(errno::NO_SUCH_FILE) => {}
+            Err(errno) => return Err(Failure::Output { action: "look at the file", errno }),
+        }
+        match self.create_temporary() {
+            Ok(created) => {
+                drop(created);
+                let _ = file::unlink(self.temporary.as_c_str());
+                Ok(())
+            }
+            Err(errno) => self.try_in_place(errno),
+        }
+    }
+
+    /// Chooses to write in place, if the target can be opened; otherwise the failure is `errno`, or the reason
+    /// that an existing target cannot be opened.
+    fn try_in_place(&mut self, errno: i32) -> Result<(), Failure> {
+        match File::write_existing(self.target.as_c_str(), false) {
+            Ok(_) => {
+                self.in_place = 1;
+                Ok(())
+            }
+            Err(errno::NO_SUCH_FILE) => Err(Failure::Output { action: "create a file", errno }),
+            Err(errno) => Err(Failure::Output { action: "open the file", errno }),
+        }
+    }
+
+    /// Creates a file under a fresh name in the target's directory.
+    fn create_temporary(&mut self) -> Result<File, i32> {
+        const TRIES: usize = 4;
+        let path = self.target.as_bytes();
+        let directory = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        let mut last = errno::NO_ACCESS;
+        for _ in 0..TRIES {
+            self.temporary.truncate(0);
+            self.temporary.push(self.target.as_bytes().get(..directory).unwrap_or_default())?;
+            self.temporary.push(b".sigprof-")?;
+            self.temporary.push_hexadecimal(file::random())?;
+            match File::create_new(self.temporary.as_c_str()) {
+                Err(errno::EXISTS) => last = errno::EXISTS,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    /// Writes the profile of `recording`, complete, under the target's name; gives the bytes of its binary part.
+    ///
+    /// # Errors
+    /// Why it could not be written; an existing file is then as it was, unless it is written in place.
+    pub(crate) fn write(&mut self, recording: &Recording, met: &[MetObject]) -> Result<u64, Failure> {
+        let fails = |action| move |errno| Failure::Output { action, errno };
+        if self.in_place != 0 {
+            let file = File::write_existing(self.target.as_c_str(), true).map_err(fails("open the file"))?;
+            return self.fill(file, recording, met).map_err(fails("write the file"));
+        }
+        let file = self.create_temporary().map_err(fails("create a file"))?;
+        let written = self.fill(file, recording, met).map_err(fails("write the file")).and_then(|bytes| {
+            file::rename(self.temporary.as_c_str(), self.target.as_c_str()).map_err(fails("name the file"))?;
+            Ok(bytes)
+        });
+        if written.is_err() {
+            let _ = file::unlink(self.temporary.as_c_str());
+        }
+        written
+    }
+
+    fn fill(&mut self, file: File, recording: &Recording, met: &[MetObject]) -> Result<u64, i32> {
+        let sink = Buffered { file: &file, buffer: &mut self.buffer, used: 0 };
+        let binary = write_profile(sink, recording, &mut self.lines, met).map_err(|error| errno_of(&error))?;
+        file.close()?;
+        Ok(binary)
+    }
+}
+
+/// Writes header, records, trailer and the list of mapped objects; gives the bytes before the list.
+///
+/// # Errors
+/// Those of the sink.
+fn write_profile(
+    sink: impl Write,
+    recording: &Recording,
+    lines: &mut [u8],
+    met: &[MetObject],
+) -> Result<u64, WriteError> {
+    let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
+    writer.header(u64::from(recording.period_micros))?;
+    // Relaxed: the table has ordered a record's words before the record itself.
+    write_records(&mut writer, || {
+        recording
+            .table
+            .records()
+            .map(|(count, pcs)| (count as u64, pcs.iter().map(|pc| pc.load(Ordering::Relaxed))))
+    })?;
+    writer.trailer()?;
+    let binary = writer.bytes_written();
+    super::maps_text::write(writer.text(), lines, met)?;
+    writer.text().flush()?;
+    Ok(binary)
+}
+
+/// A file behind a buffer of the session's.
+struct Buffered<'a> {
+    file: &'a File,
+    buffer: &'a mut [u8],
+    used: usize,
+}
+
+impl Write for Buffered<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.used == self.buffer.len() {
+            self.flush()?;
+        }
+        let room = self.buffer.get_mut(self.used..).unwrap_or_default();
+        let taken = room.len().min(bytes.len());
+        for (place, byte) in room.iter_mut().zip(bytes) {
+            *place = *byte;
+        }
+        self.used += taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let filled = self.buffer.get(..self.used).unwrap_or_default();
+        self.file.write_all(filled).map_err(io::Error::from_raw_os_error)?;
+        self.used = 0;
+        Ok(())
+    }
+}
+
+fn errno_of(error: &WriteError) -> i32 {
+    match error {
+        WriteError::Io(error) => error.raw_os_error().unwrap_or(errno::IO),
+        _ => errno::INVALID,
+    }
+}
+
+/// The error numbers that decide what is tried next.
+mod errno {
+    pub(super) use crate::sys::errno::{EXISTS, INVALID, IO, IS_DIRECTORY, NO_ACCESS, NO_SUCH_FILE};
+}

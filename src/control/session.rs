@@ -1,0 +1,281 @@
+//! One session, from start to summary.
+
+use super::{
+    output::Output,
+    summary::{Ended, Facts, Summary},
+};
+use crate::{
+    config::{self, Filter, TABLE_BYTES},
+    error::Failure,
+    sample::{
+        engine::Engine,
+        handler::{LOST_WITHOUT_SLOT, on_signal},
+        host_action,
+        met_objects::MetObject,
+        recording::{self, OwnedRecording, Recording, RecordingOptions},
+        weight,
+    },
+    sync::{AtomicU64, Ordering},
+    sys::{
+        clock,
+        file::PathBuffer,
+        memory::MappedBox,
+        signal::{self, Action},
+        thread,
+        timer::IntervalTimer,
+    },
+};
+
+/// Nanoseconds that a stop waits for handlers to leave. They are inside for microseconds; one that is not back by
+/// then belongs to a thread that is stopped, or that left its filter by a jump.
+const PATIENCE: u64 = 2_000_000_000;
+
+/// What a session is started with.
+#[derive(Clone, Copy)]
+pub(crate) struct StartOptions<'a> {
+    pub(crate) sink: Sink<'a>,
+    pub(crate) timer: IntervalTimer,
+    /// Ticks per second.
+    pub(crate) frequency: u32,
+    pub(crate) max_depth: usize,
+    pub(crate) filter: Option<Filter>,
+    /// Address ranges that are not recorded.
+    pub(crate) excluded: &'a [(usize, usize)],
+    /// A forked child goes on in this file, with `_` and its process id added.
+    pub(crate) child_path: Option<&'a [u8]>,
+}
+
+/// Where a profile goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Sink<'a> {
+    File(&'a [u8]),
+    Memory,
+}
+
+/// Names a session among all of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Started(u64);
+
+/// See the module.
+pub(crate) struct Session {
+    name: Started,
+    recording: OwnedRecording,
+    output: Option<MappedBox<Output>>,
+    child_path: Option<MappedBox<PathBuffer>>,
+    /// A forked child writes no file when it has no samples.
+    skips_empty_file: bool,
+    frequency: u32,
+    /// Seconds since 1970.
+    start_time: i64,
+    start_monotonic: u64,
+    start_cpu: u64,
+    lost_without_slot_at_start: u64,
+}
+
+impl Session {
+    /// Starts a session. The lock is held, the engine made.
+    ///
+    /// # Errors
+    /// Why none was started; nothing has changed then.
+    pub(super) fn start(options: &StartOptions<'_>) -> Result<Self, Failure> {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        let system = |action| move |errno| Failure::System { action, errno };
+        let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
+        ensure_handler_possible(options.timer)?;
+        let output = match options.sink {
+            Sink::File(path) => Some(Output::open(path)?),
+            Sink::Memory => None,
+        };
+        let child_path = match options.child_path {
+            Some(path) => Some(path_box(path)?),
+            None => None,
+        };
+        let period_micros = config::period_micros(options.frequency);
+        let recording = OwnedRecording::new(
+            engine,
+            &RecordingOptions {
+                timer: options.timer,
+                period_micros,
+                filter: options.filter,
+                max_depth: options.max_depth,
+                excluded: options.excluded,
+                table_bytes: TABLE_BYTES,
+            },
+        )
+        .map_err(system("map memory for the table"))?;
+        install_handler(options.timer)?;
+        let session = Self {
+            name: Started(SESSIONS.fetch_add(1, Ordering::Relaxed) + 1),
+            recording,
+            output,
+            child_path,
+            skips_empty_file: false,
+            frequency: options.frequency,
+            start_time: clock::seconds_since_epoch(),
+            start_monotonic: clock::monotonic(),
+            start_cpu: clock::process_cpu(),
+            lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
+        };
+        weight::begin(options.timer, period_micros);
+        session.recording.publish();
+        if let Err(errno) = options.timer.arm(period_micros) {
+            recording::withdraw();
+            wait_for_handlers(engine);
+            return Err(Failure::System { action: "arm the profiling timer", errno });
+        }
+        Ok(session)
+    }
+
+    pub(crate) fn started(&self) -> Started {
+        self.name
+    }
+
+    /// Seconds since 1970.
+    pub(crate) fn start_time(&self) -> i64 {
+        self.start_time
+    }
+
+    /// The path as the user gave it; empty for a session in memory.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.output.as_ref().map_or(&[], |output| output.given().as_bytes())
+    }
+
+    pub(crate) fn recording(&self) -> &Recording {
+        self.recording.get()
+    }
+
+    /// The process that started it.
+    pub(crate) fn process(&self) -> u32 {
+        self.recording.get().process
+    }
+
+    /// The figures so far.
+    pub(crate) fn summary(&self) -> Summary {
+        self.summary_with(0)
+    }
+
+    fn summary_with(&self, stuck_handlers: u64) -> Summary {
+        let recording = self.recording.get();
+        let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
+        let signal = recording.timer.signal();
+        Facts {
+            totals: totals.since(&recording.totals_at_start),
+            period_micros: recording.period_micros,
+            elapsed_nanos: clock::monotonic().saturating_sub(self.start_monotonic),
+            cpu_nanos: clock::process_cpu().saturating_sub(self.start_cpu),
+            lost_without_slot: LOST_WITHOUT_SLOT
+                .load(Ordering::Relaxed)
+                .wrapping_sub(self.lost_without_slot_at_start),
+            stuck_handlers,
+            handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
+        }
+        .summary()
+    }
+
+    /// Writes the file, complete; gives the bytes of its binary part, 0 where there is no file.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(super) fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
+        match &mut self.output {
+            Some(output) => output.write(self.recording.get(), met),
+            None => Ok(0),
+        }
+    }
+
+    /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
+    pub(super) fn end_recording(&mut self) -> u64 {
+        // Fails only for arguments that the kernel does not know.
+        let _ = self.recording.get().timer.disarm();
+        recording::withdraw();
+        Engine::get().map_or(0, wait_for_handlers)
+    }
+
+    /// Writes the file and frees the memory, unless a handler may still be using it.
+    pub(super) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
+        let summary = self.summary_with(stuck_handlers);
+        let is_skipped = self.skips_empty_file && summary.samples == 0;
+        let file = (self.output.is_some() && !is_skipped).then(|| self.write_file(met));
+        let ended = Ended { summary, file, output: self.output };
+        if stuck_handlers > 0 {
+            self.recording.abandon();
+        }
+        ended
+    }
+
+    /// In a forked child: drops the parent's session, and starts the child's own where one is wanted.
+    ///
+    /// # Errors
+    /// Why the child goes on unprofiled.
+    pub(super) fn restart_in_child(self, process: u32) -> Result<Option<Self>, Failure> {
+        let recording = self.recording.get();
+        let Some(mut path) = self.child_path else { return Ok(None) };
+        let fails = |errno| Failure::Output { action: "take the path", errno };
+        let base_length = path.as_bytes().len();
+        path.push(b"_").and_then(|()| path.push_decimal(u64::from(process))).map_err(fails)?;
+        let base = path.as_bytes().get(..base_length);
+        let options = StartOptions {
+            sink: Sink::File(path.as_bytes()),
+            timer: recording.timer,
+            frequency: self.frequency,
+            max_depth: recording.max_depth,
+            filter: recording.filter,
+            excluded: recording.excluded(),
+            child_path: base,
+        };
+        let mut child = Self::start(&options)?;
+        child.skips_empty_file = true;
+        Ok(Some(child))
+    }
+}
+
+/// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.
+fn wait_for_handlers(engine: &Engine) -> u64 {
+    let start = clock::monotonic();
+    let scratch = engine.scratch();
+    let stuck = (0..scratch.count()).filter(|&slot| {
+        while !scratch.is_free(slot) {
+            if clock::monotonic().saturating_sub(start) > PATIENCE {
+                return true;
+            }
+            thread::pause();
+        }
+        false
+    });
+    stuck.count() as u64
+}
+
+fn is_ours(action: &Action) -> bool {
+    action.handler == on_signal as *const () as usize
+}
+
+/// Fails where the program has a handler of its own for the timer's signal.
+fn ensure_handler_possible(timer: IntervalTimer) -> Result<Action, Failure> {
+    let signal = timer.signal();
+    let present = signal::action(signal)
+        .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
+    if present.is_handler() && !is_ours(&present) {
+        return Err(Failure::HandlerTaken { signal });
+    }
+    Ok(present)
+}
+
+/// Installs our handler, once and for all: after the session it is harmless, while the default action would end
+/// the program at the next late tick.
+fn install_handler(timer: IntervalTimer) -> Result<(), Failure> {
+    let signal = timer.signal();
+    let present = ensure_handler_possible(timer)?;
+    if is_ours(&present) {
+        return Ok(());
+    }
+    host_action::take_over(signal, present);
+    signal::install(signal, on_signal)
+        .map_err(|errno| Failure::System { action: "install the profiling signal's handler", errno })
+}
+
+fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {
+    let mut copy = MappedBox::<PathBuffer>::zeroed()
+        .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
+    copy.push(path).map_err(|errno| Failure::Output { action: "take the path", errno })?;
+    Ok(copy)
+}

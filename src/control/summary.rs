@@ -1,0 +1,207 @@
+//! What came of a session.
+
+use super::output::Output;
+use crate::{
+    error::Failure,
+    sample::counters::{Counter, Totals},
+    sys::memory::MappedBox,
+};
+use core::{fmt, time::Duration};
+
+/// What a session gathered, and what it could not.
+///
+/// Every tick is in `samples`, in [`Losses`], or was left out on request (`filtered`, `excluded`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Sum of the profile's counts, in periods.
+    pub samples: u64,
+    /// Time between two ticks, and what one count stands for.
+    pub period: Duration,
+    /// Signals of the profiling timer that were recorded; at high rates one may weigh several periods.
+    pub timer_ticks: u64,
+    /// Profiling signals from elsewhere (`kill`, `raise`) that were recorded, with a weight of 1 each.
+    pub foreign_ticks: u64,
+    /// Signals that the filter refused.
+    pub filtered: u64,
+    /// Signals that came while an excluded object was running.
+    pub excluded: u64,
+    /// Time from start to stop (or to now, for a snapshot).
+    pub elapsed: Duration,
+    /// CPU time that the process used meanwhile.
+    pub process_cpu: Duration,
+    /// What could not be recorded, by cause.
+    pub losses: Losses,
+    /// How the walks of recorded ticks ended.
+    pub walks: Walks,
+    /// PCs whose unwind rule was not in the cache.
+    pub rule_misses: u64,
+    /// Frames stepped through by the frame pointer, for want of call frame information.
+    pub frames_without_rule: u64,
+    /// Why there are no samples, when there are none.
+    pub no_samples: Option<NoSamples>,
+}
+
+impl Summary {
+    /// The time that the samples stand for: their number times the period.
+    pub fn sampled(&self) -> Duration {
+        let nanos = u128::from(self.samples) * self.period.as_nanos();
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// What could not be recorded, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Periods whose tick found every scratch slot taken.
+    pub no_slot: u64,
+    /// Periods whose chain found no place in the full table.
+    pub table_full: u64,
+    /// Ticks that interrupted something other than code.
+    pub no_pc: u64,
+    /// Handlers that had not come back when the session stopped; their tick, and the session's memory, are lost.
+    pub stuck_handlers: u64,
+    /// Libraries loaded and met while profiling whose names could not be kept; should they be gone by the end,
+    /// their PCs have no name.
+    pub objects_missed: u64,
+}
+
+impl Losses {
+    /// The periods that are missing in the profile.
+    pub fn periods(&self) -> u64 {
+        self.no_slot + self.table_full + self.no_pc
+    }
+}
+
+/// How the walks of ticks ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Walks {
+    /// At the entry point of the process or thread.
+    pub whole: u64,
+    /// At the depth limit.
+    pub depth: u64,
+    /// At memory that cannot be read.
+    pub unreadable: u64,
+    /// At code with neither call frame information nor a frame pointer.
+    pub no_rule: u64,
+    /// At a frame that did not lead on towards the stack's base.
+    pub loops: u64,
+    /// At an object that was being unloaded.
+    pub unloading: u64,
+}
+
+impl Walks {
+    /// All walks.
+    pub fn total(&self) -> u64 {
+        self.whole + self.depth + self.unreadable + self.no_rule + self.loops + self.unloading
+    }
+
+    /// The share of walks that are whole, 0 to 1; 1 where there were none.
+    pub fn whole_share(&self) -> f64 {
+        let total = self.total();
+        if total == 0 { 1.0 } else { self.whole as f64 / total as f64 }
+    }
+}
+
+/// Why a session has no samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoSamples {
+    /// The process used less CPU time than one period.
+    NoTimeUsed,
+    /// Ticks came, and all were filtered, excluded or lost.
+    NoneRecorded,
+    /// The program replaced our handler.
+    HandlerReplaced,
+    /// Time was used, and no tick came: all threads that used it block the signal, or the program has taken the
+    /// timer.
+    NoTicks,
+}
+
+impl fmt::Display for NoSamples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoTimeUsed => "the program used less time than one period",
+            Self::NoneRecorded => "all ticks were filtered, excluded or lost",
+            Self::HandlerReplaced => "the program replaced the profiling signal's handler",
+            Self::NoTicks => "no tick came, though the program used time; it blocks the signal or uses the timer",
+        })
+    }
+}
+
+/// A session that is over.
+pub(crate) struct Ended {
+    pub(crate) summary: Summary,
+    /// Bytes of header, records and trailer; or why there is no file. None for a session without a file.
+    pub(crate) file: Option<Result<u64, Failure>>,
+    /// Holds the path, for messages.
+    pub(super) output: Option<MappedBox<Output>>,
+}
+
+impl Ended {
+    /// The path as the user gave it; empty for a session in memory.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.output.as_ref().map_or(&[], |output| output.given().as_bytes())
+    }
+}
+
+/// What a summary is made of.
+pub(super) struct Facts {
+    pub(super) totals: Totals,
+    pub(super) period_micros: u32,
+    pub(super) elapsed_nanos: u64,
+    pub(super) cpu_nanos: u64,
+    pub(super) lost_without_slot: u64,
+    pub(super) stuck_handlers: u64,
+    pub(super) handler_replaced: bool,
+}
+
+impl Facts {
+    pub(super) fn summary(&self) -> Summary {
+        let get = |counter| self.totals.get(counter);
+        let losses = Losses {
+            no_slot: self.lost_without_slot,
+            table_full: get(Counter::TableFull),
+            no_pc: get(Counter::NoPc),
+            stuck_handlers: self.stuck_handlers,
+            objects_missed: get(Counter::ObjectsMissed),
+        };
+        Summary {
+            samples: get(Counter::Samples),
+            period: Duration::from_micros(u64::from(self.period_micros)),
+            timer_ticks: get(Counter::TimerTicks),
+            foreign_ticks: get(Counter::ForeignTicks),
+            filtered: get(Counter::Filtered),
+            excluded: get(Counter::Excluded),
+            elapsed: Duration::from_nanos(self.elapsed_nanos),
+            process_cpu: Duration::from_nanos(self.cpu_nanos),
+            losses,
+            walks: Walks {
+                whole: get(Counter::Whole),
+                depth: get(Counter::Depth),
+                unreadable: get(Counter::Unreadable),
+                no_rule: get(Counter::NoRule),
+                loops: get(Counter::Loop),
+                unloading: get(Counter::Unloading),
+            },
+            rule_misses: get(Counter::RuleMisses),
+            frames_without_rule: get(Counter::FramesWithoutRule),
+            no_samples: (get(Counter::Samples) == 0).then(|| self.reason(&losses)),
+        }
+    }
+
+    fn reason(&self, losses: &Losses) -> NoSamples {
+        let left_out = self.totals.get(Counter::Filtered) + self.totals.get(Counter::Excluded);
+        if left_out + losses.periods() > 0 {
+            NoSamples::NoneRecorded
+        } else if self.handler_replaced {
+            NoSamples::HandlerReplaced
+        } else if self.cpu_nanos < u64::from(self.period_micros) * 1000 {
+            NoSamples::NoTimeUsed
+        } else {
+            NoSamples::NoTicks
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The signal that switches profiling on and off (`CPUPROFILESIGNAL`).
+//!
+//! Its handler runs start and stop where it interrupts. See the module above for why it may: no allocation, no
+//! wait for the lock. Each start writes to the next of `NAME.0`, `NAME.1`, and so on, as in gperftools.
+
+use super::{CONTROL_TOGGLES, Control, Locked, Session, Sink, StartOptions, summary::Ended};
+use crate::{
+    error::Failure,
+    sync::{AtomicU64, Ordering},
+    sys::{
+        errno::ErrnoGuard,
+        file::PathBuffer,
+        memory::MappedBox,
+        signal::{self, Context, SignalInfo},
+        timer::IntervalTimer,
+    },
+};
+use once_cell::race::OnceBox;
+
+/// What each start by the signal is started with, and who is told of its end.
+pub(crate) struct ToggleOptions {
+    /// The profiles' path without its number.
+    pub(crate) path: Vec<u8>,
+    pub(crate) timer: IntervalTimer,
+    pub(crate) frequency: u32,
+    pub(crate) max_depth: usize,
+    /// Told of each profile's end, in the signal's handler.
+    pub(crate) ended: Box<dyn Fn(&Ended) + Send + Sync>,
+    /// Told of a start that failed, in the signal's handler.
+    pub(crate) failed: fn(&[u8], Failure),
+}
+
+static OPTIONS: OnceBox<ToggleOptions> = OnceBox::new();
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
+/// Makes `signal` switch profiling. Not for signal context.
+///
+/// # Errors
+/// [`Failure::HandlerTaken`] where the program handles it itself, or what the system refused.
+pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure> {
+    super::prepare()?;
+    let system = |errno| Failure::System { action: "install the handler of CPUPROFILESIGNAL", errno };
+    if signal::action(signal).map_err(system)?.is_handler() {
+        return Err(Failure::HandlerTaken { signal });
+    }
+    OPTIONS.get_or_init(|| Box::new(options));
+    signal::install(signal, on_toggle).map_err(system)
+}
+
+extern "C" fn on_toggle(_number: i32, _info: *mut SignalInfo, _context: *mut Context) {
+    let _errno = ErrnoGuard::new();
+    CONTROL_TOGGLES.fetch_add(1, Ordering::SeqCst);
+    serve();
+}
+
+/// Fulfils what toggles have asked for, unless somebody else holds the lock: then that one does, when it lets go.
+pub(super) fn serve() {
+    while CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
+        let Some(mut control) = Locked::try_new() else { return };
+        if CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
+            CONTROL_TOGGLES.fetch_sub(1, Ordering::SeqCst);
+            if let Some(options) = OPTIONS.get() {
+                switch(&mut control, options);
+            }
+        }
+    }
+}
+
+fn switch(control: &mut Control, options: &ToggleOptions) {
+    if control.session.is_some() {
+        if let Ok((ended, ())) = control.stop_locked(|_, _| ()) {
+            (options.ended)(&ended);
+        }
+        return;
+    }
+    if let Err(failure) = start(control, options) {
+        (options.failed)(&options.path, failure);
+    }
+}
+
+fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> {
+    let mut path = MappedBox::<PathBuffer>::zeroed()
+        .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
+    path.push(&options.path)
+        .and_then(|()| path.push(b"."))
+        .and_then(|()| path.push_decimal(STARTS.fetch_add(1, Ordering::Relaxed)))
+        .map_err(|errno| Failure::Output { action: "take the path", errno })?;
+    control.session = Some(Session::start(&StartOptions {
+        sink: Sink::File(path.as_bytes()),
+        timer: options.timer,
+        frequency: options.frequency,
+        max_depth: options.max_depth,
+        filter: None,
+        excluded: &[],
+        child_path: None,
+    })?);
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Why a profiler could not be started, or its profile not be written.
+
+use std::{fmt, io, path::PathBuf};
+
+/// Why a profiler could not be started, or its profile not be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A profiler is running in this process; there can be one.
+    AlreadyRunning,
+    /// None is running.
+    NotRunning,
+    /// The program has a handler of its own for the profiling signal.
+    HandlerTaken {
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// The profile cannot be written.
+    Output {
+        /// The file the profile was meant for.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The system refused what a session needs.
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyRunning => f.write_str("a profiler is running in this process already; stop it first"),
+            Self::NotRunning => f.write_str("no profiler is running in this process"),
+            Self::HandlerTaken { signal } => {
+                write!(f, "the program handles signal {signal} itself; start the profiler before it does, or remove its handler")
+            }
+            Self::Output { path, action, source } => {
+                write!(f, "cannot {action} for profile {}: {source}", path.display())
+            }
+            Self::System { action, source } => write!(f, "cannot {action}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Output { source, .. } | Self::System { source, .. } => Some(source),
+            Self::AlreadyRunning | Self::NotRunning | Self::HandlerTaken { .. } => None,
+        }
+    }
+}
+
+/// An error as the ordinary side passes it on: no allocation, since a toggle runs in a signal handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// See [`Error::AlreadyRunning`].
+    AlreadyRunning,
+    /// See [`Error::NotRunning`].
+    NotRunning,
+    /// See [`Error::HandlerTaken`].
+    HandlerTaken {
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// See [`Error::Output`]; the path is known to who asked.
+    Output {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        errno: i32,
+    },
+    /// See [`Error::System`].
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        errno: i32,
+    },
+}
+
+/// Without the path, and without allocating.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyRunning => f.write_str("a profiler is running already"),
+            Self::NotRunning => f.write_str("no profiler is running"),
+            Self::HandlerTaken { signal } => write!(f, "the program handles signal {signal} itself"),
+            Self::Output { action, errno } | Self::System { action, errno } => {
+                write!(f, "cannot {action}: {}", crate::sys::errno::description(*errno))
+            }
+        }
+    }
+}
+
+impl Failure {
+    /// The public error, with the path that was asked for.
+    pub(crate) fn with_path(self, path: &std::path::Path) -> Error {
+        match self {
+            Self::AlreadyRunning => Error::AlreadyRunning,
+            Self::NotRunning => Error::NotRunning,
+            Self::HandlerTaken { signal } => Error::HandlerTaken { signal },
+            Self::Output { action, errno } => {
+                Error::Output { path: path.into(), action, source: io::Error::from_raw_os_error(errno) }
+            }
+            Self::System { action, errno } => {
+                Error::System { action, source: io::Error::from_raw_os_error(errno) }
+            }
+        }
+    }
+}

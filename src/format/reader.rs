@@ -1,0 +1,372 @@
+//! Reads a whole profile from bytes.
+//!
+//! Every input gives a profile or an error, never a panic, and what is allocated stays within a constant
+//! multiple of the input: a record's PCs are allocated only once they are known to be there.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use super::maps::Mapping;
+use super::word::{SlotLayout, SlotWidth};
+
+/// Everything a profile file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuProfile {
+    /// The layout of the slots, found from the header.
+    pub layout: SlotLayout,
+    /// The time that a sample stands for, in microseconds.
+    pub period_micros: u64,
+    /// The records, in the order of the file; several may have the same chain.
+    pub records: Vec<Record>,
+    /// The mapped objects, in the order of the file, with `$build` replaced in their paths.
+    pub mappings: Vec<Mapping<'static>>,
+    /// Lines of text that are neither blank, nor a mapping, nor a build specifier.
+    pub unknown_lines: Vec<Vec<u8>>,
+}
+
+impl CpuProfile {
+    /// Reads a file of either slot width and either byte order.
+    ///
+    /// A header longer than five slots is accepted and its surplus ignored. The text may be empty and its
+    /// last line may lack the newline; the trailer before it has to be there.
+    ///
+    /// # Errors
+    /// [`ReadError`] says which rule of the document is broken, and where.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
+        if bytes.is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let Some((layout, header_slots)) = find_header(bytes) else {
+            return Err(ReadError::NotAProfile { length: bytes.len() });
+        };
+        let mut cursor = Cursor { bytes, offset: 0, layout };
+        let truncated = ReadError::Truncated { offset: 0 };
+        cursor.skip_slots(3).ok_or(truncated.clone())?;
+        let period_micros = cursor.slot().ok_or(truncated.clone())?;
+        cursor.skip_slots(header_slots.saturating_sub(2)).ok_or(truncated)?;
+
+        let mut records = Vec::new();
+        while let Some(record) = read_record(&mut cursor)? {
+            records.push(record);
+        }
+        let mut profile =
+            Self { layout, period_micros, records, mappings: Vec::new(), unknown_lines: Vec::new() };
+        profile.read_text(&cursor)?;
+        Ok(profile)
+    }
+
+    /// The number of samples in all records.
+    pub fn total_samples(&self) -> u128 {
+        self.records.iter().fold(0, |sum, record| sum.saturating_add(u128::from(record.count)))
+    }
+
+    /// The time that all samples stand for; [`Duration::MAX`] when it is longer than that.
+    pub fn duration(&self) -> Duration {
+        const MICROS_PER_SECOND: u128 = 1_000_000;
+        let micros = self.total_samples().saturating_mul(u128::from(self.period_micros));
+        match u64::try_from(micros / MICROS_PER_SECOND) {
+            Ok(seconds) => {
+                let rest = u64::try_from(micros % MICROS_PER_SECOND).unwrap_or_default();
+                Duration::from_secs(seconds).saturating_add(Duration::from_micros(rest))
+            }
+            Err(_) => Duration::MAX,
+        }
+    }
+
+    fn read_text(&mut self, cursor: &Cursor<'_>) -> Result<(), ReadError> {
+        let mut build: Option<&[u8]> = None;
+        let mut offset = cursor.offset;
+        for line in cursor.rest().split(|&byte| byte == b'\n') {
+            if let Some(mut mapping) = Mapping::parse_line(line) {
+                if let Some(build) = build {
+                    mapping.path = replace_build(mapping.path, build)
+                        .ok_or(ReadError::PathTooLong { offset, limit: MAX_PATH })?;
+                }
+                self.mappings.push(mapping.into_owned());
+            } else if let Some(path) = parse_build_line(line) {
+                build = Some(path);
+            } else if !line.trim_ascii().is_empty() {
+                self.unknown_lines.push(line.to_vec());
+            }
+            offset = offset.saturating_add(line.len()).saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
+/// Samples that share a call chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// How many samples; at least 1.
+    pub count: u64,
+    /// The chain, leaf first, at least one PC. All but the leaf are return addresses, as the file has them.
+    pub pcs: Vec<u64>,
+}
+
+/// Why bytes could not be read as a profile. Offsets are in bytes from the start of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// There are no bytes at all, as when the program was killed before its profile was written.
+    Empty,
+    /// The bytes begin with no header, in either width or byte order.
+    NotAProfile {
+        /// Number of bytes.
+        length: usize,
+    },
+    /// The file ends in the header, or before the trailer.
+    Truncated {
+        /// Where the header begins, or where the next record or the trailer was expected.
+        offset: usize,
+    },
+    /// A record has a sample count of 0 and is not the trailer.
+    ZeroCount {
+        /// Where the record begins.
+        offset: usize,
+        /// The number of PCs that it claims.
+        num_pcs: u64,
+    },
+    /// A record has no PCs.
+    EmptyChain {
+        /// Where the record begins.
+        offset: usize,
+        /// The sample count that it claims.
+        count: u64,
+    },
+    /// A record claims more PCs than the rest of the file holds.
+    ChainTooLong {
+        /// Where the record begins.
+        offset: usize,
+        /// The number of PCs that it claims.
+        num_pcs: u64,
+        /// The number of whole slots left after its first two.
+        available: usize,
+    },
+    /// A path is longer than any that Linux can open, once `$build` is replaced.
+    PathTooLong {
+        /// Where the line of the path begins.
+        offset: usize,
+        /// The longest path that is accepted, in bytes.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the profile is empty (0 bytes)"),
+            Self::NotAProfile { length } => {
+                write!(f, "no cpu profile header at offset 0 of {length} bytes")
+            }
+            Self::Truncated { offset: 0 } => f.write_str("the profile ends within the header at offset 0"),
+            Self::Truncated { offset } => {
+                write!(f, "the profile ends where a record or the trailer was expected, at offset {offset}")
+            }
+            Self::ZeroCount { offset, num_pcs } => {
+                write!(f, "the record at offset {offset} has sample count 0 and {num_pcs} pcs")
+            }
+            Self::EmptyChain { offset, count } => {
+                write!(f, "the record at offset {offset} has sample count {count} and no pcs")
+            }
+            Self::ChainTooLong { offset, num_pcs, available } => {
+                write!(f, "the record at offset {offset} claims {num_pcs} pcs, but {available} slots follow")
+            }
+            Self::PathTooLong { offset, limit } => {
+                write!(
+                    f,
+                    "the path on the line at offset {offset} has more than {limit} bytes with its $build"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// More header slots than this are not taken for a header.
+///
+/// A slot count up to here, read in the wrong byte order, is above it: 3 becomes 0x0300_0000, 256 becomes
+/// 65 536. So at most one byte order fits.
+const MAX_HEADER_SLOTS: u64 = 65_535;
+
+/// The longest path after replacement: PATH_MAX of Linux.
+const MAX_PATH: usize = 4096;
+
+/// Finds the layout and the number of header slots after the second ("Binary Header").
+///
+/// The two widths exclude each other: slot 0 of 8 bytes is 0 only if slot 1 of 4 bytes is 0 as well.
+fn find_header(bytes: &[u8]) -> Option<(SlotLayout, u64)> {
+    SlotLayout::ALL.into_iter().find_map(|layout| {
+        let mut cursor = Cursor { bytes, offset: 0, layout };
+        let (header_count, header_slots, version) = (cursor.slot()?, cursor.slot()?, cursor.slot()?);
+        let is_header = header_count == 0 && (3..=MAX_HEADER_SLOTS).contains(&header_slots) && version == 0;
+        is_header.then_some((layout, header_slots))
+    })
+}
+
+/// Reads the next record, or `None` for the trailer ("Binary Profile Records", "Binary Trailer").
+fn read_record(cursor: &mut Cursor<'_>) -> Result<Option<Record>, ReadError> {
+    let offset = cursor.offset;
+    let (Some(count), Some(num_pcs)) = (cursor.slot(), cursor.slot()) else {
+        return Err(ReadError::Truncated { offset });
+    };
+    if num_pcs == 0 {
+        return Err(ReadError::EmptyChain { offset, count });
+    }
+    let available = cursor.slots_left();
+    let depth = match usize::try_from(num_pcs) {
+        Ok(depth) if depth <= available => depth,
+        _ if count == 0 && num_pcs == 1 => return Err(ReadError::Truncated { offset }),
+        _ => return Err(ReadError::ChainTooLong { offset, num_pcs, available }),
+    };
+    let mut pcs = Vec::with_capacity(depth);
+    pcs.extend(std::iter::from_fn(|| cursor.slot()).take(depth));
+    match (count, pcs.as_slice()) {
+        (0, [0]) => Ok(None),
+        (0, _) => Err(ReadError::ZeroCount { offset, num_pcs }),
+        _ => Ok(Some(Record { count, pcs })),
+    }
+}
+
+/// The path of a `build=` line; leading spaces are ignored.
+fn parse_build_line(line: &[u8]) -> Option<&[u8]> {
+    let spaces = line.iter().take_while(|&&byte| byte == b' ').count();
+    line.get(spaces..)?.strip_prefix(b"build=")
+}
+
+/// Replaces each `$build` that no word character follows; `None` when the path would be above [`MAX_PATH`].
+fn replace_build<'a>(path: Cow<'a, [u8]>, build: &[u8]) -> Option<Cow<'a, [u8]>> {
+    const VARIABLE: &[u8] = b"$build";
+    let mut replaced: Option<Vec<u8>> = None;
+    let mut rest: &[u8] = &path;
+    while let Some(at) = rest.windows(VARIABLE.len()).position(|bytes| bytes == VARIABLE) {
+        let (before, after) = (rest.get(..at)?, rest.get(at.checked_add(VARIABLE.len())?..)?);
+        let is_word = after.first().is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric());
+        let text = replaced.get_or_insert_default();
+        text.extend_from_slice(before);
+        text.extend_from_slice(if is_word { VARIABLE } else { build });
+        if text.len() > MAX_PATH {
+            return None;
+        }
+        rest = after;
+    }
+    match replaced {
+        None => Some(path),
+        Some(mut text) => {
+            text.extend_from_slice(rest);
+            (text.len() <= MAX_PATH).then_some(Cow::Owned(text))
+        }
+    }
+}
+
+/// A place in the file; whatever is asked of it, it stays within the bytes.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    layout: SlotLayout,
+}
+
+impl<'a> Cursor<'a> {
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.offset..).unwrap_or_default()
+    }
+
+    fn slots_left(&self) -> usize {
+        match self.layout.width {
+            SlotWidth::Four => self.rest().len() / 4,
+            SlotWidth::Eight => self.rest().len() / 8,
+        }
+    }
+
+    fn slot(&mut self) -> Option<u64> {
+        let value = self.layout.decode(self.rest())?;
+        self.offset = self.offset.saturating_add(self.layout.width.bytes());
+        Some(value)
+    }
+
+    fn skip_slots(&mut self, number: u64) -> Option<()> {
+        let number = usize::try_from(number).ok().filter(|&number| number <= self.slots_left())?;
+        self.offset = self.offset.saturating_add(number.saturating_mul(self.layout.width.bytes()));
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: [u32; 5] = [0, 3, 0, 10_000, 0];
+    const END: [u32; 3] = [0, 1, 0];
+
+    fn file(records: &[u32], text: &[u8]) -> Vec<u8> {
+        let slots = BEGIN.iter().chain(records).chain(&END);
+        slots.flat_map(|slot| slot.to_le_bytes()).chain(text.iter().copied()).collect()
+    }
+
+    fn paths(text: &[u8]) -> Vec<String> {
+        let profile = CpuProfile::parse(&file(&[], text)).unwrap();
+        profile.mappings.iter().map(|mapping| String::from_utf8_lossy(&mapping.path).into_owned()).collect()
+    }
+
+    #[test]
+    fn reads_the_example_of_the_document() {
+        let profile = CpuProfile::parse(&file(&[5, 3, 0xa0000, 0xc0000, 0xe0000], b"")).unwrap();
+        assert_eq!(profile.records, [Record { count: 5, pcs: vec![0xa0000, 0xc0000, 0xe0000] }]);
+        assert_eq!(profile.layout.width, SlotWidth::Four);
+        assert_eq!((profile.total_samples(), profile.duration()), (5, Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn replaces_build_only_before_a_non_word_character() {
+        let text = b"1-2: $build/a\n  build=/one\n1-2: $build/a$build\n1-2: $builder/$build_/$build.so\n\
+            build=/two\n1-2 r-xp 0 0:0 0 $build";
+        assert_eq!(paths(text), ["$build/a", "/one/a/one", "$builder/$build_//one.so", "/two"]);
+    }
+
+    #[test]
+    fn a_path_that_grows_without_bound_is_an_error() {
+        let mut text = b"build=".to_vec();
+        text.extend([b'a'; 2000]);
+        text.extend(b"\n1-2: ");
+        text.extend(b"$build/".repeat(3));
+        let error = CpuProfile::parse(&file(&[], &text)).unwrap_err();
+        assert_eq!(error, ReadError::PathTooLong { offset: 32 + 6 + 2000 + 1, limit: 4096 });
+    }
+
+    #[test]
+    fn unknown_lines_are_kept_and_blank_ones_dropped() {
+        let profile = CpuProfile::parse(&file(&[], b"hello\n\n \nMAPPED_LIBRARIES:\n1-2: /a\n")).unwrap();
+        assert_eq!(profile.unknown_lines, [&b"hello"[..], b"MAPPED_LIBRARIES:"]);
+        assert_eq!(profile.mappings.len(), 1);
+    }
+
+    #[test]
+    fn errors_name_the_offset_and_the_value() {
+        let cases: [(&[u32], &str); 4] = [
+            (&[0, 2, 7, 8], "the record at offset 20 has sample count 0 and 2 pcs"),
+            (&[4, 0], "the record at offset 20 has sample count 4 and no pcs"),
+            (&[4, 1, 9, 1, 77], "the record at offset 32 claims 77 pcs, but 3 slots follow"),
+            (&[0, 1, 5], "the record at offset 20 has sample count 0 and 1 pcs"),
+        ];
+        for (records, message) in cases {
+            assert_eq!(CpuProfile::parse(&file(records, b"")).unwrap_err().to_string(), message);
+        }
+        assert_eq!(CpuProfile::parse(b""), Err(ReadError::Empty));
+        assert_eq!(CpuProfile::parse(b"garbage"), Err(ReadError::NotAProfile { length: 7 }));
+        let whole = file(&[4, 1, 9], b"");
+        assert_eq!(CpuProfile::parse(&whole[..32]), Err(ReadError::Truncated { offset: 32 }));
+        assert_eq!(CpuProfile::parse(&whole[..40]), Err(ReadError::Truncated { offset: 32 }));
+        assert_eq!(CpuProfile::parse(&whole[..16]), Err(ReadError::Truncated { offset: 0 }));
+    }
+
+    #[test]
+    fn an_immense_duration_saturates() {
+        let record = Record { count: u64::MAX, pcs: vec![1] };
+        let mut profile = CpuProfile::parse(&file(&[], b"")).unwrap();
+        profile.period_micros = u64::MAX;
+        profile.records = vec![record; 3];
+        assert_eq!(profile.total_samples(), 3 * u128::from(u64::MAX));
+        assert_eq!(profile.duration(), Duration::MAX);
+    }
+}

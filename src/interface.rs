@@ -1,0 +1,281 @@
+//! What the shared library needs of this crate and nobody else should use: no promise of stability.
+//!
+//! # Safety
+//! Hands pointers of the C interface on to where they are read; each function says what they must be.
+#![allow(unsafe_code)]
+
+pub use crate::config::{Environment, MARK};
+pub use crate::error::Failure;
+pub use crate::sys::signal::{CAction, SigactionFunction};
+
+use crate::{
+    config::Filter,
+    control::{self, Ended, NoSamples, Sink, StartOptions, Which},
+    sample::{
+        engine::Engine,
+        handler::LIVE_TICKS,
+        host_action, met_objects,
+        unwind::{self, PcForm, objects},
+    },
+    sys::{
+        arch::Registers,
+        loader, process,
+        signal::{self, Action},
+        timer::IntervalTimer,
+    },
+};
+use core::ffi::{CStr, c_int, c_void};
+
+/// Sessions of the C interface and of the environment.
+#[derive(Clone, Copy)]
+pub struct FileOptions<'a> {
+    /// Where the profile goes.
+    pub path: &'a [u8],
+    /// What a forked child's path begins with; None leaves children unprofiled.
+    pub child_path: Option<&'a [u8]>,
+    /// Elapsed time instead of CPU time.
+    pub realtime: bool,
+    /// Ticks per second.
+    pub frequency: u32,
+    /// Frames.
+    pub max_depth: usize,
+    /// `filter_in_thread` and its argument.
+    pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
+}
+
+/// True when the environment is not to be trusted.
+pub fn is_privileged() -> bool {
+    process::is_privileged()
+}
+
+/// The number of a signal, by number or name.
+pub fn signal_number(name: &[u8]) -> Option<i32> {
+    signal::number(name)
+}
+
+/// Makes what later calls must not allocate.
+///
+/// # Errors
+/// What the system refused.
+pub fn prepare() -> Result<(), Failure> {
+    control::prepare()
+}
+
+/// Starts a session into a file.
+///
+/// # Errors
+/// Why none was started.
+///
+/// # Safety
+/// * A filter is async-signal-safe, and its argument valid until the session has stopped.
+pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
+    control::start(&StartOptions {
+        sink: Sink::File(options.path),
+        timer: timer(options.realtime),
+        frequency: options.frequency,
+        max_depth: options.max_depth,
+        filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
+        excluded: &[],
+        child_path: options.child_path,
+    })
+    .map(|_| ())
+}
+
+/// A session that is over.
+pub struct Stopped<'e>(&'e Ended);
+
+impl Stopped<'_> {
+    /// Sum of the counts.
+    pub fn samples(&self) -> u64 {
+        self.0.summary.samples
+    }
+
+    /// Bytes of the file's binary part, or why there is no file.
+    ///
+    /// # Errors
+    /// That reason.
+    pub fn file_bytes(&self) -> Result<u64, Failure> {
+        self.0.file.unwrap_or(Ok(0))
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &[u8] {
+        self.0.path()
+    }
+
+    /// Why there are no samples, if so.
+    pub fn no_samples(&self) -> Option<NoSamples> {
+        self.0.summary.no_samples
+    }
+
+    /// False for a child that had nothing to write.
+    pub fn has_file(&self) -> bool {
+        self.0.file.is_some()
+    }
+
+    /// Periods that were lost.
+    pub fn lost(&self) -> u64 {
+        self.0.summary.losses.periods()
+    }
+}
+
+/// Stops the running session, if there is one, and shows it to `report`.
+pub fn stop(report: impl FnOnce(Stopped<'_>)) {
+    if let Ok((ended, ())) = control::stop(Which::Any, |_, _| ()) {
+        report(Stopped(&ended));
+    }
+}
+
+/// Stops the running session at the end of the process that started it; a child that shares its memory leaves it.
+pub fn stop_at_exit(report: impl FnOnce(Stopped<'_>)) {
+    if control::with_session(|session, _| session.map(control::Session::process)) == Some(process::id()) {
+        stop(report);
+    }
+}
+
+/// Writes the profile so far.
+///
+/// # Errors
+/// Why it could not be written; and [`Failure::NotRunning`].
+pub fn flush() -> Result<(), Failure> {
+    control::flush()
+}
+
+/// Makes `signal` switch profiling on and off, in files named `PATH.0`, `PATH.1`, and so on.
+///
+/// # Errors
+/// Why it cannot.
+pub fn enable_toggle(
+    signal: i32,
+    options: &FileOptions<'_>,
+    ended: fn(Stopped<'_>),
+    failed: fn(&[u8], Failure),
+) -> Result<(), Failure> {
+    control::enable_toggle(
+        signal,
+        control::ToggleOptions {
+            path: options.path.to_vec(),
+            timer: timer(options.realtime),
+            frequency: options.frequency,
+            max_depth: options.max_depth,
+            ended: Box::new(move |report: &Ended| ended(Stopped(report))),
+            failed,
+        },
+    )
+}
+
+/// A running session, as `ProfilerGetCurrentState` shows it.
+pub struct State<'s> {
+    /// Seconds since 1970.
+    pub start_time: i64,
+    /// As it was given.
+    pub path: &'s [u8],
+    /// Sum of the counts.
+    pub samples: u64,
+}
+
+/// Calls `f` with the state of the running session, if there is one.
+pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
+    control::with_session(|session, _| {
+        f(session.map(|session| State {
+            start_time: session.start_time(),
+            path: session.path(),
+            samples: session.summary().samples,
+        }))
+    })
+}
+
+/// Where the number of ticks recorded since the process began can be watched; it wraps.
+pub fn live_ticks() -> *const i32 {
+    LIVE_TICKS.as_ptr()
+}
+
+/// Fills `result` with the stack of `context`, innermost PC first, and gives the number of PCs. Signal-safe once
+/// [`prepare`] has run.
+///
+/// # Safety
+/// * `context` is a valid `ucontext_t`.
+pub unsafe fn stack_of_context(context: *const c_void, result: &mut [usize]) -> usize {
+    // SAFETY: the caller's word.
+    let registers = unsafe { signal::interrupted_registers(context) };
+    walk(registers, result)
+}
+
+/// Fills `result` with the stack of the function that this is inlined into, beginning with its caller, after
+/// skipping `skip` frames; gives the number of PCs. Signal-safe once [`prepare`] has run.
+#[inline(always)]
+pub fn stack_from_here(skip: usize, result: &mut [usize]) -> usize {
+    walk_behind(Registers::here(), skip, result)
+}
+
+/// Walks from `registers`, and leaves out the innermost frame and `skip` more.
+#[inline(never)]
+fn walk_behind(registers: Registers, skip: usize, result: &mut [usize]) -> usize {
+    let Some(engine) = Engine::get() else { return 0 };
+    let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
+    let (held, chain) = claim.parts();
+    let (depth, _) = unwind::walk(engine, held.slot(), registers, true, PcForm::Exact, chain);
+    let pcs = chain.get(..depth).unwrap_or_default().iter().skip(skip.saturating_add(1));
+    result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count()
+}
+
+fn walk(registers: Registers, result: &mut [usize]) -> usize {
+    let Some(engine) = Engine::get() else { return 0 };
+    let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
+    let (held, _) = claim.parts();
+    unwind::walk(engine, held.slot(), registers, true, PcForm::Exact, result).0
+}
+
+/// Tells which function is the C library's own `sigaction`.
+///
+/// # Safety
+/// * It is that, or behaves like it.
+pub unsafe fn set_real_sigaction(function: SigactionFunction) {
+    signal::set_real_sigaction(function);
+}
+
+/// The next definition of a function behind the calling object; null if there is none.
+pub fn next_symbol(name: &CStr) -> *mut c_void {
+    loader::next_symbol(name)
+}
+
+/// True for the signal whose handler is ours. Signal-safe.
+pub fn owns_signal(number: c_int) -> bool {
+    number != 0 && number == host_action::owned_signal()
+}
+
+/// `sigaction(2)` for the host: for the signal that is ours, the host's setting is kept aside. Signal-safe.
+///
+/// # Safety
+/// * As for `sigaction(2)`.
+pub unsafe fn host_sigaction(
+    number: c_int,
+    new: *const CAction,
+    old: *mut CAction,
+) -> c_int {
+    if !owns_signal(number) {
+        // SAFETY: the caller's word.
+        return unsafe { signal::real_sigaction()(number, new, old) };
+    }
+    // SAFETY: the caller's word: null or valid.
+    let new = unsafe { new.as_ref() }.map(Action::from_c);
+    let before = host_action::exchange(new);
+    if !old.is_null() {
+        // SAFETY: the caller's word: writable.
+        unsafe { old.write(before.to_c()) };
+    }
+    0
+}
+
+/// Runs `unload`, which may unload objects, while no handler reads them, and forgets what was known of them.
+pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> R {
+    let Some(engine) = Engine::get() else { return unload() };
+    let _gate = objects::close_gate();
+    engine.rules().retain(&objects::stays);
+    met_objects::forget_seen();
+    unload()
+}
+
+fn timer(realtime: bool) -> IntervalTimer {
+    if realtime { IntervalTimer::Real } else { IntervalTimer::Cpu }
+}

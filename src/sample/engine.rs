@@ -1,0 +1,76 @@
+//! What all sessions of the process share: the scratch slots and the rules met so far.
+//!
+//! Made at the first start, in ordinary context, and kept until the process ends: a handler may be inside at any
+//! time.
+//!
+//! # Safety
+//! Makes a slice of atomics out of a mapping that lives as long as the slice.
+#![allow(unsafe_code)]
+
+use super::{met_objects, scratch::Scratch, unwind::objects, unwind::rule_cache::RuleCache};
+use crate::{
+    sync::AtomicU64,
+    sys::{memory::Mapping, thread},
+};
+use once_cell::race::OnceBox;
+
+/// Entries of the rule cache, 16 bytes each.
+const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
+/// A handler that is inside may lose its processor, so there are more slots than processors.
+const SLOTS_PER_PROCESSOR: usize = 4;
+const FEWEST_SLOTS: usize = 16;
+const MOST_SLOTS: usize = 128;
+
+static ENGINE: OnceBox<Engine> = OnceBox::new();
+
+/// See the module.
+pub(crate) struct Engine {
+    scratch: Scratch,
+    rules: RuleCache<Words>,
+}
+
+/// A mapping as words.
+pub(crate) struct Words(Mapping);
+
+impl AsRef<[crate::sync::modelled::AtomicU64]> for Words {
+    #[inline]
+    fn as_ref(&self) -> &[crate::sync::modelled::AtomicU64] {
+        let length = self.0.length() / size_of::<AtomicU64>();
+        // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics
+        // are no plain words, no engine is ever made.)
+        unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
+    }
+}
+
+impl Engine {
+    /// The engine, if it has been made. Signal-safe: one atomic load.
+    #[inline]
+    pub(crate) fn get() -> Option<&'static Self> {
+        ENGINE.get()
+    }
+
+    /// The engine, made now if it was not. For ordinary context.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn get_or_make() -> Result<&'static Self, i32> {
+        objects::prepare();
+        met_objects::prepare();
+        ENGINE.get_or_try_init(|| {
+            let processors = thread::processors();
+            let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
+            let rules = RuleCache::new(Words(Mapping::writable(RULES * 16)?));
+            Ok(Box::new(Self { scratch: Scratch::new(slots)?, rules }))
+        })
+    }
+
+    #[inline]
+    pub(crate) fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    #[inline]
+    pub(crate) fn rules(&self) -> &RuleCache<Words> {
+        &self.rules
+    }
+}

@@ -1,0 +1,127 @@
+//! Objects that were loaded after the first start and that a walk came through.
+//!
+//! They may be gone when the list of mapped objects is written, and then nothing could name their PCs. The handler
+//! that meets one for the first time puts its name and its executable segments into a queue; ordinary context
+//! takes them out, with the signal blocked, since a queue operation waits for one that was interrupted half-way.
+
+use super::{counters::Counter, scratch::Slot, unwind::objects::KeptObject};
+use crate::{
+    sync::{AtomicUsize, Ordering},
+    sys::loader::LoadedObject,
+};
+use crossbeam_queue::ArrayQueue;
+use once_cell::race::OnceBox;
+
+/// Objects that can wait between two looks of ordinary context.
+pub(crate) const WAITING: usize = 64;
+const NAME_BYTES: usize = 512;
+const SEGMENTS: usize = 4;
+
+static QUEUE: OnceBox<ArrayQueue<MetObject>> = OnceBox::new();
+/// Which objects are in the queue or were: a set with free places of 0, filled by compare-exchange.
+static SEEN: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+
+/// An object's name and executable segments, as they were when it was met.
+pub(crate) struct MetObject {
+    name: [u8; NAME_BYTES],
+    name_length: usize,
+    segments: [MetSegment; SEGMENTS],
+    segment_count: usize,
+}
+
+/// Where an executable segment was mapped.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct MetSegment {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Offset of `start` in the file.
+    pub(crate) offset: usize,
+}
+
+impl MetObject {
+    pub(crate) fn name(&self) -> &[u8] {
+        self.name.get(..self.name_length).unwrap_or_default()
+    }
+
+    pub(crate) fn segments(&self) -> &[MetSegment] {
+        self.segments.get(..self.segment_count).unwrap_or_default()
+    }
+}
+
+/// Makes the queue. For ordinary context.
+pub(crate) fn prepare() {
+    QUEUE.get_or_init(|| Box::new(ArrayQueue::new(WAITING)));
+}
+
+/// Notes an object, unless it stays or is known. Signal-safe: atomics, and a push that neither allocates nor
+/// waits for anyone but a taker in ordinary context, who has the signal blocked.
+pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
+    if kept.stays {
+        return;
+    }
+    let Some(queue) = QUEUE.get() else { return };
+    match see(&kept.object) {
+        Seen::Before => {}
+        Seen::NoRoom => slot.count(Counter::ObjectsMissed),
+        Seen::First => {
+            let noted = describe(kept).is_some_and(|met| queue.push(met).is_ok());
+            if !noted {
+                slot.count(Counter::ObjectsMissed);
+            }
+        }
+    }
+}
+
+/// Takes what was noted since. For ordinary context, with the profiling signal blocked.
+pub(crate) fn take() -> Option<MetObject> {
+    QUEUE.get()?.pop()
+}
+
+/// Forgets which objects were seen: some are about to be unloaded, and others may come to their addresses.
+pub(crate) fn forget_seen() {
+    for place in &SEEN {
+        place.store(0, Ordering::Relaxed);
+    }
+}
+
+enum Seen {
+    First,
+    Before,
+    NoRoom,
+}
+
+fn see(object: &LoadedObject) -> Seen {
+    let key = object.start;
+    let first = (key >> 12).wrapping_mul(0x9e37_79b9) % SEEN.len();
+    for i in 0..SEEN.len() {
+        let Some(place) = SEEN.get((first + i) % SEEN.len()) else { return Seen::NoRoom };
+        // Relaxed: the set guards nothing but against noting twice.
+        match place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return Seen::First,
+            Err(present) if present == key => return Seen::Before,
+            Err(_) => {}
+        }
+    }
+    Seen::NoRoom
+}
+
+/// None for an object whose name or segments do not fit, or that has none.
+fn describe(kept: &KeptObject<'_>) -> Option<MetObject> {
+    let mut met = MetObject {
+        name: [0; NAME_BYTES],
+        name_length: 0,
+        segments: [MetSegment::default(); SEGMENTS],
+        segment_count: 0,
+    };
+    met.name_length = kept.copy_name(&mut met.name);
+    if met.name_length == 0 || met.name_length == NAME_BYTES {
+        return None;
+    }
+    kept.for_each_executable_segment(&mut |start, end, offset| {
+        if let Some(place) = met.segments.get_mut(met.segment_count) {
+            *place = MetSegment { start, end, offset };
+            met.segment_count += 1;
+        }
+    });
+    (met.segment_count > 0).then_some(met)
+}

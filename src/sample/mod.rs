@@ -1,0 +1,30 @@
+//! SIGNAL CONTEXT: what runs in the handler of the profiling signal.
+//!
+//! # Contract
+//! Code here may run in any thread, at any instruction of the host: inside malloc, inside the loader, on a stack
+//! with a few hundred bytes left, while a lock of any kind is held. Therefore nothing here
+//!
+//! * allocates or frees, takes a lock, or waits for another thread;
+//! * panics, formats, or initialises a static or a thread-local on first use;
+//! * calls into libc or the loader beyond the list in `docs/signal-safety.md`, where each call has its licence;
+//! * reads memory of the host that was not proven readable in the same walk.
+//!
+//! What cannot be done is counted in [`counters`] and shown by every report; nothing is lost silently.
+//!
+//! ```text
+//! signal -> handler -> scratch slot -> unwind -> table -> slot released
+//! ```
+//!
+//! Preparation (mapping memory, resolving symbols, publishing a session) belongs to `control/`, in ordinary
+//! context. Functions here that only ordinary context may call say so.
+
+pub(crate) mod counters;
+pub(crate) mod engine;
+pub(crate) mod handler;
+pub(crate) mod host_action;
+pub(crate) mod met_objects;
+pub(crate) mod recording;
+pub(crate) mod scratch;
+pub(crate) mod table;
+pub(crate) mod unwind;
+pub(crate) mod weight;

@@ -1,0 +1,276 @@
+//! The running session, as the handler sees it.
+//!
+//! One recording at a time is published. A handler first claims a scratch slot and then looks which recording
+//! runs; whoever ends a recording first withdraws it and then waits until every slot has been seen free once. Both
+//! sides write before they read, sequentially consistent, so a handler that found the recording is seen in its slot.
+//!
+//! # Safety
+//! Owns the recording's memory; hands out references to it only to holders of a slot.
+#![allow(unsafe_code)]
+
+use super::{
+    counters::Totals,
+    engine::Engine,
+    scratch::Held,
+    table::{Memory, Table, index_words},
+};
+use crate::{
+    config::{Filter, MAX_DEPTH},
+    sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
+    sys::{memory::Mapping, process, timer::IntervalTimer},
+};
+use core::ptr::{self, NonNull};
+
+static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
+
+/// Bytes by which the table's memory grows.
+const SLICE: usize = 1 << 20;
+/// Levels of the index, the first of 32 KiB, each further one four times as large.
+const INDEX_LEVELS: u32 = 5;
+/// Address ranges that can be excluded.
+const EXCLUDED: usize = 64;
+
+/// What a handler needs of a session.
+pub(crate) struct Recording {
+    pub(crate) table: Table<TableMemory>,
+    pub(crate) timer: IntervalTimer,
+    pub(crate) period_micros: u32,
+    pub(crate) filter: Option<Filter>,
+    /// Deepest chain, 1 to [`MAX_DEPTH`].
+    pub(crate) max_depth: usize,
+    /// The process that started it.
+    pub(crate) process: u32,
+    /// All slots' counters at the start.
+    pub(crate) totals_at_start: Totals,
+    excluded: [(usize, usize); EXCLUDED],
+    excluded_count: usize,
+    /// Where this very recording stands.
+    home: Option<Mapping>,
+}
+
+/// What a recording is made with.
+pub(crate) struct RecordingOptions<'a> {
+    pub(crate) timer: IntervalTimer,
+    pub(crate) period_micros: u32,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) max_depth: usize,
+    pub(crate) excluded: &'a [(usize, usize)],
+    /// Bytes of records that the table may hold.
+    pub(crate) table_bytes: usize,
+}
+
+/// Owns a recording that is not published, or not yet freed.
+pub(crate) struct OwnedRecording(NonNull<Recording>);
+
+// SAFETY: a recording belongs to the process, not to a thread; all that handlers change in it is atomic.
+unsafe impl Send for OwnedRecording {}
+
+impl OwnedRecording {
+    /// Maps memory and fills it. Allocates nothing else. For ordinary context, or a toggle.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`, when not even a small table is to be had.
+    pub(crate) fn new(engine: &Engine, options: &RecordingOptions<'_>) -> Result<Self, i32> {
+        let memory = TableMemory::new(options.table_bytes)?;
+        let home = Mapping::writable(size_of::<Recording>())?;
+        let place = home.start().cast::<Recording>();
+        let mut excluded = [(0, 0); EXCLUDED];
+        let mut excluded_count = 0;
+        for (to, from) in excluded.iter_mut().zip(options.excluded) {
+            *to = *from;
+            excluded_count += 1;
+        }
+        let recording = Recording {
+            table: Table::new(memory),
+            timer: options.timer,
+            period_micros: options.period_micros,
+            filter: options.filter,
+            max_depth: options.max_depth.clamp(1, MAX_DEPTH),
+            process: process::id(),
+            totals_at_start: engine.scratch().totals(),
+            excluded,
+            excluded_count,
+            home: Some(home),
+        };
+        // SAFETY: the mapping is large enough, aligned to a page, and ours.
+        unsafe { place.write(recording) };
+        Ok(Self(place))
+    }
+
+    pub(crate) fn get(&self) -> &Recording {
+        // SAFETY: the recording lives until `self` is dropped.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Lets handlers use it from now on.
+    pub(crate) fn publish(&self) {
+        // SeqCst: see the module. Release is part of it, for the recording's contents.
+        RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
+    }
+
+    /// Leaves the memory behind for good: a handler that never came back may be using it.
+    pub(crate) fn abandon(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for OwnedRecording {
+    fn drop(&mut self) {
+        // SAFETY: nobody else uses it: it was never published, or withdrawn and left by all handlers.
+        let mut recording = unsafe { self.0.read() };
+        let home = recording.home.take();
+        drop(recording);
+        drop(home);
+    }
+}
+
+/// Hides the running recording from handlers that come from now on.
+pub(crate) fn withdraw() {
+    RUNNING.store(ptr::null_mut(), Ordering::SeqCst);
+}
+
+/// True while a recording is published. Signal-safe.
+#[inline]
+pub(crate) fn is_running() -> bool {
+    !RUNNING.load(Ordering::Relaxed).is_null()
+}
+
+/// The running recording, for as long as the slot is held. Signal-safe.
+#[inline]
+pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
+    // SeqCst: behind the claim, see the module.
+    let recording = RUNNING.load(Ordering::SeqCst);
+    // SAFETY: it was published, and is not freed before every slot has been seen free behind its withdrawal; ours
+    // is not free while the claim lives.
+    unsafe { recording.as_ref() }
+}
+
+impl Recording {
+    /// True when `pc` lies in an object that the user excluded. Signal-safe.
+    pub(crate) fn excludes(&self, pc: usize) -> bool {
+        self.excluded().iter().any(|&(start, end)| (start..end).contains(&pc))
+    }
+
+    /// The address ranges that are not recorded.
+    pub(crate) fn excluded(&self) -> &[(usize, usize)] {
+        self.excluded.get(..self.excluded_count).unwrap_or_default()
+    }
+}
+
+/// Index and arena of a table, in reserved address space that is made usable slice by slice.
+pub(crate) struct TableMemory {
+    index: Mapping,
+    /// Bytes of the index that are usable.
+    index_usable: AtomicUsize,
+    arena: Mapping,
+    arena_usable: AtomicUsize,
+}
+
+impl TableMemory {
+    /// Reserves room for `bytes` of records, or less where the process may not have as much.
+    fn new(bytes: usize) -> Result<Self, i32> {
+        let mut arena_bytes = bytes.max(SLICE);
+        let mut levels = INDEX_LEVELS;
+        loop {
+            match Self::reserve(arena_bytes, levels) {
+                Ok(memory) => return Ok(memory),
+                Err(error) if arena_bytes <= SLICE => return Err(error),
+                Err(_) => {
+                    arena_bytes = (arena_bytes / 4).max(SLICE);
+                    levels = (levels - 1).max(2);
+                }
+            }
+        }
+    }
+
+    fn reserve(arena_bytes: usize, levels: u32) -> Result<Self, i32> {
+        let index = Mapping::reserved(index_words(levels) * size_of::<u64>())?;
+        let arena = Mapping::reserved(arena_bytes.next_multiple_of(SLICE))?;
+        Ok(Self { index, index_usable: AtomicUsize::new(0), arena, arena_usable: AtomicUsize::new(0) })
+    }
+}
+
+/// Makes the first `needed` bytes of a mapping usable, in steps of `unit`. Handlers may do so at once: the system
+/// call may be repeated, and the mark only grows.
+fn grow(mapping: &Mapping, usable: &AtomicUsize, needed: usize, unit: usize) -> bool {
+    let present = usable.load(Ordering::Acquire);
+    if needed <= present {
+        return true;
+    }
+    let target = needed.next_multiple_of(unit).min(mapping.length());
+    if needed > target || mapping.commit(present, target).is_err() {
+        return false;
+    }
+    // Release: whoever sees the mark may touch the memory.
+    usable.fetch_max(target, Ordering::Release);
+    true
+}
+
+/// Words `from..to` of a mapping, if they are usable.
+fn words<'m, W>(mapping: &'m Mapping, usable: &AtomicUsize, from: usize, to: usize) -> Option<&'m [W]> {
+    let end = to.checked_mul(size_of::<W>())?;
+    if from > to || end > usable.load(Ordering::Acquire) {
+        return None;
+    }
+    // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
+    let start = unsafe { mapping.start().cast::<W>().add(from) };
+    // SAFETY: the range was made usable, is aligned to words, zeroed by the kernel, and atomics may be shared.
+    // (Under loom, whose atomics are no plain words, no recording is ever made.)
+    Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), to - from) })
+}
+
+impl Memory for TableMemory {
+    fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {
+        words(&self.index, &self.index_usable, from, to)
+    }
+
+    fn grow_index(&self, to: usize) -> bool {
+        grow(&self.index, &self.index_usable, to * size_of::<u64>(), crate::sys::memory::PAGE)
+    }
+
+    fn arena(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
+        words(&self.arena, &self.arena_usable, from, to)
+    }
+
+    fn grow_arena(&self, to: usize) -> bool {
+        grow(&self.arena, &self.arena_usable, to * size_of::<usize>(), SLICE)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::super::scratch::Occupancy;
+    use loom::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, AtomicUsize, Ordering},
+        },
+        thread,
+    };
+
+    /// The protocol of `running` and of stop: a handler never has a recording that has been freed.
+    #[test]
+    fn loom_a_recording_is_not_freed_under_a_handler() {
+        loom::model(|| {
+            let slot = Arc::new(Occupancy::free());
+            let running = Arc::new(AtomicUsize::new(1));
+            let freed = Arc::new(AtomicBool::new(false));
+            let handler = {
+                let (slot, running, freed) = (slot.clone(), running.clone(), freed.clone());
+                thread::spawn(move || {
+                    if slot.try_claim() {
+                        if running.load(Ordering::SeqCst) == 1 {
+                            assert!(!freed.load(Ordering::Relaxed), "used after it was freed");
+                        }
+                        slot.release();
+                    }
+                })
+            };
+            running.store(0, Ordering::SeqCst);
+            if slot.is_free() {
+                freed.store(true, Ordering::Relaxed);
+            }
+            handler.join().unwrap();
+        });
+    }
+}

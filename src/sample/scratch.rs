@@ -1,0 +1,266 @@
+//! Scratch slots: what one handler needs for one tick, prepared beforehand.
+//!
+//! ```text
+//! slot    | guard page | stack ............ | state | counters | chain ...... |
+//!                        <- grows this way ^
+//! ```
+//!
+//! A handler claims a slot by one compare-exchange and has it to itself until it releases it; it begins its search
+//! at a place that its thread's stack pointer chooses, so threads that tick at once seldom try the same one. All
+//! slots taken: the tick is lost and counted. A claimed slot also keeps a session alive, see `recording.rs`.
+//!
+//! | state | meaning | may become |
+//! | --- | --- | --- |
+//! | 0 | free | 1, by compare-exchange |
+//! | 1 | a handler is inside | 0, by that handler (or by a forked child, where it does not exist) |
+//!
+//! The pages of a slot become resident when it is first used.
+//!
+//! # Safety
+//! Makes references to slots in a mapping that is never unmapped, and gives the holder its chain buffer.
+#![allow(unsafe_code)]
+
+use super::counters::{Counter, Counters, Totals};
+use crate::{
+    config::MAX_DEPTH,
+    sync::{Ordering, modelled::AtomicU32},
+    sys::{
+        arch::call_on_stack,
+        memory::{Mapping, PAGE},
+    },
+};
+use core::cell::UnsafeCell;
+
+/// Bytes of a slot's stack, which runs the evaluation of call frame information: about 4 KiB in a release build,
+/// up to 30 KiB in a debug build, where nothing is inlined (the test in `unwind/cfi.rs` measures it).
+pub(crate) const STACK_BYTES: usize = 64 << 10;
+
+/// Who is in a slot.
+pub(crate) struct Occupancy(AtomicU32);
+
+impl Occupancy {
+    #[cfg(test)]
+    pub(crate) fn free() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    #[inline]
+    pub(crate) fn try_claim(&self) -> bool {
+        // SeqCst: the claim comes before the holder's look at the running session; its partner is `is_free`
+        // behind the withdrawal (`recording.rs`).
+        self.0.load(Ordering::Relaxed) == 0
+            && self.0.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn release(&self) {
+        // Release: whoever sees the slot free sees all that its holder did.
+        self.0.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        // SeqCst: partner of `try_claim`. Acquire is part of it, for the release.
+        self.0.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// One slot; the state and the counters are for all, the rest for its holder.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    occupancy: Occupancy,
+    counters: Counters,
+    chain: UnsafeCell<[usize; MAX_DEPTH]>,
+}
+
+// SAFETY: the chain is touched only through `Claim`, of which a slot has one at a time.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// Counts one event. For the slot's holder.
+    #[inline]
+    pub(crate) fn count(&self, counter: Counter) {
+        self.counters.add(counter, 1);
+    }
+
+    /// Counts `amount` events. For the slot's holder.
+    #[inline]
+    pub(crate) fn count_many(&self, counter: Counter, amount: u64) {
+        self.counters.add(counter, amount);
+    }
+
+    /// Runs `function` on the slot's stack. For the slot's holder, one at a time.
+    pub(crate) fn run_on_stack<T>(&self, argument: &mut T, function: fn(&mut T)) {
+        let mut call = (argument, function);
+        extern "C" fn enter<T>(call: *mut u8) {
+            // SAFETY: `run_on_stack` passes its own pair, of this type.
+            let (argument, function) = unsafe { &mut *call.cast::<(&mut T, fn(&mut T))>() };
+            function(argument);
+        }
+        // The stack ends where the slot begins.
+        let top = core::ptr::from_ref(self).cast_mut().cast::<u8>();
+        // SAFETY: a slot is 64-byte aligned and stands behind its own stack, which only its holder uses; nothing
+        // that runs there unwinds.
+        unsafe { call_on_stack(enter::<T>, (&raw mut call).cast(), top) };
+    }
+}
+
+/// All slots of the process.
+pub(crate) struct Scratch {
+    slots: Mapping,
+    count: usize,
+}
+
+/// Bytes from one slot to the next.
+const STRIDE: usize = (PAGE + STACK_BYTES + size_of::<Slot>()).next_multiple_of(PAGE);
+
+impl Scratch {
+    /// Maps `count` slots. For ordinary context.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)` or `mprotect(2)`.
+    pub(crate) fn new(count: usize) -> Result<Self, i32> {
+        let slots = Mapping::writable(count * STRIDE)?;
+        for i in 0..count {
+            slots.guard(i * STRIDE, i * STRIDE + PAGE)?;
+        }
+        Ok(Self { slots, count })
+    }
+
+    /// Claims a slot, beginning the search where `hint` says. Signal-safe.
+    #[inline]
+    pub(crate) fn claim(&self, hint: usize) -> Option<Claim<'_>> {
+        // Stacks lie megabytes apart, or at least their size: the low bits say little.
+        let start = (hint >> 16 ^ hint >> 23) % self.count;
+        (0..self.count).find_map(|i| {
+            let place = start + i;
+            let slot = self.slot(if place < self.count { place } else { place - self.count })?;
+            slot.occupancy.try_claim().then_some(Claim { slot })
+        })
+    }
+
+    /// How many slots a handler is in.
+    #[cfg(test)]
+    pub(crate) fn occupied(&self) -> usize {
+        self.all().filter(|slot| !slot.occupancy.is_free()).count()
+    }
+
+    /// The sum of all slots' counters.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for slot in self.all() {
+            slot.counters.add_to(&mut totals);
+        }
+        totals
+    }
+
+    /// True once slot `i` has been seen free.
+    pub(crate) fn is_free(&self, i: usize) -> bool {
+        self.slot(i).is_none_or(|slot| slot.occupancy.is_free())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// In a forked child: the handlers that held slots do not exist here.
+    pub(crate) fn release_all(&self) {
+        for slot in self.all() {
+            slot.occupancy.release();
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Slot> {
+        (0..self.count).filter_map(|i| self.slot(i))
+    }
+
+    #[inline]
+    fn slot(&self, i: usize) -> Option<&Slot> {
+        if i >= self.count {
+            return None;
+        }
+        // SAFETY: `i` is below the count, so the place lies within the mapping.
+        let place = unsafe { self.slots.start().add(i * STRIDE + PAGE + STACK_BYTES) };
+        // SAFETY: the place is aligned to a page, zeroed by the kernel, and zero is a value of every field.
+        Some(unsafe { place.cast::<Slot>().as_ref() })
+    }
+}
+
+/// A handler's hold on a slot.
+pub(crate) struct Claim<'s> {
+    slot: &'s Slot,
+}
+
+/// Shows that a slot is claimed.
+#[derive(Clone, Copy)]
+pub(crate) struct Held<'c> {
+    slot: &'c Slot,
+}
+
+impl<'c> Held<'c> {
+    /// The slot, for counting and for its stack.
+    #[inline]
+    pub(crate) fn slot(self) -> &'c Slot {
+        self.slot
+    }
+}
+
+impl Claim<'_> {
+    /// The slot and its chain buffer.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize]) {
+        // SAFETY: the claim is the only way to the buffer, and it is borrowed for as long.
+        let chain = unsafe { &mut *self.slot.chain.get() };
+        (Held { slot: self.slot }, chain)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.slot.occupancy.release();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_has_one_holder() {
+        let scratch = Scratch::new(3).unwrap();
+        let mut claims: Vec<_> = (0..3).map(|i| scratch.claim(i << 16).unwrap()).collect();
+        assert!(scratch.claim(0).is_none());
+        assert_eq!(scratch.occupied(), 3);
+        let buffers: Vec<_> = claims.iter_mut().map(|claim| claim.parts().1.as_ptr()).collect();
+        assert!(buffers[0] != buffers[1] && buffers[1] != buffers[2] && buffers[0] != buffers[2]);
+        claims.pop();
+        assert_eq!(scratch.occupied(), 2);
+        assert!(scratch.claim(0).is_some());
+    }
+
+    #[test]
+    fn work_runs_on_the_slots_own_stack() {
+        let scratch = Scratch::new(1).unwrap();
+        let mut claim = scratch.claim(0).unwrap();
+        let held = claim.parts().0;
+        let mut place = 0usize;
+        held.slot().run_on_stack(&mut place, |place| {
+            let local = 0u8;
+            *place = &raw const local as usize;
+        });
+        let slot = core::ptr::from_ref(held.slot()) as usize;
+        assert!((slot - STACK_BYTES..slot).contains(&place));
+    }
+
+    #[test]
+    fn counters_of_all_slots_add_up() {
+        let scratch = Scratch::new(2).unwrap();
+        let (mut first, mut second) = (scratch.claim(0).unwrap(), scratch.claim(0).unwrap());
+        let (first, second) = (first.parts().0, second.parts().0);
+        first.slot().count(Counter::Whole);
+        second.slot().count_many(Counter::Whole, 4);
+        let start = scratch.totals();
+        assert_eq!(start.get(Counter::Whole), 5);
+        first.slot().count(Counter::Whole);
+        assert_eq!(scratch.totals().since(&start).get(Counter::Whole), 1);
+    }
+}

@@ -1,0 +1,407 @@
+//! Call frame information: from a PC to its rule, by way of `.eh_frame_hdr` and `.eh_frame`.
+//!
+//! `gimli` reads the sections where the loader has mapped them and runs the row's program on arrays in our own
+//! frame. That takes some kilobytes of stack, so callers run [`resolve`] on a scratch slot's stack.
+//!
+//! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
+//!
+//! # Safety
+//! Makes slices of an object's segments, which stay mapped while the caller is inside the gate (`objects.rs`).
+#![allow(unsafe_code)]
+
+use super::{
+    memory::StackReader,
+    objects::KeptObject,
+    rule::{Cfa, Rule},
+};
+use crate::sys::{
+    arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER},
+    loader::{LoadedObject, program_headers},
+};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Operation, Pointer, Register,
+    RegisterRule, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
+};
+
+type Section = EndianSlice<'static, NativeEndian>;
+const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
+const WORD: i64 = size_of::<usize>() as i64;
+
+/// Arrays in place of gimli's vectors. A row of glibc's signal trampoline names 17 registers, the most seen in
+/// Debian's libraries; two remembered states are the deepest seen.
+struct Arrays;
+
+impl UnwindContextStorage<usize> for Arrays {
+    type Rules = [(Register, RegisterRule<usize>); 24];
+    type Stack = [UnwindTableRow<usize, Self>; 5];
+}
+
+/// What a PC's call frame information came to.
+pub(crate) enum Resolved {
+    /// A rule, to be applied and kept. [`Rule::UNKNOWN`] where there is no information.
+    Rule(Rule),
+    /// The row fits no rule: it was evaluated, and the registers are now those of the caller.
+    Stepped { signal_frame: bool },
+    /// The row fits no rule, and it needs a register or memory that is not to be had.
+    Lost,
+}
+
+/// Finds the rule for `pc`, in `object`, or steps `registers` where there is none that fits. Signal-safe.
+#[inline(never)]
+pub(crate) fn resolve(
+    object: &KeptObject<'_>,
+    pc: usize,
+    registers: &mut Registers,
+    stack: &mut StackReader,
+) -> Resolved {
+    // SAFETY: the object is kept during this call.
+    let sections = unsafe { Sections::of(&object.object) };
+    let Some(sections) = sections else { return Resolved::Rule(Rule::UNKNOWN) };
+    let mut context = UnwindContext::<usize, Arrays>::new_in();
+    let Some((row, signal_frame)) = sections.row(&mut context, pc) else {
+        return Resolved::Rule(Rule::UNKNOWN);
+    };
+    let frame = Frame { sections: &sections, row, pc, signal_frame };
+    match frame.rule() {
+        Some(rule) => Resolved::Rule(rule),
+        None => match frame.step(registers, stack) {
+            Some(()) => Resolved::Stepped { signal_frame },
+            None => Resolved::Lost,
+        },
+    }
+}
+
+/// The two sections of an object, and where they are mapped.
+struct Sections {
+    table: gimli::ParsedEhFrameHdr<Section>,
+    frames: EhFrame<Section>,
+    bases: BaseAddresses,
+}
+
+impl Sections {
+    /// # Safety
+    /// * `object` is loaded, and stays so while the result is in use.
+    unsafe fn of(object: &LoadedObject) -> Option<Self> {
+        if object.eh_frame_hdr == 0 {
+            return None;
+        }
+        // SAFETY: the caller's word.
+        let header = unsafe { mapped_from(object, object.eh_frame_hdr) }?;
+        let bases = BaseAddresses::default().set_eh_frame_hdr(object.eh_frame_hdr as u64);
+        let table = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
+        let Pointer::Direct(start) = table.eh_frame_ptr() else { return None };
+        // SAFETY: the caller's word.
+        let frames = unsafe { mapped_from(object, usize::try_from(start).ok()?) }?;
+        Some(Self { table, frames: EhFrame::from(frames), bases: bases.set_eh_frame(start) })
+    }
+
+    /// The row that holds for `pc`, and whether its frame is a signal trampoline's.
+    fn row<'c>(
+        &self,
+        context: &'c mut UnwindContext<usize, Arrays>,
+        pc: usize,
+    ) -> Option<(&'c UnwindTableRow<usize, Arrays>, bool)> {
+        let pc = pc as u64;
+        let fde = self
+            .table
+            .table()?
+            .fde_for_address(&self.frames, &self.bases, pc, EhFrame::cie_from_offset)
+            .ok()?;
+        let row = fde.unwind_info_for_address(&self.frames, &self.bases, context, pc).ok()?;
+        Some((row, fde.is_signal_trampoline()))
+    }
+}
+
+/// The bytes from `address` to the end of what the file backs in its segment.
+///
+/// # Safety
+/// * `object` is loaded, and stays so while the slice is in use.
+unsafe fn mapped_from(object: &LoadedObject, address: usize) -> Option<Section> {
+    // SAFETY: the caller's word.
+    let headers = unsafe { program_headers(object.start) }?;
+    // SAFETY: the caller's word.
+    let mut segments = unsafe { headers.segments() };
+    let segment = segments.find(|segment| (segment.start..segment.file_end).contains(&address))?;
+    // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
+    // frame information is read-only, or relocated before the object's first instruction runs.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, segment.file_end - address) };
+    Some(EndianSlice::new(bytes, NativeEndian))
+}
+
+/// A row, with all that is needed to apply it.
+struct Frame<'a> {
+    sections: &'a Sections,
+    row: &'a UnwindTableRow<usize, Arrays>,
+    pc: usize,
+    signal_frame: bool,
+}
+
+impl Frame<'_> {
+    /// The row as a rule, if it fits one.
+    fn rule(&self) -> Option<Rule> {
+        match self.row.register(Register(RETURN_ADDRESS)) {
+            RegisterRule::Undefined if self.names(RETURN_ADDRESS) => return Some(Rule::OUTERMOST),
+            RegisterRule::Offset(offset) if offset == -WORD => {}
+            _ => return None,
+        }
+        if self.names(STACK_POINTER) {
+            return None;
+        }
+        let (cfa, register, offset) = match self.row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => (Cfa::Sum, register.0, *offset),
+            CfaRule::Expression(expression) => self.known_shape(expression)?,
+        };
+        let mut saved = [None; CALLEE_SAVED.len()];
+        for (place, number) in saved.iter_mut().zip(CALLEE_SAVED) {
+            *place = match self.row.register(Register(number)) {
+                RegisterRule::Offset(offset) => Some(offset),
+                RegisterRule::SameValue => None,
+                RegisterRule::Undefined if !self.names(number) => None,
+                _ => return None,
+            };
+        }
+        Rule::compact(cfa, register, offset, saved, self.signal_frame)
+    }
+
+    /// True when the row has a rule for the register, rather than gimli's default.
+    fn names(&self, number: u16) -> bool {
+        self.row.registers().any(|(register, _)| register.0 == number)
+    }
+
+    /// An expression whose value is a register plus a constant, once the PC is known, or what is stored there:
+    /// linkers write the former for procedure linkage tables, compilers the latter for realigned stacks.
+    fn known_shape(&self, expression: &UnwindExpression<usize>) -> Option<(Cfa, u16, i64)> {
+        let mut values = Values::new();
+        self.run(expression, &mut values, &mut |operand| match operand {
+            Operand::Register(RETURN_ADDRESS) => Some(Value::constant(self.pc as i64)),
+            Operand::Register(number) => Some(Value { register: Some(number), offset: 0, stored: false }),
+            Operand::Load(Value { register, offset, stored: false }) if register.is_some() => {
+                Some(Value { register, offset, stored: true })
+            }
+            Operand::Load(_) => None,
+        })?;
+        let result = values.pop()?;
+        let cfa = if result.stored { Cfa::Stored } else { Cfa::Sum };
+        Some((cfa, result.register?, result.offset))
+    }
+
+    /// Applies the row to `registers`; None where something it needs is not to be had. They are unchanged then.
+    fn step(&self, registers: &mut Registers, stack: &mut StackReader) -> Option<()> {
+        let before = *registers;
+        let cfa = match self.row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                before.get(register.0)?.wrapping_add_signed(*offset as isize)
+            }
+            CfaRule::Expression(expression) => self.value(expression, None, &before, stack)?,
+        };
+        let mut after = before;
+        after.forget_caller_saved();
+        after.set(STACK_POINTER, Some(cfa));
+        for (register, rule) in self.row.registers() {
+            let value = match rule {
+                RegisterRule::SameValue => before.get(register.0),
+                RegisterRule::Offset(offset) => stack.read(cfa.wrapping_add_signed(*offset as isize)),
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset as isize)),
+                RegisterRule::Register(other) => before.get(other.0),
+                RegisterRule::Expression(expression) => self
+                    .value(expression, Some(cfa), &before, stack)
+                    .and_then(|address| stack.read(address)),
+                RegisterRule::ValExpression(expression) => self.value(expression, Some(cfa), &before, stack),
+                _ => None,
+            };
+            after.set(register.0, value);
+        }
+        after.get(RETURN_ADDRESS)?;
+        after.get(STACK_POINTER)?;
+        *registers = after;
+        Some(())
+    }
+
+    /// The value of an expression; it starts with the CFA on its stack where it computes a register.
+    fn value(
+        &self,
+        expression: &UnwindExpression<usize>,
+        cfa: Option<usize>,
+        registers: &Registers,
+        stack: &mut StackReader,
+    ) -> Option<usize> {
+        let mut values = Values::new();
+        if let Some(cfa) = cfa {
+            values.push(Value::constant(cfa as i64))?;
+        }
+        self.run(expression, &mut values, &mut |operand| match operand {
+            Operand::Register(number) => Some(Value::constant(registers.get(number)? as i64)),
+            Operand::Load(value) => Some(Value::constant(stack.read(value.offset as usize)? as i64)),
+        })?;
+        Some(values.pop()?.as_constant()? as usize)
+    }
+
+    /// Runs the operations that call frame information is seen to use; None for any other, or too many of them.
+    fn run(
+        &self,
+        expression: &UnwindExpression<usize>,
+        values: &mut Values,
+        operand: &mut dyn FnMut(Operand) -> Option<Value>,
+    ) -> Option<()> {
+        const MOST_OPERATIONS: usize = 64;
+        let expression = expression.get(&self.sections.frames).ok()?;
+        let encoding = gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
+        let mut operations = expression.operations(encoding);
+        for _ in 0..MOST_OPERATIONS {
+            let Some(operation) = operations.next().ok()? else { return Some(()) };
+            let result = match operation {
+                Operation::RegisterOffset { register, offset, .. } => {
+                    operand(Operand::Register(register.0))?.plus(offset)
+                }
+                Operation::UnsignedConstant { value } => Value::constant(value as i64),
+                Operation::SignedConstant { value } => Value::constant(value),
+                Operation::PlusConstant { value } => values.pop()?.plus(value as i64),
+                Operation::Deref { size, space: false, .. } if size == ADDRESS_BYTES => {
+                    operand(Operand::Load(values.pop()?))?
+                }
+                Operation::Plus => {
+                    let (right, left) = (values.pop()?, values.pop()?);
+                    match left.as_constant() {
+                        Some(constant) => right.plus(constant),
+                        None => left.plus(right.as_constant()?),
+                    }
+                }
+                Operation::Minus => {
+                    let right = values.pop()?.as_constant()?;
+                    values.pop()?.plus(right.wrapping_neg())
+                }
+                Operation::And => values.binary(|left, right| Some(left & right))?,
+                Operation::Or => values.binary(|left, right| Some(left | right))?,
+                Operation::Mul => values.binary(|left, right| Some(left.wrapping_mul(right)))?,
+                Operation::Shl => values.binary(|left, right| left.checked_shl(u32::try_from(right).ok()?))?,
+                Operation::Shr => values.binary(|left, right| {
+                    (left as u64).checked_shr(u32::try_from(right).ok()?).map(|value| value as i64)
+                })?,
+                Operation::Eq => values.binary(|left, right| Some(i64::from(left == right)))?,
+                Operation::Ne => values.binary(|left, right| Some(i64::from(left != right)))?,
+                Operation::Ge => values.binary(|left, right| Some(i64::from(left >= right)))?,
+                Operation::Gt => values.binary(|left, right| Some(i64::from(left > right)))?,
+                Operation::Le => values.binary(|left, right| Some(i64::from(left <= right)))?,
+                Operation::Lt => values.binary(|left, right| Some(i64::from(left < right)))?,
+                Operation::Nop => continue,
+                _ => return None,
+            };
+            values.push(result)?;
+        }
+        None
+    }
+}
+
+/// What an expression asks for from outside.
+enum Operand {
+    Register(u16),
+    Load(Value),
+}
+
+/// A value of an expression: a constant, a register plus a constant, or what is stored there.
+#[derive(Clone, Copy)]
+struct Value {
+    register: Option<u16>,
+    offset: i64,
+    stored: bool,
+}
+
+impl Value {
+    fn constant(value: i64) -> Self {
+        Self { register: None, offset: value, stored: false }
+    }
+
+    fn as_constant(self) -> Option<i64> {
+        (self.register.is_none() && !self.stored).then_some(self.offset)
+    }
+
+    /// The sum with a constant. A sum with a stored value has no shape of ours: a register that no frame has
+    /// stands for it, so that whoever uses it fails.
+    fn plus(self, constant: i64) -> Self {
+        if self.stored && constant != 0 {
+            return Self { register: Some(u16::MAX), ..self };
+        }
+        Self { offset: self.offset.wrapping_add(constant), ..self }
+    }
+}
+
+/// The stack of an expression.
+struct Values {
+    values: [Option<Value>; 8],
+    used: usize,
+}
+
+impl Values {
+    fn new() -> Self {
+        Self { values: [None; 8], used: 0 }
+    }
+
+    fn push(&mut self, value: Value) -> Option<()> {
+        *self.values.get_mut(self.used)? = Some(value);
+        self.used += 1;
+        Some(())
+    }
+
+    fn pop(&mut self) -> Option<Value> {
+        self.used = self.used.checked_sub(1)?;
+        self.values.get_mut(self.used)?.take()
+    }
+
+    fn binary(&mut self, combine: impl Fn(i64, i64) -> Option<i64>) -> Option<Value> {
+        let right = self.pop()?.as_constant()?;
+        let left = self.pop()?.as_constant()?;
+        combine(left, right).map(Value::constant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{objects, rule::RuleKind};
+    use super::*;
+    use crate::sys::memory::{Mapping, PAGE};
+
+    fn resolve_here(pc: usize, registers: &mut Registers) -> Resolved {
+        objects::prepare();
+        let keeper = objects::keep(pc).unwrap();
+        let object = keeper.find(pc).unwrap();
+        resolve(&object, pc, registers, &mut StackReader::new())
+    }
+
+    #[test]
+    fn a_function_of_this_program_has_a_compact_rule() {
+        let pc = a_function_of_this_program_has_a_compact_rule as usize;
+        let Resolved::Rule(rule) = resolve_here(pc, &mut Registers::from_values(&[])) else { panic!() };
+        // At the first instruction only the return address has been pushed (psABI section 3.2.2).
+        assert_eq!(rule.kind(), RuleKind::Compact(Cfa::Sum));
+        assert_eq!((rule.register(), rule.offset()), (STACK_POINTER, 8));
+        assert_eq!(rule.saved().count(), 0);
+    }
+
+    #[test]
+    fn memory_without_frames_has_no_rule() {
+        let mapping = Mapping::writable(PAGE).unwrap();
+        objects::prepare();
+        let keeper = objects::keep(mapping.start().as_ptr() as usize).unwrap();
+        assert!(keeper.find(mapping.start().as_ptr() as usize).is_none());
+    }
+
+    #[test]
+    fn resolving_fits_a_scratch_stack_many_times_over() {
+        const STACK: usize = crate::sample::scratch::STACK_BYTES;
+        extern "C" fn run(_: *mut u8) {
+            let pc = resolving_fits_a_scratch_stack_many_times_over as usize;
+            resolve_here(pc, &mut Registers::from_values(&[]));
+        }
+        objects::prepare();
+        let mapping = Mapping::writable(STACK).unwrap();
+        let start = mapping.start();
+        // SAFETY: the mapping is ours, and its end is aligned to a page.
+        let top = unsafe { start.add(STACK) };
+        // SAFETY: the stack is as large as a slot's, and `run` does not unwind.
+        unsafe { crate::sys::arch::call_on_stack(run, core::ptr::null_mut(), top.as_ptr()) };
+        // SAFETY: the whole mapping is ours.
+        let bytes = unsafe { core::slice::from_raw_parts(start.as_ptr(), STACK) };
+        let untouched = bytes.iter().take_while(|&&byte| byte == 0).count();
+        assert!(STACK - untouched < STACK / 2, "{} bytes of {STACK} used", STACK - untouched);
+    }
+}

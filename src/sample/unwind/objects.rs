@@ -1,0 +1,236 @@
+//! Which object a PC belongs to, and where its call frame information stands.
+//!
+//! glibc answers itself since 2.35 (`_dl_find_object`). Elsewhere a snapshot of the loaded objects, taken in
+//! ordinary context, is published by exchange of a pointer; an old one is kept until the process ends, because a
+//! handler may be reading it (there is one per start or flush at which the loaded objects had changed).
+//!
+//! # The gate
+//! Call frame information is read where the loader has mapped it, so it must not be unloaded meanwhile. Objects
+//! that were there at the first start are taken to stay. For all others a handler enters the gate before it looks
+//! anything up; whoever unloads closes the gate, waits until nobody is inside, forgets the rules of such objects,
+//! unloads, and opens it again. A handler that finds the gate closed gives up on that frame and counts it.
+//!
+//! | | handler | unloader |
+//! | --- | --- | --- |
+//! | 1 | INSIDE += 1 | CLOSED += 1 |
+//! | 2 | reads CLOSED | reads INSIDE until it is 0 |
+//!
+//! Both sides write before they read, sequentially consistent, so at least one sees the other.
+//!
+//! # Safety
+//! Reads the snapshot through its published pointer, which is never freed.
+#![allow(unsafe_code)]
+
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sys::loader::{self, LoadedObject};
+use core::{marker::PhantomData, ptr};
+use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
+use once_cell::race::OnceBox;
+
+/// Address ranges of the objects that were loaded at the first start, in order.
+static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
+
+/// The objects of now, in order, where the loader cannot be asked from a handler.
+static SNAPSHOT: AtomicPtr<Vec<(usize, usize)>> = AtomicPtr::new(ptr::null_mut());
+
+static CLOSED: AtomicUsize = AtomicUsize::new(0);
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes note of the loaded objects. For ordinary context, at each start and flush.
+pub(crate) fn prepare() {
+    loader::resolve();
+    STAYING.get_or_init(|| Box::new(loaded_ranges()));
+    if !loader::can_find() {
+        publish(loaded_ranges());
+    }
+}
+
+/// An object that is not unloaded while this lives.
+pub(crate) struct KeptObject<'k> {
+    pub(crate) object: LoadedObject,
+    /// False for an object that was loaded later than the first start.
+    pub(crate) stays: bool,
+    keeper: PhantomData<&'k Keeper>,
+}
+
+/// What keeps the object of one PC from being unloaded.
+pub(crate) enum Keeper {
+    /// It was there at the first start.
+    Stays,
+    /// The handler is inside the gate.
+    Gate { _inside: Inside },
+}
+
+/// Keeps whatever object `pc` lies in, or None while objects are being unloaded. Signal-safe.
+pub(crate) fn keep(pc: usize) -> Option<Keeper> {
+    if stays(pc) { Some(Keeper::Stays) } else { Some(Keeper::Gate { _inside: enter()? }) }
+}
+
+impl Keeper {
+    /// The object of `pc`, which is the one that this was made for. Signal-safe.
+    pub(crate) fn find(&self, pc: usize) -> Option<KeptObject<'_>> {
+        let stays = matches!(self, Self::Stays);
+        Some(KeptObject { object: find(pc)?, stays, keeper: PhantomData })
+    }
+}
+
+impl KeptObject<'_> {
+    /// Copies the object's path into `buffer`; see [`LoadedObject::copy_name`]. Signal-safe.
+    pub(crate) fn copy_name(&self, buffer: &mut [u8]) -> usize {
+        // SAFETY: the object is kept.
+        unsafe { self.object.copy_name(buffer) }
+    }
+
+    /// Calls `f` with start, end and file offset of each executable segment. Signal-safe.
+    pub(crate) fn for_each_executable_segment(&self, f: &mut dyn FnMut(usize, usize, usize)) {
+        // SAFETY: the object is kept.
+        let Some(headers) = (unsafe { loader::program_headers(self.object.start) }) else { return };
+        // SAFETY: as above.
+        for segment in unsafe { headers.segments() }.filter(|segment| segment.executable) {
+            f(segment.start, segment.end, segment.offset);
+        }
+    }
+}
+
+fn find(pc: usize) -> Option<LoadedObject> {
+    if loader::can_find() {
+        return loader::find(pc);
+    }
+    let snapshot = SNAPSHOT.load(Ordering::Acquire);
+    if snapshot.is_null() {
+        return None;
+    }
+    // SAFETY: a published snapshot is never changed and never freed.
+    let ranges = unsafe { &*snapshot };
+    let &(start, end) = range_of(ranges, pc)?;
+    // SAFETY: the range is of the snapshot, and the caller keeps the object.
+    unsafe { LoadedObject::from_headers(start, end) }
+}
+
+/// True when `pc` belongs to an object that is taken to stay. Signal-safe.
+pub(crate) fn stays(pc: usize) -> bool {
+    STAYING.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
+}
+
+/// A handler's stay inside the gate.
+pub(crate) struct Inside {
+    _only_here: (),
+}
+
+/// Enters the gate; None while an object is being unloaded. Signal-safe: two atomic operations.
+pub(crate) fn enter() -> Option<Inside> {
+    let inside = Inside { _only_here: () };
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    (CLOSED.load(Ordering::SeqCst) == 0).then_some(inside)
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // Release: the unloader that sees the count fall also sees our reads done.
+        INSIDE.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Closes the gate until it is dropped.
+pub(crate) struct Unloading(());
+
+/// Closes the gate and waits until no handler is inside. For ordinary context.
+///
+/// A handler is inside for microseconds, unless its thread is not scheduled; and it cannot be our own thread's,
+/// because handlers do not unload. So the wait ends.
+pub(crate) fn close_gate() -> Unloading {
+    CLOSED.fetch_add(1, Ordering::SeqCst);
+    while INSIDE.load(Ordering::SeqCst) != 0 {
+        std::thread::yield_now();
+    }
+    Unloading(())
+}
+
+impl Drop for Unloading {
+    fn drop(&mut self) {
+        if !loader::can_find() {
+            publish(loaded_ranges());
+        }
+        CLOSED.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// In a forked child: the threads that were inside do not exist here.
+pub(crate) fn reset_after_fork() {
+    INSIDE.store(0, Ordering::SeqCst);
+    CLOSED.store(0, Ordering::SeqCst);
+}
+
+fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
+    let after = ranges.partition_point(|&(start, _)| start <= pc);
+    ranges.get(after.checked_sub(1)?).filter(|&&(_, end)| pc < end)
+}
+
+fn publish(ranges: Vec<(usize, usize)>) {
+    let present = SNAPSHOT.load(Ordering::Acquire);
+    // SAFETY: as in `find`.
+    if !present.is_null() && unsafe { &*present } == &ranges {
+        return;
+    }
+    SNAPSHOT.store(Box::into_raw(Box::new(ranges)), Ordering::Release);
+}
+
+/// Start and end of each loaded object, in order.
+fn loaded_ranges() -> Vec<(usize, usize)> {
+    let mut ranges = Vec::new();
+    TargetSharedLibrary::each(|object| {
+        let segments = object.segments().filter(|segment| segment.is_load()).map(|segment| {
+            let start = segment.actual_virtual_memory_address(object).0;
+            (start & !(crate::sys::memory::PAGE - 1), start + segment.len())
+        });
+        if let Some(range) = segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            ranges.push(range);
+        }
+    });
+    ranges.sort_unstable();
+    ranges
+}
+
+/// The names and ranges of the loaded objects, for ordinary context.
+pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
+    let mut named = Vec::new();
+    TargetSharedLibrary::each(|object| {
+        let start = object.actual_load_addr().0;
+        named.push((object.name().into(), start, start + object.len()));
+    });
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_stays_and_the_stack_is_no_object() {
+        prepare();
+        let code = this_program_stays_and_the_stack_is_no_object as usize;
+        assert!(stays(code));
+        assert!(!stays(&raw const code as usize));
+        let object = find(code).unwrap();
+        // SAFETY: this program's own object.
+        let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) }.unwrap();
+        assert_eq!(from_headers.eh_frame_hdr, object.eh_frame_hdr, "both ways find the same section");
+    }
+
+    #[test]
+    fn a_closed_gate_lets_nobody_in_and_waits_for_who_is_inside() {
+        let inside = enter().unwrap();
+        let closer = std::thread::spawn(|| {
+            let unloading = close_gate();
+            assert!(enter().is_none());
+            drop(unloading);
+        });
+        while CLOSED.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!closer.is_finished());
+        drop(inside);
+        closer.join().unwrap();
+        assert!(enter().is_some());
+    }
+}

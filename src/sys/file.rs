@@ -1,0 +1,340 @@
+//! Files, without allocation and without cancellation points.
+//!
+//! All of this may run in a signal handler (a toggle) or at process exit, in a thread that the host has asked to
+//! end: libc's `open`, `read`, `write` and `close` would act on that request, the system calls themselves do not.
+//! Each is on the list of `signal-safety(7)`.
+//!
+//! # Safety
+//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+#![allow(unsafe_code)]
+
+use super::arch::system_call;
+use core::ffi::CStr;
+
+/// Bytes of the longest path the kernel takes, its NUL included.
+pub(crate) const PATH_BYTES: usize = libc::PATH_MAX as usize;
+
+/// A path in a buffer of fixed size, always NUL-terminated.
+pub(crate) struct PathBuffer {
+    bytes: [u8; PATH_BYTES],
+    /// Number of bytes before the NUL; at most `PATH_BYTES - 1`.
+    length: usize,
+}
+
+// SAFETY: bytes and a length; the empty path is all zeros.
+unsafe impl super::memory::Zeroable for PathBuffer {}
+
+impl PathBuffer {
+    #[cfg(test)]
+    pub(crate) const fn new() -> Self {
+        Self { bytes: [0; PATH_BYTES], length: 0 }
+    }
+
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG` where they do not fit, `EINVAL` where they hold a NUL; the path is then unchanged.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        if bytes.contains(&0) {
+            return Err(libc::EINVAL);
+        }
+        let end = self.length + bytes.len();
+        if end >= PATH_BYTES {
+            return Err(libc::ENAMETOOLONG);
+        }
+        let place = self.bytes.get_mut(self.length..end).ok_or(libc::ENAMETOOLONG)?;
+        place.copy_from_slice(bytes);
+        self.length = end;
+        Ok(())
+    }
+
+    /// Appends a number in decimal.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(crate) fn push_decimal(&mut self, mut number: u64) -> Result<(), i32> {
+        let mut digits = [b'0'; 20];
+        let mut used = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit += (number % 10) as u8;
+            number /= 10;
+            used += 1;
+            if number == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(digits.len() - used..).unwrap_or_default())
+    }
+
+    /// Appends a number as 16 hexadecimal digits.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(crate) fn push_hexadecimal(&mut self, number: u64) -> Result<(), i32> {
+        let mut digits = [0u8; 16];
+        for (place, digit) in digits.iter_mut().rev().enumerate() {
+            let nibble = (number >> (4 * place) & 15) as u8;
+            *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+        }
+        self.push(&digits)
+    }
+
+    /// Drops all but the first `length` bytes.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        if length < self.length {
+            self.length = length;
+            for byte in self.bytes.iter_mut().skip(length) {
+                *byte = 0;
+            }
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Regular,
+    Directory,
+    SymbolicLink,
+    /// A device, a pipe or a socket.
+    Special,
+}
+
+/// What `path` names; a symbolic link is not followed unless `follow` says so.
+///
+/// # Errors
+/// The error number of `stat(2)`.
+pub(crate) fn kind(path: &CStr, follow: bool) -> Result<FileKind, i32> {
+    let status = if follow { nix::sys::stat::stat(path) } else { nix::sys::stat::lstat(path) };
+    let mode = status.map_err(|e| e as i32)?.st_mode & libc::S_IFMT;
+    Ok(match mode {
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFLNK => FileKind::SymbolicLink,
+        _ => FileKind::Special,
+    })
+}
+
+/// A file descriptor of ours, closed when dropped.
+pub(crate) struct File(i32);
+
+impl File {
+    /// Opens an existing file for reading.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn read(path: &CStr) -> Result<Self, i32> {
+        Self::open(path, libc::O_RDONLY)
+    }
+
+    /// Opens an existing file for writing from its start; `truncate` empties it. Neither a terminal that it names
+    /// becomes ours, nor is a pipe without reader waited for.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`; `ENXIO` for a pipe that nobody reads.
+    pub(crate) fn write_existing(path: &CStr, truncate: bool) -> Result<Self, i32> {
+        let flags = libc::O_WRONLY | libc::O_NOCTTY | libc::O_NONBLOCK;
+        Self::open(path, if truncate { flags | libc::O_TRUNC } else { flags })
+    }
+
+    /// Creates a file that must not exist yet, with the user's umask.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn create_new(path: &CStr) -> Result<Self, i32> {
+        Self::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)
+    }
+
+    fn open(path: &CStr, flags: i32) -> Result<Self, i32> {
+        let flags = (flags | libc::O_CLOEXEC) as usize;
+        let directory = libc::AT_FDCWD as usize;
+        // SAFETY: the path is NUL-terminated and outlives the call.
+        let result = restart(|| unsafe {
+            system_call(libc::SYS_openat, [directory, path.as_ptr() as usize, flags, 0o666])
+        });
+        result.map(|descriptor| Self(descriptor as i32))
+    }
+
+    /// Reads into `buffer`: the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// The error number of `read(2)`.
+    pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Result<usize, i32> {
+        let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+        // SAFETY: the kernel writes at most `length` bytes into the borrowed buffer.
+        restart(|| unsafe { system_call(libc::SYS_read, [self.0 as usize, start, length, 0]) })
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// The error number of `write(2)`; a signal that the failed call raised (SIGXFSZ, SIGPIPE) is taken back, if
+    /// the caller has all signals blocked.
+    pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), i32> {
+        while !bytes.is_empty() {
+            let (start, length) = (bytes.as_ptr() as usize, bytes.len());
+            // SAFETY: the kernel reads the borrowed bytes.
+            let result =
+                restart(|| unsafe { system_call(libc::SYS_write, [self.0 as usize, start, length, 0]) });
+            match result {
+                Ok(0) => return Err(libc::EIO),
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(libc::EAGAIN) => super::thread::pause(),
+                Err(error) => {
+                    match error {
+                        libc::EFBIG => super::signal::discard_pending(libc::SIGXFSZ),
+                        libc::EPIPE => super::signal::discard_pending(libc::SIGPIPE),
+                        _ => {}
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the file.
+    ///
+    /// # Errors
+    /// The error number of `close(2)`: data that was written may be missing.
+    pub(crate) fn close(self) -> Result<(), i32> {
+        let descriptor = self.0;
+        core::mem::forget(self);
+        close(descriptor)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = close(self.0);
+    }
+}
+
+fn close(descriptor: i32) -> Result<(), i32> {
+    // SAFETY: the descriptor is ours and used no more.
+    let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0]) };
+    if result < 0 { Err(-result as i32) } else { Ok(()) }
+}
+
+/// Renames a file, replacing what stands at `to`.
+///
+/// # Errors
+/// The error number of `rename(2)`.
+pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
+    let directory = libc::AT_FDCWD as usize;
+    // SAFETY: both paths are NUL-terminated and outlive the call.
+    let result = unsafe {
+        system_call(libc::SYS_renameat, [directory, from.as_ptr() as usize, directory, to.as_ptr() as usize])
+    };
+    if result < 0 { Err(-result as i32) } else { Ok(()) }
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// The error number of `unlink(2)`.
+pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
+    let directory = libc::AT_FDCWD as usize;
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    let result =
+        unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0]) };
+    if result < 0 { Err(-result as i32) } else { Ok(()) }
+}
+
+/// Sets `path` to the working directory.
+///
+/// # Errors
+/// The error number of `getcwd(2)`; `ENOENT` where it has been removed or lies outside the process's root.
+pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
+    path.truncate(0);
+    // SAFETY: the kernel writes at most the given number of bytes, NUL included, into the buffer.
+    let result = unsafe {
+        system_call(libc::SYS_getcwd, [path.bytes.as_mut_ptr() as usize, PATH_BYTES - 1, 0, 0])
+    };
+    if result < 0 {
+        return Err(-result as i32);
+    }
+    // The kernel marks a directory outside the root with "(unreachable)" in front.
+    if path.bytes.first() != Some(&b'/') {
+        path.bytes = [0; PATH_BYTES];
+        return Err(libc::ENOENT);
+    }
+    path.length = path.bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
+    if path.length == 1 {
+        // The root: a name that is appended brings its own slash.
+        path.truncate(0);
+    }
+    Ok(())
+}
+
+/// A number that nobody can guess, for names of temporary files.
+pub(crate) fn random() -> u64 {
+    let mut number = 0u64;
+    // SAFETY: the kernel writes eight bytes into `number`; without entropy yet it fails, and does not wait.
+    let result = unsafe {
+        system_call(
+            libc::SYS_getrandom,
+            [&raw mut number as usize, size_of::<u64>(), libc::GRND_NONBLOCK as usize, 0],
+        )
+    };
+    // O_EXCL keeps a guessable name harmless; it only has to be a fresh one.
+    if result == 8 { number } else { super::clock::monotonic() ^ u64::from(super::process::id()) << 32 }
+}
+
+/// Repeats a system call that a signal interrupted.
+fn restart(mut call: impl FnMut() -> isize) -> Result<usize, i32> {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result as usize);
+        }
+        if result != -(libc::EINTR as isize) {
+            return Err(-result as i32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_appended_in_full() {
+        let mut path = PathBuffer::new();
+        path.push(b"p").unwrap();
+        path.push_decimal(0).unwrap();
+        path.push(b"_").unwrap();
+        path.push_decimal(u64::MAX).unwrap();
+        path.push(b"_").unwrap();
+        path.push_hexadecimal(0xbeef).unwrap();
+        assert_eq!(path.as_bytes(), b"p0_18446744073709551615_000000000000beef");
+        path.truncate(2);
+        assert_eq!(path.as_c_str(), c"p0");
+    }
+
+    #[test]
+    fn a_path_that_does_not_fit_is_refused_whole() {
+        let mut path = PathBuffer::new();
+        path.push(&[b'x'; PATH_BYTES - 1]).unwrap();
+        assert_eq!(path.push(b"y"), Err(libc::ENAMETOOLONG));
+        assert_eq!(path.as_bytes().len(), PATH_BYTES - 1);
+        assert_eq!(PathBuffer::new().push(b"a\0b"), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn the_working_directory_is_what_std_says() {
+        use std::os::unix::ffi::OsStrExt;
+        let expected = std::env::current_dir().unwrap();
+        let mut path = PathBuffer::new();
+        current_directory(&mut path).unwrap();
+        assert_eq!(path.as_bytes(), expected.as_os_str().as_bytes());
+    }
+}

@@ -1,0 +1,248 @@
+//! What the dynamic loader knows about the objects it has mapped.
+//!
+//! # Safety
+//! Calls `_dl_find_object` through the address that `dlsym` gave, and reads what the loader points to.
+#![allow(unsafe_code)]
+
+use crate::sync::{AtomicPtr, Ordering};
+use core::{ffi::CStr, mem, ptr};
+
+/// `struct dl_find_object` of glibc's `<dlfcn.h>` on machines where `DLFO_STRUCT_HAS_EH_DBASE` is 0.
+#[repr(C)]
+struct DlFindObject {
+    flags: u64,
+    map_start: *mut u8,
+    map_end: *mut u8,
+    link_map: *mut LinkMap,
+    eh_frame: *mut u8,
+    reserved: [u64; 7],
+}
+
+/// The public start of `struct link_map` (`<link.h>`).
+#[repr(C)]
+struct LinkMap {
+    address: usize,
+    name: *const libc::c_char,
+}
+
+type FindFunction = unsafe extern "C" fn(*mut libc::c_void, *mut DlFindObject) -> libc::c_int;
+
+static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// A mapped object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoadedObject {
+    /// First byte of its first segment.
+    pub(crate) start: usize,
+    /// Behind the last byte of its last segment.
+    pub(crate) end: usize,
+    /// Its `.eh_frame_hdr` section (the segment `PT_GNU_EH_FRAME`), or 0.
+    pub(crate) eh_frame_hdr: usize,
+    /// Its path as the loader keeps it, or 0; readable while the object is loaded.
+    name: usize,
+}
+
+impl LoadedObject {
+    /// Copies the object's path into `buffer`, cut where it does not fit; empty for the main program.
+    ///
+    /// # Safety
+    /// * The object must be loaded still: the caller holds the gate against unloading.
+    pub(crate) unsafe fn copy_name(&self, buffer: &mut [u8]) -> usize {
+        let mut copied = 0;
+        if self.name == 0 {
+            return 0;
+        }
+        for place in buffer {
+            // SAFETY: the loader keeps a NUL-terminated string there, and we stop at its NUL.
+            let byte = unsafe { *((self.name + copied) as *const u8) };
+            if byte == 0 {
+                break;
+            }
+            *place = byte;
+            copied += 1;
+        }
+        copied
+    }
+}
+
+impl LoadedObject {
+    /// The object between `start` and `end`, as its own program headers describe it; without a name. Signal-safe.
+    ///
+    /// # Safety
+    /// * The range is one that the loader has named, and it stays mapped during the call.
+    pub(crate) unsafe fn from_headers(start: usize, end: usize) -> Option<Self> {
+        // SAFETY: the loader mapped an object there, and the caller keeps it from being unloaded.
+        let headers = unsafe { program_headers(start) }?;
+        let eh_frame_hdr = headers.unwind_table()?;
+        Some(Self { start, end, eh_frame_hdr, name: 0 })
+    }
+}
+
+/// Looks up the loader's own signal-safe function, which glibc has since 2.35. For ordinary context.
+pub(crate) fn resolve() {
+    let found = symbol(c"_dl_find_object");
+    FIND_OBJECT.store(found.cast(), Ordering::Release);
+}
+
+/// True where [`find`] can answer.
+pub(crate) fn can_find() -> bool {
+    !FIND_OBJECT.load(Ordering::Acquire).is_null()
+}
+
+/// The object that `address` lies in.
+///
+/// Signal-safe: glibc's manual (section "Dynamic Linker Introspection") calls `_dl_find_object`
+/// async-signal-safe; it takes no lock, and its address was looked up before.
+pub(crate) fn find(address: usize) -> Option<LoadedObject> {
+    let function = FIND_OBJECT.load(Ordering::Acquire);
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: `resolve` stored the address of `_dl_find_object`, which has this type.
+    let function = unsafe { mem::transmute::<*mut (), FindFunction>(function) };
+    let mut result = DlFindObject {
+        flags: 0,
+        map_start: ptr::null_mut(),
+        map_end: ptr::null_mut(),
+        link_map: ptr::null_mut(),
+        eh_frame: ptr::null_mut(),
+        reserved: [0; 7],
+    };
+    // SAFETY: the function takes any address, and writes into the structure we lend it.
+    if unsafe { function(address as *mut libc::c_void, &mut result) } != 0 {
+        return None;
+    }
+    let name = if result.link_map.is_null() {
+        0
+    } else {
+        // SAFETY: the loader's own record of an object that is loaded.
+        unsafe { (*result.link_map).name as usize }
+    };
+    Some(LoadedObject {
+        start: result.map_start as usize,
+        end: result.map_end as usize,
+        eh_frame_hdr: result.eh_frame as usize,
+        name,
+    })
+}
+
+/// The next definition of `name` behind the object that calls, for interposed functions. Ordinary context.
+pub(crate) fn next_symbol(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: the name is NUL-terminated.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+fn symbol(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: the name is NUL-terminated.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
+/// A loadable segment of an object whose ELF header is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// First byte, rounded down to a page as the kernel maps it.
+    pub(crate) start: usize,
+    /// Behind the last byte that the file backs.
+    pub(crate) file_end: usize,
+    /// Behind the last byte, rounded up to a page.
+    pub(crate) end: usize,
+    /// Offset of `start` in the file.
+    pub(crate) offset: usize,
+    pub(crate) executable: bool,
+}
+
+/// The program headers of the object whose first byte stands at `start`.
+pub(crate) struct ProgramHeaders {
+    /// Address of the next header, and how many are left.
+    next: usize,
+    left: usize,
+    /// What turns a virtual address of the file into an address here.
+    bias: usize,
+}
+
+/// Reads the ELF header at `start`. None where there is none: the first segment need not hold it.
+///
+/// Signal-safe: reads mapped memory only.
+///
+/// # Safety
+/// * `start` is the first byte of a mapped object that stays mapped while the headers are in use.
+pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
+    const PAGE: usize = super::memory::PAGE;
+    // SAFETY: at least one page is mapped there; an ELF header is smaller, and `start` is a page's start.
+    let header = unsafe { &*(start as *const libc::Elf64_Ehdr) };
+    let is_elf = header.e_ident.starts_with(b"\x7fELF");
+    let offset = usize::try_from(header.e_phoff).ok()?;
+    let count = usize::from(header.e_phnum);
+    let bytes = count * size_of::<libc::Elf64_Phdr>();
+    if !is_elf || offset.checked_add(bytes)? > PAGE || offset % 8 != 0 {
+        return None;
+    }
+    let mut headers = ProgramHeaders { next: start + offset, left: count, bias: 0 };
+    // The lowest segment is the one that stands at `start`.
+    // SAFETY: the headers lie in the first page, as just checked.
+    let lowest = unsafe { headers.segments() }.map(|segment| segment.start).min()?;
+    headers.bias = start.wrapping_sub(lowest);
+    Some(headers)
+}
+
+impl ProgramHeaders {
+    /// Address of the segment `PT_GNU_EH_FRAME`.
+    fn unwind_table(&self) -> Option<usize> {
+        (0..self.left).find_map(|i| {
+            let place = self.next + i * size_of::<libc::Elf64_Phdr>();
+            // SAFETY: the header lies within the object's first page (`program_headers` checked it).
+            let header = unsafe { &*(place as *const libc::Elf64_Phdr) };
+            (header.p_type == libc::PT_GNU_EH_FRAME)
+                .then(|| self.bias.wrapping_add(header.p_vaddr as usize))
+        })
+    }
+
+    /// The loadable segments, in the file's order.
+    ///
+    /// # Safety
+    /// * The object is still mapped while the iterator is in use.
+    pub(crate) unsafe fn segments(&self) -> impl Iterator<Item = Segment> {
+        const PAGE: usize = super::memory::PAGE;
+        let (start, count, bias) = (self.next, self.left, self.bias);
+        (0..count).filter_map(move |i| {
+            let place = start + i * size_of::<libc::Elf64_Phdr>();
+            // SAFETY: the header lies within the object's first page (`program_headers` checked it).
+            let header = unsafe { &*(place as *const libc::Elf64_Phdr) };
+            if header.p_type != libc::PT_LOAD {
+                return None;
+            }
+            let address = bias.wrapping_add(header.p_vaddr as usize);
+            let into_page = address % PAGE;
+            Some(Segment {
+                start: address - into_page,
+                file_end: address.wrapping_add(header.p_filesz as usize),
+                end: address.wrapping_add(header.p_memsz as usize).next_multiple_of(PAGE),
+                offset: (header.p_offset as usize).wrapping_sub(into_page),
+                executable: header.p_flags & libc::PF_X != 0,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_of_an_address_is_found_with_its_segments() {
+        resolve();
+        if !can_find() {
+            return;
+        }
+        let here = the_object_of_an_address_is_found_with_its_segments as usize;
+        let object = find(here).unwrap();
+        assert!((object.start..object.end).contains(&here));
+        assert_ne!(object.eh_frame_hdr, 0);
+        // SAFETY: this program's own object.
+        let headers = unsafe { program_headers(object.start) }.unwrap();
+        // SAFETY: as above.
+        let holding = unsafe { headers.segments() }.find(|s| (s.start..s.end).contains(&here)).unwrap();
+        assert!(holding.executable);
+        assert!(find(&raw const here as usize).is_none(), "the stack belongs to no object");
+    }
+}

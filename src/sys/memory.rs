@@ -1,0 +1,190 @@
+//! Memory straight from the kernel, and the question whether an address can be read.
+//!
+//! # Safety
+//! Owns mappings made here and nothing else; a probe hands the kernel an address and never dereferences it.
+#![allow(unsafe_code)]
+
+use super::arch::system_call;
+use core::{
+    marker::PhantomData,
+    num::NonZeroUsize,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+
+/// The unit in which memory is proven readable: the smallest page of any machine we run on.
+pub(crate) const PAGE: usize = 4096;
+
+/// An anonymous private mapping, zeroed, kept out of core dumps and huge pages; unmapped when dropped.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    length: NonZeroUsize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: `&Mapping` gives out only the address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `length` bytes that can be read and written at once. Memory becomes resident as it is touched.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn writable(length: usize) -> Result<Self, i32> {
+        Self::new(length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+    }
+
+    /// `length` bytes of address space, of which [`commit`](Self::commit) makes parts usable.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn reserved(length: usize) -> Result<Self, i32> {
+        Self::new(length, ProtFlags::PROT_NONE)
+    }
+
+    fn new(length: usize, protection: ProtFlags) -> Result<Self, i32> {
+        let length = NonZeroUsize::new(length.next_multiple_of(PAGE)).ok_or(libc::EINVAL)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
+        let start = unsafe { mmap_anonymous(None, length, protection, flags) }.map_err(|e| e as i32)?.cast();
+        for advice in [MmapAdvise::MADV_DONTDUMP, MmapAdvise::MADV_NOHUGEPAGE] {
+            // SAFETY: the range is the mapping just made. Advice that the kernel refuses changes nothing.
+            let _ = unsafe { madvise(start.cast(), length.get(), advice) };
+        }
+        Ok(Self { start, length })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length.get()
+    }
+
+    /// Makes bytes `from..to` (multiples of the page size) readable and writable.
+    ///
+    /// Signal-safe: one `mprotect` system call, on memory of our own.
+    ///
+    /// # Errors
+    /// The error number of `mprotect(2)`, or `EINVAL` for a range outside the mapping.
+    pub(crate) fn commit(&self, from: usize, to: usize) -> Result<(), i32> {
+        self.protect(from, to, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+    }
+
+    /// Makes bytes `from..to` (multiples of the page size) fault when touched: a guard below a stack.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub(crate) fn guard(&self, from: usize, to: usize) -> Result<(), i32> {
+        self.protect(from, to, ProtFlags::PROT_NONE)
+    }
+
+    fn protect(&self, from: usize, to: usize, protection: ProtFlags) -> Result<(), i32> {
+        if from > to || to > self.length() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: `from` lies within the mapping.
+        let start = unsafe { self.start.add(from) };
+        // SAFETY: the range lies within this mapping, which holds no Rust object while it is inaccessible.
+        unsafe { mprotect(start.cast(), to - from, protection) }.map_err(|e| e as i32)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping, and its owner is gone.
+        let _ = unsafe { munmap(self.start.cast(), self.length.get()) };
+    }
+}
+
+/// Types whose all-zeros bytes are a value.
+///
+/// # Safety
+/// * So it is: integers, arrays of them, and structures of these.
+pub(crate) unsafe trait Zeroable {}
+
+/// A value in a mapping of its own: for what is too large for a stack, where nothing may allocate.
+pub(crate) struct MappedBox<T: Zeroable> {
+    mapping: Mapping,
+    value: PhantomData<T>,
+}
+
+impl<T: Zeroable> MappedBox<T> {
+    /// All zeros. Memory becomes resident as it is touched.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn zeroed() -> Result<Self, i32> {
+        const { assert!(align_of::<T>() <= PAGE && !core::mem::needs_drop::<T>()) };
+        Ok(Self { mapping: Mapping::writable(size_of::<T>())?, value: PhantomData })
+    }
+}
+
+impl<T: Zeroable> Deref for MappedBox<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the mapping is large enough, aligned to a page, and was zeroed, which is a value of `T`.
+        unsafe { self.mapping.start.cast::<T>().as_ref() }
+    }
+}
+
+impl<T: Zeroable> DerefMut for MappedBox<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the box is borrowed alone.
+        unsafe { self.mapping.start.cast::<T>().as_mut() }
+    }
+}
+
+/// True when the eight bytes at `address` can be read.
+///
+/// `rt_sigprocmask` copies the new mask from user memory before it looks at `how`: with an impossible `how` it
+/// fails with `EFAULT` for memory that cannot be read and with `EINVAL` for memory that can, and changes nothing.
+/// It is cheaper than a pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and no sandbox that lets a C library
+/// run forbids it (`docs/decisions.md`). Signal-safe: one system call.
+pub(crate) fn is_readable(address: usize) -> bool {
+    const IMPOSSIBLE: usize = 0x7fff_ffff;
+    const MASK_BYTES: usize = 8;
+    // SAFETY: the kernel checks the address itself, writes nowhere and rejects `how`.
+    let result =
+        unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES]) };
+    result == -(libc::EINVAL as isize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readable_memory_is_told_from_unreadable() {
+        let mapping = Mapping::writable(2 * PAGE).unwrap();
+        let start = mapping.start().as_ptr() as usize;
+        mapping.guard(PAGE, 2 * PAGE).unwrap();
+        assert!(is_readable(start));
+        assert!(is_readable(start + PAGE - 8));
+        assert!(!is_readable(start + PAGE));
+        assert!(!is_readable(start + PAGE - 4), "half of it cannot be read");
+        assert!(!is_readable(0));
+        assert!(!is_readable(usize::MAX - 7));
+        assert!(!is_readable(1 << 60));
+    }
+
+    #[test]
+    fn the_probe_leaves_the_signal_mask_alone() {
+        let before = nix::sys::signal::SigSet::thread_get_mask().unwrap();
+        let blocked = u64::MAX;
+        assert!(is_readable(&raw const blocked as usize));
+        assert_eq!(before, nix::sys::signal::SigSet::thread_get_mask().unwrap());
+    }
+
+    #[test]
+    fn a_range_outside_the_mapping_is_refused() {
+        let mapping = Mapping::reserved(PAGE).unwrap();
+        assert_eq!(mapping.commit(0, 2 * PAGE), Err(libc::EINVAL));
+        assert!(!is_readable(mapping.start().as_ptr() as usize));
+        mapping.commit(0, PAGE).unwrap();
+        assert!(is_readable(mapping.start().as_ptr() as usize));
+    }
+}

@@ -1,0 +1,15 @@
+//! The operating system: the only folder that names `libc` and `nix`.
+//!
+//! What stands here is thin: a checked call with its out-parameters turned into return values. Functions that
+//! the signal handler uses say so ("signal-safe") and why; all others belong to ordinary context.
+
+pub(crate) mod arch;
+pub(crate) mod clock;
+pub(crate) mod errno;
+pub(crate) mod file;
+pub(crate) mod loader;
+pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod signal;
+pub(crate) mod thread;
+pub(crate) mod timer;

@@ -1,0 +1,299 @@
+//! Signal dispositions and masks.
+//!
+//! # Safety
+//! Calls of `sigaction` with borrowed structures, and calls of handlers that the host registered for just that.
+#![allow(unsafe_code)]
+
+use super::arch::Registers;
+use crate::sync::{AtomicPtr, Ordering};
+use core::{mem, ptr};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+
+/// C's `struct sigaction`.
+pub type CAction = libc::sigaction;
+
+/// The type of `sigaction(2)`.
+pub type SigactionFunction =
+    unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
+
+/// What the kernel tells a handler about a signal.
+pub(crate) type SignalInfo = libc::siginfo_t;
+
+/// The context that a handler interrupted: a `ucontext_t`.
+pub(crate) type Context = libc::c_void;
+
+/// A handler installed with `SA_SIGINFO`.
+pub(crate) type Handler = extern "C" fn(libc::c_int, *mut SignalInfo, *mut Context);
+
+/// `sigaction` of the C library where the shared library interposes the name; null elsewhere.
+static REAL_SIGACTION: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Tells which function is the C library's own `sigaction`; for the shared library, which interposes the name.
+pub(crate) fn set_real_sigaction(function: SigactionFunction) {
+    REAL_SIGACTION.store(function as *mut (), Ordering::Release);
+}
+
+/// A signal's disposition, as the kernel keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    /// The handler's address, or `SIG_DFL`, or `SIG_IGN`.
+    pub(crate) handler: usize,
+    /// `SA_*` flags.
+    pub(crate) flags: i32,
+    /// Signals blocked while the handler runs: bit n - 1 for signal n.
+    pub(crate) mask: u64,
+}
+
+impl Action {
+    /// The disposition of a signal that nobody touched.
+    pub(crate) const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, mask: 0 };
+
+    /// Neither default nor ignored.
+    pub(crate) fn is_handler(&self) -> bool {
+        self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
+    }
+
+    /// True when the handler is to run once only.
+    pub(crate) fn resets(&self) -> bool {
+        self.flags & libc::SA_RESETHAND != 0
+    }
+
+    pub(crate) fn from_c(action: &libc::sigaction) -> Self {
+        Self { handler: action.sa_sigaction, flags: action.sa_flags, mask: mask_bits(&action.sa_mask) }
+    }
+
+    pub(crate) fn to_c(self) -> libc::sigaction {
+        // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = self.handler;
+        action.sa_flags = self.flags;
+        action.sa_mask = mask_set(self.mask);
+        action
+    }
+}
+
+/// The present disposition of `signal`. Signal-safe: `sigaction` is on the list of `signal-safety(7)`.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub(crate) fn action(signal: i32) -> Result<Action, i32> {
+    let mut old = Action::DEFAULT.to_c();
+    // SAFETY: a null new action changes nothing; the old one is written into a local.
+    if unsafe { real_sigaction()(signal, ptr::null(), &mut old) } == 0 {
+        Ok(Action::from_c(&old))
+    } else {
+        Err(super::errno::get())
+    }
+}
+
+/// Changes the disposition of `signal`, and gives the one before. Signal-safe, as [`action`].
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal, or one that cannot be handled.
+///
+/// # Safety
+/// * The action's handler, if it is one, must be sound to run in any thread at any instruction.
+pub(crate) unsafe fn set_action(signal: i32, action: Action) -> Result<Action, i32> {
+    let new = action.to_c();
+    let mut old = Action::DEFAULT.to_c();
+    // SAFETY: both structures are locals; the handler is the caller's word.
+    if unsafe { real_sigaction()(signal, &new, &mut old) } == 0 {
+        Ok(Action::from_c(&old))
+    } else {
+        Err(super::errno::get())
+    }
+}
+
+/// The C library's own `sigaction`.
+pub(crate) fn real_sigaction() -> SigactionFunction {
+    let function = REAL_SIGACTION.load(Ordering::Acquire);
+    if function.is_null() {
+        return libc::sigaction;
+    }
+    // SAFETY: only `set_real_sigaction` stores here, and only functions of this type.
+    unsafe { mem::transmute::<*mut (), SigactionFunction>(function) }
+}
+
+/// Installs `handler` for `signal`: with every signal blocked while it runs, on the alternate stack where there is
+/// one, restarting the system calls it interrupts. Signal-safe, as [`action`].
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal, or one that cannot be handled.
+pub(crate) fn install(signal: i32, handler: Handler) -> Result<(), i32> {
+    let action = Action {
+        handler: handler as *const () as usize,
+        flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+        mask: u64::MAX,
+    };
+    // SAFETY: the handlers of this crate keep the contract of signal context.
+    unsafe { set_action(signal, action) }.map(|_| ())
+}
+
+/// Blocks every signal of the calling thread until it is dropped.
+///
+/// Signal-safe: `pthread_sigmask` is on the list of `signal-safety(7)`.
+pub(crate) struct AllBlocked(SigSet);
+
+impl AllBlocked {
+    pub(crate) fn new() -> Self {
+        // Only a bad `how` can fail.
+        let mut before = SigSet::empty();
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
+        Self(before)
+    }
+
+    /// True when the thread had `signal` blocked before.
+    #[cfg(test)]
+    pub(crate) fn had_blocked(&self, signal: i32) -> bool {
+        mask_bits(self.0.as_ref()) >> (signal - 1) & 1 == 1
+    }
+}
+
+impl Drop for AllBlocked {
+    fn drop(&mut self) {
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
+    }
+}
+
+/// Takes back a signal that is pending for the calling thread, which has it blocked.
+pub(crate) fn discard_pending(signal: i32) {
+    let set = mask_set(1 << (signal - 1));
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the set and the time are locals; a null siginfo is allowed.
+    unsafe { libc::sigtimedwait(&set, ptr::null_mut(), &now) };
+}
+
+/// True for a tick of `setitimer(2)`: the kernel marks it with `SI_KERNEL`, which no process can send.
+///
+/// # Safety
+/// * `info` is what the kernel gave to our handler.
+pub(crate) unsafe fn is_from_interval_timer(info: *const SignalInfo) -> bool {
+    // SAFETY: the caller's word.
+    unsafe { (*info).si_code == libc::SI_KERNEL }
+}
+
+/// The registers that a signal interrupted.
+///
+/// # Safety
+/// * `context` is what the kernel gave to our handler, or a valid `ucontext_t`.
+pub(crate) unsafe fn interrupted_registers(context: *const Context) -> Registers {
+    // SAFETY: the caller's word.
+    Registers::interrupted(unsafe { &*context.cast::<libc::ucontext_t>() })
+}
+
+/// Runs `action`'s handler for a signal that was delivered to us, under the mask the host asked for.
+///
+/// The present mask is not put back: the return from our own handler does that.
+///
+/// # Safety
+/// * `action.is_handler()`, and the action was registered by the host for `signal`.
+/// * The pointers are those that the kernel gave to our handler for this delivery.
+pub(crate) unsafe fn run_host_handler(
+    action: Action,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel's context is valid while the handler runs.
+    let interrupted = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let own = if action.flags & libc::SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
+    set_mask(mask_bits(&interrupted.uc_sigmask) | action.mask | own);
+    if action.flags & libc::SA_SIGINFO != 0 {
+        // SAFETY: with SA_SIGINFO the registered address is a function of this type.
+        let handler = unsafe { mem::transmute::<usize, Handler>(action.handler) };
+        handler(signal, info, context);
+    } else {
+        // SAFETY: without SA_SIGINFO the registered address is a function of this type.
+        let handler =
+            unsafe { mem::transmute::<usize, extern "C" fn(libc::c_int)>(action.handler) };
+        handler(signal);
+    }
+}
+
+/// Lets the default action of `signal` happen now, as if nobody had ever handled it.
+///
+/// # Safety
+/// * The host must have asked for the default action: for most signals it ends the process.
+pub(crate) unsafe fn run_default_action(signal: i32) {
+    // SAFETY: SIG_DFL is no handler.
+    let _ = unsafe { set_action(signal, Action::DEFAULT) };
+    // SAFETY: `raise` is on the list of `signal-safety(7)`.
+    unsafe { libc::raise(signal) };
+    let set = mask_set(1 << (signal - 1));
+    // SAFETY: the set is a local; a null old set is allowed.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut()) };
+}
+
+/// The number of a signal named as users write it: `12`, `SIGUSR2` or `USR2`.
+pub(crate) fn number(name: &[u8]) -> Option<i32> {
+    use core::str::FromStr;
+    let name = core::str::from_utf8(name).ok()?.trim();
+    if let Ok(number) = name.parse::<i32>() {
+        return (1..=libc::SIGRTMAX()).contains(&number).then_some(number);
+    }
+    let mut full = [0u8; 16];
+    let prefix: &[u8] = if name.len() > 3 && name.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("SIG")) {
+        b""
+    } else {
+        b"SIG"
+    };
+    let length = prefix.len() + name.len();
+    full.get_mut(..prefix.len())?.copy_from_slice(prefix);
+    full.get_mut(prefix.len()..length)?.copy_from_slice(name.as_bytes());
+    full.make_ascii_uppercase();
+    let full = core::str::from_utf8(full.get(..length)?).ok()?;
+    nix::sys::signal::Signal::from_str(full).ok().map(|signal| signal as i32)
+}
+
+fn set_mask(bits: u64) {
+    let set = mask_set(bits);
+    // SAFETY: the set is a local; a null old set is allowed.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set, ptr::null_mut()) };
+}
+
+/// The kernel's 64 signals stand in the first eight bytes of libc's set.
+fn mask_bits(set: &libc::sigset_t) -> u64 {
+    // SAFETY: a `sigset_t` is an array of integers, at least eight bytes long.
+    unsafe { ptr::from_ref(set).cast::<u64>().read_unaligned() }
+}
+
+fn mask_set(bits: u64) -> libc::sigset_t {
+    // SAFETY: a `sigset_t` is an array of integers, for which zero is a value.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: it is at least eight bytes long.
+    unsafe { ptr::from_mut(&mut set).cast::<u64>().write_unaligned(bits) };
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_named_by_number_or_name() {
+        for name in ["12", "SIGUSR2", "USR2", "usr2", " SIGUSR2 "] {
+            assert_eq!(number(name.as_bytes()), Some(libc::SIGUSR2), "{name}");
+        }
+        for name in ["", "0", "-1", "65", "SIG", "NOSUCH", "SIGSIGUSR2", "12x", "a name that is far too long"] {
+            assert_eq!(number(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_action_survives_the_way_through_c() {
+        let action = Action { handler: 0x1234, flags: libc::SA_RESTART, mask: 1 << 40 | 5 };
+        assert_eq!(Action::from_c(&action.to_c()), action);
+    }
+
+    #[test]
+    fn all_signals_are_blocked_and_put_back() {
+        let outer = AllBlocked::new();
+        assert!(!outer.had_blocked(libc::SIGUSR1));
+        let inner = AllBlocked::new();
+        assert!(inner.had_blocked(libc::SIGUSR1));
+        drop(inner);
+        assert!(AllBlocked::new().had_blocked(libc::SIGUSR1));
+        drop(outer);
+        assert!(!AllBlocked::new().had_blocked(libc::SIGUSR1));
+    }
+}
