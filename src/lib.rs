@@ -1,13 +1,59 @@
-//! x
-pub mod format;
+//! An in-process sampling CPU profiler for Linux.
+//!
+//! A timer sends SIGPROF as the process uses CPU time. The handler walks the stack of the thread that was running,
+//! by its DWARF call frame information, and counts the call chain in a lock-free table. At the end the profile is
+//! written in the CPU profile format of gperftools, which `pprof` and `google-pprof` read; or it stays in memory.
+//!
+//! ```
+//! let profiler = sigprof::Profiler::builder().frequency(250).start_in_memory()?;
+//! let mut sum = 0u64;
+//! for i in 0..30_000_000u64 {
+//!     sum = std::hint::black_box(sum.wrapping_add(i * i));
+//! }
+//! let profile = profiler.stop()?;
+//! for sample in profile.samples() {
+//!     assert!(sample.count >= 1 && !sample.chain.is_empty());
+//! }
+//! println!("{}", profile.report());
+//! # Ok::<(), sigprof::Error>(())
+//! ```
+//!
+//! # What the program has to know
+//!
+//! * There is one profiler at a time in a process, and it samples all threads.
+//! * SIGPROF and the process's `ITIMER_PROF` are the profiler's. A program that handles SIGPROF itself is not
+//!   profiled ([`Error::HandlerTaken`]); one that takes the signal later gets no more samples, and is told so
+//!   ([`NoSamples`]).
+//! * The handler stays installed when the profiler has stopped. It then does nothing, while the default action would
+//!   end the program at a late tick.
+//! * System calls may be interrupted; they are restarted as `SA_RESTART` allows (`signal(7)` lists those that fail
+//!   with `EINTR` all the same).
+//! * A forked child is not profiled. (One of a program profiled through `CPUPROFILE` is, see the README.)
+//! * Libraries that are closed by `dlclose` while ticks land in them are a danger to a program that only links this
+//!   crate: the shared library interposes `dlclose` to exclude it, a crate cannot.
+//!
+//! # Without the profiler
+//!
+//! With `default-features = false` the crate is [`format`](mod@format) alone: reader and writer of the CPU profile
+//! format, without `unsafe` code, on any system.
+//!
+//! # Unsafe code
+//!
+//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs` and
+//! `thread.rs`; in `src/sample/`, `engine.rs`, `handler.rs`, `recording.rs`, `scratch.rs` and, under `unwind/`,
+//! `cfi.rs`, `memory.rs` and `objects.rs`; in `src/control/`, `fork.rs` and `output.rs`; `config.rs`,
+//! `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
+
 mod chain;
+pub mod format;
+
 #[cfg(feature = "runtime")]
 mod config;
 #[cfg(feature = "runtime")]
 mod control;
 #[cfg(feature = "runtime")]
 mod error;
-#[cfg(feature = "interface")]
+#[cfg(feature = "runtime")]
 #[doc(hidden)]
 pub mod interface;
 #[cfg(feature = "runtime")]

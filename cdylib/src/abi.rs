@@ -40,7 +40,8 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
         let path = unsafe { CStr::from_ptr(name) }.to_bytes();
         // SAFETY: the caller's word.
         let options = unsafe { options.as_ref() };
-        let filter = options.and_then(|options| Some((options.filter_in_thread?, options.filter_in_thread_arg)));
+        let filter =
+            options.and_then(|options| Some((options.filter_in_thread?, options.filter_in_thread_arg)));
         let settings = settings();
         let options = FileOptions {
             path,

@@ -5,14 +5,17 @@
 //! ```
 //!
 //! Names come from the symbols of the mapped files and of their separate debug files, so the files should
-//! still be those that ran. Where there is no name, a row says what is known, and no more:
+//! still be those that ran. Inlined functions count for the function that they are part of. A row without a
+//! name says what is known, and no more:
 //!
 //! | row | its samples |
 //! | --- | --- |
-//! | `name [object]` | lie in this function of this object |
-//! | `[object]+0x1234` | lie in the unnamed function of the object that begins at this address of the file, as `objdump -d` prints it; or at just this address, where `.eh_frame` knows no function |
-//! | `[object]` | lie somewhere in an object that cannot be read: the vDSO, a file that is gone or no ELF |
-//! | `[unmapped]` | lie in no mapping that the profile lists |
+//! | `name [object]` | in this function of this object |
+//! | `[object]+0x1234` | in the unnamed function at this address, or where none is known at this very address |
+//! | `[object]` | anywhere in an object that cannot be read: the vDSO, a file that is gone or is no ELF |
+//! | `[unmapped]` | in no mapping that the profile lists |
+//!
+//! Addresses are those that `objdump -d` prints; the bounds of unnamed functions are from `.eh_frame`.
 
 mod report;
 mod symbols;
@@ -35,19 +38,23 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(reason) => return fail(&format!("{reason}\n{USAGE}")),
     };
+    let mut out = BufWriter::new(io::stdout().lock());
+    if options.help {
+        return finish(writeln!(out, "{USAGE}").and_then(|()| out.flush()));
+    }
     let report = match Report::read(&options.files) {
         Ok(report) => report,
         Err(reason) => return fail(&reason),
     };
-    let mut out = BufWriter::new(io::stdout().lock());
-    let printed = if options.help {
-        writeln!(out, "{USAGE}")
-    } else if options.tree {
-        report.print_header(&mut out).and_then(|()| report.print_tree(&mut out))
-    } else {
-        report.print_header(&mut out).and_then(|()| report.print_table(&mut out, options.rows))
-    };
-    match printed.and_then(|()| out.flush()) {
+    let printed = report.print_header(&mut out).and_then(|()| match options.tree {
+        true => report.print_tree(&mut out),
+        false => report.print_table(&mut out, options.rows),
+    });
+    finish(printed.and_then(|()| out.flush()))
+}
+
+fn finish(printed: io::Result<()>) -> ExitCode {
+    match printed {
         // Whoever reads has seen enough, as `head` does.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(&format!("standard output: {error}")),
         _ => ExitCode::SUCCESS,

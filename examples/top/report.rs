@@ -155,7 +155,7 @@ impl Report {
         nodes
     }
 
-    /// Ten columns, with as many decimals as periods of whole, tenths and hundredths of 10 ms need.
+    /// Ten columns wide, with decimals enough for one period at 100, 1000 and 10 000 per second.
     fn seconds(&self, samples: u128) -> String {
         let decimals = match self.period_micros {
             10_000.. => 2,

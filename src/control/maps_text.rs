@@ -140,7 +140,7 @@ mod tests {
     fn the_list_is_what_the_kernel_says() {
         let mut out = Vec::new();
         write(&mut out, &mut vec![0; 16 << 10], &[]).unwrap();
-        let here = the_list_is_what_the_kernel_says as usize as u64;
+        let here = the_list_is_what_the_kernel_says as *const () as usize as u64;
         let found = out.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line).find(|m| m.contains(here));
         assert!(found.unwrap().is_executable());
     }

@@ -243,12 +243,15 @@ mod loom_models {
     use loom::{
         sync::{
             Arc,
-            atomic::{AtomicBool, AtomicUsize, Ordering},
+            atomic::{AtomicBool, AtomicUsize, Ordering, fence},
         },
         thread,
     };
 
     /// The protocol of `running` and of stop: a handler never has a recording that has been freed.
+    ///
+    /// loom gives sequentially consistent operations the strength of acquire and release only; the fences stand
+    /// for the total order that the language guarantees them. Without either fence the model fails.
     #[test]
     fn loom_a_recording_is_not_freed_under_a_handler() {
         loom::model(|| {
@@ -259,6 +262,7 @@ mod loom_models {
                 let (slot, running, freed) = (slot.clone(), running.clone(), freed.clone());
                 thread::spawn(move || {
                     if slot.try_claim() {
+                        fence(Ordering::SeqCst);
                         if running.load(Ordering::SeqCst) == 1 {
                             assert!(!freed.load(Ordering::Relaxed), "used after it was freed");
                         }
@@ -267,6 +271,7 @@ mod loom_models {
                 })
             };
             running.store(0, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             if slot.is_free() {
                 freed.store(true, Ordering::Relaxed);
             }

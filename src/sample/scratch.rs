@@ -39,7 +39,7 @@ pub(crate) const STACK_BYTES: usize = 64 << 10;
 pub(crate) struct Occupancy(AtomicU32);
 
 impl Occupancy {
-    #[cfg(test)]
+    #[cfg(all(test, loom))]
     pub(crate) fn free() -> Self {
         Self(AtomicU32::new(0))
     }
@@ -134,7 +134,7 @@ impl Scratch {
         (0..self.count).find_map(|i| {
             let place = start + i;
             let slot = self.slot(if place < self.count { place } else { place - self.count })?;
-            slot.occupancy.try_claim().then_some(Claim { slot })
+            slot.occupancy.try_claim().then(|| Claim { slot })
         })
     }
 

@@ -234,7 +234,7 @@ mod tests {
         if !can_find() {
             return;
         }
-        let here = the_object_of_an_address_is_found_with_its_segments as usize;
+        let here = the_object_of_an_address_is_found_with_its_segments as *const () as usize;
         let object = find(here).unwrap();
         assert!((object.start..object.end).contains(&here));
         assert_ne!(object.eh_frame_hdr, 0);

@@ -43,9 +43,9 @@ static void burn_for_ticks(int count) {
 static const char *file;
 
 static volatile sig_atomic_t calls;
-static siginfo_t last;
-static sigset_t blocked_inside;
-static int context_given;
+/* Volatile, since libc's headers let the compiler believe that raise and kill run no code of this file. */
+static volatile siginfo_t last;
+static volatile int context_given, prof_blocked, usr1_blocked, usr2_blocked;
 
 static void plain_handler(int number) {
     CHECK(number == SIGPROF);
@@ -59,7 +59,11 @@ static void full_handler(int number, siginfo_t *information, void *context) {
     calls = calls + 1;
     last = *information;
     context_given = context != NULL;
-    sigprocmask(SIG_BLOCK, NULL, &blocked_inside);
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    prof_blocked = sigismember(&mask, SIGPROF);
+    usr1_blocked = sigismember(&mask, SIGUSR1);
+    usr2_blocked = sigismember(&mask, SIGUSR2);
 }
 
 static void install_full(int flags, int also_blocked) {
@@ -122,7 +126,7 @@ static void serves_the_host(void) {
     CHECK(kill(getpid(), SIGPROF) == 0);
     CHECK(calls == 1 && context_given);
     CHECK(last.si_code == SI_USER && last.si_pid == getpid() && last.si_uid == getuid());
-    CHECK(sigismember(&blocked_inside, SIGUSR1) == 1 && sigismember(&blocked_inside, SIGPROF) == 1);
+    CHECK(prof_blocked && usr1_blocked);
 
     CHECK(raise(SIGPROF) == 0);
     CHECK(calls == 2 && last.si_code == SI_TKILL);
@@ -226,7 +230,7 @@ static void start_refused(void) {
     CHECK(ProfilerStart(file) == 0);
     CHECK(setting().sa_sigaction == full_handler);
     CHECK(raise(SIGPROF) == 0);
-    CHECK(calls == 1 && sigismember(&blocked_inside, SIGUSR2) == 1);
+    CHECK(calls == 1 && usr2_blocked);
     /* Free again: now it starts. */
     CHECK(signal(SIGPROF, SIG_DFL) != SIG_ERR);
     CHECK(ProfilerStart(file) != 0);

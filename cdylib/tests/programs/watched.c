@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "raw_tick.h"
@@ -108,7 +109,7 @@ static void everywhere(const char *file) {
     finished = 1;
     pthread_join(nosy, NULL);
     ProfilerStop();
-    printf("%d\n", ticks_sent);
+    printf("%d %ld\n", ticks_sent, 1 + (long)(clock() / CLOCKS_PER_SEC));
 }
 
 static int allocating_filter(void *unused) {

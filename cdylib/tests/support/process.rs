@@ -47,11 +47,17 @@ impl Finished {
     }
 }
 
-/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`.
+/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`; after no interrupts, a reason in parentheses may
+/// follow.
 fn is_end_line(line: &str) -> bool {
-    let Some(figures) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
-    let figures: Vec<&str> = figures.split('/').collect();
-    figures.len() == 3 && figures.iter().all(|figure| figure.parse::<u64>().is_ok())
+    let Some(rest) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
+    let (figures, reason) = rest.split_once(' ').unwrap_or((rest, ""));
+    let figures: Option<Vec<u64>> = figures.split('/').map(|figure| figure.parse().ok()).collect();
+    match figures.as_deref() {
+        Some([0, _, _]) => reason.is_empty() || (reason.starts_with('(') && reason.ends_with(')')),
+        Some([_, _, _]) => reason.is_empty(),
+        _ => false,
+    }
 }
 
 /// A program with nothing in its environment that the test did not put there.

@@ -53,6 +53,10 @@ impl Symbolizer {
     /// Where the chain of `record` ends.
     pub(crate) fn root(&mut self, profile: &Profile, record: &Record) -> Root {
         let pc = *record.pcs.last().expect("a record has at least one PC");
+        // An entry point has no caller: a walk that goes on from there, round and round, has missed its end.
+        if record.pcs.iter().filter(|other| **other == pc).count() > 1 {
+            return Root::Elsewhere;
+        }
         let Some((path, offset)) = file_position(profile, pc) else { return Root::Elsewhere };
         let Some(file) = self.file(&path) else { return Root::Elsewhere };
         let in_start =

@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_function_of_this_program_has_a_compact_rule() {
-        let pc = a_function_of_this_program_has_a_compact_rule as usize;
+        let pc = a_function_of_this_program_has_a_compact_rule as *const () as usize;
         let Resolved::Rule(rule) = resolve_here(pc, &mut Registers::from_values(&[])) else { panic!() };
         // At the first instruction only the return address has been pushed (psABI section 3.2.2).
         assert_eq!(rule.kind(), RuleKind::Compact(Cfa::Sum));
@@ -389,7 +389,7 @@ mod tests {
     fn resolving_fits_a_scratch_stack_many_times_over() {
         const STACK: usize = crate::sample::scratch::STACK_BYTES;
         extern "C" fn run(_: *mut u8) {
-            let pc = resolving_fits_a_scratch_stack_many_times_over as usize;
+            let pc = resolving_fits_a_scratch_stack_many_times_over as *const () as usize;
             resolve_here(pc, &mut Registers::from_values(&[]));
         }
         objects::prepare();

@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn this_program_stays_and_the_stack_is_no_object() {
         prepare();
-        let code = this_program_stays_and_the_stack_is_no_object as usize;
+        let code = this_program_stays_and_the_stack_is_no_object as *const () as usize;
         assert!(stays(code));
         assert!(!stays(&raw const code as usize));
         let object = find(code).unwrap();
