@@ -70,8 +70,8 @@ pub struct Environment {
     pub max_depth: usize,
     /// `CPUPROFILE_REALTIME`: elapsed time instead of CPU time.
     pub realtime: bool,
-    /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off.
-    pub toggle_signal: Option<i32>,
+    /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off, and how it was written.
+    pub toggle_signal: Option<(i32, Vec<u8>)>,
     /// `CPUPROFILE_QUIET`: no line at the end.
     pub quiet: bool,
     /// One line for each value that could not be used, with what is used instead.
@@ -129,7 +129,7 @@ impl Environment {
                         String::from_utf8_lossy(name)
                     ));
                 }
-                signal
+                Some((signal?, name.to_vec()))
             }),
             quiet: variables.quiet.is_some_and(is_true),
             warnings,
@@ -266,7 +266,10 @@ mod tests {
         let environment = environment(&[("HOME", "/"), ("CPUPROFILE", "")]);
         assert_eq!(environment.path, None);
         assert_eq!((environment.frequency, environment.max_depth), (100, 254));
-        assert_eq!((environment.toggle_signal, environment.realtime, environment.quiet), (None, false, false));
+        assert_eq!(
+            (environment.toggle_signal, environment.realtime, environment.quiet),
+            (None, false, false)
+        );
         assert!(environment.warnings.is_empty());
     }
 
@@ -315,7 +318,10 @@ mod tests {
 
     #[test]
     fn a_signal_that_is_none_is_told() {
-        assert_eq!(environment(&[("CPUPROFILESIGNAL", "SIGUSR2")]).toggle_signal, Some(12));
+        assert_eq!(
+            environment(&[("CPUPROFILESIGNAL", "SIGUSR2")]).toggle_signal,
+            Some((12, b"SIGUSR2".into()))
+        );
         let unknown = environment(&[("CPUPROFILESIGNAL", "SIGNONE")]);
         assert_eq!((unknown.toggle_signal, unknown.warnings.len()), (None, 1));
     }

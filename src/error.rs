@@ -36,10 +36,15 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AlreadyRunning => f.write_str("a profiler is running in this process already; stop it first"),
+            Self::AlreadyRunning => {
+                f.write_str("a profiler is running in this process already; stop it first")
+            }
             Self::NotRunning => f.write_str("no profiler is running in this process"),
             Self::HandlerTaken { signal } => {
-                write!(f, "the program handles signal {signal} itself; start the profiler before it does, or remove its handler")
+                write!(
+                    f,
+                    "the program handles signal {signal} itself; start the profiler before it does, or remove its handler"
+                )
             }
             Self::Output { path, action, source } => {
                 write!(f, "cannot {action} for profile {}: {source}", path.display())

@@ -248,11 +248,7 @@ pub fn owns_signal(number: c_int) -> bool {
 ///
 /// # Safety
 /// * As for `sigaction(2)`.
-pub unsafe fn host_sigaction(
-    number: c_int,
-    new: *const CAction,
-    old: *mut CAction,
-) -> c_int {
+pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
     if !owns_signal(number) {
         // SAFETY: the caller's word.
         return unsafe { signal::real_sigaction()(number, new, old) };

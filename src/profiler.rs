@@ -208,7 +208,7 @@ impl MemoryProfiler {
     /// As [`snapshot`](Self::snapshot).
     pub fn stop(mut self) -> Result<Profile, Error> {
         let started = self.session.take().ok_or(Error::NotRunning)?;
-        let (ended, profile) = control::stop(Which::This(started), |session, met| Profile::of(session, met))
+        let (ended, profile) = control::stop(Which::This(started), Profile::of)
             .map_err(|failure| failure.with_path(Path::new("")))?;
         Ok(profile.with_summary(ended.summary))
     }

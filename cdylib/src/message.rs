@@ -70,6 +70,15 @@ pub(crate) fn failed(path: &[u8], failure: Failure) {
     line.send();
 }
 
+/// One line that says why the signal called `name` cannot switch profiling.
+pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: CPUPROFILESIGNAL=");
+    line.bytes(name);
+    let _ = write!(line, " cannot switch profiling, which stays off: {failure}");
+    line.send();
+}
+
 /// One line with a warning.
 pub(crate) fn warn(warning: &str) {
     let mut line = Line::new();

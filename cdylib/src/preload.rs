@@ -66,15 +66,15 @@ fn start(settings: &Environment, base: &[u8]) {
         max_depth: settings.max_depth,
         filter: None,
     };
-    let started = match settings.toggle_signal {
-        Some(signal) => {
-            let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);
-            interface::enable_toggle(signal, &options, ended, message::failed)
+    if let Some((signal, name)) = &settings.toggle_signal {
+        let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);
+        if let Err(failure) = interface::enable_toggle(*signal, &options, ended, message::failed) {
+            message::no_toggle(name, failure);
         }
-        // SAFETY: there is no filter.
-        None => unsafe { interface::start(&options) },
-    };
-    if let Err(failure) = started {
+        return;
+    }
+    // SAFETY: there is no filter.
+    if let Err(failure) = unsafe { interface::start(&options) } {
         message::failed(&path, failure);
     }
 }

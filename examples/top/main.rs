@@ -11,11 +11,11 @@
 //! | row | its samples |
 //! | --- | --- |
 //! | `name [object]` | in this function of this object |
-//! | `[object]+0x1234` | in the unnamed function at this address, or where none is known at this very address |
+//! | `[object]+0x1234` | in the unnamed function that begins here, or if none is known, just here |
 //! | `[object]` | anywhere in an object that cannot be read: the vDSO, a file that is gone or is no ELF |
 //! | `[unmapped]` | in no mapping that the profile lists |
 //!
-//! Addresses are those that `objdump -d` prints; the bounds of unnamed functions are from `.eh_frame`.
+//! These addresses are those that `objdump -d` prints; the bounds of unnamed functions are from `.eh_frame`.
 
 mod report;
 mod symbols;

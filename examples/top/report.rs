@@ -42,7 +42,7 @@ impl Report {
                 Some(first) if period != report.period_micros => {
                     let (first, other) = (first.display(), report.period_micros);
                     return Err(format!(
-                        "{name}: cannot be merged, its period is {period} us and that of {first} is {other} us"
+                        "{name}: not merged, its period is {period} us and that of {first} is {other} us"
                     ));
                 }
                 _ => report.period_micros = period,

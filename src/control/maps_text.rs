@@ -23,11 +23,16 @@ const SEGMENTS: usize = 1024;
 pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -> io::Result<()> {
     let mut covered = Covered::new();
     if let Ok(maps) = File::read(c"/proc/self/maps") {
-        copy_lines(out, lines, |buffer| maps.read_some(buffer), |line| {
-            if let Some(mapping) = Mapping::parse_line(line) {
-                covered.mark(met, mapping.start, mapping.end);
-            }
-        })?;
+        copy_lines(
+            out,
+            lines,
+            |buffer| maps.read_some(buffer),
+            |line| {
+                if let Some(mapping) = Mapping::parse_line(line) {
+                    covered.mark(met, mapping.start, mapping.end);
+                }
+            },
+        )?;
     }
     for (i, (object, segment)) in segments_of(met).enumerate() {
         if covered.is_marked(i) {
@@ -141,7 +146,8 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &mut vec![0; 16 << 10], &[]).unwrap();
         let here = the_list_is_what_the_kernel_says as *const () as usize as u64;
-        let found = out.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line).find(|m| m.contains(here));
+        let found =
+            out.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line).find(|m| m.contains(here));
         assert!(found.unwrap().is_executable());
     }
 }

@@ -141,7 +141,10 @@ pub(crate) enum Which {
 ///
 /// # Errors
 /// [`Failure::NotRunning`]. A file that could not be written is told in the result.
-pub(crate) fn stop<R>(which: Which, finish: impl FnOnce(&Session, &[MetObject]) -> R) -> Result<(Ended, R), Failure> {
+pub(crate) fn stop<R>(
+    which: Which,
+    finish: impl FnOnce(&Session, &[MetObject]) -> R,
+) -> Result<(Ended, R), Failure> {
     let mut control = Locked::new();
     let is_meant = |session: &Session| match which {
         Which::Any => true,

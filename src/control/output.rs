@@ -140,7 +140,8 @@ impl Output {
         }
         let file = self.create_temporary().map_err(fails("create a file"))?;
         let written = self.fill(file, recording, met).map_err(fails("write the file")).and_then(|bytes| {
-            file::rename(self.temporary.as_c_str(), self.target.as_c_str()).map_err(fails("name the file"))?;
+            file::rename(self.temporary.as_c_str(), self.target.as_c_str())
+                .map_err(fails("name the file"))?;
             Ok(bytes)
         });
         if written.is_err() {
@@ -151,7 +152,8 @@ impl Output {
 
     fn fill(&mut self, file: File, recording: &Recording, met: &[MetObject]) -> Result<u64, i32> {
         let sink = Buffered { file: &file, buffer: &mut self.buffer, used: 0 };
-        let binary = write_profile(sink, recording, &mut self.lines, met).map_err(|error| errno_of(&error))?;
+        let binary =
+            write_profile(sink, recording, &mut self.lines, met).map_err(|error| errno_of(&error))?;
         file.close()?;
         Ok(binary)
     }

@@ -126,7 +126,9 @@ impl fmt::Display for NoSamples {
             Self::NoTimeUsed => "the program used less time than one period",
             Self::NoneRecorded => "all ticks were filtered, excluded or lost",
             Self::HandlerReplaced => "the program replaced the profiling signal's handler",
-            Self::NoTicks => "no tick came, though the program used time; it blocks the signal or uses the timer",
+            Self::NoTicks => {
+                "no tick came, though the program used time; it blocks the signal or uses the timer"
+            }
         })
     }
 }

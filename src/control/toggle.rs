@@ -39,7 +39,7 @@ static STARTS: AtomicU64 = AtomicU64::new(0);
 /// [`Failure::HandlerTaken`] where the program handles it itself, or what the system refused.
 pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure> {
     super::prepare()?;
-    let system = |errno| Failure::System { action: "install the handler of CPUPROFILESIGNAL", errno };
+    let system = |errno| Failure::System { action: "install its handler", errno };
     if signal::action(signal).map_err(system)?.is_handler() {
         return Err(Failure::HandlerTaken { signal });
     }

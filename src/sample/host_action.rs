@@ -163,7 +163,10 @@ mod tests {
             });
             while !writer.is_finished() {
                 let action = exchange(None);
-                assert!(action.handler < 2 || action.flags as usize == action.handler && action.mask as usize == action.handler);
+                assert!(
+                    action.handler < 2
+                        || action.flags as usize == action.handler && action.mask as usize == action.handler
+                );
             }
         });
         assert_eq!(exchange(Some(Action::DEFAULT)).handler, 19_999);

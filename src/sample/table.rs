@@ -182,7 +182,7 @@ fn bucket(level: &[AtomicU64], hash: u64) -> &[AtomicU64] {
 
 /// Words of an index with `count` levels.
 pub(crate) fn index_words(count: u32) -> usize {
-    (0..count).map(|level| FIRST_LEVEL * BUCKET << (2 * level)).sum()
+    (0..count).map(|level| (FIRST_LEVEL * BUCKET) << (2 * level)).sum()
 }
 
 fn pack(hash: u64, place: usize) -> u64 {
@@ -193,9 +193,8 @@ fn pack(hash: u64, place: usize) -> u64 {
 fn hash(pcs: &[usize]) -> u64 {
     // 2^64 divided by the golden ratio, odd: multiplication by it spreads nearby addresses.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mixed = pcs
-        .iter()
-        .fold(pcs.len() as u64, |hash, &pc| (hash.rotate_left(5) ^ pc as u64).wrapping_mul(SPREAD));
+    let mixed =
+        pcs.iter().fold(pcs.len() as u64, |hash, &pc| (hash.rotate_left(5) ^ pc as u64).wrapping_mul(SPREAD));
     // The product's low bits depend on low bits only; the high ones on all.
     (mixed ^ mixed >> 32).wrapping_mul(SPREAD) ^ mixed >> 29
 }
@@ -255,7 +254,8 @@ pub(crate) mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let random = (state >> 33) as usize;
                 // Chains that differ in one word only, in length only, and in order only.
-                let chain: Vec<usize> = (0..1 + random % 5).map(|i| 0x1000 + (random >> (3 * i) & 7)).collect();
+                let chain: Vec<usize> =
+                    (0..1 + random % 5).map(|i| 0x1000 + (random >> (3 * i) & 7)).collect();
                 table.add(&chain, 1 + random % 3).unwrap();
                 *model.entry(chain).or_default() += 1 + random % 3;
             }

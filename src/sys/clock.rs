@@ -22,7 +22,5 @@ pub(crate) fn seconds_since_epoch() -> i64 {
 
 /// Both clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.
 fn read(clock: ClockId) -> u64 {
-    clock_gettime(clock).map_or(0, |time| {
-        u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX)
-    })
+    clock_gettime(clock).map_or(0, |time| u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX))
 }

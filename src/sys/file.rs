@@ -244,8 +244,7 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
 pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
     let directory = libc::AT_FDCWD as usize;
     // SAFETY: the path is NUL-terminated and outlives the call.
-    let result =
-        unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0]) };
+    let result = unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
@@ -256,9 +255,8 @@ pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
 pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
     path.truncate(0);
     // SAFETY: the kernel writes at most the given number of bytes, NUL included, into the buffer.
-    let result = unsafe {
-        system_call(libc::SYS_getcwd, [path.bytes.as_mut_ptr() as usize, PATH_BYTES - 1, 0, 0])
-    };
+    let result =
+        unsafe { system_call(libc::SYS_getcwd, [path.bytes.as_mut_ptr() as usize, PATH_BYTES - 1, 0, 0]) };
     if result < 0 {
         return Err(-result as i32);
     }

@@ -192,8 +192,7 @@ impl ProgramHeaders {
             let place = self.next + i * size_of::<libc::Elf64_Phdr>();
             // SAFETY: the header lies within the object's first page (`program_headers` checked it).
             let header = unsafe { &*(place as *const libc::Elf64_Phdr) };
-            (header.p_type == libc::PT_GNU_EH_FRAME)
-                .then(|| self.bias.wrapping_add(header.p_vaddr as usize))
+            (header.p_type == libc::PT_GNU_EH_FRAME).then(|| self.bias.wrapping_add(header.p_vaddr as usize))
         })
     }
 

@@ -148,8 +148,7 @@ pub(crate) fn is_readable(address: usize) -> bool {
     const IMPOSSIBLE: usize = 0x7fff_ffff;
     const MASK_BYTES: usize = 8;
     // SAFETY: the kernel checks the address itself, writes nowhere and rejects `how`.
-    let result =
-        unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES]) };
+    let result = unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES]) };
     result == -(libc::EINVAL as isize)
 }
 

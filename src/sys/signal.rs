@@ -204,8 +204,7 @@ pub(crate) unsafe fn run_host_handler(
         handler(signal, info, context);
     } else {
         // SAFETY: without SA_SIGINFO the registered address is a function of this type.
-        let handler =
-            unsafe { mem::transmute::<usize, extern "C" fn(libc::c_int)>(action.handler) };
+        let handler = unsafe { mem::transmute::<usize, extern "C" fn(libc::c_int)>(action.handler) };
         handler(signal);
     }
 }
@@ -274,7 +273,8 @@ mod tests {
         for name in ["12", "SIGUSR2", "USR2", "usr2", " SIGUSR2 "] {
             assert_eq!(number(name.as_bytes()), Some(libc::SIGUSR2), "{name}");
         }
-        for name in ["", "0", "-1", "65", "SIG", "NOSUCH", "SIGSIGUSR2", "12x", "a name that is far too long"] {
+        for name in ["", "0", "-1", "65", "SIG", "NOSUCH", "SIGSIGUSR2", "12x", "a name that is far too long"]
+        {
             assert_eq!(number(name.as_bytes()), None, "{name}");
         }
     }

@@ -140,7 +140,8 @@ impl Frame<'_> {
     /// The row as a rule, if it fits one.
     fn rule(&self) -> Option<Rule> {
         match self.row.register(Register(RETURN_ADDRESS)) {
-            RegisterRule::Undefined if self.names(RETURN_ADDRESS) => return Some(Rule::OUTERMOST),
+            // No rule and an explicit `DW_CFA_undefined` are the same to gimli, and to us.
+            RegisterRule::Undefined => return Some(Rule::OUTERMOST),
             RegisterRule::Offset(offset) if offset == -WORD => {}
             _ => return None,
         }
@@ -155,8 +156,8 @@ impl Frame<'_> {
         for (place, number) in saved.iter_mut().zip(CALLEE_SAVED) {
             *place = match self.row.register(Register(number)) {
                 RegisterRule::Offset(offset) => Some(offset),
-                RegisterRule::SameValue => None,
-                RegisterRule::Undefined if !self.names(number) => None,
+                // Compilers leave out the rule of a register that they have not touched.
+                RegisterRule::SameValue | RegisterRule::Undefined => None,
                 _ => return None,
             };
         }
@@ -203,9 +204,9 @@ impl Frame<'_> {
                 RegisterRule::Offset(offset) => stack.read(cfa.wrapping_add_signed(*offset as isize)),
                 RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset as isize)),
                 RegisterRule::Register(other) => before.get(other.0),
-                RegisterRule::Expression(expression) => self
-                    .value(expression, Some(cfa), &before, stack)
-                    .and_then(|address| stack.read(address)),
+                RegisterRule::Expression(expression) => {
+                    self.value(expression, Some(cfa), &before, stack).and_then(|address| stack.read(address))
+                }
                 RegisterRule::ValExpression(expression) => self.value(expression, Some(cfa), &before, stack),
                 _ => None,
             };
@@ -245,7 +246,8 @@ impl Frame<'_> {
     ) -> Option<()> {
         const MOST_OPERATIONS: usize = 64;
         let expression = expression.get(&self.sections.frames).ok()?;
-        let encoding = gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
+        let encoding =
+            gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
         let mut operations = expression.operations(encoding);
         for _ in 0..MOST_OPERATIONS {
             let Some(operation) = operations.next().ok()? else { return Some(()) };
@@ -273,7 +275,9 @@ impl Frame<'_> {
                 Operation::And => values.binary(|left, right| Some(left & right))?,
                 Operation::Or => values.binary(|left, right| Some(left | right))?,
                 Operation::Mul => values.binary(|left, right| Some(left.wrapping_mul(right)))?,
-                Operation::Shl => values.binary(|left, right| left.checked_shl(u32::try_from(right).ok()?))?,
+                Operation::Shl => {
+                    values.binary(|left, right| left.checked_shl(u32::try_from(right).ok()?))?
+                }
                 Operation::Shr => values.binary(|left, right| {
                     (left as u64).checked_shr(u32::try_from(right).ok()?).map(|value| value as i64)
                 })?,
@@ -356,13 +360,13 @@ impl Values {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{objects, rule::RuleKind};
+    use super::super::{Trust, objects, rule::RuleKind};
     use super::*;
     use crate::sys::memory::{Mapping, PAGE};
 
     fn resolve_here(pc: usize, registers: &mut Registers) -> Resolved {
         objects::prepare();
-        let keeper = objects::keep(pc).unwrap();
+        let keeper = objects::keep(pc, Trust::Live).unwrap();
         let object = keeper.find(pc).unwrap();
         resolve(&object, pc, registers, &mut StackReader::new())
     }
@@ -381,7 +385,7 @@ mod tests {
     fn memory_without_frames_has_no_rule() {
         let mapping = Mapping::writable(PAGE).unwrap();
         objects::prepare();
-        let keeper = objects::keep(mapping.start().as_ptr() as usize).unwrap();
+        let keeper = objects::keep(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
         assert!(keeper.find(mapping.start().as_ptr() as usize).is_none());
     }
 

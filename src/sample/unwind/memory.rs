@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn garbage_addresses_are_refused() {
         let mut reader = StackReader::new();
-        for address in [0, 8, 0xff8, 1 << 47, 1 << 62, usize::MAX - 7, usize::MAX & !7, 0xffff_8000_0000_0000] {
+        for address in [0, 8, 0xff8, 1 << 47, 1 << 62, usize::MAX - 7, usize::MAX & !7, 0xffff_8000_0000_0000]
+        {
             assert_eq!(reader.read(address), None, "{address:#x}");
         }
     }

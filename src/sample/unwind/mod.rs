@@ -49,6 +49,15 @@ pub(crate) enum PcForm {
     ForReaders,
 }
 
+/// How far a PC can be relied upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It is running now, or call frame information says that it will be returned to: its object cannot be unloaded.
+    Live,
+    /// A frame pointer led there, which may have been some other value.
+    Guessed,
+}
+
 /// Walks from `registers` outwards and fills `chain` with PCs, innermost first. Signal-safe.
 ///
 /// `exact` tells whether the first PC was interrupted (look up the PC itself) or is a return address.
@@ -62,6 +71,7 @@ pub(crate) fn walk(
 ) -> (usize, End) {
     let mut stack = StackReader::new();
     let mut depth = 0;
+    let mut trust = Trust::Live;
     loop {
         let pc = registers.pc();
         if !is_user_address(pc) {
@@ -73,7 +83,15 @@ pub(crate) fn walk(
         *place = if adjusted { pc + 1 } else { pc };
         depth += 1;
         let sp = registers.sp();
-        match step(engine, slot, &mut registers, &mut stack, if exact { pc } else { pc - 1 }) {
+        let lookup = if exact { pc } else { pc - 1 };
+        match step(engine, slot, &mut registers, &mut stack, lookup, trust) {
+            Step::Guessed => {
+                if registers.sp() <= sp {
+                    return (depth, End::Loop);
+                }
+                trust = Trust::Guessed;
+                exact = false;
+            }
             Step::Caller { signal_frame } => {
                 // Between a handler's stack and the interrupted one the stack pointer may move either way.
                 if registers.sp() <= sp && !signal_frame {
@@ -91,7 +109,12 @@ pub(crate) fn walk(
 }
 
 enum Step {
-    Caller { signal_frame: bool },
+    /// The registers are the caller's.
+    Caller {
+        signal_frame: bool,
+    },
+    /// The same, by the frame pointer.
+    Guessed,
     End(End),
 }
 
@@ -102,13 +125,14 @@ fn step(
     registers: &mut Registers,
     stack: &mut StackReader,
     lookup: usize,
+    trust: Trust,
 ) -> Step {
     if let Some(rule) = engine.rules().get(lookup) {
         if rule.kind() != RuleKind::Evaluate {
             return apply(rule, slot, registers, stack);
         }
     }
-    miss(engine, slot, registers, stack, lookup)
+    miss(engine, slot, registers, stack, lookup, trust)
 }
 
 /// Applies a rule other than [`Rule::EVALUATE`].
@@ -124,7 +148,7 @@ fn apply(rule: Rule, slot: &Slot, registers: &mut Registers, stack: &mut StackRe
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
             match frame_pointer::step(registers, stack) {
-                FramePointerStep::Caller => Step::Caller { signal_frame: false },
+                FramePointerStep::Caller => Step::Guessed,
                 FramePointerStep::Outermost => Step::End(End::Whole),
                 FramePointerStep::Lost => Step::End(End::NoRule),
             }
@@ -168,18 +192,23 @@ fn miss(
     registers: &mut Registers,
     stack: &mut StackReader,
     lookup: usize,
+    trust: Trust,
 ) -> Step {
     slot.count(Counter::RuleMisses);
-    let Some(keeper) = objects::keep(lookup) else { return Step::End(End::Unloading) };
+    let Some(keeper) = objects::keep(lookup, trust) else { return Step::End(End::Unloading) };
     let mut work = Miss { registers, stack, slot, keeper: &keeper, lookup, resolved: None };
     slot.run_on_stack(&mut work, resolve_miss);
     match work.resolved {
         Some(Resolved::Rule(rule)) => {
-            engine.rules().insert(lookup, rule);
+            if keeper.may_be_remembered() {
+                engine.rules().insert(lookup, rule);
+            }
             apply(rule, slot, registers, stack)
         }
         Some(Resolved::Stepped { signal_frame }) => {
-            engine.rules().insert(lookup, Rule::EVALUATE);
+            if keeper.may_be_remembered() {
+                engine.rules().insert(lookup, Rule::EVALUATE);
+            }
             Step::Caller { signal_frame }
         }
         Some(Resolved::Lost) => Step::End(End::Unreadable),

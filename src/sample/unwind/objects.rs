@@ -8,7 +8,9 @@
 //! Call frame information is read where the loader has mapped it, so it must not be unloaded meanwhile. Objects
 //! that were there at the first start are taken to stay. For all others a handler enters the gate before it looks
 //! anything up; whoever unloads closes the gate, waits until nobody is inside, forgets the rules of such objects,
-//! unloads, and opens it again. A handler that finds the gate closed gives up on that frame and counts it.
+//! unloads, and opens it again. A handler that finds the gate closed still looks up a PC that is running or will be
+//! returned to, since a program that unloads such code is lost anyway, but remembers nothing; it gives up on a PC
+//! that was only guessed, and counts that.
 //!
 //! | | handler | unloader |
 //! | --- | --- | --- |
@@ -21,6 +23,7 @@
 //! Reads the snapshot through its published pointer, which is never freed.
 #![allow(unsafe_code)]
 
+use super::Trust;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sys::loader::{self, LoadedObject};
 use core::{marker::PhantomData, ptr};
@@ -59,14 +62,29 @@ pub(crate) enum Keeper {
     Stays,
     /// The handler is inside the gate.
     Gate { _inside: Inside },
+    /// Objects are being unloaded, but not this one: code of it is running.
+    Running,
 }
 
-/// Keeps whatever object `pc` lies in, or None while objects are being unloaded. Signal-safe.
-pub(crate) fn keep(pc: usize) -> Option<Keeper> {
-    if stays(pc) { Some(Keeper::Stays) } else { Some(Keeper::Gate { _inside: enter()? }) }
+/// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them. Signal-safe.
+pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
+    if stays(pc) {
+        return Some(Keeper::Stays);
+    }
+    match enter() {
+        Some(inside) => Some(Keeper::Gate { _inside: inside }),
+        None if trust == Trust::Live => Some(Keeper::Running),
+        None => None,
+    }
 }
 
 impl Keeper {
+    /// False while objects are being unloaded: whoever unloads has forgotten their rules, and none may be added.
+    /// Signal-safe.
+    pub(crate) fn may_be_remembered(&self) -> bool {
+        !matches!(self, Self::Running)
+    }
+
     /// The object of `pc`, which is the one that this was made for. Signal-safe.
     pub(crate) fn find(&self, pc: usize) -> Option<KeptObject<'_>> {
         let stays = matches!(self, Self::Stays);

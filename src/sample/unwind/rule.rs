@@ -134,9 +134,12 @@ mod tests {
     #[test]
     fn a_compact_rule_says_what_it_was_made_of() {
         let saved = [Some(-16), None, Some(-256), Some(-24), None, Some(-32)];
-        for (cfa, register, offset, signal) in
-            [(Cfa::Sum, 7, 8, false), (Cfa::Stored, 6, -8, false), (Cfa::Sum, 10, 2_097_151, true), (Cfa::Sum, 7, -2_097_152, false)]
-        {
+        for (cfa, register, offset, signal) in [
+            (Cfa::Sum, 7, 8, false),
+            (Cfa::Stored, 6, -8, false),
+            (Cfa::Sum, 10, 2_097_151, true),
+            (Cfa::Sum, 7, -2_097_152, false),
+        ] {
             let rule = Rule::compact(cfa, register, offset, saved, signal).unwrap();
             let rule = Rule::from_bits(rule.bits()).unwrap();
             assert_eq!(rule.kind(), RuleKind::Compact(cfa));
@@ -152,7 +155,10 @@ mod tests {
         assert!(Rule::compact(Cfa::Sum, 32, 8, none, false).is_none());
         assert!(Rule::compact(Cfa::Sum, 7, 1 << 21, none, false).is_none());
         for offset in [-8, -12, -264, 0, 16] {
-            assert!(Rule::compact(Cfa::Sum, 7, 8, [Some(offset), None, None, None, None, None], false).is_none(), "{offset}");
+            assert!(
+                Rule::compact(Cfa::Sum, 7, 8, [Some(offset), None, None, None, None, None], false).is_none(),
+                "{offset}"
+            );
         }
     }
 
