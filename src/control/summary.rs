@@ -10,7 +10,8 @@ use core::{fmt, time::Duration};
 
 /// What a session gathered, and what it could not.
 ///
-/// Every tick is in `samples`, in [`Losses`], or was left out on request (`filtered`, `excluded`).
+/// Every tick is in `samples`, in [`Losses`], was left out on request (`filtered`, `excluded`), or stands for no
+/// time (`early_ticks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -22,6 +23,8 @@ pub struct Summary {
     pub timer_ticks: u64,
     /// Profiling signals from elsewhere (`kill`, `raise`) that were recorded, with a weight of 1 each.
     pub foreign_ticks: u64,
+    /// Signals of the profiling timer that stand for no time, since the kernel sent too many; they are left out.
+    pub early_ticks: u64,
     /// Signals that the filter refused.
     pub filtered: u64,
     /// Signals that came while an excluded object was running.
@@ -175,6 +178,7 @@ impl Facts {
             period: Duration::from_micros(u64::from(self.period_micros)),
             timer_ticks: get(Counter::TimerTicks),
             foreign_ticks: get(Counter::ForeignTicks),
+            early_ticks: get(Counter::Early),
             filtered: get(Counter::Filtered),
             excluded: get(Counter::Excluded),
             elapsed: Duration::from_nanos(self.elapsed_nanos),

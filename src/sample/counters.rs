@@ -14,6 +14,8 @@ pub(crate) enum Counter {
     TimerTicks,
     /// Signals from elsewhere that are in the table.
     ForeignTicks,
+    /// Ticks of our timer that came before half a period was used.
+    Early,
     /// Ticks that the filter refused.
     Filtered,
     /// Ticks in an excluded object.

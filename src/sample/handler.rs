@@ -71,6 +71,10 @@ fn tick(engine: &Engine, held: Held<'_>, chain: &mut [usize], registers: Registe
     let slot = held.slot();
     // Behind the claim: a recording found now stays until the slot is released.
     let Some(recording) = recording::running(held) else { return };
+    if tick.weight == 0 {
+        slot.count(Counter::Early);
+        return;
+    }
     let pc = registers.pc();
     if !is_user_address(pc) {
         slot.count(Counter::NoPc);
