@@ -28,13 +28,19 @@ profiles=$(mktemp -d "${TMPDIR:-/tmp}/sigprof.XXXXXX")
 status=0
 env LD_PRELOAD="$target/release/libprofiler.so" CPUPROFILE="$profiles/profile" "$@" || status=$?
 
+# The word behind the header is the first record's count, or the trailer's zero.
+first_count() { od -An -tu8 -j40 -N8 "$1" | tr -d ' '; }
+
 for file in "$profiles"/profile*; do
-    if [ ! -s "$file" ]; then
-        echo "profile: nothing recorded in $file" >&2
+    if [ ! -s "$file" ] || [ "$(first_count "$file")" = 0 ]; then
+        empty="${empty-}x"
         continue
     fi
     echo
     echo "$file"
     in_root cargo run --quiet --release --locked --example top -- "$file"
 done
+if [ -n "${empty-}" ]; then
+    echo "profile: ${#empty} more processes used too little time to be sampled" >&2
+fi
 exit "$status"
