@@ -6,21 +6,23 @@
 
 pub use crate::config::{Environment, MARK};
 pub use crate::error::Failure;
-pub use crate::sys::signal::{CAction, SigactionFunction};
+pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
 
 use crate::{
     config::Filter,
     control::{self, Ended, NoSamples, Sink, StartOptions, Which},
     sample::{
         engine::Engine,
-        handler::LIVE_TICKS,
-        host_action, met_objects,
+        handler::{self, LIVE_TICKS},
+        host_action::HostAction,
+        met_objects,
+        scratch::Held,
         unwind::{self, PcForm, objects},
     },
     sys::{
         arch::Registers,
         loader, process,
-        signal::{self, Action},
+        signal::{self, Action, AllBlocked},
         timer::IntervalTimer,
     },
 };
@@ -53,11 +55,15 @@ pub fn signal_number(name: &[u8]) -> Option<i32> {
     signal::number(name)
 }
 
-/// Makes what later calls must not allocate.
+/// Makes what later calls must not allocate. `unloads_are_seen` says that the library was loaded with the program
+/// and that its `dlclose` is the one that the program calls.
 ///
 /// # Errors
 /// What the system refused.
-pub fn prepare() -> Result<(), Failure> {
+pub fn prepare(unloads_are_seen: bool) -> Result<(), Failure> {
+    if unloads_are_seen {
+        objects::unloads_are_seen();
+    }
     control::prepare()
 }
 
@@ -198,7 +204,7 @@ pub fn live_ticks() -> *const i32 {
 pub unsafe fn stack_of_context(context: *const c_void, result: &mut [usize]) -> usize {
     // SAFETY: the caller's word.
     let registers = unsafe { signal::interrupted_registers(context) };
-    walk(registers, result)
+    with_chain(registers, |pcs| result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count())
 }
 
 /// Fills `result` with the stack of the function that this is inlined into, beginning with its caller, after
@@ -211,19 +217,35 @@ pub fn stack_from_here(skip: usize, result: &mut [usize]) -> usize {
 /// Walks from `registers`, and leaves out the innermost frame and `skip` more.
 #[inline(never)]
 fn walk_behind(registers: Registers, skip: usize, result: &mut [usize]) -> usize {
-    let Some(engine) = Engine::get() else { return 0 };
-    let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
-    let (held, chain) = claim.parts();
-    let (depth, _) = unwind::walk(engine, held.slot(), registers, true, PcForm::Exact, chain);
-    let pcs = chain.get(..depth).unwrap_or_default().iter().skip(skip.saturating_add(1));
-    result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count()
+    with_chain(registers, |pcs| {
+        let pcs = pcs.iter().skip(skip.saturating_add(1));
+        result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count()
+    })
 }
 
-fn walk(registers: Registers, result: &mut [usize]) -> usize {
+/// Calls `f` with the chain of `registers`, at most [`MAX_DEPTH`] PCs; gives 0 where there is no slot to walk in.
+///
+/// Signals are blocked meanwhile: a handler of the host's that leaves by a jump would take the slot with it.
+fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize {
+    struct Walk<'w> {
+        engine: &'static Engine,
+        held: Held<'w>,
+        registers: Registers,
+        chain: &'w mut [usize],
+        depth: usize,
+    }
+    fn run(walk: &mut Walk<'_>) {
+        let slot = walk.held.slot();
+        walk.depth = unwind::walk(walk.engine, slot, walk.registers, PcForm::Exact, walk.chain).0;
+    }
     let Some(engine) = Engine::get() else { return 0 };
+    let _blocked = AllBlocked::new();
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
-    let (held, _) = claim.parts();
-    unwind::walk(engine, held.slot(), registers, true, PcForm::Exact, result).0
+    let (held, chain) = claim.parts();
+    let mut walk = Walk { engine, held, registers, chain, depth: 0 };
+    held.slot().run_on_stack(&mut walk, run);
+    let Walk { chain, depth, .. } = walk;
+    f(chain.get(..depth).unwrap_or_default())
 }
 
 /// Tells which function is the C library's own `sigaction`.
@@ -241,7 +263,7 @@ pub fn next_symbol(name: &CStr) -> *mut c_void {
 
 /// True for the signal whose handler is ours. Signal-safe.
 pub fn owns_signal(number: c_int) -> bool {
-    number != 0 && number == host_action::owned_signal()
+    HostAction::of(number).is_some_and(HostAction::is_taken_over)
 }
 
 /// `sigaction(2)` for the host: for the signal that is ours, the host's setting is kept aside. Signal-safe.
@@ -249,13 +271,13 @@ pub fn owns_signal(number: c_int) -> bool {
 /// # Safety
 /// * As for `sigaction(2)`.
 pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
-    if !owns_signal(number) {
+    let Some(host) = HostAction::of(number).filter(|host| host.is_taken_over()) else {
         // SAFETY: the caller's word.
         return unsafe { signal::real_sigaction()(number, new, old) };
-    }
+    };
     // SAFETY: the caller's word: null or valid.
     let new = unsafe { new.as_ref() }.map(Action::from_c);
-    let before = host_action::exchange(new);
+    let before = host.exchange(new);
     if !old.is_null() {
         // SAFETY: the caller's word: writable.
         unsafe { old.write(before.to_c()) };
@@ -263,13 +285,25 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
     0
 }
 
-/// Runs `unload`, which may unload objects, while no handler reads them, and forgets what was known of them.
-pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> R {
-    let Some(engine) = Engine::get() else { return unload() };
-    let _gate = objects::close_gate();
+/// The host is about to register this alternate stack for a thread. Signal-safe.
+///
+/// # Safety
+/// * `stack` is null or valid.
+pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
+    // SAFETY: the caller's word.
+    if unsafe { stack.as_ref() }.is_some_and(|stack| !signal::is_large_enough(stack)) {
+        handler::avoid_alternate_stacks();
+    }
+}
+
+/// Runs `unload`, which may unload objects, while no handler reads them, and forgets what was known of them. None,
+/// without running it, where a handler does not leave them: they then stay loaded.
+pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
+    let Some(engine) = Engine::get() else { return Some(unload()) };
+    let _gate = objects::close_gate()?;
     engine.rules().retain(&objects::stays);
     met_objects::forget_seen();
-    unload()
+    Some(unload())
 }
 
 fn timer(realtime: bool) -> IntervalTimer {

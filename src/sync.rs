@@ -4,7 +4,9 @@
 //! Statics need atomics that are plain words, which loom's are not. So the parts that are modelled (the table of
 //! call chains, the rule cache, the claim of scratch slots) take theirs from [`modelled`], all others from here.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 /// The atomics of lock-free parts that loom runs through all interleavings.
 pub(crate) mod modelled {

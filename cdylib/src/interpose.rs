@@ -2,6 +2,7 @@
 //!
 //! * `sigaction`, `signal`: the host's setting for the profiling signal is kept aside, told back and served, and our
 //!   handler stays in place.
+//! * `sigaltstack`: where a program registers a stack that is too small for our handler, it runs without one.
 //! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
 //!
 //! # Safety
@@ -16,6 +17,7 @@ use core::{
 use sigprof::interface::{self, SigactionFunction};
 
 type SignalFunction = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
+type SigaltstackFunction = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
 type DlcloseFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The next definition of a function, looked up once.
@@ -26,6 +28,7 @@ struct Next {
 
 static SIGACTION: Next = Next::new(c"sigaction");
 static SIGNAL: Next = Next::new(c"signal");
+static SIGALTSTACK: Next = Next::new(c"sigaltstack");
 static DLCLOSE: Next = Next::new(c"dlclose");
 
 impl Next {
@@ -47,7 +50,7 @@ impl Next {
 
 /// Looks all of them up, so that a host that calls one in a signal handler finds it known.
 pub(crate) fn resolve() {
-    for next in [&SIGACTION, &SIGNAL, &DLCLOSE] {
+    for next in [&SIGACTION, &SIGNAL, &SIGALTSTACK, &DLCLOSE] {
         next.get();
     }
     let address = SIGACTION.get();
@@ -57,6 +60,13 @@ pub(crate) fn resolve() {
         // SAFETY: it is the C library's own.
         unsafe { interface::set_real_sigaction(function) };
     }
+}
+
+/// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
+pub(crate) fn sees_unloads() -> bool {
+    // SAFETY: the name is NUL-terminated.
+    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"dlclose".as_ptr()) };
+    first == dlclose as *mut c_void
 }
 
 /// # Safety
@@ -101,6 +111,22 @@ pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_
 }
 
 /// # Safety
+/// * As for `sigaltstack(2)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
+    let address = SIGALTSTACK.get();
+    if address.is_null() {
+        return -1;
+    }
+    // SAFETY: the caller's word. Before the stack is in place, so that no tick meets it.
+    unsafe { interface::host_alternate_stack(new) };
+    // SAFETY: libc's `sigaltstack` has this type.
+    let function = unsafe { mem::transmute::<*mut c_void, SigaltstackFunction>(address) };
+    // SAFETY: the caller's word.
+    unsafe { function(new, old) }
+}
+
+/// # Safety
 /// * As for `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
@@ -111,5 +137,5 @@ pub(crate) unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
     // SAFETY: libc's `dlclose` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, DlcloseFunction>(address) };
     // SAFETY: the caller's word.
-    interface::while_unloading(|| unsafe { function(handle) })
+    interface::while_unloading(|| unsafe { function(handle) }).unwrap_or(0)
 }

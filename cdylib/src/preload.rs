@@ -34,7 +34,7 @@ extern "C" fn at_load() {
     guarded((), || {
         interpose::resolve();
         // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
-        let prepared = interface::prepare();
+        let prepared = interface::prepare(interpose::sees_unloads());
         let settings = settings();
         let Some(base) = settings.base_path() else { return };
         message::open();

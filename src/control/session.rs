@@ -9,8 +9,8 @@ use crate::{
     error::Failure,
     sample::{
         engine::Engine,
-        handler::{LOST_WITHOUT_SLOT, on_signal},
-        host_action,
+        handler::{self, LOST_WITHOUT_SLOT, on_signal},
+        host_action::HostAction,
         met_objects::MetObject,
         recording::{self, OwnedRecording, Recording, RecordingOptions},
         weight,
@@ -120,7 +120,9 @@ impl Session {
         session.recording.publish();
         if let Err(errno) = options.timer.arm(period_micros) {
             recording::withdraw();
-            wait_for_handlers(engine);
+            if wait_for_handlers(engine) > 0 {
+                session.recording.abandon();
+            }
             return Err(Failure::System { action: "arm the profiling timer", errno });
         }
         Ok(session)
@@ -268,8 +270,13 @@ fn install_handler(timer: IntervalTimer) -> Result<(), Failure> {
     if is_ours(&present) {
         return Ok(());
     }
-    host_action::take_over(signal, present);
-    signal::install(signal, on_signal)
+    if let Some(host) = HostAction::of(signal) {
+        host.take_over(present);
+    }
+    if !signal::is_large_enough(&signal::alternate_stack()) {
+        handler::avoid_alternate_stacks();
+    }
+    handler::install(signal)
         .map_err(|errno| Failure::System { action: "install the profiling signal's handler", errno })
 }
 

@@ -11,7 +11,7 @@ use crate::{
         errno::ErrnoGuard,
         file::PathBuffer,
         memory::MappedBox,
-        signal::{self, Context, SignalInfo},
+        signal::{self, Context, HandlerStack, SignalInfo},
         timer::IntervalTimer,
     },
 };
@@ -44,7 +44,7 @@ pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure>
         return Err(Failure::HandlerTaken { signal });
     }
     OPTIONS.get_or_init(|| Box::new(options));
-    signal::install(signal, on_toggle).map_err(system)
+    signal::install(signal, on_toggle, HandlerStack::Interrupted).map_err(system)
 }
 
 extern "C" fn on_toggle(_number: i32, _info: *mut SignalInfo, _context: *mut Context) {

@@ -10,7 +10,10 @@
 use super::{met_objects, scratch::Scratch, unwind::objects, unwind::rule_cache::RuleCache};
 use crate::{
     sync::AtomicU64,
-    sys::{memory::Mapping, thread},
+    sys::{
+        memory::{Mapping, choose_probe},
+        thread,
+    },
 };
 use once_cell::race::OnceBox;
 
@@ -57,6 +60,7 @@ impl Engine {
         objects::prepare();
         met_objects::prepare();
         ENGINE.get_or_try_init(|| {
+            choose_probe()?;
             let processors = thread::processors();
             let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
             let rules = RuleCache::new(Words(Mapping::writable(RULES * 16)?));

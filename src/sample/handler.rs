@@ -8,18 +8,19 @@
 use super::{
     counters::Counter,
     engine::Engine,
-    host_action::{self, Service},
+    host_action::{HostAction, Service},
     recording::{self, Recording},
     scratch::Held,
     unwind::{self, End, PcForm},
     weight,
 };
 use crate::{
-    sync::{AtomicI32, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     sys::{
         arch::{Registers, is_user_address},
         errno::ErrnoGuard,
-        signal::{self, Action, Context, SignalInfo},
+        signal::{self, Action, Context, HandlerStack, SignalInfo},
+        timer::IntervalTimer,
     },
 };
 
@@ -30,31 +31,59 @@ pub(crate) static LOST_WITHOUT_SLOT: AtomicU64 = AtomicU64::new(0);
 /// (`ProfilerGetCurrentState`).
 pub(crate) static LIVE_TICKS: AtomicI32 = AtomicI32::new(0);
 
+/// Set once an alternate stack has been seen that is too small for the handler.
+static AVOID_ALTERNATE_STACKS: AtomicBool = AtomicBool::new(false);
+
+/// Installs the handler for `signal`.
+///
+/// # Errors
+/// The error number of `sigaction(2)`.
+pub(crate) fn install(signal: i32) -> Result<(), i32> {
+    let stack = if AVOID_ALTERNATE_STACKS.load(Ordering::Acquire) {
+        HandlerStack::Interrupted
+    } else {
+        HandlerStack::Alternate
+    };
+    signal::install(signal, on_signal, stack)
+}
+
+/// Lets the handler run on the interrupted stack from now on: a thread has an alternate stack that is too small.
+/// Signal-safe.
+pub(crate) fn avoid_alternate_stacks() {
+    if AVOID_ALTERNATE_STACKS.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    for timer in [IntervalTimer::Cpu, IntervalTimer::Real] {
+        let signal = timer.signal();
+        if HostAction::of(signal).is_some_and(HostAction::is_taken_over) {
+            let _ = install(signal);
+        }
+    }
+}
+
 /// Runs for each profiling signal of the process, on whichever thread it interrupts.
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
-    let from_timer = unsafe { signal::is_from_interval_timer(info) };
-    if !from_timer {
-        match host_action::service() {
-            Service::Tick => {}
-            Service::Handler(action) => return serve_host(action, number, info, context),
-            // SAFETY: the host had a handler and then asked for the default action.
-            Service::Default => return unsafe { signal::run_default_action(number) },
-        }
+    let from_interval_timer = unsafe { signal::is_from_interval_timer(info) };
+    let running_signal = recording::running_signal();
+    // A timer's signal is ours only while we run that timer: afterwards the host may have armed it.
+    let is_own_tick = from_interval_timer && running_signal == number;
+    if !is_own_tick && serve_host(number, info, context, from_interval_timer) {
+        return;
     }
-    if !recording::is_running() {
+    if running_signal != number {
         return;
     }
     // A timer's tick consumes time even when it is not recorded.
-    let weight = if from_timer { weight::consume() } else { 1 };
+    let weight = if is_own_tick { weight::consume() } else { 1 };
     let Some(engine) = Engine::get() else { return };
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { signal::interrupted_registers(context) };
     match engine.scratch().claim(registers.sp()) {
         Some(mut claim) => {
             let (held, chain) = claim.parts();
-            tick(engine, held, chain, registers, &Tick { weight, from_timer });
+            tick(Tick { engine, held, chain, registers, weight, is_own: is_own_tick });
         }
         None => {
             LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
@@ -62,49 +91,46 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     }
 }
 
-struct Tick {
+/// What one tick works with.
+struct Tick<'t> {
+    engine: &'static Engine,
+    held: Held<'t>,
+    chain: &'t mut [usize],
+    registers: Registers,
     weight: usize,
-    from_timer: bool,
+    /// Of our timer, not from elsewhere.
+    is_own: bool,
 }
 
-fn tick(engine: &Engine, held: Held<'_>, chain: &mut [usize], registers: Registers, tick: &Tick) {
-    let slot = held.slot();
+fn tick(tick: Tick<'_>) {
+    let slot = tick.held.slot();
     // Behind the claim: a recording found now stays until the slot is released.
-    let Some(recording) = recording::running(held) else { return };
+    let Some(recording) = recording::running(tick.held) else { return };
     if tick.weight == 0 {
-        slot.count(Counter::Early);
-        return;
+        return slot.count(Counter::Early);
     }
-    let pc = registers.pc();
+    let pc = tick.registers.pc();
     if !is_user_address(pc) {
-        slot.count(Counter::NoPc);
-        return;
+        return slot.count(Counter::NoPc);
     }
     if recording.excludes(pc) {
-        slot.count(Counter::Excluded);
-        return;
+        return slot.count(Counter::Excluded);
     }
     if let Some(filter) = recording.filter {
+        // On the interrupted stack, not on the slot's: it is the user's code, and may look at where it runs.
         // SAFETY: who started the session vouches for the function and its argument.
         if !unsafe { filter.accepts() } {
-            slot.count(Counter::Filtered);
-            return;
+            return slot.count(Counter::Filtered);
         }
     }
-    record(engine, held, chain, recording, registers, tick);
+    slot.run_on_stack(&mut (tick, recording), record);
 }
 
-fn record(
-    engine: &Engine,
-    held: Held<'_>,
-    chain: &mut [usize],
-    recording: &Recording,
-    registers: Registers,
-    tick: &Tick,
-) {
-    let slot = held.slot();
-    let room = chain.get_mut(..recording.max_depth).unwrap_or_default();
-    let (depth, end) = unwind::walk(engine, slot, registers, true, PcForm::ForReaders, room);
+/// Walks and counts, on the slot's stack.
+fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
+    let slot = tick.held.slot();
+    let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
+    let (depth, end) = unwind::walk(tick.engine, slot, tick.registers, PcForm::ForReaders, room);
     slot.count(match end {
         End::Whole => Counter::Whole,
         End::Depth => Counter::Depth,
@@ -117,18 +143,32 @@ fn record(
     match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weight) {
         Ok(()) => {
             slot.count_many(Counter::Samples, weight);
-            slot.count(if tick.from_timer { Counter::TimerTicks } else { Counter::ForeignTicks });
+            slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
             LIVE_TICKS.fetch_add(1, Ordering::Relaxed);
         }
         Err(_) => slot.count_many(Counter::TableFull, weight),
     }
 }
 
-/// Calls the host's own handler. Nothing of ours is held, so it may leave by `siglongjmp`.
-fn serve_host(action: Action, number: i32, info: *mut SignalInfo, context: *mut Context) {
-    if action.resets() {
-        host_action::exchange(Some(Action::DEFAULT));
+/// Gives a signal that is no tick of ours to the host, if it has a handler for it; true if it has. Nothing of ours
+/// is held meanwhile, so the handler may leave by `siglongjmp`.
+fn serve_host(number: i32, info: *mut SignalInfo, context: *mut Context, from_timer: bool) -> bool {
+    let Some(host) = HostAction::of(number) else { return false };
+    match host.service() {
+        Service::Handler(action) => {
+            if action.resets() {
+                host.exchange(Some(Action::DEFAULT));
+            }
+            // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
+            unsafe { signal::run_host_handler(action, number, info, context) };
+            true
+        }
+        // A timer's signal may be a late tick of our own, which must not end the program.
+        Service::Default if !from_timer => {
+            // SAFETY: the host had a handler and then asked for the default action.
+            unsafe { signal::run_default_action(number) };
+            true
+        }
+        Service::Default | Service::Tick => false,
     }
-    // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
-    unsafe { signal::run_host_handler(action, number, info, context) };
 }

@@ -1,4 +1,4 @@
-//! The host's own disposition of the profiling signal, while our handler stands in its place.
+//! The host's own disposition of a profiling signal, while our handler stands in its place.
 //!
 //! The shared library interposes `sigaction` and `signal`: what the host sets for our signal is kept here, told
 //! back to it, and served when a signal arrives that is not a tick of ours.
@@ -9,16 +9,27 @@
 //! unchanged behind its reads has a copy that nobody was writing.
 
 use crate::{
-    sync::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering},
-    sys::signal::{self, Action},
+    sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sys::{
+        process,
+        signal::{self, Action},
+        thread,
+        timer::IntervalTimer,
+    },
 };
 use core::sync::atomic::fence;
 
-/// The signal whose handler is ours, or 0.
-static OWNED: AtomicI32 = AtomicI32::new(0);
-static VERSION: AtomicUsize = AtomicUsize::new(0);
-static COPIES: [Copy; 2] = [const { Copy::new() }; 2];
-static WRITING: AtomicBool = AtomicBool::new(false);
+/// What the host set for one signal.
+pub(crate) struct HostAction {
+    /// The process whose handler is ours, or 0. A child that shares our memory (`vfork`) is another.
+    owner: AtomicU32,
+    version: AtomicUsize,
+    copies: [Copy; 2],
+    writing: AtomicBool,
+}
+
+static OF_CPU_TIMER: HostAction = HostAction::new();
+static OF_REAL_TIMER: HostAction = HostAction::new();
 
 struct Copy {
     handler: AtomicUsize,
@@ -31,7 +42,7 @@ struct Copy {
 impl Copy {
     const fn new() -> Self {
         Self {
-            handler: AtomicUsize::new(libc_default()),
+            handler: AtomicUsize::new(Action::DEFAULT.handler),
             flags: AtomicI32::new(0),
             mask: AtomicU64::new(0),
             had_handler: AtomicBool::new(false),
@@ -55,33 +66,6 @@ impl Copy {
     }
 }
 
-const fn libc_default() -> usize {
-    Action::DEFAULT.handler
-}
-
-/// Our handler has been installed for `signal`, in place of `before`.
-pub(crate) fn take_over(signal: i32, before: Action) {
-    write(before, false);
-    OWNED.store(signal, Ordering::Release);
-}
-
-/// The signal whose disposition is kept here, or 0. Signal-safe.
-pub(crate) fn owned_signal() -> i32 {
-    OWNED.load(Ordering::Acquire)
-}
-
-/// Gives the host's disposition, and sets it to `new` if there is one. Signal-safe: blocks all signals while it
-/// writes, and a second writer spins for as long as the first takes to store four words.
-pub(crate) fn exchange(new: Option<Action>) -> Action {
-    let Some(new) = new else { return read().0 };
-    let _blocked = signal::AllBlocked::new();
-    lock();
-    let (before, had_handler) = read();
-    write_locked(new, had_handler || new.is_handler());
-    WRITING.store(false, Ordering::Release);
-    before
-}
-
 /// What a signal that is no tick of ours should come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
@@ -93,58 +77,107 @@ pub(crate) enum Service {
     Tick,
 }
 
-/// How to serve a signal that is no tick of ours. Signal-safe.
-pub(crate) fn service() -> Service {
-    let (action, had_handler) = read();
-    if action.is_handler() {
-        Service::Handler(action)
-    } else if had_handler && action.handler == Action::DEFAULT.handler {
-        Service::Default
-    } else {
-        Service::Tick
+impl HostAction {
+    const fn new() -> Self {
+        Self {
+            owner: AtomicU32::new(0),
+            version: AtomicUsize::new(0),
+            copies: [const { Copy::new() }; 2],
+            writing: AtomicBool::new(false),
+        }
+    }
+
+    /// The place for the signal of one of our timers; None for any other signal. Signal-safe.
+    pub(crate) fn of(number: i32) -> Option<&'static Self> {
+        if number == IntervalTimer::Cpu.signal() {
+            Some(&OF_CPU_TIMER)
+        } else if number == IntervalTimer::Real.signal() {
+            Some(&OF_REAL_TIMER)
+        } else {
+            None
+        }
+    }
+
+    /// Our handler is about to be installed, in place of `before`.
+    pub(crate) fn take_over(&self, before: Action) {
+        self.write(before, |_| false);
+        self.owner.store(process::id(), Ordering::Release);
+    }
+
+    /// True when this process's handler is ours. Signal-safe.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        let owner = self.owner.load(Ordering::Acquire);
+        owner != 0 && owner == process::id()
+    }
+
+    /// Gives the host's disposition, and sets it to `new` if there is one. Signal-safe: blocks all signals while it
+    /// writes, and a second writer waits for as long as the first takes to store four words.
+    pub(crate) fn exchange(&self, new: Option<Action>) -> Action {
+        match new {
+            Some(new) => self.write(new, |had_handler| had_handler || new.is_handler()),
+            None => self.read().0,
+        }
+    }
+
+    /// How to serve a signal that is no tick of ours. Signal-safe.
+    pub(crate) fn service(&self) -> Service {
+        let (action, had_handler) = self.read();
+        if action.is_handler() {
+            Service::Handler(action)
+        } else if had_handler && action.handler == Action::DEFAULT.handler {
+            Service::Default
+        } else {
+            Service::Tick
+        }
+    }
+
+    fn write(&self, action: Action, had_handler: impl FnOnce(bool) -> bool) -> Action {
+        let _blocked = signal::AllBlocked::new();
+        self.lock();
+        let (before, had_before) = self.read();
+        let next = self.version.load(Ordering::Relaxed).wrapping_add(1);
+        if let Some(copy) = self.copies.get(next & 1) {
+            // The copy was last in use two versions ago; a reader that still reads it will see the version changed,
+            // because these stores come behind the version's last change (release fence, acquire fence in `read`).
+            fence(Ordering::Release);
+            copy.store(action, had_handler(had_before));
+        }
+        // Release: publishes the copy.
+        self.version.store(next, Ordering::Release);
+        self.writing.store(false, Ordering::Release);
+        before
+    }
+
+    fn lock(&self) {
+        let mut rounds = 0;
+        while self.writing.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            rounds += 1;
+            // First let others run, then sleep: the writer may have lower priority.
+            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+        }
+    }
+
+    fn read(&self) -> (Action, bool) {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let Some(copy) = self.copies.get(version & 1) else { continue };
+            let value = copy.load();
+            // Acquire fence: the second look at the version stays behind the reads.
+            fence(Ordering::Acquire);
+            // Another round only when a writer finished meanwhile.
+            if self.version.load(Ordering::Relaxed) == version {
+                return value;
+            }
+        }
     }
 }
 
-/// In a forked child: a writer of another thread does not exist here.
+/// In a forked child, whose handler is ours as the parent's is: a writer of another thread does not exist here.
 pub(crate) fn reset_after_fork() {
-    WRITING.store(false, Ordering::Release);
-}
-
-fn write(action: Action, had_handler: bool) {
-    let _blocked = signal::AllBlocked::new();
-    lock();
-    write_locked(action, had_handler);
-    WRITING.store(false, Ordering::Release);
-}
-
-fn lock() {
-    while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        std::thread::yield_now();
-    }
-}
-
-fn write_locked(action: Action, had_handler: bool) {
-    let next = VERSION.load(Ordering::Relaxed).wrapping_add(1);
-    if let Some(copy) = COPIES.get(next & 1) {
-        // The copy was last in use two versions ago; a reader that still reads it will see the version changed,
-        // because these stores come behind the version's last change (release fence, acquire fence in `read`).
-        fence(Ordering::Release);
-        copy.store(action, had_handler);
-    }
-    // Release: publishes the copy.
-    VERSION.store(next, Ordering::Release);
-}
-
-fn read() -> (Action, bool) {
-    loop {
-        let version = VERSION.load(Ordering::Acquire);
-        let Some(copy) = COPIES.get(version & 1) else { continue };
-        let value = copy.load();
-        // Acquire fence: the second look at the version stays behind the reads.
-        fence(Ordering::Acquire);
-        // Another round only when a writer finished meanwhile.
-        if VERSION.load(Ordering::Relaxed) == version {
-            return value;
+    for host in [&OF_CPU_TIMER, &OF_REAL_TIMER] {
+        host.writing.store(false, Ordering::Release);
+        if host.owner.load(Ordering::Acquire) != 0 {
+            host.owner.store(process::id(), Ordering::Release);
         }
     }
 }
@@ -155,21 +188,23 @@ mod tests {
 
     #[test]
     fn readers_see_whole_settings() {
+        let host = HostAction::new();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
+            let host = &host;
+            let writer = scope.spawn(move || {
                 for i in 2..20_000usize {
-                    exchange(Some(Action { handler: i, flags: i as i32, mask: i as u64 }));
+                    host.exchange(Some(Action { handler: i, flags: i as i32, mask: i as u64 }));
                 }
             });
             while !writer.is_finished() {
-                let action = exchange(None);
+                let action = host.exchange(None);
                 assert!(
                     action.handler < 2
                         || action.flags as usize == action.handler && action.mask as usize == action.handler
                 );
             }
         });
-        assert_eq!(exchange(Some(Action::DEFAULT)).handler, 19_999);
-        assert_eq!(service(), Service::Default, "the host had a handler and gave it up");
+        assert_eq!(host.exchange(Some(Action::DEFAULT)).handler, 19_999);
+        assert_eq!(host.service(), Service::Default, "the host had a handler and gave it up");
     }
 }

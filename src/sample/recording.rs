@@ -16,12 +16,14 @@ use super::{
 };
 use crate::{
     config::{Filter, MAX_DEPTH},
-    sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
+    sync::{AtomicI32, AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{memory::Mapping, process, timer::IntervalTimer},
 };
 use core::ptr::{self, NonNull};
 
 static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
+/// The signal of the running recording's timer, or 0: a handler's first look, before it claims a slot.
+static RUNNING_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Bytes by which the table's memory grows.
 const SLICE: usize = 1 << 20;
@@ -106,6 +108,7 @@ impl OwnedRecording {
     pub(crate) fn publish(&self) {
         // SeqCst: see the module. Release is part of it, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
+        RUNNING_SIGNAL.store(self.get().timer.signal(), Ordering::Release);
     }
 
     /// Leaves the memory behind for good: a handler that never came back may be using it.
@@ -126,13 +129,14 @@ impl Drop for OwnedRecording {
 
 /// Hides the running recording from handlers that come from now on.
 pub(crate) fn withdraw() {
+    RUNNING_SIGNAL.store(0, Ordering::Release);
     RUNNING.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
-/// True while a recording is published. Signal-safe.
+/// The signal of the running recording, or 0. Signal-safe.
 #[inline]
-pub(crate) fn is_running() -> bool {
-    !RUNNING.load(Ordering::Relaxed).is_null()
+pub(crate) fn running_signal() -> i32 {
+    RUNNING_SIGNAL.load(Ordering::Relaxed)
 }
 
 /// The running recording, for as long as the slot is held. Signal-safe.

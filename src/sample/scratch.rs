@@ -31,8 +31,9 @@ use crate::{
 };
 use core::cell::UnsafeCell;
 
-/// Bytes of a slot's stack, which runs the evaluation of call frame information: about 4 KiB in a release build,
-/// up to 30 KiB in a debug build, where nothing is inlined (the test in `unwind/cfi.rs` measures it).
+/// Bytes of a slot's stack. A tick is walked and counted there, so that it needs next to nothing of the stack that it
+/// interrupted. The evaluation of call frame information takes most: about 8 KiB in a release build, more in a debug
+/// build, where nothing is inlined (the test in `unwind/cfi.rs` measures it).
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
 /// Who is in a slot.
@@ -130,7 +131,7 @@ impl Scratch {
     #[inline]
     pub(crate) fn claim(&self, hint: usize) -> Option<Claim<'_>> {
         // Stacks lie megabytes apart, or at least their size: the low bits say little.
-        let start = (hint >> 16 ^ hint >> 23) % self.count;
+        let start = ((hint >> 16) ^ (hint >> 23)).checked_rem(self.count).unwrap_or(0);
         (0..self.count).find_map(|i| {
             let place = start + i;
             let slot = self.slot(if place < self.count { place } else { place - self.count })?;

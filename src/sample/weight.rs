@@ -34,7 +34,7 @@ pub(crate) fn begin(timer: IntervalTimer, period_micros: u32) {
 pub(crate) fn consume() -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);
     let now = read_clock();
-    let period = PERIOD.load(Ordering::Relaxed);
+    let period = PERIOD.load(Ordering::Relaxed).max(1);
     loop {
         let weight = weight(charged, now, period);
         let next = charged.wrapping_add(weight.wrapping_mul(period));

@@ -1,6 +1,5 @@
 //! Clocks, in nanoseconds.
 
-use core::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 /// CPU time that all threads of the process have used, ended ones included (`CLOCK_PROCESS_CPUTIME_ID`).
@@ -22,5 +21,8 @@ pub(crate) fn seconds_since_epoch() -> i64 {
 
 /// Both clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.
 fn read(clock: ClockId) -> u64 {
-    clock_gettime(clock).map_or(0, |time| u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX))
+    // They count from the start of the machine or of the process, so neither field is negative.
+    clock_gettime(clock).map_or(0, |time| {
+        (time.tv_sec() as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec() as u64)
+    })
 }

@@ -158,7 +158,7 @@ impl File {
         let directory = libc::AT_FDCWD as usize;
         // SAFETY: the path is NUL-terminated and outlives the call.
         let result = restart(|| unsafe {
-            system_call(libc::SYS_openat, [directory, path.as_ptr() as usize, flags, 0o666])
+            system_call(libc::SYS_openat, [directory, path.as_ptr() as usize, flags, 0o666, 0, 0])
         });
         result.map(|descriptor| Self(descriptor as i32))
     }
@@ -170,7 +170,7 @@ impl File {
     pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Result<usize, i32> {
         let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
         // SAFETY: the kernel writes at most `length` bytes into the borrowed buffer.
-        restart(|| unsafe { system_call(libc::SYS_read, [self.0 as usize, start, length, 0]) })
+        restart(|| unsafe { system_call(libc::SYS_read, [self.0 as usize, start, length, 0, 0, 0]) })
     }
 
     /// Writes all of `bytes`.
@@ -182,8 +182,9 @@ impl File {
         while !bytes.is_empty() {
             let (start, length) = (bytes.as_ptr() as usize, bytes.len());
             // SAFETY: the kernel reads the borrowed bytes.
-            let result =
-                restart(|| unsafe { system_call(libc::SYS_write, [self.0 as usize, start, length, 0]) });
+            let result = restart(|| unsafe {
+                system_call(libc::SYS_write, [self.0 as usize, start, length, 0, 0, 0])
+            });
             match result {
                 Ok(0) => return Err(libc::EIO),
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
@@ -220,7 +221,7 @@ impl Drop for File {
 
 fn close(descriptor: i32) -> Result<(), i32> {
     // SAFETY: the descriptor is ours and used no more.
-    let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0]) };
+    let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
@@ -232,7 +233,10 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
     let directory = libc::AT_FDCWD as usize;
     // SAFETY: both paths are NUL-terminated and outlive the call.
     let result = unsafe {
-        system_call(libc::SYS_renameat, [directory, from.as_ptr() as usize, directory, to.as_ptr() as usize])
+        system_call(
+            libc::SYS_renameat,
+            [directory, from.as_ptr() as usize, directory, to.as_ptr() as usize, 0, 0],
+        )
     };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
@@ -244,7 +248,7 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
 pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
     let directory = libc::AT_FDCWD as usize;
     // SAFETY: the path is NUL-terminated and outlives the call.
-    let result = unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0]) };
+    let result = unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
@@ -255,8 +259,9 @@ pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
 pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
     path.truncate(0);
     // SAFETY: the kernel writes at most the given number of bytes, NUL included, into the buffer.
-    let result =
-        unsafe { system_call(libc::SYS_getcwd, [path.bytes.as_mut_ptr() as usize, PATH_BYTES - 1, 0, 0]) };
+    let result = unsafe {
+        system_call(libc::SYS_getcwd, [path.bytes.as_mut_ptr() as usize, PATH_BYTES - 1, 0, 0, 0, 0])
+    };
     if result < 0 {
         return Err(-result as i32);
     }
@@ -280,7 +285,7 @@ pub(crate) fn random() -> u64 {
     let result = unsafe {
         system_call(
             libc::SYS_getrandom,
-            [&raw mut number as usize, size_of::<u64>(), libc::GRND_NONBLOCK as usize, 0],
+            [&raw mut number as usize, size_of::<u64>(), libc::GRND_NONBLOCK as usize, 0, 0, 0],
         )
     };
     // O_EXCL keeps a guessable name harmless; it only has to be a fresh one.

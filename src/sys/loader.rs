@@ -215,7 +215,7 @@ impl ProgramHeaders {
             Some(Segment {
                 start: address - into_page,
                 file_end: address.wrapping_add(header.p_filesz as usize),
-                end: address.wrapping_add(header.p_memsz as usize).next_multiple_of(PAGE),
+                end: address.wrapping_add(header.p_memsz as usize).checked_next_multiple_of(PAGE)?,
                 offset: (header.p_offset as usize).wrapping_sub(into_page),
                 executable: header.p_flags & libc::PF_X != 0,
             })

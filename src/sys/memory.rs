@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::arch::system_call;
+use crate::sync::{AtomicBool, Ordering};
 use core::{
     marker::PhantomData,
     num::NonZeroUsize,
@@ -138,18 +139,56 @@ impl<T: Zeroable> DerefMut for MappedBox<T> {
     }
 }
 
-/// True when the eight bytes at `address` can be read.
+/// Whether the cheap probe answers as it should, see [`choose_probe`].
+static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
+
+/// Finds out whether this kernel answers the cheap probe as Linux does, and uses the slower one where it does not
+/// (another system's emulation of Linux may look at the arguments in another order). For ordinary context.
 ///
+/// # Errors
+/// The error number of `mmap(2)`; or `ENOSYS` where neither probe works, so that no stack could be read safely.
+pub(crate) fn choose_probe() -> Result<(), i32> {
+    let pages = Mapping::writable(2 * PAGE)?;
+    pages.guard(PAGE, 2 * PAGE)?;
+    let (readable, guarded) = (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PAGE);
+    let answers = |probe: fn(usize) -> bool| probe(readable) && !probe(guarded);
+    let cheap = answers(probe_by_mask);
+    CHEAP_PROBE.store(cheap, Ordering::Relaxed);
+    if cheap || answers(|address| fetch_word(address).is_some()) { Ok(()) } else { Err(libc::ENOSYS) }
+}
+
+/// True when the eight bytes at `address` can be read. Signal-safe: one system call.
+pub(crate) fn is_readable(address: usize) -> bool {
+    if CHEAP_PROBE.load(Ordering::Relaxed) { probe_by_mask(address) } else { fetch_word(address).is_some() }
+}
+
 /// `rt_sigprocmask` copies the new mask from user memory before it looks at `how`: with an impossible `how` it
 /// fails with `EFAULT` for memory that cannot be read and with `EINVAL` for memory that can, and changes nothing.
 /// It is cheaper than a pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and no sandbox that lets a C library
-/// run forbids it (`docs/decisions.md`). Signal-safe: one system call.
-pub(crate) fn is_readable(address: usize) -> bool {
+/// run forbids it (`docs/decisions.md`).
+fn probe_by_mask(address: usize) -> bool {
     const IMPOSSIBLE: usize = 0x7fff_ffff;
     const MASK_BYTES: usize = 8;
     // SAFETY: the kernel checks the address itself, writes nowhere and rejects `how`.
-    let result = unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES]) };
+    let result = unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES, 0, 0]) };
     result == -(libc::EINVAL as isize)
+}
+
+/// The word at `address`, copied by the kernel; None where it cannot be read. Where a sandbox forbids
+/// `process_vm_readv`, no word is given. Signal-safe: two system calls.
+pub(crate) fn fetch_word(address: usize) -> Option<usize> {
+    let mut word = 0usize;
+    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size_of::<usize>() };
+    let process = super::process::id() as usize;
+    // SAFETY: the kernel writes into `word` and checks the other address itself.
+    let copied = unsafe {
+        system_call(
+            libc::SYS_process_vm_readv,
+            [process, &raw const to as usize, 1, &raw const from as usize, 1, 0],
+        )
+    };
+    (copied == size_of::<usize>() as isize).then_some(word)
 }
 
 #[cfg(test)]
@@ -157,10 +196,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn both_probes_work_here() {
+        choose_probe().unwrap();
+        assert!(CHEAP_PROBE.load(Ordering::Relaxed));
+        let word = 0x1234_5678_usize;
+        assert_eq!(fetch_word(&raw const word as usize), Some(word));
+        assert_eq!(fetch_word(8), None);
+    }
+
+    #[test]
     fn readable_memory_is_told_from_unreadable() {
         let mapping = Mapping::writable(2 * PAGE).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(PAGE, 2 * PAGE).unwrap();
+        choose_probe().unwrap();
         assert!(is_readable(start));
         assert!(is_readable(start + PAGE - 8));
         assert!(!is_readable(start + PAGE));

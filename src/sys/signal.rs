@@ -12,6 +12,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 /// C's `struct sigaction`.
 pub type CAction = libc::sigaction;
 
+/// C's `stack_t`.
+pub type AlternateStack = libc::stack_t;
+
 /// The type of `sigaction(2)`.
 pub type SigactionFunction =
     unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
@@ -114,19 +117,49 @@ pub(crate) fn real_sigaction() -> SigactionFunction {
     unsafe { mem::transmute::<*mut (), SigactionFunction>(function) }
 }
 
-/// Installs `handler` for `signal`: with every signal blocked while it runs, on the alternate stack where there is
-/// one, restarting the system calls it interrupts. Signal-safe, as [`action`].
+/// Installs `handler` for `signal`: with every signal blocked while it runs, restarting the system calls that it
+/// interrupts, and on the alternate stack if `stack` says so. Signal-safe, as [`action`].
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal, or one that cannot be handled.
-pub(crate) fn install(signal: i32, handler: Handler) -> Result<(), i32> {
+pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Result<(), i32> {
+    let on_stack = if stack == HandlerStack::Alternate { libc::SA_ONSTACK } else { 0 };
     let action = Action {
         handler: handler as *const () as usize,
-        flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+        flags: libc::SA_SIGINFO | libc::SA_RESTART | on_stack,
         mask: u64::MAX,
     };
     // SAFETY: the handlers of this crate keep the contract of signal context.
     unsafe { set_action(signal, action) }.map(|_| ())
+}
+
+/// Where a handler runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandlerStack {
+    /// On the interrupted thread's stack.
+    Interrupted,
+    /// On the thread's alternate stack, where it has one: threads of Go programs have little else.
+    Alternate,
+}
+
+/// Bytes that our handler may need of a stack, beside the kernel's frame.
+const HANDLER_BYTES: usize = 2048;
+
+/// True for an alternate stack that the kernel's frame and our handler fit on. Programs still register stacks of the
+/// size that was enough before processors had wide registers (`sigaltstack(2)`, AT_MINSIGSTKSZ).
+pub(crate) fn is_large_enough(stack: &libc::stack_t) -> bool {
+    // SAFETY: no precondition.
+    let kernel_frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    stack.ss_flags & libc::SS_DISABLE != 0
+        || stack.ss_size >= kernel_frame.max(libc::MINSIGSTKSZ) + HANDLER_BYTES
+}
+
+/// The calling thread's alternate stack.
+pub(crate) fn alternate_stack() -> libc::stack_t {
+    let mut present = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: a null new stack changes nothing; the present one is written into a local.
+    unsafe { libc::sigaltstack(ptr::null(), &mut present) };
+    present
 }
 
 /// Blocks every signal of the calling thread until it is dropped.

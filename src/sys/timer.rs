@@ -53,7 +53,7 @@ impl IntervalTimer {
         let result = unsafe {
             system_call(
                 libc::SYS_setitimer,
-                [self.which() as usize, &raw const value as usize, ptr::null::<u8>() as usize, 0],
+                [self.which() as usize, &raw const value as usize, ptr::null::<u8>() as usize, 0, 0, 0],
             )
         };
         if result == 0 { Ok(()) } else { Err(-result as i32) }

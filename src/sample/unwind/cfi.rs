@@ -55,7 +55,7 @@ pub(crate) fn resolve(
     stack: &mut StackReader,
 ) -> Resolved {
     // SAFETY: the object is kept during this call.
-    let sections = unsafe { Sections::of(&object.object) };
+    let sections = unsafe { Sections::of(object) };
     let Some(sections) = sections else { return Resolved::Rule(Rule::UNKNOWN) };
     let mut context = UnwindContext::<usize, Arrays>::new_in();
     let Some((row, signal_frame)) = sections.row(&mut context, pc) else {
@@ -80,9 +80,10 @@ struct Sections {
 
 impl Sections {
     /// # Safety
-    /// * `object` is loaded, and stays so while the result is in use.
-    unsafe fn of(object: &LoadedObject) -> Option<Self> {
-        if object.eh_frame_hdr == 0 {
+    /// * The object is loaded, and stays so while the result is in use.
+    unsafe fn of(kept: &KeptObject<'_>) -> Option<Self> {
+        let object = &kept.object;
+        if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
             return None;
         }
         // SAFETY: the caller's word.
@@ -90,6 +91,9 @@ impl Sections {
         let bases = BaseAddresses::default().set_eh_frame_hdr(object.eh_frame_hdr as u64);
         let table = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
         let Pointer::Direct(start) = table.eh_frame_ptr() else { return None };
+        if !kept.is_there(usize::try_from(start).ok()?) {
+            return None;
+        }
         // SAFETY: the caller's word.
         let frames = unsafe { mapped_from(object, usize::try_from(start).ok()?) }?;
         Some(Self { table, frames: EhFrame::from(frames), bases: bases.set_eh_frame(start) })
@@ -107,24 +111,34 @@ impl Sections {
             .table()?
             .fde_for_address(&self.frames, &self.bases, pc, EhFrame::cie_from_offset)
             .ok()?;
+        if fde.cie().return_address_register() != Register(RETURN_ADDRESS) {
+            return None;
+        }
         let row = fde.unwind_info_for_address(&self.frames, &self.bases, context, pc).ok()?;
         Some((row, fde.is_signal_trampoline()))
     }
 }
 
-/// The bytes from `address` to the end of what the file backs in its segment.
+/// The bytes from `address` to the end of what the file backs in its segment; to the object's end where its program
+/// headers cannot be found (BOLT moves them behind everything else, to where only they could say).
 ///
 /// # Safety
 /// * `object` is loaded, and stays so while the slice is in use.
 unsafe fn mapped_from(object: &LoadedObject, address: usize) -> Option<Section> {
     // SAFETY: the caller's word.
-    let headers = unsafe { program_headers(object.start) }?;
-    // SAFETY: the caller's word.
-    let mut segments = unsafe { headers.segments() };
-    let segment = segments.find(|segment| (segment.start..segment.file_end).contains(&address))?;
+    let end = match unsafe { program_headers(object.start) } {
+        Some(headers) => {
+            // SAFETY: the caller's word.
+            let mut segments = unsafe { headers.segments() };
+            segments.find(|segment| (segment.start..segment.file_end).contains(&address))?.file_end
+        }
+        None => object.end,
+    };
+    let length = end.checked_sub(address)?;
     // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
-    // frame information is read-only, or relocated before the object's first instruction runs.
-    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, segment.file_end - address) };
+    // frame information is read-only, or relocated before the object's first instruction runs. Up to the object's
+    // end there may be holes, which well-formed information does not lead into.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
     Some(EndianSlice::new(bytes, NativeEndian))
 }
 
@@ -137,8 +151,11 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The row as a rule, if it fits one.
+    /// The row as a rule, if it fits one. A signal frame's does not: it restores every register.
     fn rule(&self) -> Option<Rule> {
+        if self.signal_frame {
+            return None;
+        }
         match self.row.register(Register(RETURN_ADDRESS)) {
             // No rule and an explicit `DW_CFA_undefined` are the same to gimli, and to us.
             RegisterRule::Undefined => return Some(Rule::OUTERMOST),
@@ -161,7 +178,7 @@ impl Frame<'_> {
                 _ => return None,
             };
         }
-        Rule::compact(cfa, register, offset, saved, self.signal_frame)
+        Rule::compact(cfa, register, offset, saved)
     }
 
     /// True when the row has a rule for the register, rather than gimli's default.
@@ -198,6 +215,7 @@ impl Frame<'_> {
         let mut after = before;
         after.forget_caller_saved();
         after.set(STACK_POINTER, Some(cfa));
+        after.set(RETURN_ADDRESS, None);
         for (register, rule) in self.row.registers() {
             let value = match rule {
                 RegisterRule::SameValue => before.get(register.0),
@@ -368,7 +386,7 @@ mod tests {
         objects::prepare();
         let keeper = objects::keep(pc, Trust::Live).unwrap();
         let object = keeper.find(pc).unwrap();
-        resolve(&object, pc, registers, &mut StackReader::new())
+        resolve(&object, pc, registers, &mut StackReader::new(0))
     }
 
     #[test]

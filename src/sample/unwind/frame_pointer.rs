@@ -31,14 +31,16 @@ pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader) -> FrameP
     if frame < sp || frame - sp > LARGEST_FRAME {
         return FramePointerStep::Lost;
     }
-    let (Some(caller), Some(pc)) = (stack.read(frame), stack.read(frame + size_of::<usize>())) else {
+    let (Some(caller), Some(pc)) = (stack.read(frame), stack.read(frame.wrapping_add(size_of::<usize>())))
+    else {
         return FramePointerStep::Lost;
     };
     let grows = caller == 0 || caller > frame;
     if !grows || !is_user_address(pc) {
         return FramePointerStep::Lost;
     }
-    registers.forget_caller_saved();
+    // Such code may use every other register as it likes.
+    registers.forget_all();
     registers.set(FRAME_POINTER, Some(caller));
     registers.set(STACK_POINTER, Some(frame + 2 * size_of::<usize>()));
     registers.set(RETURN_ADDRESS, Some(pc));
@@ -61,7 +63,7 @@ mod tests {
         words[2] = 0x40_1000;
         words[4] = 0;
         words[5] = 0x40_2000;
-        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new());
+        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
         assert_eq!((registers.pc(), registers.sp()), (0x40_1000, base + 24));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
@@ -75,11 +77,11 @@ mod tests {
         let words = [0usize, 8, 16, 24];
         let base = words.as_ptr() as usize;
         for fp in [base + 4, base - 8, base + LARGEST_FRAME + 16, 1 << 62] {
-            let (mut registers, mut stack) = (registers(base, fp), StackReader::new());
+            let (mut registers, mut stack) = (registers(base, fp), StackReader::new(base));
             assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost, "{fp:#x}");
         }
         // The stored pointer goes down, and the return address is in the first page.
-        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new());
+        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost);
     }
 }

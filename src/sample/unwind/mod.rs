@@ -18,7 +18,6 @@ use crate::{
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
 use memory::StackReader;
-use objects::Keeper;
 use rule::{Cfa, Rule, RuleKind};
 
 /// How a walk ended.
@@ -58,64 +57,94 @@ pub(crate) enum Trust {
     Guessed,
 }
 
-/// Walks from `registers` outwards and fills `chain` with PCs, innermost first. Signal-safe.
+/// A program may run part of its work on another stack (coroutines, `makecontext`, code that grows its stack); the
+/// stack pointer of such a frame's caller may lie anywhere. More than this many times in one chain is no program.
+const MOST_STACK_SWITCHES: u32 = 16;
+
+/// Walks from `registers` outwards and fills `chain` with PCs, innermost first. Signal-safe. Needs some kilobytes of
+/// stack: callers run it on a slot's.
 ///
-/// `exact` tells whether the first PC was interrupted (look up the PC itself) or is a return address.
+/// The first PC was interrupted: it is looked up itself, all others are return addresses unless a signal frame says
+/// otherwise.
 pub(crate) fn walk(
     engine: &Engine,
     slot: &Slot,
     mut registers: Registers,
-    mut exact: bool,
     form: PcForm,
     chain: &mut [usize],
 ) -> (usize, End) {
-    let mut stack = StackReader::new();
+    let mut stack = StackReader::new(registers.sp());
     let mut depth = 0;
+    let mut exact = true;
     let mut trust = Trust::Live;
+    let mut switches_left = MOST_STACK_SWITCHES;
     loop {
         let pc = registers.pc();
         if !is_user_address(pc) {
             // A return address of zero also marks the outermost frame; anything else is no code.
-            return (depth, if pc == 0 && depth > 0 { End::Whole } else { End::NoRule });
+            let is_outermost = pc == 0 && depth > 0 && trust == Trust::Live;
+            return (depth, if is_outermost { End::Whole } else { End::NoRule });
         }
         let Some(place) = chain.get_mut(depth) else { return (depth, End::Depth) };
-        let adjusted = exact && depth > 0 && form == PcForm::ForReaders;
+        let is_innermost = depth == 0;
+        let adjusted = exact && !is_innermost && form == PcForm::ForReaders;
         *place = if adjusted { pc + 1 } else { pc };
         depth += 1;
         let sp = registers.sp();
-        let lookup = if exact { pc } else { pc - 1 };
-        match step(engine, slot, &mut registers, &mut stack, lookup, trust) {
-            Step::Guessed => {
-                if registers.sp() <= sp {
-                    return (depth, End::Loop);
-                }
+        let frame = FramePlace { lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
+        match step(engine, slot, &mut registers, &mut stack, &frame) {
+            Step::Caller(Caller::Called) if registers.sp() > sp => exact = false,
+            Step::Caller(Caller::Called) => return (depth, End::Loop),
+            Step::Caller(Caller::Guessed) if registers.sp() > sp => {
                 trust = Trust::Guessed;
                 exact = false;
             }
-            Step::Caller { signal_frame } => {
-                // Between a handler's stack and the interrupted one the stack pointer may move either way.
-                if registers.sp() <= sp && !signal_frame {
-                    return (depth, End::Loop);
+            Step::Caller(Caller::Guessed) => return (depth, End::Loop),
+            Step::Caller(Caller::Switched) => {
+                if registers.sp() <= sp {
+                    let Some(left) = switches_left.checked_sub(1) else { return (depth, End::Loop) };
+                    switches_left = left;
                 }
-                if signal_frame && form == PcForm::ForReaders && !exact && depth > 1 {
+                exact = false;
+            }
+            // Between a handler's stack and the interrupted one the stack pointer may move either way.
+            Step::Caller(Caller::Interrupted) => {
+                if form == PcForm::ForReaders && !exact {
                     // The trampoline is entered by the kernel, not by a call: its PC is exact too.
                     *place = pc + 1;
                 }
-                exact = signal_frame;
+                exact = true;
             }
             Step::End(end) => return (depth, end),
         }
+        stack.follow(registers.sp());
     }
 }
 
+/// One frame of a walk.
+struct FramePlace {
+    /// The address to look up.
+    lookup: usize,
+    trust: Trust,
+    is_innermost: bool,
+}
+
 enum Step {
-    /// The registers are the caller's.
-    Caller {
-        signal_frame: bool,
-    },
-    /// The same, by the frame pointer.
-    Guessed,
+    /// The registers are now the caller's.
+    Caller(Caller),
     End(End),
+}
+
+/// How a frame came to be, as seen from the registers of the frame outside it.
+enum Caller {
+    /// By a call; the stack pointer is above the callee's.
+    Called,
+    /// By a call, with a canonical frame address that did not come from the stack pointer: the stack may be another.
+    Switched,
+    /// By a call, it seems: a frame pointer led here.
+    Guessed,
+    /// By a signal.
+    Interrupted,
 }
 
 #[inline]
@@ -124,23 +153,27 @@ fn step(
     slot: &Slot,
     registers: &mut Registers,
     stack: &mut StackReader,
-    lookup: usize,
-    trust: Trust,
+    frame: &FramePlace,
 ) -> Step {
-    if let Some(rule) = engine.rules().get(lookup) {
-        if rule.kind() != RuleKind::Evaluate {
-            return apply(rule, slot, registers, stack);
-        }
+    match engine.rules().get(frame.lookup) {
+        Some(rule) if rule.kind() != RuleKind::Evaluate => apply(rule, slot, registers, stack, frame),
+        _ => miss(engine, slot, registers, stack, frame),
     }
-    miss(engine, slot, registers, stack, lookup, trust)
 }
 
 /// Applies a rule other than [`Rule::EVALUATE`].
 #[inline]
-fn apply(rule: Rule, slot: &Slot, registers: &mut Registers, stack: &mut StackReader) -> Step {
+fn apply(
+    rule: Rule,
+    slot: &Slot,
+    registers: &mut Registers,
+    stack: &mut StackReader,
+    frame: &FramePlace,
+) -> Step {
     match rule.kind() {
         RuleKind::Compact(cfa) => match apply_compact(rule, cfa, registers, stack) {
-            Some(()) => Step::Caller { signal_frame: rule.is_signal_frame() },
+            Some(()) if rule.register() == STACK_POINTER => Step::Caller(Caller::Called),
+            Some(()) => Step::Caller(Caller::Switched),
             None => Step::End(End::Unreadable),
         },
         RuleKind::Outermost => Step::End(End::Whole),
@@ -148,9 +181,10 @@ fn apply(rule: Rule, slot: &Slot, registers: &mut Registers, stack: &mut StackRe
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
             match frame_pointer::step(registers, stack) {
-                FramePointerStep::Caller => Step::Guessed,
-                FramePointerStep::Outermost => Step::End(End::Whole),
-                FramePointerStep::Lost => Step::End(End::NoRule),
+                FramePointerStep::Caller => Step::Caller(Caller::Guessed),
+                // Code that was interrupted may have any zero in that register.
+                FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Whole),
+                FramePointerStep::Outermost | FramePointerStep::Lost => Step::End(End::NoRule),
             }
         }
     }
@@ -174,53 +208,30 @@ fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut St
     Some(())
 }
 
-/// What a miss hands over to the scratch slot's stack.
-struct Miss<'a> {
-    registers: &'a mut Registers,
-    stack: &'a mut StackReader,
-    slot: &'a Slot,
-    keeper: &'a Keeper,
-    lookup: usize,
-    /// None where no object holds the PC.
-    resolved: Option<Resolved>,
-}
-
 #[cold]
+#[inline(never)]
 fn miss(
     engine: &Engine,
     slot: &Slot,
     registers: &mut Registers,
     stack: &mut StackReader,
-    lookup: usize,
-    trust: Trust,
+    frame: &FramePlace,
 ) -> Step {
     slot.count(Counter::RuleMisses);
-    let Some(keeper) = objects::keep(lookup, trust) else { return Step::End(End::Unloading) };
-    let mut work = Miss { registers, stack, slot, keeper: &keeper, lookup, resolved: None };
-    slot.run_on_stack(&mut work, resolve_miss);
-    match work.resolved {
-        Some(Resolved::Rule(rule)) => {
-            if keeper.may_be_remembered() {
-                engine.rules().insert(lookup, rule);
-            }
-            apply(rule, slot, registers, stack)
-        }
-        Some(Resolved::Stepped { signal_frame }) => {
-            if keeper.may_be_remembered() {
-                engine.rules().insert(lookup, Rule::EVALUATE);
-            }
-            Step::Caller { signal_frame }
-        }
-        Some(Resolved::Lost) => Step::End(End::Unreadable),
-        // Not kept: an object may be loaded there later.
-        None => apply(Rule::UNKNOWN, slot, registers, stack),
+    let Some(keeper) = objects::keep(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
+    let Some(object) = keeper.find(frame.lookup) else {
+        // Not remembered: an object may be loaded there later.
+        return apply(Rule::UNKNOWN, slot, registers, stack, frame);
+    };
+    met_objects::note(&object, slot);
+    let (rule, step) = match cfi::resolve(&object, frame.lookup, registers, stack) {
+        Resolved::Rule(rule) => (rule, apply(rule, slot, registers, stack, frame)),
+        Resolved::Stepped { signal_frame: true } => (Rule::EVALUATE, Step::Caller(Caller::Interrupted)),
+        Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(Caller::Switched)),
+        Resolved::Lost => return Step::End(End::Unreadable),
+    };
+    if keeper.may_be_remembered() {
+        engine.rules().insert(frame.lookup, rule);
     }
-}
-
-/// Runs on the slot's stack.
-fn resolve_miss(work: &mut Miss<'_>) {
-    if let Some(object) = work.keeper.find(work.lookup) {
-        met_objects::note(&object, work.slot);
-        work.resolved = Some(cfi::resolve(&object, work.lookup, work.registers, work.stack));
-    }
+    step
 }

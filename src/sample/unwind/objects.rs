@@ -6,7 +6,7 @@
 //!
 //! # The gate
 //! Call frame information is read where the loader has mapped it, so it must not be unloaded meanwhile. Objects
-//! that were there at the first start are taken to stay. For all others a handler enters the gate before it looks
+//! that came with the program are taken to stay. For all others a handler enters the gate before it looks
 //! anything up; whoever unloads closes the gate, waits until nobody is inside, forgets the rules of such objects,
 //! unloads, and opens it again. A handler that finds the gate closed still looks up a PC that is running or will be
 //! returned to, since a program that unloads such code is lost anyway, but remembers nothing; it gives up on a PC
@@ -24,13 +24,20 @@
 #![allow(unsafe_code)]
 
 use super::Trust;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sys::loader::{self, LoadedObject};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::sys::{
+    loader::{self, LoadedObject},
+    memory::is_readable,
+    thread,
+};
 use core::{marker::PhantomData, ptr};
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
 use once_cell::race::OnceBox;
 
-/// Address ranges of the objects that were loaded at the first start, in order.
+/// Set where every unload goes through [`close_gate`] and the library was loaded with the program.
+static UNLOADS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+
+/// Address ranges of the objects that are taken to stay, in order.
 static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 
 /// The objects of now, in order, where the loader cannot be asked from a handler.
@@ -39,10 +46,16 @@ static SNAPSHOT: AtomicPtr<Vec<(usize, usize)>> = AtomicPtr::new(ptr::null_mut()
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes note of the loaded objects. For ordinary context, at each start and flush.
+/// Says that every `dlclose` of the host comes by [`close_gate`] from now on, and that all objects of now were
+/// loaded with the program. For the shared library, at load.
+pub(crate) fn unloads_are_seen() {
+    UNLOADS_ARE_SEEN.store(true, Ordering::Release);
+}
+
+/// Takes note of the loaded objects. For ordinary context, at each start.
 pub(crate) fn prepare() {
     loader::resolve();
-    STAYING.get_or_init(|| Box::new(loaded_ranges()));
+    STAYING.get_or_init(|| Box::new(staying_ranges()));
     if !loader::can_find() {
         publish(loaded_ranges());
     }
@@ -51,14 +64,14 @@ pub(crate) fn prepare() {
 /// An object that is not unloaded while this lives.
 pub(crate) struct KeptObject<'k> {
     pub(crate) object: LoadedObject,
-    /// False for an object that was loaded later than the first start.
+    /// False for an object that may be unloaded.
     pub(crate) stays: bool,
     keeper: PhantomData<&'k Keeper>,
 }
 
 /// What keeps the object of one PC from being unloaded.
 pub(crate) enum Keeper {
-    /// It was there at the first start.
+    /// It is taken to stay.
     Stays,
     /// The handler is inside the gate.
     Gate { _inside: Inside },
@@ -82,7 +95,12 @@ impl Keeper {
     /// False while objects are being unloaded: whoever unloads has forgotten their rules, and none may be added.
     /// Signal-safe.
     pub(crate) fn may_be_remembered(&self) -> bool {
-        !matches!(self, Self::Running)
+        match self {
+            Self::Stays => true,
+            // Where unloads are not seen, nobody would forget the rule when the object goes.
+            Self::Gate { .. } => UNLOADS_ARE_SEEN.load(Ordering::Relaxed),
+            Self::Running => false,
+        }
     }
 
     /// The object of `pc`, which is the one that this was made for. Signal-safe.
@@ -93,6 +111,12 @@ impl Keeper {
 }
 
 impl KeptObject<'_> {
+    /// True when `address` can be read. One system call, for an object that does not stay: the loader unloads some
+    /// by itself, past every gate. Signal-safe.
+    pub(crate) fn is_there(&self, address: usize) -> bool {
+        self.stays || is_readable(address)
+    }
+
     /// Copies the object's path into `buffer`; see [`LoadedObject::copy_name`]. Signal-safe.
     pub(crate) fn copy_name(&self, buffer: &mut [u8]) -> usize {
         // SAFETY: the object is kept.
@@ -152,16 +176,21 @@ impl Drop for Inside {
 /// Closes the gate until it is dropped.
 pub(crate) struct Unloading(());
 
-/// Closes the gate and waits until no handler is inside. For ordinary context.
+/// Closes the gate and waits until no handler is inside; None after two seconds. For ordinary context.
 ///
-/// A handler is inside for microseconds, unless its thread is not scheduled; and it cannot be our own thread's,
-/// because handlers do not unload. So the wait ends.
-pub(crate) fn close_gate() -> Unloading {
+/// A handler is inside for microseconds, unless its thread gets no processor; and it cannot be our own thread's,
+/// because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
+pub(crate) fn close_gate() -> Option<Unloading> {
     CLOSED.fetch_add(1, Ordering::SeqCst);
-    while INSIDE.load(Ordering::SeqCst) != 0 {
-        std::thread::yield_now();
+    let unloading = Unloading(());
+    for round in 0..2100 {
+        if INSIDE.load(Ordering::SeqCst) == 0 {
+            return Some(unloading);
+        }
+        // First let others run, then sleep: a thread of lower priority may be inside.
+        if round < 100 { std::thread::yield_now() } else { thread::pause() }
     }
-    Unloading(())
+    None
 }
 
 impl Drop for Unloading {
@@ -169,7 +198,8 @@ impl Drop for Unloading {
         if !loader::can_find() {
             publish(loaded_ranges());
         }
-        CLOSED.fetch_sub(1, Ordering::SeqCst);
+        // Not below zero: in a forked child the gate was opened already.
+        let _ = CLOSED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |closed| closed.checked_sub(1));
     }
 }
 
@@ -193,28 +223,44 @@ fn publish(ranges: Vec<(usize, usize)>) {
     SNAPSHOT.store(Box::into_raw(Box::new(ranges)), Ordering::Release);
 }
 
+/// The objects that are not unloaded: all that came with the program, if we did; otherwise those that no program
+/// unloads, since libraries opened in the meantime cannot be told from them.
+fn staying_ranges() -> Vec<(usize, usize)> {
+    if UNLOADS_ARE_SEEN.load(Ordering::Acquire) {
+        return loaded_ranges();
+    }
+    const NAMES: [&str; 8] =
+        ["ld-linux", "linux-vdso", "libc.so", "libgcc_s", "libm.so", "libpthread", "libdl.so", "libstdc++"];
+    let own = staying_ranges as *const () as usize;
+    let stays = |(i, (path, start, end)): &(usize, (std::path::PathBuf, usize, usize))| {
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // The loader lists the main program first.
+        *i == 0 || (*start..*end).contains(&own) || NAMES.iter().any(|name| file.starts_with(name))
+    };
+    let staying = named_ranges().into_iter().enumerate().filter(stays);
+    let mut ranges: Vec<_> = staying.map(|(_, (_, start, end))| (start, end)).collect();
+    ranges.sort_unstable();
+    ranges
+}
+
 /// Start and end of each loaded object, in order.
 fn loaded_ranges() -> Vec<(usize, usize)> {
-    let mut ranges = Vec::new();
+    let mut ranges: Vec<_> = named_ranges().into_iter().map(|(_, start, end)| (start, end)).collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+/// Name, start and end of each loaded object, as the loader lists them. For ordinary context.
+pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
+    let mut named = Vec::new();
     TargetSharedLibrary::each(|object| {
         let segments = object.segments().filter(|segment| segment.is_load()).map(|segment| {
             let start = segment.actual_virtual_memory_address(object).0;
             (start & !(crate::sys::memory::PAGE - 1), start + segment.len())
         });
-        if let Some(range) = segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
-            ranges.push(range);
+        if let Some((start, end)) = segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            named.push((object.name().into(), start, end));
         }
-    });
-    ranges.sort_unstable();
-    ranges
-}
-
-/// The names and ranges of the loaded objects, for ordinary context.
-pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
-    let mut named = Vec::new();
-    TargetSharedLibrary::each(|object| {
-        let start = object.actual_load_addr().0;
-        named.push((object.name().into(), start, start + object.len()));
     });
     named
 }
@@ -239,7 +285,7 @@ mod tests {
     fn a_closed_gate_lets_nobody_in_and_waits_for_who_is_inside() {
         let inside = enter().unwrap();
         let closer = std::thread::spawn(|| {
-            let unloading = close_gate();
+            let unloading = close_gate().unwrap();
             assert!(enter().is_none());
             drop(unloading);
         });

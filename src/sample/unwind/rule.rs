@@ -5,11 +5,10 @@
 //! stands right below the CFA; each callee-saved register is unchanged or stands in one of the 31 words below.
 //!
 //! ```text
-//! bit   0..3   kind          0 is no rule at all, so that a zeroed cache is empty
-//!       3      signal frame  the caller was interrupted, not calling: its PC is exact
-//!       4..9   register      DWARF number of the CFA's base
-//!       9..31  offset        added to the base, signed
-//!      31..61  saved         five bits for each callee-saved register: 0 unchanged, n stored at CFA - 8 (n + 1)
+//! bit   0..4   kind      0 is no rule at all, so that a zeroed cache is empty
+//!       4..9   register  DWARF number of the CFA's base
+//!       9..31  offset    added to the base, signed
+//!      31..61  saved     five bits for each callee-saved register: 0 unchanged, n stored at CFA - 8 (n + 1)
 //! ```
 
 use crate::sys::arch::CALLEE_SAVED;
@@ -56,7 +55,6 @@ impl Rule {
         register: u16,
         offset: i64,
         saved: [Option<i64>; CALLEE_SAVED.len()],
-        signal_frame: bool,
     ) -> Option<Self> {
         let limit = 1i64 << (OFFSET_BITS - 1);
         if register >= 32 || !(-limit..limit).contains(&offset) {
@@ -67,10 +65,10 @@ impl Rule {
             Cfa::Stored => 2,
         };
         let offset = offset as u64 & ((1 << OFFSET_BITS) - 1);
-        let mut bits = kind | u64::from(signal_frame) << 3 | u64::from(register) << 4 | offset << 9;
+        let mut bits = kind | u64::from(register) << 4 | offset << 9;
         for (place, offset) in saved.into_iter().enumerate() {
             let Some(offset) = offset else { continue };
-            let slot = -offset / WORD - 1;
+            let slot = offset.checked_neg()? / WORD - 1;
             if offset % WORD != 0 || !(1..1 << SAVED_BITS).contains(&slot) {
                 return None;
             }
@@ -90,18 +88,13 @@ impl Rule {
 
     #[inline]
     pub(crate) fn kind(self) -> RuleKind {
-        match self.0 & 7 {
+        match self.0 & 15 {
             1 => RuleKind::Compact(Cfa::Sum),
             2 => RuleKind::Compact(Cfa::Stored),
             3 => RuleKind::Outermost,
             4 => RuleKind::Evaluate,
             _ => RuleKind::Unknown,
         }
-    }
-
-    #[inline]
-    pub(crate) fn is_signal_frame(self) -> bool {
-        self.0 >> 3 & 1 == 1
     }
 
     /// DWARF number of the CFA's base.
@@ -134,17 +127,13 @@ mod tests {
     #[test]
     fn a_compact_rule_says_what_it_was_made_of() {
         let saved = [Some(-16), None, Some(-256), Some(-24), None, Some(-32)];
-        for (cfa, register, offset, signal) in [
-            (Cfa::Sum, 7, 8, false),
-            (Cfa::Stored, 6, -8, false),
-            (Cfa::Sum, 10, 2_097_151, true),
-            (Cfa::Sum, 7, -2_097_152, false),
-        ] {
-            let rule = Rule::compact(cfa, register, offset, saved, signal).unwrap();
+        for (cfa, register, offset) in
+            [(Cfa::Sum, 7, 8), (Cfa::Stored, 6, -8), (Cfa::Sum, 10, 2_097_151), (Cfa::Sum, 7, -2_097_152)]
+        {
+            let rule = Rule::compact(cfa, register, offset, saved).unwrap();
             let rule = Rule::from_bits(rule.bits()).unwrap();
             assert_eq!(rule.kind(), RuleKind::Compact(cfa));
             assert_eq!((rule.register(), rule.offset() as i64), (register, offset));
-            assert_eq!(rule.is_signal_frame(), signal);
             assert_eq!(rule.saved().collect::<Vec<_>>(), [(3, 16), (12, 256), (13, 24), (15, 32)]);
         }
     }
@@ -152,11 +141,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let none = [None; 6];
-        assert!(Rule::compact(Cfa::Sum, 32, 8, none, false).is_none());
-        assert!(Rule::compact(Cfa::Sum, 7, 1 << 21, none, false).is_none());
-        for offset in [-8, -12, -264, 0, 16] {
+        assert!(Rule::compact(Cfa::Sum, 32, 8, none).is_none());
+        assert!(Rule::compact(Cfa::Sum, 7, 1 << 21, none).is_none());
+        for offset in [-8, -12, -264, 0, 16, i64::MIN] {
             assert!(
-                Rule::compact(Cfa::Sum, 7, 8, [Some(offset), None, None, None, None, None], false).is_none(),
+                Rule::compact(Cfa::Sum, 7, 8, [Some(offset), None, None, None, None, None]).is_none(),
                 "{offset}"
             );
         }

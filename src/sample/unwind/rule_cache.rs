@@ -16,7 +16,8 @@
 //! have left and come back meanwhile, then for the same PC, whose rule is the same as long as its object is loaded.
 //!
 //! When a line is full, one of its entries gives way. A writer that loses a race drops its rule: the next one to
-//! meet the PC computes it again.
+//! meet the PC computes it again. In a forked child an entry may stay at 1 whose writer does not exist there: it is out
+//! of use, which is cheaper than to look for it at every fork.
 
 use super::rule::Rule;
 use crate::sync::{Ordering, modelled::AtomicU64};
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     fn rule(offset: i64) -> Rule {
-        Rule::compact(Cfa::Sum, 7, offset * 8, [None; 6], false).unwrap()
+        Rule::compact(Cfa::Sum, 7, offset * 8, [None; 6]).unwrap()
     }
 
     fn cache(lines: usize) -> RuleCache<Vec<AtomicU64>> {

@@ -132,6 +132,12 @@ impl Registers {
         self.known &= KEPT;
     }
 
+    /// Makes every register unknown.
+    #[inline]
+    pub(crate) fn forget_all(&mut self) {
+        self.known = 0;
+    }
+
     /// The program counter.
     #[inline]
     pub(crate) fn pc(&self) -> usize {
@@ -159,7 +165,7 @@ pub(crate) fn is_user_address(address: usize) -> bool {
 /// # Safety
 /// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
 #[inline]
-pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 4]) -> isize {
+pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let result: isize;
     // SAFETY: the kernel changes rax, rcx and r11 only; the caller vouches for the call.
     unsafe {
@@ -170,6 +176,8 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 4]) ->
             in("rsi") arguments[1],
             in("rdx") arguments[2],
             in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack)

@@ -1,0 +1,165 @@
+//! A profile in a file: what is in it, and when it appears under its name.
+#![cfg(feature = "runtime")]
+
+mod support;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use sigprof::{Error, Pc, Profiler, format::CpuProfile};
+use support::{
+    has_in_order, in_own_process, names_of_chain, read_profile, repeat_until, spin_for_a_while,
+    signals::raise_ticks,
+};
+
+/// Ticks that a test waits for where it looks at shares: at 250 Hz, less than a second of CPU time.
+const ENOUGH: u64 = 100;
+
+fn spin_until_ticks(profiler: &Profiler, ticks: u64) {
+    repeat_until(|| profiler.summary().unwrap().timer_ticks >= ticks, spin_for_a_while);
+}
+
+/// The sum of the counts of records in whose chains the functions stand in this order, innermost first.
+fn count_under(profile: &CpuProfile, functions: &[&str]) -> u64 {
+    let matching = profile.records.iter().filter(|record| {
+        let chain: Vec<Pc> = record.pcs.iter().map(|&pc| Pc::from_address(pc as usize)).collect();
+        has_in_order(&names_of_chain(&chain), functions)
+    });
+    matching.map(|record| record.count).sum()
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_file_shows_the_hot_function_under_its_callers() {
+    in_own_process("the_file_shows_the_hot_function_under_its_callers", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().frequency(250).start(&path).unwrap();
+        spin_until_ticks(&profiler, ENOUGH);
+        assert_eq!(names_in(directory.path()), [""; 0], "the file appears when the profiler stops");
+        let summary = profiler.stop().unwrap();
+        assert_eq!(names_in(directory.path()), ["cpu.prof"]);
+
+        let profile = read_profile(&path);
+        assert_eq!(profile.period_micros, 4000);
+        assert_eq!(profile.total_samples(), u128::from(summary.samples));
+        assert!(profile.unknown_lines.is_empty());
+        let here = support::spin as *const () as u64;
+        assert!(profile.mappings.iter().any(|mapping| mapping.is_executable() && mapping.contains(here)));
+
+        // All else that runs is the look at the summary, microseconds in each round of milliseconds.
+        let callers = ["spin", "calls_spin", "spin_for_a_while", "repeat_until", "spin_until_ticks"];
+        let hot = count_under(&profile, &callers);
+        assert!(hot * 10 >= summary.samples * 9, "{hot} of {} samples", summary.samples);
+    });
+}
+
+#[test]
+fn a_relative_path_is_that_of_the_start() {
+    in_own_process("a_relative_path_is_that_of_the_start", || {
+        let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::env::set_current_dir(before.path()).unwrap();
+        let profiler = Profiler::builder().start("cpu.prof").unwrap();
+        std::env::set_current_dir(after.path()).unwrap();
+        raise_ticks(3);
+        profiler.flush().unwrap();
+        assert_eq!(read_profile(&before.path().join("cpu.prof")).total_samples(), 3);
+        profiler.stop().unwrap();
+        assert_eq!(names_in(before.path()), ["cpu.prof"]);
+        assert_eq!(names_in(after.path()), [""; 0]);
+    });
+}
+
+#[test]
+fn a_dropped_profiler_stops_and_writes() {
+    in_own_process("a_dropped_profiler_stops_and_writes", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().start(&path).unwrap();
+        assert_eq!(support::signals::profiling_timer(), 10_000);
+        raise_ticks(3);
+        drop(profiler);
+        assert_eq!(support::signals::profiling_timer(), 0);
+        raise_ticks(3);
+        assert_eq!(read_profile(&path).total_samples(), 3);
+    });
+}
+
+#[test]
+fn a_flush_leaves_a_whole_file_and_profiling_goes_on() {
+    in_own_process("a_flush_leaves_a_whole_file_and_profiling_goes_on", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().frequency(250).start(&path).unwrap();
+        let mut before = 0;
+        for ticks in [10, 20, 30] {
+            spin_until_ticks(&profiler, ticks);
+            profiler.flush().unwrap();
+            assert_eq!(names_in(directory.path()), ["cpu.prof"]);
+            let samples = read_profile(&path).total_samples();
+            assert!(samples >= before + 10, "{samples} samples, {before} before");
+            before = samples;
+        }
+        raise_ticks(5);
+        let summary = profiler.stop().unwrap();
+        let samples = read_profile(&path).total_samples();
+        assert_eq!(samples, u128::from(summary.samples));
+        assert!(samples >= before + 5);
+    });
+}
+
+#[test]
+fn a_file_of_before_is_replaced_and_a_link_followed() {
+    in_own_process("a_file_of_before_is_replaced_and_a_link_followed", || {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, link] = ["cpu.prof", "link.prof"].map(|name| directory.path().join(name));
+        fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
+        let profiler = Profiler::builder().start(&path).unwrap();
+        raise_ticks(3);
+        assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20, "the file stays until the stop");
+        profiler.stop().unwrap();
+        assert_eq!(read_profile(&path).total_samples(), 3);
+
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
+        let profiler = Profiler::builder().start(&link).unwrap();
+        raise_ticks(4);
+        profiler.stop().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(read_profile(&path).total_samples(), 4);
+        assert_eq!(names_in(directory.path()), ["cpu.prof", "link.prof"]);
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error_of_flush_and_stop() {
+    in_own_process("a_file_that_cannot_be_written_is_an_error_of_flush_and_stop", || {
+        let expect = |error: Error, meant: &Path, kind: ErrorKind| match error {
+            Error::Output { path, source, .. } => assert_eq!((&*path, source.kind()), (meant, kind)),
+            other => panic!("{other}"),
+        };
+        let full = Path::new("/dev/full");
+        let profiler = Profiler::builder().start(full).unwrap();
+        raise_ticks(1);
+        expect(profiler.flush().unwrap_err(), full, ErrorKind::StorageFull);
+        raise_ticks(1);
+        assert_eq!(profiler.summary().unwrap().samples, 2, "a flush that failed ends nothing");
+        expect(profiler.stop().unwrap_err(), full, ErrorKind::StorageFull);
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().start(&path).unwrap();
+        directory.close().unwrap();
+        expect(profiler.flush().unwrap_err(), &path, ErrorKind::NotFound);
+        expect(profiler.stop().unwrap_err(), &path, ErrorKind::NotFound);
+        Profiler::builder().start_in_memory().unwrap().stop().unwrap();
+    });
+}

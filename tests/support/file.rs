@@ -1,0 +1,35 @@
+//! Profile files and their lists of mapped objects.
+
+use std::path::Path;
+use std::process::Command;
+
+use sigprof::format::{CpuProfile, Mapping};
+use sigprof::{Pc, Profile};
+
+/// Reads a file, and has the project's checker, where it is at hand, find no fault with it.
+#[track_caller]
+pub(crate) fn read_profile(path: &Path) -> CpuProfile {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let profile = CpuProfile::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let checker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/tools/cpuprofile_check.py");
+    if checker.exists() {
+        let output = Command::new("python3").arg(checker).arg(path).output().expect("python3");
+        let verdict = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {verdict}", path.display());
+    }
+    profile
+}
+
+/// The list of mapped objects of a profile in memory.
+pub(crate) fn mappings_of(profile: &Profile) -> Vec<Mapping<'static>> {
+    let lines = profile.maps_text().split(|&byte| byte == b'\n');
+    lines.filter_map(Mapping::parse_line).map(Mapping::into_owned).collect()
+}
+
+/// The file name of the executable mapping that holds `pc`; empty where there is none.
+pub(crate) fn object_at(mappings: &[Mapping<'_>], pc: Pc) -> String {
+    let found =
+        mappings.iter().find(|mapping| mapping.is_executable() && mapping.contains(pc.address() as u64));
+    let path = found.map(|mapping| String::from_utf8_lossy(&mapping.path).into_owned());
+    path.and_then(|path| path.rsplit('/').next().map(str::to_owned)).unwrap_or_default()
+}

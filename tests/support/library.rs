@@ -1,0 +1,74 @@
+//! Code that is compiled by a test and loaded at run time.
+//!
+//! # Safety
+//! Calls `dlopen` and its companions with strings that end in a nul, and reads what `dladdr` points to.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_void};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles `programs/<source>` with `flags` into the shared library `name` in `directory`.
+#[track_caller]
+pub(crate) fn compile_library(source: &str, flags: &[&str], directory: &Path, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let library = directory.join(name);
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]).args(flags);
+    let output = compiler.arg(source).arg("-o").arg(&library).output().unwrap_or_else(|error| {
+        panic!("cannot start gcc: {error}; ci/setup.sh installs the Debian package gcc")
+    });
+    assert!(output.status.success(), "{compiler:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+/// A loaded library.
+pub(crate) struct Library {
+    handle: *mut c_void,
+}
+
+impl Library {
+    /// Loads the library at `path`.
+    #[track_caller]
+    pub(crate) fn open(path: &Path) -> Self {
+        let name = CString::new(path.as_os_str().as_bytes()).expect("a path without a nul");
+        // SAFETY: the name ends in a nul; the library is one of the tests' own, which have no constructors.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "{} cannot be loaded", path.display());
+        Self { handle }
+    }
+
+    /// The address of a symbol.
+    #[track_caller]
+    pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is loaded as long as `self`, and the name ends in a nul.
+        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        assert!(!address.is_null(), "no symbol {name:?}");
+        address
+    }
+
+    /// Unloads the library.
+    ///
+    /// # Safety
+    /// * None of its code is running, or will be called.
+    pub(crate) unsafe fn close(self) {
+        // SAFETY: the handle is from `dlopen`, and is used for the last time; the rest is the caller's word.
+        assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
+    }
+}
+
+/// The name of the exported symbol that `address` belongs to, as `dladdr(3)` finds it; empty where it finds none.
+pub(crate) fn symbol_at(address: usize) -> String {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any address may be asked for, and the answer goes into a local.
+    unsafe { libc::dladdr(address as *const c_void, found.as_mut_ptr()) };
+    // SAFETY: pointers, for which zero is a value.
+    let found = unsafe { found.assume_init() };
+    if found.dli_sname.is_null() {
+        return String::new();
+    }
+    // SAFETY: the name is a string of the object's, which the tests keep loaded.
+    unsafe { CStr::from_ptr(found.dli_sname) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,36 @@
+//! Names of PCs of this very process, found through `backtrace`.
+
+use std::ffi::c_void;
+
+use sigprof::{Pc, Sample};
+
+/// The functions at `pc`, innermost inlined one first; empty where none is known.
+pub(crate) fn names_of(pc: Pc, is_innermost: bool) -> Vec<String> {
+    let mut names = Vec::new();
+    // `resolve` takes a return address and looks one below it.
+    let above = pc.address_for_lookup(is_innermost).wrapping_add(1) as *mut c_void;
+    backtrace::resolve(above, |symbol| names.extend(symbol.name().map(|name| format!("{name:#}"))));
+    names
+}
+
+/// The functions of a whole chain, innermost first.
+pub(crate) fn names_of_chain(chain: &[Pc]) -> Vec<String> {
+    chain.iter().enumerate().flat_map(|(depth, &pc)| names_of(pc, depth == 0)).collect()
+}
+
+/// True when `name` is that of `function`, with or without the modules it is in.
+pub(crate) fn is_called(name: &str, function: &str) -> bool {
+    name.strip_suffix(function).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
+}
+
+/// True when the functions stand in `names` in this order, whatever stands between them.
+pub(crate) fn has_in_order(names: &[String], functions: &[&str]) -> bool {
+    let mut names = names.iter();
+    functions.iter().all(|function| names.any(|name| is_called(name, function)))
+}
+
+/// The sum of the counts of samples in whose chains the functions stand in this order, innermost first.
+pub(crate) fn count_under(samples: &[Sample], functions: &[&str]) -> u64 {
+    let found = samples.iter().filter(|sample| has_in_order(&names_of_chain(&sample.chain), functions));
+    found.map(|sample| sample.count).sum()
+}

@@ -1,0 +1,82 @@
+//! Signals, handlers and timers, from the host program's side.
+//!
+//! # Safety
+//! Calls of the C library with pointers to locals or with none.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::process::Command;
+use std::ptr;
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+/// Sends the calling thread `number` profiling signals; each has been handled when the next is sent.
+pub(crate) fn raise_ticks(number: u64) {
+    for _ in 0..number {
+        raise_tick();
+    }
+}
+
+/// Sends the calling thread one profiling signal, which has been handled when this returns.
+#[inline(never)]
+pub(crate) fn raise_tick() {
+    nix::sys::signal::raise(Signal::SIGPROF).expect("a signal can be sent to oneself");
+}
+
+/// Sends a profiling signal to the main thread.
+pub(crate) fn tick_main_thread() {
+    let process = std::process::id();
+    // SAFETY: `tgkill` takes three integers.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, process, libc::SIGPROF) };
+    assert_eq!(result, 0, "a signal can be sent to the main thread");
+}
+
+/// The handler of SIGPROF: an address, `SIG_DFL` or `SIG_IGN`.
+pub(crate) fn profiling_handler() -> usize {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: nothing is changed, and the answer goes into a local.
+    let result = unsafe { libc::sigaction(libc::SIGPROF, ptr::null(), action.as_mut_ptr()) };
+    assert_eq!(result, 0);
+    // SAFETY: the call has filled it.
+    unsafe { action.assume_init() }.sa_sigaction
+}
+
+/// Sets what is to happen at `signal`.
+///
+/// # Safety
+/// * A handler must be sound to run in any thread at any instruction.
+pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaFlags) {
+    let action = SigAction::new(handler, flags, SigSet::empty());
+    // SAFETY: the caller's word.
+    unsafe { sigaction(signal, &action) }.expect("the signal can be handled");
+}
+
+/// Sets the process's profiling timer, in microseconds; 0 stops it.
+pub(crate) fn set_profiling_timer(period_micros: i64) {
+    let interval = libc::timeval { tv_sec: period_micros / 1_000_000, tv_usec: period_micros % 1_000_000 };
+    let value = libc::itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: the value is a local, and a null old value is allowed.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_PROF, &value, ptr::null_mut()) }, 0);
+}
+
+/// The period of the process's profiling timer, in microseconds; 0 when it is stopped.
+pub(crate) fn profiling_timer() -> i64 {
+    let mut value = MaybeUninit::<libc::itimerval>::zeroed();
+    // SAFETY: the answer goes into a local.
+    assert_eq!(unsafe { libc::getitimer(libc::ITIMER_PROF, value.as_mut_ptr()) }, 0);
+    // SAFETY: the call has filled it.
+    let interval = unsafe { value.assume_init() }.it_interval;
+    interval.tv_sec * 1_000_000 + interval.tv_usec
+}
+
+/// Starts `command` with the profiling signal blocked, for all its threads.
+pub(crate) fn block_profiling_signal(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let block = || {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGPROF);
+        Ok(set.thread_block()?)
+    };
+    // SAFETY: the closure runs between fork and exec and only makes a system call.
+    unsafe { command.pre_exec(block) };
+}
