@@ -58,7 +58,7 @@ pub(crate) fn period_micros(frequency: u32) -> u32 {
 pub struct Environment {
     /// `CPUPROFILE`, without the mark that a profiled parent leaves; None when unset or empty.
     pub path: Option<Vec<u8>>,
-    /// The path carried a parent's mark: the highest bit of its first byte.
+    /// The path carried the mark that a parent profiled by gperftools before 2.18 leaves.
     pub is_child: bool,
     /// What an MPI or Slurm rank adds to the path.
     pub rank_suffix: Vec<u8>,
@@ -147,15 +147,9 @@ impl Environment {
     pub fn adds_pid(&self) -> bool {
         self.use_pid || self.is_child
     }
-
-    /// True when the mark is to be left in this process's environment for the programs it starts. Not where the
-    /// process id is in every name anyway.
-    pub fn leaves_mark(&self) -> bool {
-        self.is_child || !self.use_pid
-    }
 }
 
-/// The bit that a profiled process sets in the first byte of its own `CPUPROFILE`, for its children to see.
+/// The bit that gperftools before 2.18 sets in the first byte of `CPUPROFILE`, for child processes to see.
 pub const MARK: u8 = 0x80;
 
 /// The raw values of the variables that matter.
@@ -308,12 +302,10 @@ mod tests {
 
     #[test]
     fn a_parents_mark_is_taken_off_and_makes_a_child() {
-        let marked: &[(&[u8], &[u8])] = &[(b"CPUPROFILE", b"\xf0x"), (b"CPUPROFILE_USE_PID", b"1")];
+        let marked: &[(&[u8], &[u8])] = &[(b"CPUPROFILE", b"\xf0x")];
         let child = Environment::from_pairs(marked.iter().copied(), |_| None);
         assert_eq!(child.path.as_deref(), Some(&b"px"[..]));
-        assert!(child.is_child && child.adds_pid() && child.leaves_mark());
-        assert!(environment(&[("CPUPROFILE", "p")]).leaves_mark());
-        assert!(!environment(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1")]).leaves_mark());
+        assert!(child.is_child && child.adds_pid());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::{
     },
     sys::{
         arch::Registers,
-        loader, process,
+        file, loader, process,
         signal::{self, Action, AllBlocked},
         timer::IntervalTimer,
     },
@@ -83,6 +83,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
         excluded: &[],
         child_path: options.child_path,
+        is_child: false,
     })
     .map(|_| ())
 }
@@ -125,17 +126,10 @@ impl Stopped<'_> {
     }
 }
 
-/// Stops the running session, if there is one, and shows it to `report`.
+/// Stops the running session, if this process has one, and shows it to `report`.
 pub fn stop(report: impl FnOnce(Stopped<'_>)) {
     if let Ok((ended, ())) = control::stop(Which::Any, |_, _| ()) {
         report(Stopped(&ended));
-    }
-}
-
-/// Stops the running session at the end of the process that started it; a child that shares its memory leaves it.
-pub fn stop_at_exit(report: impl FnOnce(Stopped<'_>)) {
-    if control::with_session(|session, _| session.map(control::Session::process)) == Some(process::id()) {
-        stop(report);
     }
 }
 
@@ -248,6 +242,31 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
     f(chain.get(..depth).unwrap_or_default())
 }
 
+/// Writes a line to a descriptor of the host's, if it takes it at once and is the file that `identity` names.
+pub fn write_line(descriptor: c_int, identity: (u64, u64), line: &[u8]) -> bool {
+    let is_same = file::identity(descriptor) == Some(identity);
+    if is_same {
+        file::write_line(descriptor, line);
+    }
+    is_same
+}
+
+/// Device and inode of an open descriptor.
+pub fn identity(descriptor: c_int) -> Option<(u64, u64)> {
+    file::identity(descriptor)
+}
+
+/// Calls `f` with every signal blocked and cancellation put off.
+pub fn undisturbed<R>(f: impl FnOnce() -> R) -> R {
+    let _blocked = AllBlocked::new();
+    f()
+}
+
+/// Calls `child` in each child that `fork` makes. For ordinary context.
+pub fn in_each_child(child: unsafe extern "C" fn()) {
+    let _ = process::at_fork(None, None, Some(child));
+}
+
 /// Tells which function is the C library's own `sigaction`.
 ///
 /// # Safety
@@ -299,9 +318,10 @@ pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
 /// Runs `unload`, which may unload objects, while no handler reads them, and forgets what was known of them. None,
 /// without running it, where a handler does not leave them: they then stay loaded.
 pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
-    let Some(engine) = Engine::get() else { return Some(unload()) };
+    let Some(engine) = Engine::get().filter(|_| objects::are_known()) else { return Some(unload()) };
     let _gate = objects::close_gate()?;
     engine.rules().retain(&objects::stays);
+    control::take_met_objects();
     met_objects::forget_seen();
     Some(unload())
 }

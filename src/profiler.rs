@@ -113,6 +113,7 @@ impl Builder {
             filter: self.filter,
             excluded: &excluded_ranges(&self.excluded_objects),
             child_path: None,
+            is_child: false,
         })
     }
 }

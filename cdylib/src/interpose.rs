@@ -12,7 +12,7 @@
 use core::{
     ffi::{CStr, c_int, c_void},
     mem, ptr,
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
 };
 use sigprof::interface::{self, SigactionFunction};
 
@@ -30,6 +30,9 @@ static SIGACTION: Next = Next::new(c"sigaction");
 static SIGNAL: Next = Next::new(c"signal");
 static SIGALTSTACK: Next = Next::new(c"sigaltstack");
 static DLCLOSE: Next = Next::new(c"dlclose");
+
+/// Whether [`resolve`] has run: a library initialised before ours may call one of them.
+static RESOLVED: AtomicBool = AtomicBool::new(false);
 
 impl Next {
     const fn new(name: &'static CStr) -> Self {
@@ -54,12 +57,21 @@ pub(crate) fn resolve() {
         next.get();
     }
     let address = SIGACTION.get();
-    if !address.is_null() {
+    let function = if address.is_null() {
+        // A static program has no next definition; glibc has the same function under a second name.
+        __sigaction
+    } else {
         // SAFETY: libc's `sigaction` has this type.
-        let function = unsafe { mem::transmute::<*mut c_void, SigactionFunction>(address) };
-        // SAFETY: it is the C library's own.
-        unsafe { interface::set_real_sigaction(function) };
-    }
+        unsafe { mem::transmute::<*mut c_void, SigactionFunction>(address) }
+    };
+    // SAFETY: it is the C library's own.
+    unsafe { interface::set_real_sigaction(function) };
+    RESOLVED.store(true, Ordering::Release);
+}
+
+unsafe extern "C" {
+    /// glibc's own name for `sigaction(2)`.
+    fn __sigaction(number: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
 }
 
 /// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
@@ -77,7 +89,7 @@ pub(crate) unsafe extern "C" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    if SIGACTION.address.load(Ordering::Acquire).is_null() {
+    if !RESOLVED.load(Ordering::Acquire) {
         resolve();
     }
     // SAFETY: the caller's word.
@@ -88,15 +100,17 @@ pub(crate) unsafe extern "C" fn sigaction(
 /// * As for `signal(2)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    if !interface::owns_signal(number) {
-        let address = SIGNAL.get();
-        if address.is_null() {
-            return libc::SIG_ERR;
-        }
+    let address = SIGNAL.get();
+    if !interface::owns_signal(number) && !address.is_null() {
         // SAFETY: libc's `signal` has this type.
         let function = unsafe { mem::transmute::<*mut c_void, SignalFunction>(address) };
         // SAFETY: the caller's word.
         return unsafe { function(number, handler) };
+    }
+    if handler == libc::SIG_ERR {
+        // SAFETY: this thread's own `errno`.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return libc::SIG_ERR;
     }
     // glibc's `signal` has BSD semantics: the handler stays, and interrupted calls are restarted (signal(2)).
     // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
@@ -106,20 +120,23 @@ pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_
     // SAFETY: as above.
     let mut old: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: both structures are locals.
-    unsafe { interface::host_sigaction(number, &new, &mut old) };
-    old.sa_sigaction
+    match unsafe { sigaction(number, &new, &mut old) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
 }
 
 /// # Safety
 /// * As for `sigaltstack(2)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
-    let address = SIGALTSTACK.get();
-    if address.is_null() {
-        return -1;
-    }
     // SAFETY: the caller's word. Before the stack is in place, so that no tick meets it.
     unsafe { interface::host_alternate_stack(new) };
+    let address = SIGALTSTACK.get();
+    if address.is_null() {
+        // SAFETY: the system call takes what the function takes.
+        return unsafe { libc::syscall(libc::SYS_sigaltstack, new, old) } as c_int;
+    }
     // SAFETY: libc's `sigaltstack` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, SigaltstackFunction>(address) };
     // SAFETY: the caller's word.

@@ -15,7 +15,8 @@ mod types;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `f`; a panic in it, which would be a defect of ours, comes to `otherwise` instead of ending the host.
+/// Runs `f` with every signal blocked, and a request to cancel the thread put off: it would unwind through us. A panic
+/// in `f`, which would be a defect of ours, comes to `otherwise` instead of ending the host.
 fn guarded<R>(otherwise: R, f: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
+    sigprof::interface::undisturbed(|| catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise))
 }

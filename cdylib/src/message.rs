@@ -1,21 +1,20 @@
 //! Lines on stderr.
 //!
-//! Each is one `write` of a buffer on the stack, so it may be sent from a signal handler. It goes through a copy of
-//! stderr made at load, since programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2
-//! where the host has closed ours. A descriptor is used only if it still is the file it was at load: otherwise it
-//! may have become one of the host's own.
+//! Each is one `write` of a buffer on the stack, so it may be sent from a signal handler; it is left out where nobody
+//! takes it at once. When the environment asks for a profile it goes through a copy of stderr made at load, since
+//! programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2 where the host has closed ours. A
+//! descriptor is used only if it still is the file it was at load: otherwise it may have become one of the host's own.
 //!
 //! # Safety
-//! System calls on descriptors, with borrowed buffers.
+//! Calls on descriptors of our own.
 #![allow(unsafe_code)]
 
 use crate::preload::settings;
 use core::{
     fmt::{self, Write},
-    mem,
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
-use sigprof::interface::{Failure, Stopped};
+use sigprof::interface::{self, Failure, Stopped};
 
 const STDERR: i32 = 2;
 
@@ -23,19 +22,35 @@ static COPY: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Copies stderr to a high descriptor, where it is in nobody's way, and notes which file it is.
+/// Notes which file stderr is.
 pub(crate) fn open() {
-    let Some((device, inode)) = identity(STDERR) else { return };
-    DEVICE.store(device, Ordering::Relaxed);
-    INODE.store(inode, Ordering::Relaxed);
+    if let Some((device, inode)) = interface::identity(STDERR) {
+        DEVICE.store(device, Ordering::Relaxed);
+        INODE.store(inode, Ordering::Relaxed);
+    }
+}
+
+/// Copies stderr to a high descriptor, where it is in nobody's way.
+pub(crate) fn keep() {
     const HIGH: i32 = 1000;
     for lowest in [HIGH, 100, 20] {
         // SAFETY: a new descriptor for an open file; it is closed by exec.
         let copy = unsafe { libc::fcntl(STDERR, libc::F_DUPFD_CLOEXEC, lowest) };
         if copy >= 0 {
             COPY.store(copy, Ordering::Release);
+            interface::in_each_child(close_in_child);
             return;
         }
+    }
+}
+
+/// A daemon lets go of its starter's stderr, which may wait for just that; so its forked child has no copy.
+unsafe extern "C" fn close_in_child() {
+    let copy = COPY.swap(-1, Ordering::AcqRel);
+    let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    if copy >= 0 && interface::identity(copy) == Some(expected) {
+        // SAFETY: the descriptor is ours: it is still the file that we opened it for.
+        unsafe { libc::close(copy) };
     }
 }
 
@@ -65,7 +80,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
 pub(crate) fn failed(path: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no profile at ");
-    line.bytes(path);
+    line.path(path);
     let _ = write!(line, ": {failure}");
     line.send();
 }
@@ -109,14 +124,21 @@ impl Line {
         }
     }
 
+    /// Appends a path; a long one is cut, so that the reason behind it has room.
+    fn path(&mut self, path: &[u8]) {
+        const LONGEST: usize = 700;
+        self.bytes(path.get(..LONGEST).unwrap_or(path));
+        if path.len() > LONGEST {
+            self.bytes(b"...");
+        }
+    }
+
     fn send(mut self) {
         self.bytes[self.used] = b'\n';
         let line = &self.bytes[..=self.used];
+        let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
         for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
-            let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
-            if descriptor >= 0 && identity(descriptor) == Some(expected) {
-                // SAFETY: the line is borrowed. A line that cannot be written has nobody to be reported to.
-                unsafe { libc::write(descriptor, line.as_ptr().cast(), line.len()) };
+            if descriptor >= 0 && interface::write_line(descriptor, expected, line) {
                 return;
             }
         }
@@ -128,13 +150,4 @@ impl fmt::Write for Line {
         self.bytes(text.as_bytes());
         Ok(())
     }
-}
-
-/// Device and inode of an open descriptor.
-fn identity(descriptor: i32) -> Option<(u64, u64)> {
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat = unsafe { mem::zeroed() };
-    // SAFETY: the structure is a local.
-    let result = unsafe { libc::fstat(descriptor, &mut status) };
-    (result == 0).then_some((status.st_dev, status.st_ino))
 }

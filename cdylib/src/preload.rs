@@ -36,18 +36,19 @@ extern "C" fn at_load() {
         // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
         let prepared = interface::prepare(interpose::sees_unloads());
         let settings = settings();
-        let Some(base) = settings.base_path() else { return };
         message::open();
+        let Some(base) = settings.base_path() else { return };
+        message::keep();
         if let Err(failure) = prepared {
             return message::failed(&base, failure);
         }
         start(settings, &base);
-        mark(settings);
+        mark();
     });
 }
 
 extern "C" fn at_exit() {
-    guarded((), || interface::stop_at_exit(|stopped| message::end_of_profile(&stopped)));
+    guarded((), || interface::stop(|stopped| message::end_of_profile(&stopped)));
 }
 
 fn start(settings: &Environment, base: &[u8]) {
@@ -79,20 +80,20 @@ fn start(settings: &Environment, base: &[u8]) {
     }
 }
 
-/// Marks `CPUPROFILE` in this process's own environment, for the programs it starts: they add their process ids
-/// to the name. gperftools does it the same way, in place, since a variable set in an initialiser may be lost.
-fn mark(settings: &Environment) {
+/// Asks the programs that this one starts to add their process ids to the name, by `CPUPROFILE_USE_PID`, as
+/// gperftools does since 2.18. The mark of an older parent is taken off: it makes the path no text, and programs that
+/// read their whole environment stumble over it.
+fn mark() {
+    // SAFETY: both strings are NUL-terminated, and only initialisers run.
+    unsafe { libc::setenv(c"CPUPROFILE_USE_PID".as_ptr(), c"1".as_ptr(), 1) };
     for entry in entries() {
         // SAFETY: the string is NUL-terminated.
         let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        if bytes.strip_prefix(b"CPUPROFILE=").is_some_and(|value| !value.is_empty()) {
+        if bytes.strip_prefix(b"CPUPROFILE=").and_then(<[u8]>::first).is_some_and(|first| first & MARK != 0) {
             // SAFETY: the value's first byte, behind the name and the equals sign.
             let first = unsafe { entry.add("CPUPROFILE=".len()) }.cast::<u8>();
-            let plain = bytes.get("CPUPROFILE=".len()).copied().unwrap_or(0) & !MARK;
-            let marked = if settings.leaves_mark() { plain | MARK } else { plain };
             // SAFETY: the environment is writable, and only initialisers run now.
-            unsafe { first.write(marked) };
-            return;
+            unsafe { *first &= !MARK };
         }
     }
 }

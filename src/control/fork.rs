@@ -12,7 +12,7 @@
 //! Keeps the lock's guard in a static from one hook to the next, on one thread; resets the lock in the child.
 #![allow(unsafe_code)]
 
-use super::{CONTROL, Locked};
+use super::{CONTROL, Locked, toggle};
 use crate::{
     sample::{engine::Engine, host_action, recording, unwind::objects},
     sync::{AtomicBool, Ordering},
@@ -33,7 +33,7 @@ static HELD: Held = Held(UnsafeCell::new(None));
 pub(super) fn install_hooks() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if !INSTALLED.swap(true, Ordering::SeqCst) {
-        let _ = process::at_fork(before, after_in_parent, after_in_child);
+        let _ = process::at_fork(Some(before), Some(after_in_parent), Some(after_in_child));
     }
 }
 
@@ -62,13 +62,14 @@ unsafe extern "C" fn after_in_child() {
     if let Some(session) = locked.session.take() {
         locked.session = session.restart_in_child(process::id()).unwrap_or(None);
     }
-    // Threads that waited for the lock do not exist here, and neither does whoever could tell the lock so.
+    toggle::reset_after_fork();
+    // Nobody queues for the lock (see `Locked::new`), so a fresh one is all it takes.
     if let Some(guard) = locked.control.take() {
+        guard.note_process();
         core::mem::forget(guard);
-        // SAFETY: the guard is gone, and a lock consists of atomics, which may be written through a shared place;
-        // no other thread exists.
+        // SAFETY: the guard is gone; no other thread exists.
         let raw = unsafe { CONTROL.raw() };
-        // SAFETY: as above.
+        // SAFETY: as above; a lock consists of atomics, which may be written through a shared place.
         unsafe { ptr::from_ref(raw).cast_mut().write(RawMutex::INIT) };
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -
         if covered.is_marked(i) {
             continue;
         }
-        // A second object may have had the same addresses: the first one met is listed.
+        // Several objects may have had the same addresses, one after another: the last one met is listed.
         covered.mark(met, segment.start as u64, segment.end as u64);
         gone_line(object, segment).write_line(out, SlotWidth::NATIVE)?;
     }
@@ -76,7 +76,7 @@ fn copy_lines(
 }
 
 fn segments_of(met: &[MetObject]) -> impl Iterator<Item = (&MetObject, MetSegment)> {
-    met.iter().flat_map(|object| object.segments().iter().map(move |segment| (object, *segment)))
+    met.iter().rev().flat_map(|object| object.segments().iter().map(move |segment| (object, *segment)))
 }
 
 fn gone_line<'m>(object: &'m MetObject, segment: MetSegment) -> Mapping<'m> {

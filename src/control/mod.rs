@@ -31,8 +31,8 @@ use crate::{
         engine::Engine,
         met_objects::{self, MetObject},
     },
-    sync::{AtomicUsize, Ordering},
-    sys::signal::AllBlocked,
+    sync::{AtomicU32, AtomicUsize, Ordering},
+    sys::{process, signal::AllBlocked, thread},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -49,37 +49,60 @@ static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, met: Vec::n
 /// Objects loaded after the first start whose names are kept.
 const MET_OBJECTS: usize = 256;
 
-/// Toggles that found the lock taken.
+/// 1 while a toggle that found the lock taken waits to be fulfilled; two that wait cancel each other.
 static CONTROL_TOGGLES: AtomicUsize = AtomicUsize::new(0);
 
-/// The lock, with all signals blocked. Fields drop in order: first the lock, then the mask comes back.
+/// The process that the session belongs to, or 0: for children that share or copy our memory without a fork hook.
+static SESSION_PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The lock, with all signals blocked. The lock goes first, then the mask comes back.
 struct Locked {
     control: Option<MutexGuard<'static, Control>>,
     #[expect(dead_code, reason = "held for its drop")]
     mask: AllBlocked,
+    /// Whether toggles that came meanwhile are fulfilled when the lock goes.
+    serves_toggles: bool,
 }
 
 impl Locked {
+    /// Waits for the lock by trying, and never in the lock's own queue: a forked child would find threads there that
+    /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
     fn new() -> Self {
         let mask = AllBlocked::new();
-        Self { control: Some(CONTROL.lock()), mask }
+        let mut rounds = 0;
+        loop {
+            if let Some(control) = CONTROL.try_lock() {
+                return Self { control: Some(control), mask, serves_toggles: true };
+            }
+            rounds += 1;
+            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+        }
     }
 
     /// For the toggle, which cannot wait.
     fn try_new() -> Option<Self> {
         let mask = AllBlocked::new();
-        Some(Self { control: Some(CONTROL.try_lock()?), mask })
+        Some(Self { control: Some(CONTROL.try_lock()?), mask, serves_toggles: false })
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        self.control = None;
-        // Toggles that came meanwhile left their wish; whoever has the lock next fulfils it.
-        if CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
+        if let Some(control) = self.control.take() {
+            control.note_process();
+        }
+        // Whoever found the lock taken left its wish before; now it is seen.
+        if self.serves_toggles && CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
             toggle::serve();
         }
     }
+}
+
+/// True in a process that has our memory and is not the session's: a child of `vfork`, `_Fork` or a raw `clone`,
+/// whose copy of the lock may be held by a thread that does not exist there.
+fn is_elsewhere() -> bool {
+    let process = SESSION_PROCESS.load(Ordering::SeqCst);
+    process != 0 && process != process::id()
 }
 
 impl Deref for Locked {
@@ -108,7 +131,12 @@ impl DerefMut for Locked {
 pub(crate) fn prepare() -> Result<(), Failure> {
     Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
     fork::install_hooks();
-    Locked::new().met.reserve(MET_OBJECTS);
+    // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.
+    let room = Vec::with_capacity(MET_OBJECTS);
+    let mut control = Locked::new();
+    if control.met.capacity() == 0 {
+        control.met = room;
+    }
     Ok(())
 }
 
@@ -117,6 +145,9 @@ pub(crate) fn prepare() -> Result<(), Failure> {
 /// # Errors
 /// Why none was started; nothing has changed then.
 pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
+    if is_elsewhere() {
+        return Err(Failure::AlreadyRunning);
+    }
     prepare()?;
     let mut control = Locked::new();
     if control.session.is_some() {
@@ -145,6 +176,9 @@ pub(crate) fn stop<R>(
     which: Which,
     finish: impl FnOnce(&Session, &[MetObject]) -> R,
 ) -> Result<(Ended, R), Failure> {
+    if is_elsewhere() {
+        return Err(Failure::NotRunning);
+    }
     let mut control = Locked::new();
     let is_meant = |session: &Session| match which {
         Which::Any => true,
@@ -161,6 +195,9 @@ pub(crate) fn stop<R>(
 /// # Errors
 /// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
 pub(crate) fn flush() -> Result<(), Failure> {
+    if is_elsewhere() {
+        return Err(Failure::NotRunning);
+    }
     let mut control = Locked::new();
     let control = &mut *control;
     control.take_met();
@@ -169,12 +206,28 @@ pub(crate) fn flush() -> Result<(), Failure> {
 
 /// Calls `f` with the running session, if there is one, and the objects met.
 pub(crate) fn with_session<R>(f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
+    if is_elsewhere() {
+        return f(None, &[]);
+    }
     let mut control = Locked::new();
     control.take_met();
     f(control.session.as_ref(), &control.met)
 }
 
+/// Takes what handlers have met, if nobody has the lock: soon some of it is unloaded.
+pub(crate) fn take_met_objects() {
+    if let Some(mut control) = Locked::try_new() {
+        control.take_met();
+    }
+}
+
 impl Control {
+    /// Tells [`is_elsewhere`] whose the session is.
+    fn note_process(&self) {
+        let process = self.session.as_ref().map_or(0, Session::process);
+        SESSION_PROCESS.store(process, Ordering::SeqCst);
+    }
+
     fn stop_locked<R>(
         &mut self,
         finish: impl FnOnce(&Session, &[MetObject]) -> R,
@@ -190,7 +243,10 @@ impl Control {
     fn take_met(&mut self) {
         while self.met.len() < self.met.capacity() {
             let Some(met) = met_objects::take() else { break };
-            self.met.push(met);
+            // The same library may have been opened, met and closed many times.
+            if !self.met.iter().any(|known| known.is_same(&met)) {
+                self.met.push(met);
+            }
         }
     }
 }

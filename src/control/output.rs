@@ -2,7 +2,8 @@
 //!
 //! A profile is written under a random name beside its target and renamed when complete. A target that is not a
 //! regular file (a device, a pipe), or that stands in a directory where nothing can be created, is written in
-//! place. The path is made absolute at the start, since the host may change its directory.
+//! place. The path is made absolute, and its links are followed, at the start, since the host may change its
+//! directory.
 //!
 //! Nothing here allocates: see the module above.
 //!
@@ -20,6 +21,7 @@ use crate::{
         memory::{MappedBox, Zeroable},
     },
 };
+use core::ffi::CStr;
 use std::io::{self, Write};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -44,14 +46,17 @@ pub(crate) struct Output {
 unsafe impl Zeroable for Output {}
 
 impl Output {
-    /// Resolves `path`, and tries now what would fail at the end.
+    /// Resolves `path`, and, if `tries` says so, tries now what would fail at the end.
     ///
     /// # Errors
     /// Why a profile could not be written there.
-    pub(crate) fn open(path: &[u8]) -> Result<MappedBox<Self>, Failure> {
+    pub(crate) fn open(path: &[u8], tries: bool) -> Result<MappedBox<Self>, Failure> {
         let system = |errno| Failure::System { action: "map memory for the output", errno };
         let mut output = MappedBox::<Self>::zeroed().map_err(system)?;
         output.resolve(path)?;
+        if tries {
+            output.try_out()?;
+        }
         Ok(output)
     }
 
@@ -60,10 +65,10 @@ impl Output {
         &self.given
     }
 
+    /// Makes the target absolute, and follows links: renaming would replace the link itself.
     fn resolve(&mut self, path: &[u8]) -> Result<(), Failure> {
-        let fails = |action| move |errno| Failure::Output { action, errno };
         if path.is_empty() {
-            return Err(Failure::Output { action: "find a file name", errno: errno::NO_SUCH_FILE });
+            return Err(fails("find a file name")(errno::NO_SUCH_FILE));
         }
         self.given.push(path).map_err(fails("take the path"))?;
         if !path.starts_with(b"/") {
@@ -71,20 +76,28 @@ impl Output {
             self.target.push(b"/").map_err(fails("take the path"))?;
         }
         self.target.push(path).map_err(fails("take the path"))?;
-        match file::kind(self.target.as_c_str(), true) {
-            Ok(FileKind::Directory) => {
-                return Err(Failure::Output { action: "write a file", errno: errno::IS_DIRECTORY });
+        // Links of /proc and /dev to open descriptors lead to no name that could be written beside.
+        let is_special = file::kind(self.target.as_c_str(), true) == Ok(FileKind::Special);
+        if !is_special {
+            file::resolve_links(&mut self.target).map_err(fails("follow the link"))?;
+        }
+        Ok(())
+    }
+
+    /// Finds out how the target is written, and whether it can be.
+    fn try_out(&mut self) -> Result<(), Failure> {
+        let target = self.target.as_c_str();
+        match file::kind(target, true) {
+            Ok(FileKind::Directory) => return Err(fails("write a file")(errno::IS_DIRECTORY)),
+            Ok(_) if !file::is_writable(target) => return Err(fails("write the file")(errno::NO_ACCESS)),
+            Ok(FileKind::Special) => {
+                // Not opened: a reader of a pipe would take the close for the end.
+                self.in_place = 1;
+                return Ok(());
             }
-            Ok(FileKind::Special) => return self.try_in_place(errno::NO_ACCESS),
-            // Renaming would replace the link; the user means what it points to.
-            Ok(FileKind::Regular)
-                if file::kind(self.target.as_c_str(), false) == Ok(FileKind::SymbolicLink) =>
-            {
-                return self.try_in_place(errno::NO_ACCESS);
-            }
-            Ok(_) => {}
+            Ok(FileKind::Regular | FileKind::SymbolicLink) => refuse_own_output(target)?,
             Err(errno::NO_SUCH_FILE) => {}
-            Err(errno) => return Err(Failure::Output { action: "look at the file", errno }),
+            Err(errno) => return Err(fails("look at the file")(errno)),
         }
         match self.create_temporary() {
             Ok(created) => {
@@ -92,20 +105,12 @@ impl Output {
                 let _ = file::unlink(self.temporary.as_c_str());
                 Ok(())
             }
-            Err(errno) => self.try_in_place(errno),
-        }
-    }
-
-    /// Chooses to write in place, if the target can be opened; otherwise the failure is `errno`, or the reason
-    /// that an existing target cannot be opened.
-    fn try_in_place(&mut self, errno: i32) -> Result<(), Failure> {
-        match File::write_existing(self.target.as_c_str(), false) {
-            Ok(_) => {
+            // The directory refuses, but a file is there that can be written.
+            Err(_) if file::kind(self.target.as_c_str(), true) == Ok(FileKind::Regular) => {
                 self.in_place = 1;
                 Ok(())
             }
-            Err(errno::NO_SUCH_FILE) => Err(Failure::Output { action: "create a file", errno }),
-            Err(errno) => Err(Failure::Output { action: "open the file", errno }),
+            Err(errno) => Err(fails("create a file")(errno)),
         }
     }
 
@@ -131,32 +136,55 @@ impl Output {
     /// Writes the profile of `recording`, complete, under the target's name; gives the bytes of its binary part.
     ///
     /// # Errors
-    /// Why it could not be written; an existing file is then as it was, unless it is written in place.
+    /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
     pub(crate) fn write(&mut self, recording: &Recording, met: &[MetObject]) -> Result<u64, Failure> {
-        let fails = |action| move |errno| Failure::Output { action, errno };
         if self.in_place != 0 {
-            let file = File::write_existing(self.target.as_c_str(), true).map_err(fails("open the file"))?;
-            return self.fill(file, recording, met).map_err(fails("write the file"));
+            return self.write_in_place(recording, met);
         }
         let file = self.create_temporary().map_err(fails("create a file"))?;
-        let written = self.fill(file, recording, met).map_err(fails("write the file")).and_then(|bytes| {
-            file::rename(self.temporary.as_c_str(), self.target.as_c_str())
-                .map_err(fails("name the file"))?;
-            Ok(bytes)
+        file.take_mode_of(self.target.as_c_str());
+        let written = self.fill(&file, recording, met).and_then(|bytes| file.close().map(|()| bytes));
+        let renamed = written.map_err(fails("write the file")).and_then(|bytes| {
+            match file::rename(self.temporary.as_c_str(), self.target.as_c_str()) {
+                Ok(()) => Ok(bytes),
+                // A sticky directory keeps somebody else's file from being replaced; it may be written all the same.
+                Err(errno::NO_ACCESS | errno::NOT_PERMITTED) => self.write_in_place(recording, met),
+                Err(errno) => Err(fails("name the file")(errno)),
+            }
         });
-        if written.is_err() {
+        if renamed.is_err() || self.in_place != 0 {
             let _ = file::unlink(self.temporary.as_c_str());
         }
-        written
+        renamed
     }
 
-    fn fill(&mut self, file: File, recording: &Recording, met: &[MetObject]) -> Result<u64, i32> {
-        let sink = Buffered { file: &file, buffer: &mut self.buffer, used: 0 };
-        let binary =
-            write_profile(sink, recording, &mut self.lines, met).map_err(|error| errno_of(&error))?;
-        file.close()?;
-        Ok(binary)
+    fn write_in_place(&mut self, recording: &Recording, met: &[MetObject]) -> Result<u64, Failure> {
+        self.in_place = 1;
+        let file = File::write_existing(self.target.as_c_str(), true).map_err(fails("open the file"))?;
+        let written = self.fill(&file, recording, met);
+        if written.is_err() {
+            file.empty();
+        }
+        let written = written.and_then(|bytes| file.close().map(|()| bytes));
+        written.map_err(fails("write the file"))
     }
+
+    fn fill(&mut self, file: &File, recording: &Recording, met: &[MetObject]) -> Result<u64, i32> {
+        let sink = Buffered { file, buffer: &mut self.buffer, used: 0 };
+        write_profile(sink, recording, &mut self.lines, met).map_err(|error| errno_of(&error))
+    }
+}
+
+fn fails(action: &'static str) -> impl Fn(i32) -> Failure {
+    move |errno| Failure::Output { action, errno }
+}
+
+/// Refuses a regular file that is the program's own standard output or error, or input: writing it would destroy what
+/// the program writes there.
+fn refuse_own_output(target: &CStr) -> Result<(), Failure> {
+    let identity = File::write_existing(target, false).ok().and_then(|file| file.identity());
+    let is_own = identity.is_some() && (0..=2).any(|descriptor| file::identity(descriptor) == identity);
+    if is_own { Err(fails("share the program's own output")(errno::BUSY)) } else { Ok(()) }
 }
 
 /// Writes header, records, trailer and the list of mapped objects; gives the bytes before the list.
@@ -223,5 +251,7 @@ fn errno_of(error: &WriteError) -> i32 {
 
 /// The error numbers that decide what is tried next.
 mod errno {
-    pub(super) use crate::sys::errno::{EXISTS, INVALID, IO, IS_DIRECTORY, NO_ACCESS, NO_SUCH_FILE};
+    pub(super) use crate::sys::errno::{
+        BUSY, EXISTS, INVALID, IO, IS_DIRECTORY, NO_ACCESS, NO_SUCH_FILE, NOT_PERMITTED,
+    };
 }

@@ -20,6 +20,7 @@ use crate::{
         clock,
         file::PathBuffer,
         memory::MappedBox,
+        process,
         signal::{self, Action},
         thread,
         timer::IntervalTimer,
@@ -43,6 +44,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) excluded: &'a [(usize, usize)],
     /// A forked child goes on in this file, with `_` and its process id added.
     pub(crate) child_path: Option<&'a [u8]>,
+    /// This is such a child: most end without a tick, so nothing is tried beforehand, and no empty file written.
+    pub(crate) is_child: bool,
 }
 
 /// Where a profile goes.
@@ -83,7 +86,7 @@ impl Session {
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
         ensure_handler_possible(options.timer)?;
         let output = match options.sink {
-            Sink::File(path) => Some(Output::open(path)?),
+            Sink::File(path) => Some(Output::open(path, !options.is_child)?),
             Sink::Memory => None,
         };
         let child_path = match options.child_path {
@@ -99,7 +102,7 @@ impl Session {
                 filter: options.filter,
                 max_depth: options.max_depth,
                 excluded: options.excluded,
-                table_bytes: TABLE_BYTES,
+                table_bytes: table_bytes(),
             },
         )
         .map_err(system("map memory for the table"))?;
@@ -109,7 +112,7 @@ impl Session {
             recording,
             output,
             child_path,
-            skips_empty_file: false,
+            skips_empty_file: options.is_child,
             frequency: options.frequency,
             start_time: clock::seconds_since_epoch(),
             start_monotonic: clock::monotonic(),
@@ -224,11 +227,17 @@ impl Session {
             filter: recording.filter,
             excluded: recording.excluded(),
             child_path: base,
+            is_child: true,
         };
-        let mut child = Self::start(&options)?;
-        child.skips_empty_file = true;
-        Ok(Some(child))
+        Self::start(&options).map(Some)
     }
+}
+
+/// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the
+/// program is left nearly all.
+fn table_bytes() -> usize {
+    const SHARE: usize = 64;
+    process::address_space_limit().map_or(TABLE_BYTES, |limit| TABLE_BYTES.min(limit / SHARE))
 }
 
 /// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.

@@ -43,6 +43,11 @@ impl MetObject {
         self.name.get(..self.name_length).unwrap_or_default()
     }
 
+    /// The same object at the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.name() == other.name() && self.segments() == other.segments()
+    }
+
     pub(crate) fn segments(&self) -> &[MetSegment] {
         self.segments.get(..self.segment_count).unwrap_or_default()
     }

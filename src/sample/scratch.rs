@@ -26,7 +26,7 @@ use crate::{
     sync::{Ordering, modelled::AtomicU32},
     sys::{
         arch::call_on_stack,
-        memory::{Mapping, PAGE},
+        memory::{Mapping, PAGE, enter_call},
     },
 };
 use core::cell::UnsafeCell;
@@ -92,16 +92,11 @@ impl Slot {
     /// Runs `function` on the slot's stack. For the slot's holder, one at a time.
     pub(crate) fn run_on_stack<T>(&self, argument: &mut T, function: fn(&mut T)) {
         let mut call = (argument, function);
-        extern "C" fn enter<T>(call: *mut u8) {
-            // SAFETY: `run_on_stack` passes its own pair, of this type.
-            let (argument, function) = unsafe { &mut *call.cast::<(&mut T, fn(&mut T))>() };
-            function(argument);
-        }
         // The stack ends where the slot begins.
         let top = core::ptr::from_ref(self).cast_mut().cast::<u8>();
         // SAFETY: a slot is 64-byte aligned and stands behind its own stack, which only its holder uses; nothing
         // that runs there unwinds.
-        unsafe { call_on_stack(enter::<T>, (&raw mut call).cast(), top) };
+        unsafe { call_on_stack(enter_call::<T>, (&raw mut call).cast(), top) };
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) const NO_SUCH_FILE: i32 = libc::ENOENT;
 pub(crate) const IS_DIRECTORY: i32 = libc::EISDIR;
 pub(crate) const NO_ACCESS: i32 = libc::EACCES;
 pub(crate) const EXISTS: i32 = libc::EEXIST;
+pub(crate) const NOT_PERMITTED: i32 = libc::EPERM;
+pub(crate) const BUSY: i32 = libc::EBUSY;
 pub(crate) const INVALID: i32 = libc::EINVAL;
 pub(crate) const IO: i32 = libc::EIO;
 

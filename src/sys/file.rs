@@ -123,6 +123,9 @@ pub(crate) fn kind(path: &CStr, follow: bool) -> Result<FileKind, i32> {
     })
 }
 
+/// Milliseconds that a write waits for a full pipe to move.
+const MOST_WAITS: u32 = 2000;
+
 /// A file descriptor of ours, closed when dropped.
 pub(crate) struct File(i32);
 
@@ -176,9 +179,10 @@ impl File {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// The error number of `write(2)`; a signal that the failed call raised (SIGXFSZ, SIGPIPE) is taken back, if
+    /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds. A signal that the failed call raised (SIGXFSZ, SIGPIPE) is taken back, if
     /// the caller has all signals blocked.
     pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), i32> {
+        let mut waits = 0;
         while !bytes.is_empty() {
             let (start, length) = (bytes.as_ptr() as usize, bytes.len());
             // SAFETY: the kernel reads the borrowed bytes.
@@ -187,8 +191,16 @@ impl File {
             });
             match result {
                 Ok(0) => return Err(libc::EIO),
-                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(libc::EAGAIN) => super::thread::pause(),
+                Ok(written) => {
+                    bytes = bytes.get(written..).unwrap_or_default();
+                    waits = 0;
+                }
+                // A pipe that nobody empties: the program waits for it as little as for anything else of ours.
+                Err(libc::EAGAIN) if waits == MOST_WAITS => return Err(libc::ETIMEDOUT),
+                Err(libc::EAGAIN) => {
+                    waits += 1;
+                    super::thread::pause();
+                }
                 Err(error) => {
                     match error {
                         libc::EFBIG => super::signal::discard_pending(libc::SIGXFSZ),
@@ -200,6 +212,25 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    /// Gives the file the permissions of the existing file `path`, if there is one.
+    pub(crate) fn take_mode_of(&self, path: &CStr) {
+        if let Ok(status) = nix::sys::stat::stat(path) {
+            // SAFETY: a plain call on our own descriptor. Where it fails the file keeps the user's umask.
+            unsafe { libc::fchmod(self.0, status.st_mode & 0o777) };
+        }
+    }
+
+    /// Empties the file, as far as it can be.
+    pub(crate) fn empty(&self) {
+        // SAFETY: a plain call on our own descriptor. A device or pipe refuses, and holds nothing to be emptied.
+        unsafe { libc::ftruncate(self.0, 0) };
+    }
+
+    /// Device and inode.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        identity(self.0)
     }
 
     /// Closes the file.
@@ -223,6 +254,82 @@ fn close(descriptor: i32) -> Result<(), i32> {
     // SAFETY: the descriptor is ours and used no more.
     let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
+}
+
+/// Writes a line to a descriptor of the host's, or leaves it out where nobody takes it within a tenth of a second.
+/// All signals are blocked meanwhile, and those that the write raises are taken back.
+pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
+    const PATIENCE_MILLIS: usize = 100;
+    let _blocked = super::signal::AllBlocked::new();
+    let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
+    let patience = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE_MILLIS as i64 * 1_000_000 };
+    // SAFETY: one structure and a time, both locals; no mask.
+    let ready = unsafe {
+        system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const patience as usize, 0, 0, 0])
+    };
+    if ready != 1 || poll.revents & libc::POLLOUT == 0 {
+        return;
+    }
+    // SAFETY: the kernel reads the borrowed line.
+    let written = unsafe {
+        system_call(libc::SYS_write, [descriptor as usize, line.as_ptr() as usize, line.len(), 0, 0, 0])
+    };
+    if written < 0 {
+        super::signal::discard_pending(libc::SIGPIPE);
+        super::signal::discard_pending(libc::SIGXFSZ);
+    }
+}
+
+/// Device and inode of an open descriptor.
+pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the structure is a local.
+    let result = unsafe { libc::fstat(descriptor, &mut status) };
+    (result == 0).then_some((status.st_dev, status.st_ino))
+}
+
+/// True when the process may write the existing file `path`, by its effective ids.
+pub(crate) fn is_writable(path: &CStr) -> bool {
+    let directory = libc::AT_FDCWD;
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    unsafe { libc::faccessat(directory, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 }
+}
+
+/// Replaces `path`, if it is a symbolic link, by what it points to, however many links that takes; a link whose
+/// target is missing gives that target.
+///
+/// # Errors
+/// The error number of `readlink(2)`; `ELOOP` for too many links.
+pub(crate) fn resolve_links(path: &mut PathBuffer) -> Result<(), i32> {
+    const MOST_LINKS: usize = 40;
+    for _ in 0..MOST_LINKS {
+        if kind(path.as_c_str(), false) != Ok(FileKind::SymbolicLink) {
+            return Ok(());
+        }
+        let mut target = [0u8; PATH_BYTES];
+        // SAFETY: the path is NUL-terminated; the kernel writes at most the given number of bytes into the buffer.
+        let length = unsafe {
+            system_call(
+                libc::SYS_readlinkat,
+                [
+                    libc::AT_FDCWD as usize,
+                    path.as_c_str().as_ptr() as usize,
+                    target.as_mut_ptr() as usize,
+                    PATH_BYTES - 1,
+                    0,
+                    0,
+                ],
+            )
+        };
+        let target = usize::try_from(length).ok().and_then(|length| target.get(..length));
+        let target = target.ok_or(-length as i32)?;
+        // A relative target counts from the directory that the link stands in.
+        let directory = path.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        path.truncate(if target.starts_with(b"/") { 0 } else { directory });
+        path.push(target)?;
+    }
+    Err(libc::ELOOP)
 }
 
 /// Renames a file, replacing what stands at `to`.

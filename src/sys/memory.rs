@@ -1,10 +1,11 @@
-//! Memory straight from the kernel, and the question whether an address can be read.
+//! Memory straight from the kernel, and the question whether an address can be read. By system calls, not by libc's
+//! functions, which the host may have replaced by its own.
 //!
 //! # Safety
 //! Owns mappings made here and nothing else; a probe hands the kernel an address and never dereferences it.
 #![allow(unsafe_code)]
 
-use super::arch::system_call;
+use super::arch::{call_on_stack, system_call};
 use crate::sync::{AtomicBool, Ordering};
 use core::{
     marker::PhantomData,
@@ -12,7 +13,6 @@ use core::{
     ops::{Deref, DerefMut},
     ptr::NonNull,
 };
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// The unit in which memory is proven readable: the smallest page of any machine we run on.
 pub(crate) const PAGE: usize = 4096;
@@ -34,7 +34,7 @@ impl Mapping {
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn writable(length: usize) -> Result<Self, i32> {
-        Self::new(length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+        Self::new(length, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// `length` bytes of address space, of which [`commit`](Self::commit) makes parts usable.
@@ -42,17 +42,22 @@ impl Mapping {
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn reserved(length: usize) -> Result<Self, i32> {
-        Self::new(length, ProtFlags::PROT_NONE)
+        Self::new(length, libc::PROT_NONE)
     }
 
-    fn new(length: usize, protection: ProtFlags) -> Result<Self, i32> {
-        let length = NonZeroUsize::new(length.next_multiple_of(PAGE)).ok_or(libc::EINVAL)?;
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+    fn new(length: usize, protection: libc::c_int) -> Result<Self, i32> {
+        let length = length.checked_next_multiple_of(PAGE).and_then(NonZeroUsize::new).ok_or(libc::EINVAL)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let no_file = usize::MAX;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
-        let start = unsafe { mmap_anonymous(None, length, protection, flags) }.map_err(|e| e as i32)?.cast();
-        for advice in [MmapAdvise::MADV_DONTDUMP, MmapAdvise::MADV_NOHUGEPAGE] {
+        let start = check(unsafe {
+            system_call(libc::SYS_mmap, [0, length.get(), protection as usize, flags as usize, no_file, 0])
+        })?;
+        let start = NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?;
+        for advice in [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
+            let arguments = [start.as_ptr() as usize, length.get(), advice as usize, 0, 0, 0];
             // SAFETY: the range is the mapping just made. Advice that the kernel refuses changes nothing.
-            let _ = unsafe { madvise(start.cast(), length.get(), advice) };
+            unsafe { system_call(libc::SYS_madvise, arguments) };
         }
         Ok(Self { start, length })
     }
@@ -72,7 +77,7 @@ impl Mapping {
     /// # Errors
     /// The error number of `mprotect(2)`, or `EINVAL` for a range outside the mapping.
     pub(crate) fn commit(&self, from: usize, to: usize) -> Result<(), i32> {
-        self.protect(from, to, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+        self.protect(from, to, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// Makes bytes `from..to` (multiples of the page size) fault when touched: a guard below a stack.
@@ -80,25 +85,47 @@ impl Mapping {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub(crate) fn guard(&self, from: usize, to: usize) -> Result<(), i32> {
-        self.protect(from, to, ProtFlags::PROT_NONE)
+        self.protect(from, to, libc::PROT_NONE)
     }
 
-    fn protect(&self, from: usize, to: usize, protection: ProtFlags) -> Result<(), i32> {
+    fn protect(&self, from: usize, to: usize, protection: libc::c_int) -> Result<(), i32> {
         if from > to || to > self.length() {
             return Err(libc::EINVAL);
         }
-        // SAFETY: `from` lies within the mapping.
-        let start = unsafe { self.start.add(from) };
+        let start = self.start.as_ptr() as usize + from;
         // SAFETY: the range lies within this mapping, which holds no Rust object while it is inaccessible.
-        unsafe { mprotect(start.cast(), to - from, protection) }.map_err(|e| e as i32)
+        check(unsafe { system_call(libc::SYS_mprotect, [start, to - from, protection as usize, 0, 0, 0]) })?;
+        Ok(())
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is this mapping, and its owner is gone.
-        let _ = unsafe { munmap(self.start.cast(), self.length.get()) };
+        unsafe {
+            system_call(libc::SYS_munmap, [self.start.as_ptr() as usize, self.length.get(), 0, 0, 0, 0])
+        };
     }
+}
+
+fn check(result: isize) -> Result<usize, i32> {
+    if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
+}
+
+/// Runs `function` with `stack`, which nobody else uses meanwhile, as its stack. It must not unwind.
+pub(crate) fn run_on<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T)) {
+    let mut call = (argument, function);
+    // SAFETY: one past the end of the mapping.
+    let top = unsafe { stack.start.add(stack.length()) };
+    // SAFETY: the stack is ours for the call, ends at a page, and `enter_call` is given its own pair.
+    unsafe { call_on_stack(enter_call::<T>, (&raw mut call).cast(), top.as_ptr()) };
+}
+
+/// The other side of a switch of stacks: `call` points to an argument and the function that takes it.
+pub(crate) extern "C" fn enter_call<T>(call: *mut u8) {
+    // SAFETY: only `run_on` and `Slot::run_on_stack` name this function, with a pair of this type.
+    let (argument, function) = unsafe { &mut *call.cast::<(&mut T, fn(&mut T))>() };
+    function(argument);
 }
 
 /// Types whose all-zeros bytes are a value.

@@ -21,17 +21,24 @@ pub(crate) fn is_privileged() -> bool {
         || nix::unistd::getgid() != nix::unistd::getegid()
 }
 
+/// Bytes of address space that the process may use (RLIMIT_AS), or None for no limit.
+pub(crate) fn address_space_limit() -> Option<usize> {
+    use nix::sys::resource::{Resource, getrlimit};
+    let (soft, _) = getrlimit(Resource::RLIMIT_AS).ok()?;
+    usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
+}
+
 /// Registers functions to run before a fork, and after it in the parent and in the child (`pthread_atfork(3)`).
 ///
 /// # Errors
 /// The error number, which is `ENOMEM`.
 pub(crate) fn at_fork(
-    prepare: unsafe extern "C" fn(),
-    parent: unsafe extern "C" fn(),
-    child: unsafe extern "C" fn(),
+    prepare: Option<unsafe extern "C" fn()>,
+    parent: Option<unsafe extern "C" fn()>,
+    child: Option<unsafe extern "C" fn()>,
 ) -> Result<(), i32> {
     // SAFETY: the three functions live as long as the program text; none takes an argument.
-    match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
+    match unsafe { libc::pthread_atfork(prepare, parent, child) } {
         0 => Ok(()),
         error => Err(error),
     }

@@ -162,29 +162,48 @@ pub(crate) fn alternate_stack() -> libc::stack_t {
     present
 }
 
-/// Blocks every signal of the calling thread until it is dropped.
+/// Keeps the calling thread from being interrupted, until it is dropped: every signal is blocked, and a request to
+/// cancel the thread waits.
 ///
-/// Signal-safe: `pthread_sigmask` is on the list of `signal-safety(7)`.
-pub(crate) struct AllBlocked(SigSet);
+/// Signal-safe: `pthread_sigmask` is on the list of `signal-safety(7)`; glibc's manual (section "POSIX Thread
+/// Cancelability") calls `pthread_setcancelstate` async-signal-safe.
+pub(crate) struct AllBlocked {
+    mask: SigSet,
+    cancel_state: libc::c_int,
+}
+
+unsafe extern "C" {
+    /// `pthread_setcancelstate(3)`.
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of glibc's `<pthread.h>`.
+const CANCEL_DISABLE: libc::c_int = 1;
 
 impl AllBlocked {
     pub(crate) fn new() -> Self {
         // Only a bad `how` can fail.
-        let mut before = SigSet::empty();
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
-        Self(before)
+        let mut mask = SigSet::empty();
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask));
+        let mut cancel_state = 0;
+        // SAFETY: the state is a known one, the old one is written into a local.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut cancel_state) };
+        Self { mask, cancel_state }
     }
 
     /// True when the thread had `signal` blocked before.
     #[cfg(test)]
     pub(crate) fn had_blocked(&self, signal: i32) -> bool {
-        mask_bits(self.0.as_ref()) >> (signal - 1) & 1 == 1
+        mask_bits(self.mask.as_ref()) >> (signal - 1) & 1 == 1
     }
 }
 
 impl Drop for AllBlocked {
     fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
+        let mut unused = 0;
+        // SAFETY: the state is the one that was found.
+        unsafe { pthread_setcancelstate(self.cancel_state, &mut unused) };
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None);
     }
 }
 

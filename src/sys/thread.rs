@@ -1,10 +1,16 @@
 //! The calling thread.
+//!
+//! # Safety
+//! One system call with a pointer to a local.
+#![allow(unsafe_code)]
 
-use core::time::Duration;
+use super::arch::system_call;
 
-/// Lets other threads run for about a millisecond. For ordinary context, while it waits for handlers to leave.
+/// Lets other threads run for about a millisecond, while ordinary context waits for them. No cancellation point.
 pub(crate) fn pause() {
-    std::thread::sleep(Duration::from_millis(1));
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    // SAFETY: the time is a local; no remainder is asked for.
+    unsafe { system_call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }
 
 /// How many processors the calling thread may run on, at least 1.

@@ -43,6 +43,9 @@ static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 /// The objects of now, in order, where the loader cannot be asked from a handler.
 static SNAPSHOT: AtomicPtr<Vec<(usize, usize)>> = AtomicPtr::new(ptr::null_mut());
 
+/// Set once a rule of an object that may be unloaded was remembered, or its name noted.
+static KNOWN: AtomicBool = AtomicBool::new(false);
+
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
@@ -154,6 +157,11 @@ pub(crate) fn stays(pc: usize) -> bool {
     STAYING.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
 }
 
+/// True when something is known of objects that may be unloaded, or may be at any moment: a session has run.
+pub(crate) fn are_known() -> bool {
+    KNOWN.load(Ordering::Acquire)
+}
+
 /// A handler's stay inside the gate.
 pub(crate) struct Inside {
     _only_here: (),
@@ -162,6 +170,10 @@ pub(crate) struct Inside {
 /// Enters the gate; None while an object is being unloaded. Signal-safe: two atomic operations.
 pub(crate) fn enter() -> Option<Inside> {
     let inside = Inside { _only_here: () };
+    // SeqCst, and before the count: an unloader that still sees nothing known comes before this handler's look-up.
+    if !KNOWN.load(Ordering::Relaxed) {
+        KNOWN.store(true, Ordering::SeqCst);
+    }
     INSIDE.fetch_add(1, Ordering::SeqCst);
     (CLOSED.load(Ordering::SeqCst) == 0).then_some(inside)
 }
