@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!(
         "{}: {} samples of {:?}, {:.1} % of the stacks whole",
-        path.display(),
+        std::path::Path::new(&path).display(),
         summary.samples,
         summary.period,
         100.0 * summary.walks.whole_share()

@@ -232,7 +232,8 @@ fn publish(ranges: Vec<(usize, usize)>) {
     if !present.is_null() && unsafe { &*present } == &ranges {
         return;
     }
-    SNAPSHOT.store(Box::into_raw(Box::new(ranges)), Ordering::Release);
+    // An exchange, though a store would do: from a store of this kind LLVM 19 makes a broken module (Rust 1.85).
+    SNAPSHOT.swap(Box::into_raw(Box::new(ranges)), Ordering::AcqRel);
 }
 
 /// The objects that are not unloaded: all that came with the program, if we did; otherwise those that no program
