@@ -108,8 +108,10 @@ pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_
         return unsafe { function(number, handler) };
     }
     if handler == libc::SIG_ERR {
-        // SAFETY: this thread's own `errno`.
-        unsafe { *libc::__errno_location() = libc::EINVAL };
+        // SAFETY: no precondition.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: it is this thread's own.
+        unsafe { *errno = libc::EINVAL };
         return libc::SIG_ERR;
     }
     // glibc's `signal` has BSD semantics: the handler stays, and interrupted calls are restarted (signal(2)).
