@@ -164,6 +164,17 @@ pub fn enable_toggle(
     )
 }
 
+/// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything.
+/// True if there was something to end. Signal-safe.
+pub fn before_exec() -> bool {
+    control::suspend()
+}
+
+/// The program was not replaced: ticks come again. Signal-safe.
+pub fn after_failed_exec() {
+    control::resume();
+}
+
 /// A running session, as `ProfilerGetCurrentState` shows it.
 pub struct State<'s> {
     /// Seconds since 1970.

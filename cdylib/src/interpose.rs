@@ -21,7 +21,7 @@ type SigaltstackFunction = unsafe extern "C" fn(*const libc::stack_t, *mut libc:
 type DlcloseFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The next definition of a function, looked up once.
-struct Next {
+pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
@@ -35,12 +35,12 @@ static DLCLOSE: Next = Next::new(c"dlclose");
 static RESOLVED: AtomicBool = AtomicBool::new(false);
 
 impl Next {
-    const fn new(name: &'static CStr) -> Self {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
         Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The address; null where there is none, in a static program.
-    fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if !known.is_null() {
             return known;
@@ -56,6 +56,7 @@ pub(crate) fn resolve() {
     for next in [&SIGACTION, &SIGNAL, &SIGALTSTACK, &DLCLOSE] {
         next.get();
     }
+    crate::exec::resolve();
     let address = SIGACTION.get();
     let function = if address.is_null() {
         // A static program has no next definition; glibc has the same function under a second name.

@@ -2,12 +2,13 @@
 //!
 //! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
 //! * [`preload`] what happens when the library is loaded and when the program ends,
-//! * [`interpose`] the functions of libc that the host shares with us,
+//! * [`interpose`] and [`exec`] the functions of libc that the host shares with us,
 //! * [`message`] the lines on stderr; the crate itself prints nothing.
 //!
 //! No entry from C lets a panic out: each goes through [`guarded`].
 
 mod abi;
+mod exec;
 mod interpose;
 mod message;
 mod preload;

@@ -204,6 +204,30 @@ pub(crate) fn flush() -> Result<(), Failure> {
     control.session.as_mut().ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
 }
 
+/// Ends the ticks of the running session, and writes its file if it has samples; true if there was one. No tick is
+/// pending for this thread or the process afterwards.
+pub(crate) fn suspend() -> bool {
+    // Without a session there is nothing to wait for: children of a fork come here on their way to another program.
+    if SESSION_PROCESS.load(Ordering::SeqCst) != process::id() {
+        return false;
+    }
+    let mut control = Locked::new();
+    let control = &mut *control;
+    control.take_met();
+    let Some(session) = &mut control.session else { return false };
+    session.suspend(&control.met);
+    true
+}
+
+/// Lets the session's ticks come again.
+pub(crate) fn resume() {
+    if !is_elsewhere() {
+        if let Some(session) = &Locked::new().session {
+            session.resume();
+        }
+    }
+}
+
 /// Calls `f` with the running session, if there is one, and the objects met.
 pub(crate) fn with_session<R>(f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
     if is_elsewhere() {

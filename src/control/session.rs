@@ -188,6 +188,23 @@ impl Session {
         }
     }
 
+    /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
+    pub(super) fn suspend(&mut self, met: &[MetObject]) {
+        let timer = self.recording.get().timer;
+        let _ = timer.disarm();
+        signal::discard_pending(timer.signal());
+        if self.summary().samples > 0 {
+            // Whoever would be told is about to be replaced.
+            let _ = self.write_file(met);
+        }
+    }
+
+    /// Lets ticks come again.
+    pub(super) fn resume(&self) {
+        let recording = self.recording.get();
+        let _ = recording.timer.arm(recording.period_micros);
+    }
+
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
         // Fails only for arguments that the kernel does not know.

@@ -1,0 +1,147 @@
+//! The `exec` functions: a program that replaces itself takes the process's timer along, but not our handler, and the
+//! next tick would end it.
+//!
+//! So the timer is disarmed before, a tick that is pending is taken back, and what was gathered is written; where the
+//! call fails, profiling goes on. Each function is interposed by its own name, since libc calls the others directly.
+//! Those with a variable number of arguments (`execl` and its kin) are not: stable Rust cannot define them.
+//!
+//! A child of `vfork` has no timer and is not the session's process; for it nothing is done.
+//!
+//! # Safety
+//! Calls the next definition of each function, with the host's own arguments.
+#![allow(unsafe_code)]
+
+use crate::interpose::Next;
+use core::{
+    ffi::{c_char, c_int, c_void},
+    mem,
+};
+use sigprof::interface;
+
+/// Arguments or environment: an array of strings that a null pointer ends.
+type Strings = *const *const c_char;
+
+static EXECVE: Next = Next::new(c"execve");
+static EXECV: Next = Next::new(c"execv");
+static EXECVP: Next = Next::new(c"execvp");
+static EXECVPE: Next = Next::new(c"execvpe");
+static FEXECVE: Next = Next::new(c"fexecve");
+static EXECVEAT: Next = Next::new(c"execveat");
+
+/// Looks all of them up, so that a child of a fork, or a signal handler, finds them known.
+pub(crate) fn resolve() {
+    for next in [&EXECVE, &EXECV, &EXECVP, &EXECVPE, &FEXECVE, &EXECVEAT] {
+        next.get();
+    }
+}
+
+/// Calls the next definition of a function as type `$type`, between an end and a new begin of the ticks.
+macro_rules! exec {
+    ($next:ident as $type:ty, $($argument:expr),*) => {{
+        let address: *mut c_void = $next.get();
+        if address.is_null() {
+            return no_such_function();
+        }
+        let disarmed = interface::before_exec();
+        // SAFETY: libc's function of this name has this type.
+        let function = unsafe { mem::transmute::<*mut c_void, $type>(address) };
+        // SAFETY: the caller's word.
+        let result = unsafe { function($($argument),*) };
+        // It came back, so it failed.
+        if disarmed {
+            interface::after_failed_exec();
+        }
+        result
+    }};
+}
+
+/// What a static program gets, which has no next definition.
+fn no_such_function() -> c_int {
+    // SAFETY: no precondition.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: it is this thread's own.
+    unsafe { *errno = libc::ENOSYS };
+    -1
+}
+
+/// # Safety
+/// * As for `execve(2)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn execve(
+    path: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+) -> c_int {
+    exec!(
+        EXECVE as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        path,
+        arguments,
+        environment
+    )
+}
+
+/// # Safety
+/// * As for `execv(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
+    exec!(EXECV as unsafe extern "C" fn(*const c_char, Strings) -> c_int, path, arguments)
+}
+
+/// # Safety
+/// * As for `execvp(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
+    exec!(EXECVP as unsafe extern "C" fn(*const c_char, Strings) -> c_int, file, arguments)
+}
+
+/// # Safety
+/// * As for `execvpe(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn execvpe(
+    file: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+) -> c_int {
+    exec!(
+        EXECVPE as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        file,
+        arguments,
+        environment
+    )
+}
+
+/// # Safety
+/// * As for `fexecve(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fexecve(
+    descriptor: c_int,
+    arguments: Strings,
+    environment: Strings,
+) -> c_int {
+    exec!(
+        FEXECVE as unsafe extern "C" fn(c_int, Strings, Strings) -> c_int,
+        descriptor,
+        arguments,
+        environment
+    )
+}
+
+/// # Safety
+/// * As for `execveat(2)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn execveat(
+    directory: c_int,
+    path: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+    flags: c_int,
+) -> c_int {
+    exec!(
+        EXECVEAT as unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int,
+        directory,
+        path,
+        arguments,
+        environment,
+        flags
+    )
+}
