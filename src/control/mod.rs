@@ -79,7 +79,7 @@ impl Locked {
         }
     }
 
-    /// For the toggle, which cannot wait.
+    /// For who cannot wait; the toggle looks for further toggles itself.
     fn try_new() -> Option<Self> {
         let mask = AllBlocked::new();
         Some(Self { control: Some(CONTROL.try_lock()?), mask, serves_toggles: false })
@@ -241,6 +241,7 @@ pub(crate) fn with_session<R>(f: impl FnOnce(Option<&Session>, &[MetObject]) -> 
 /// Takes what handlers have met, if nobody has the lock: soon some of it is unloaded.
 pub(crate) fn take_met_objects() {
     if let Some(mut control) = Locked::try_new() {
+        control.serves_toggles = true;
         control.take_met();
     }
 }
