@@ -1,8 +1,8 @@
 //! From the interrupted registers to the call chain.
 //!
 //! Each step needs the *rule* of the frame's PC: from the cache, or, once per PC and process, from the object's
-//! call frame information. The outermost frame is known by its undefined return address (psABI section 3.4.1;
-//! glibc marks `_start`, `clone` and `__start_context` so); a walk that reaches it is *whole*.
+//! call frame information. The outermost frame is known by its undefined return address (glibc marks `_start` and
+//! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
 
 mod cfi;
 mod frame_pointer;
@@ -91,7 +91,7 @@ pub(crate) fn walk(
         *place = if adjusted { pc + 1 } else { pc };
         depth += 1;
         let sp = registers.sp();
-        let frame = FramePlace { lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
+        let frame = FramePlace { pc, lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
         match step(engine, slot, &mut registers, &mut stack, &frame) {
             Step::Caller(Caller::Called) if registers.sp() > sp => exact = false,
             Step::Caller(Caller::Called) => return (depth, End::Loop),
@@ -123,6 +123,7 @@ pub(crate) fn walk(
 
 /// One frame of a walk.
 struct FramePlace {
+    pc: usize,
     /// The address to look up.
     lookup: usize,
     trust: Trust,
@@ -224,7 +225,16 @@ fn miss(
         return apply(Rule::UNKNOWN, slot, registers, stack, frame);
     };
     met_objects::note(&object, slot);
-    let (rule, step) = match cfi::resolve(&object, frame.lookup, registers, stack) {
+    let mut resolved = cfi::resolve(&object, frame.lookup, registers, stack);
+    if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && frame.pc != frame.lookup {
+        // A return address that is a function's first instruction: no call stands before it, so it was made up, and
+        // nobody's frame lies beyond. `makecontext` has `__start_context` run so when the context's function returns;
+        // that function's own information says nothing of it in glibc 2.36.
+        if !matches!(cfi::resolve(&object, frame.pc, registers, stack), Resolved::Rule(Rule::UNKNOWN)) {
+            resolved = Resolved::Rule(Rule::OUTERMOST);
+        }
+    }
+    let (rule, step) = match resolved {
         Resolved::Rule(rule) => (rule, apply(rule, slot, registers, stack, frame)),
         Resolved::Stepped { signal_frame: true } => (Rule::EVALUATE, Step::Caller(Caller::Interrupted)),
         Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(Caller::Switched)),
