@@ -1,6 +1,6 @@
 //! The in-process report: functions by time, named through `backtrace`.
 
-use crate::{chain::Pc, profile::Profile};
+use crate::{chain::Pc, profile::Profile, sys::loader};
 use std::{
     collections::{HashMap, HashSet},
     ffi::c_void,
@@ -105,6 +105,10 @@ impl Names {
                     names.push(format!("{name:#}"));
                 }
             });
+            // `backtrace` knows the objects that were loaded when it was first used; the loader knows the others.
+            if names.is_empty() {
+                names.extend(loader::exported_name(address));
+            }
             if names.is_empty() {
                 names.push(format!("{address:#x}"));
             }

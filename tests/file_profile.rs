@@ -7,14 +7,19 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use sigprof::{Error, Pc, Profiler, format::CpuProfile};
+use sigprof::{Builder, Error, Pc, Profiler, format::CpuProfile};
 use support::{
-    has_in_order, in_own_process, names_of_chain, read_profile, repeat_until, spin_for_a_while,
-    signals::raise_ticks,
+    has_in_order, in_own_process, names_of_chain, read_profile, repeat_until, signals::raise_ticks,
+    spin_for_a_while,
 };
 
 /// Ticks that a test waits for where it looks at shares: at 250 Hz, less than a second of CPU time.
 const ENOUGH: u64 = 100;
+
+/// One tick of the timer in a second of CPU time: the only ticks are those that a test sends.
+fn silent() -> Builder {
+    Profiler::builder().frequency(1)
+}
 
 fn spin_until_ticks(profiler: &Profiler, ticks: u64) {
     repeat_until(|| profiler.summary().unwrap().timer_ticks >= ticks, spin_for_a_while);
@@ -31,8 +36,7 @@ fn count_under(profile: &CpuProfile, functions: &[&str]) -> u64 {
 
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -67,7 +71,7 @@ fn a_relative_path_is_that_of_the_start() {
     in_own_process("a_relative_path_is_that_of_the_start", || {
         let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::env::set_current_dir(before.path()).unwrap();
-        let profiler = Profiler::builder().start("cpu.prof").unwrap();
+        let profiler = silent().start("cpu.prof").unwrap();
         std::env::set_current_dir(after.path()).unwrap();
         raise_ticks(3);
         profiler.flush().unwrap();
@@ -83,8 +87,8 @@ fn a_dropped_profiler_stops_and_writes() {
     in_own_process("a_dropped_profiler_stops_and_writes", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().start(&path).unwrap();
-        assert_eq!(support::signals::profiling_timer(), 10_000);
+        let profiler = silent().start(&path).unwrap();
+        assert_eq!(support::signals::profiling_timer(), 1_000_000);
         raise_ticks(3);
         drop(profiler);
         assert_eq!(support::signals::profiling_timer(), 0);
@@ -100,8 +104,8 @@ fn a_flush_leaves_a_whole_file_and_profiling_goes_on() {
         let path = directory.path().join("cpu.prof");
         let profiler = Profiler::builder().frequency(250).start(&path).unwrap();
         let mut before = 0;
-        for ticks in [10, 20, 30] {
-            spin_until_ticks(&profiler, ticks);
+        for _ in 0..3 {
+            spin_until_ticks(&profiler, profiler.summary().unwrap().timer_ticks + 10);
             profiler.flush().unwrap();
             assert_eq!(names_in(directory.path()), ["cpu.prof"]);
             let samples = read_profile(&path).total_samples();
@@ -122,7 +126,7 @@ fn a_file_of_before_is_replaced_and_a_link_followed() {
         let directory = tempfile::tempdir().unwrap();
         let [path, link] = ["cpu.prof", "link.prof"].map(|name| directory.path().join(name));
         fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
-        let profiler = Profiler::builder().start(&path).unwrap();
+        let profiler = silent().start(&path).unwrap();
         raise_ticks(3);
         assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20, "the file stays until the stop");
         profiler.stop().unwrap();
@@ -130,7 +134,7 @@ fn a_file_of_before_is_replaced_and_a_link_followed() {
 
         std::os::unix::fs::symlink(&path, &link).unwrap();
         fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
-        let profiler = Profiler::builder().start(&link).unwrap();
+        let profiler = silent().start(&link).unwrap();
         raise_ticks(4);
         profiler.stop().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -147,7 +151,7 @@ fn a_file_that_cannot_be_written_is_an_error_of_flush_and_stop() {
             other => panic!("{other}"),
         };
         let full = Path::new("/dev/full");
-        let profiler = Profiler::builder().start(full).unwrap();
+        let profiler = silent().start(full).unwrap();
         raise_ticks(1);
         expect(profiler.flush().unwrap_err(), full, ErrorKind::StorageFull);
         raise_ticks(1);
@@ -156,10 +160,10 @@ fn a_file_that_cannot_be_written_is_an_error_of_flush_and_stop() {
 
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().start(&path).unwrap();
+        let profiler = silent().start(&path).unwrap();
         directory.close().unwrap();
         expect(profiler.flush().unwrap_err(), &path, ErrorKind::NotFound);
         expect(profiler.stop().unwrap_err(), &path, ErrorKind::NotFound);
-        Profiler::builder().start_in_memory().unwrap().stop().unwrap();
+        silent().start_in_memory().unwrap().stop().unwrap();
     });
 }

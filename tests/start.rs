@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::{SaFlags, SigHandler, Signal};
-use sigprof::{Error, Profiler};
+use sigprof::{Builder, Error, Profiler};
 use support::{
     in_own_process, read_profile,
     signals::{profiling_handler, profiling_timer, raise_ticks, set_handler},
@@ -29,11 +29,9 @@ extern "C" fn host_handler(_: libc::c_int) {
     HOST_SAW.fetch_add(1, Ordering::SeqCst);
 }
 
-#[track_caller]
-fn assert_nothing_runs() {
-    assert_eq!(profiling_timer(), 0);
-    let profiler = Profiler::builder().start_in_memory().expect("nothing is running");
-    profiler.stop().unwrap();
+/// One tick of the timer in a second of CPU time: the only ticks are those that a test sends.
+fn silent() -> Builder {
+    Profiler::builder().frequency(1)
 }
 
 #[test]
@@ -41,17 +39,17 @@ fn a_second_start_is_refused_and_harms_neither() {
     in_own_process("a_second_start_is_refused_and_harms_neither", || {
         let directory = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
-        let profiler = Profiler::builder().start(&first).unwrap();
+        let profiler = silent().start(&first).unwrap();
         raise_ticks(2);
         let refused = Profiler::builder().frequency(1000).start(&second).unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
-        let refused = Profiler::builder().start_in_memory().unwrap_err();
+        let refused = silent().start_in_memory().unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
         // The one that runs is told before what else is wrong.
-        let refused = Profiler::builder().start(directory.path()).unwrap_err();
+        let refused = silent().start(directory.path()).unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
         raise_ticks(2);
-        assert_eq!(profiling_timer(), 10_000);
+        assert_eq!(profiling_timer(), 1_000_000);
         assert_eq!(profiler.stop().unwrap().samples, 4);
         assert_eq!(read_profile(&first).total_samples(), 4);
         assert!(!second.exists());
@@ -64,7 +62,7 @@ fn a_profiler_can_be_started_again_and_again() {
         let directory = tempfile::tempdir().unwrap();
         for round in 1..=10 {
             let path = directory.path().join(round.to_string());
-            let profiler = Profiler::builder().start(&path).unwrap();
+            let profiler = silent().start(&path).unwrap();
             raise_ticks(round);
             let summary = profiler.stop().unwrap();
             assert_eq!((summary.samples, summary.foreign_ticks, summary.walks.whole), (round, round, round));
@@ -72,24 +70,24 @@ fn a_profiler_can_be_started_again_and_again() {
             // Between two sessions the signal does nothing, in either.
             raise_ticks(3);
 
-            let profiler = Profiler::builder().start_in_memory().unwrap();
+            let profiler = silent().start_in_memory().unwrap();
             raise_ticks(round + 1);
             assert_eq!(profiler.stop().unwrap().summary().samples, round + 1);
         }
     });
 }
 
+/// The default action of SIGPROF would end the process.
 #[test]
 fn a_signal_after_the_stop_is_harmless() {
     in_own_process("a_signal_after_the_stop_is_harmless", || {
         assert_eq!(profiling_handler(), libc::SIG_DFL);
-        Profiler::builder().start_in_memory().unwrap().stop().unwrap();
+        silent().start_in_memory().unwrap().stop().unwrap();
         assert_ne!(profiling_handler(), libc::SIG_DFL);
         raise_ticks(1000);
     });
 }
 
-/// The default action of SIGPROF ends a process: what the test above would see, were the handler taken away.
 #[test]
 fn a_path_that_cannot_be_written_is_refused() {
     in_own_process("a_path_that_cannot_be_written_is_refused", || {
@@ -108,7 +106,7 @@ fn a_path_that_cannot_be_written_is_refused() {
             (with_nul, None),
         ];
         for (path, kind) in cases {
-            let error = Profiler::builder().start(&path).map(drop).expect_err("no file can be written there");
+            let error = silent().start(&path).map(drop).expect_err("no file can be written there");
             let text = error.to_string();
             assert!(text.contains(&path.display().to_string()), "{text}");
             let reason = error.source().expect("there is a reason").to_string();
@@ -126,7 +124,7 @@ fn a_path_that_cannot_be_written_is_refused() {
         let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(fs::read(&file).unwrap(), b"kept");
-        assert_nothing_runs();
+        silent().start_in_memory().expect("nothing is running").stop().unwrap();
     });
 }
 
@@ -135,9 +133,9 @@ fn a_program_with_a_handler_of_its_own_is_not_profiled() {
     in_own_process("a_program_with_a_handler_of_its_own_is_not_profiled", || {
         // SAFETY: the handler counts in an atomic.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(host_handler), SaFlags::SA_RESTART) };
-        let refused = Profiler::builder().start(Path::new("/nowhere/cpu.prof")).unwrap_err();
+        let refused = silent().start(Path::new("/nowhere/cpu.prof")).unwrap_err();
         assert!(matches!(refused, Error::HandlerTaken { signal: libc::SIGPROF }), "{refused}");
-        let refused = Profiler::builder().start_in_memory().unwrap_err();
+        let refused = silent().start_in_memory().unwrap_err();
         assert!(matches!(refused, Error::HandlerTaken { signal: libc::SIGPROF }), "{refused}");
         assert_eq!(profiling_handler(), host_handler as *const () as usize);
         assert_eq!(profiling_timer(), 0);
@@ -146,7 +144,7 @@ fn a_program_with_a_handler_of_its_own_is_not_profiled() {
 
         // SAFETY: the default action is no handler.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::SigDfl, SaFlags::empty()) };
-        let profiler = Profiler::builder().start_in_memory().expect("the handler is gone");
+        let profiler = silent().start_in_memory().expect("the handler is gone");
         raise_ticks(5);
         assert_eq!(profiler.stop().unwrap().summary().foreign_ticks, 5);
         assert_eq!(HOST_SAW.load(Ordering::SeqCst), 7);
@@ -159,7 +157,7 @@ fn a_program_that_ignores_the_signal_is_profiled() {
     in_own_process("a_program_that_ignores_the_signal_is_profiled", || {
         // SAFETY: to ignore a signal is no handler.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::SigIgn, SaFlags::empty()) };
-        let profiler = Profiler::builder().start_in_memory().unwrap();
+        let profiler = silent().start_in_memory().unwrap();
         raise_ticks(5);
         assert_eq!(profiler.stop().unwrap().summary().foreign_ticks, 5);
     });

@@ -268,10 +268,11 @@ impl Control {
     fn take_met(&mut self) {
         while self.met.len() < self.met.capacity() {
             let Some(met) = met_objects::take() else { break };
-            // The same library may have been opened, met and closed many times.
-            if !self.met.iter().any(|known| known.is_same(&met)) {
-                self.met.push(met);
+            // The same library may have been opened, met and closed many times; it is now the last one met.
+            if let Some(known) = self.met.iter().position(|known| known.is_same(&met)) {
+                self.met.remove(known);
             }
+            self.met.push(met);
         }
     }
 }

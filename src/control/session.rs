@@ -11,7 +11,7 @@ use crate::{
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
         host_action::HostAction,
-        met_objects::MetObject,
+        met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions},
         weight,
     },
@@ -119,6 +119,8 @@ impl Session {
             start_cpu: clock::process_cpu(),
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
         };
+        // Since an earlier session others may have come to the addresses of objects seen then.
+        met_objects::forget_seen();
         weight::begin(options.timer, period_micros);
         session.recording.publish();
         if let Err(errno) = options.timer.arm(period_micros) {

@@ -122,6 +122,10 @@ fn tick(tick: Tick<'_>) {
         if !unsafe { filter.accepts() } {
             return slot.count(Counter::Filtered);
         }
+        // A filter that took its time may come back when its session is over, and another one counts.
+        if !recording::is_running(recording) {
+            return;
+        }
     }
     slot.run_on_stack(&mut (tick, recording), record);
 }

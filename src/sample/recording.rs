@@ -139,6 +139,11 @@ pub(crate) fn running_signal() -> i32 {
     RUNNING_SIGNAL.load(Ordering::Relaxed)
 }
 
+/// True while `recording` is the one that is published. Signal-safe.
+pub(crate) fn is_running(recording: &Recording) -> bool {
+    ptr::eq(RUNNING.load(Ordering::SeqCst), recording)
+}
+
 /// The running recording, for as long as the slot is held. Signal-safe.
 #[inline]
 pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {

@@ -137,6 +137,19 @@ fn symbol(name: &CStr) -> *mut libc::c_void {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
+/// The exported symbol that `address` lies behind, by `dladdr(3)`. For ordinary context: it takes the loader's lock.
+pub(crate) fn exported_name(address: usize) -> Option<String> {
+    // SAFETY: all fields are pointers, for which null is a value.
+    let mut info: libc::Dl_info = unsafe { mem::zeroed() };
+    // SAFETY: any address may be asked for; the structure is a local.
+    let found = unsafe { libc::dladdr(address as *const libc::c_void, &mut info) };
+    if found == 0 || info.dli_sname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's string, of an object that is loaded.
+    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned())
+}
+
 /// A loadable segment of an object whose ELF header is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {

@@ -5,6 +5,10 @@
 #include <alloca.h>
 #include <stddef.h>
 
+#ifndef BLOCK
+#define BLOCK 65536
+#endif
+
 typedef void callback_t(void);
 
 /* The stack is realigned, so the caller's frame is found through a saved copy of its stack pointer. */
@@ -39,7 +43,7 @@ int realigned_variable(callback_t *callback, size_t size)
 /* The frame is larger than a page. */
 int large(callback_t *callback, size_t size)
 {
-    volatile char block[64 << 10];
+    volatile char block[BLOCK];
     block[size % sizeof block] = 3;
     callback();
     return block[size % sizeof block];

@@ -18,8 +18,12 @@ pub(crate) fn names_of_chain(chain: &[Pc]) -> Vec<String> {
     chain.iter().enumerate().flat_map(|(depth, &pc)| names_of(pc, depth == 0)).collect()
 }
 
-/// True when `name` is that of `function`, with or without the modules it is in.
+/// True when `name` is that of `function`, with or without the modules it is in and the types it is made for.
 pub(crate) fn is_called(name: &str, function: &str) -> bool {
+    let name = match name.find('<') {
+        Some(start) if start > 0 => name[..start].trim_end_matches("::"),
+        _ => name,
+    };
     name.strip_suffix(function).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
 }
 

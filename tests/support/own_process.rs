@@ -33,8 +33,7 @@ pub(crate) fn in_own_process_after(test: &str, prepare: impl FnOnce(&mut Command
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     prepare(&mut command);
     let output = wait(command.spawn().expect("this program can be started again"));
-    let (stdout, stderr) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{stdout}\n{stderr}");
     assert!(output.status.success(), "{test} failed in its own process ({})", output.status);
     // A name that is misspelt runs no test, successfully.

@@ -10,7 +10,9 @@ use std::ptr;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Sends the calling thread `number` profiling signals; each has been handled when the next is sent.
+/// Sends the calling thread `number` profiling signals; each has been handled when the next is sent, and all are
+/// sent from one place.
+#[inline(never)]
 pub(crate) fn raise_ticks(number: u64) {
     for _ in 0..number {
         raise_tick();

@@ -1,0 +1,372 @@
+//! Call chains: how deep they go, where they end, and through what they lead.
+//!
+//! # Safety
+//! Sets a handler of the host's own, which only uses time and sends itself signals, and gives it a stack; calls
+//! `qsort(3)`.
+#![cfg(feature = "runtime")]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use nix::sys::signal::{SaFlags, SigHandler, Signal, raise};
+use sigprof::{DEFAULT_DEPTH, MAX_DEPTH, Pc, Profile, Profiler};
+use support::{
+    calls_spin, count_under, has_in_order, in_own_process, mappings_of, names_of_chain, object_at,
+    repeat_until,
+    signals::{raise_tick, raise_ticks, set_handler, tick_main_thread},
+};
+
+/// Calls itself `depth` times and then sends ten signals.
+#[inline(never)]
+fn descend(depth: usize) -> usize {
+    if depth == 0 {
+        raise_ticks(10);
+        return 0;
+    }
+    black_box(descend(depth - 1)) + 1
+}
+
+fn descend_with_limit(limit: Option<usize>, depth: usize) -> Profile {
+    let builder = Profiler::builder().frequency(1);
+    let builder = match limit {
+        Some(limit) => builder.max_depth(limit),
+        None => builder,
+    };
+    let profiler = builder.start_in_memory().unwrap();
+    descend(depth);
+    profiler.stop().unwrap()
+}
+
+#[test]
+fn a_chain_is_cut_at_the_depth_limit() {
+    in_own_process("a_chain_is_cut_at_the_depth_limit", || {
+        assert_eq!(DEFAULT_DEPTH, 254);
+        for (limit, expected) in [(Some(16), 16), (Some(0), 1), (Some(1), 1), (Some(2), 2), (None, 254)] {
+            let profile = descend_with_limit(limit, 1000);
+            assert_eq!(profile.summary().samples, 10);
+            assert_eq!((profile.summary().walks.depth, profile.summary().walks.total()), (10, 10));
+            assert!(profile.samples().iter().all(|sample| sample.chain.len() == expected), "{limit:?}");
+            if expected >= 16 {
+                // The innermost frames are kept.
+                assert_eq!(count_under(profile.samples(), &["raise_tick", "raise_ticks", "descend"]), 10);
+                assert_eq!(count_under(profile.samples(), &["descend_with_limit"]), 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_chain_within_the_limit_is_whole() {
+    in_own_process("a_chain_within_the_limit_is_whole", || {
+        for limit in [MAX_DEPTH, MAX_DEPTH + 1, usize::MAX] {
+            let profile = descend_with_limit(Some(limit), 1000);
+            assert_eq!((profile.summary().walks.whole, profile.summary().walks.total()), (10, 10));
+            let [sample] = profile.samples() else { panic!("{} chains", profile.samples().len()) };
+            assert!((1001..1100).contains(&sample.chain.len()), "{}", sample.chain.len());
+            // Of 1000 return addresses into one place all are there.
+            let commonest = sample.chain.iter().filter(|&&pc| pc == sample.chain[500]).count();
+            assert_eq!(commonest, 1000);
+        }
+        // The limit is that of the frames recorded: one less than they are cuts, as many do not.
+        let frames = descend_with_limit(Some(MAX_DEPTH), 100).samples()[0].chain.len();
+        for (limit, whole) in [(frames - 1, 0), (frames, 10), (frames + 1, 10)] {
+            let profile = descend_with_limit(Some(limit), 100);
+            let walks = profile.summary().walks;
+            assert_eq!((walks.whole, walks.depth), (whole, 10 - whole), "{limit} of {frames}");
+        }
+    });
+}
+
+/// On all of its path through an ordinary program a tick finds the thread's entry point: in code of its own, of the
+/// standard library and of the C library, in its starts of functions and their ends.
+#[test]
+fn walks_end_at_the_threads_entry_point() {
+    in_own_process("walks_end_at_the_threads_entry_point", || {
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        let everyday_work = || {
+            let mut words: Vec<String> = (0..2000u64).map(|i| format!("{:x}", spin_seed(i))).collect();
+            words.sort();
+            black_box(words.concat().parse::<f64>().is_ok());
+        };
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        everyday_work();
+                    }
+                });
+            }
+            repeat_until(
+                || profiler.snapshot().unwrap().summary().timer_ticks >= 200,
+                || thread::sleep(std::time::Duration::from_millis(20)),
+            );
+            is_done.store(true, Ordering::Relaxed);
+        });
+        let profile = profiler.stop().unwrap();
+        let walks = profile.summary().walks;
+        // None is known to fail; the measure of the whole is one in a hundred.
+        assert!(walks.whole_share() >= 0.99, "{walks:?}");
+        // A thread's outermost PC is the call in `clone` that it begins with. A tick may also meet the main thread,
+        // which waits: the kernel gives it those that come while a busy thread has signals blocked.
+        let mappings = mappings_of(&profile);
+        let (mut ends, mut whole) = (HashSet::new(), 0);
+        for sample in profile.samples() {
+            let end = sample.chain[sample.chain.len() - 1];
+            if object_at(&mappings, end).starts_with("libc.") || is_programs_entry(end) {
+                ends.insert(end);
+                whole += sample.count;
+            } else {
+                println!("{} times: {:?}", sample.count, names_of_chain(&sample.chain));
+            }
+        }
+        assert!(ends.len() <= 3, "{ends:?}");
+        assert!(whole * 100 >= profile.summary().samples * 99, "{whole} of {}", profile.summary().samples);
+    });
+}
+
+/// Whether the PC lies in `_start`, of whose address the kernel tells.
+fn is_programs_entry(pc: Pc) -> bool {
+    // SAFETY: takes an integer.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    (entry..entry + 64).contains(&pc.address())
+}
+
+fn spin_seed(i: u64) -> u64 {
+    i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[test]
+fn the_main_threads_chains_end_at_the_programs_entry_point() {
+    in_own_process("the_main_threads_chains_end_at_the_programs_entry_point", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        tick_main_thread();
+        repeat_until(|| profiler.snapshot().unwrap().summary().foreign_ticks == 1, thread::yield_now);
+        let profile = profiler.stop().unwrap();
+        assert_eq!((profile.summary().walks.whole, profile.summary().walks.total()), (1, 1));
+        let names = names_of_chain(&profile.samples()[0].chain);
+        assert!(has_in_order(&names, &["main"]), "{names:?}");
+        let end = profile.samples()[0].chain[profile.samples()[0].chain.len() - 1];
+        assert!(is_programs_entry(end), "{names:?}");
+    });
+}
+
+/// Defines functions that do the same work, and a list of them with their names. The numbers keep the compiler from
+/// making one function of them.
+macro_rules! workers {
+    ($($name:ident $number:literal),*) => {
+        $(
+            #[inline(never)]
+            fn $name(is_done: &AtomicBool) {
+                while !is_done.load(Ordering::Relaxed) {
+                    black_box(calls_spin((1 << 16) + $number));
+                }
+            }
+        )*
+        const WORKERS: &[(&str, fn(&AtomicBool))] = &[$((stringify!($name), $name)),*];
+    };
+}
+workers!(first 1, second 2, third 3, fourth 4, fifth 5, sixth 6, seventh 7, eighth 8);
+
+#[test]
+fn all_threads_are_sampled() {
+    in_own_process("all_threads_are_sampled", || {
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for (_, worker) in WORKERS {
+                scope.spawn(|| worker(&is_done));
+            }
+            repeat_until(
+                || profiler.snapshot().unwrap().summary().timer_ticks >= 400,
+                || thread::sleep(std::time::Duration::from_millis(20)),
+            );
+            is_done.store(true, Ordering::Relaxed);
+        });
+        let profile = profiler.stop().unwrap();
+        let samples = profile.summary().samples;
+        for (name, _) in WORKERS {
+            let count = count_under(profile.samples(), &["spin", "calls_spin", name]);
+            // The scheduler gives all the same, an eighth; a quarter of that is far off.
+            assert!(count * 32 >= samples, "{name} has {count} of {samples} samples");
+        }
+        assert!(profile.summary().walks.whole_share() >= 0.99);
+    });
+}
+
+/// Samples taken in the handler of another signal.
+static IN_HANDLER: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn on_user_signal(_: libc::c_int) {
+    black_box(calls_spin(1 << 21));
+    raise_tick();
+    IN_HANDLER.fetch_add(1, Ordering::SeqCst);
+}
+
+#[inline(never)]
+fn interrupted_by_user_signal() {
+    raise(Signal::SIGUSR1).unwrap();
+    black_box(());
+}
+
+/// Lets this thread run handlers on `stack` while `body` runs.
+fn with_signal_stack(stack: &mut [u8], body: impl FnOnce()) {
+    let own = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+    let mut before = MaybeUninit::<libc::stack_t>::zeroed();
+    // SAFETY: nobody else uses the memory before it is given up below; the old value goes into a local.
+    assert_eq!(unsafe { libc::sigaltstack(&own, before.as_mut_ptr()) }, 0);
+    body();
+    // SAFETY: no handler is running.
+    assert_eq!(unsafe { libc::sigaltstack(before.as_ptr(), ptr::null_mut()) }, 0);
+}
+
+#[track_caller]
+fn expect_chains_through_a_handler(flags: SaFlags) {
+    let handler = SigHandler::Handler(on_user_signal);
+    // SAFETY: the handler uses time and sends a signal, which is on the list of `signal-safety(7)`.
+    unsafe { set_handler(Signal::SIGUSR1, handler, flags) };
+    IN_HANDLER.store(0, Ordering::SeqCst);
+    let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+    let has_enough = || profiler.snapshot().unwrap().summary().timer_ticks >= 50;
+    repeat_until(has_enough, interrupted_by_user_signal);
+    let profile = profiler.stop().unwrap();
+    let (samples, walks) = (profile.summary().samples, profile.summary().walks);
+    let interrupted = ["on_user_signal", "interrupted_by_user_signal", "repeat_until"];
+    let raised = count_under(profile.samples(), &[&["raise_tick"][..], &interrupted].concat());
+    let expected = IN_HANDLER.load(Ordering::SeqCst);
+    assert!(raised >= expected, "{raised} of {expected}");
+    let spun = count_under(profile.samples(), &[&["spin", "calls_spin"][..], &interrupted].concat());
+    // The rest is the snapshots.
+    assert!((spun + raised) * 10 >= samples * 8, "{spun} and {raised} of {samples}");
+    assert_eq!(walks.whole, walks.total(), "{walks:?}");
+}
+
+#[test]
+fn a_handler_leads_back_to_what_it_interrupted() {
+    in_own_process("a_handler_leads_back_to_what_it_interrupted", || {
+        const BYTES: usize = 256 << 10;
+        expect_chains_through_a_handler(SaFlags::empty());
+        // On a stack of its own, wherever the allocator put it, and on one above all frames that follow.
+        let (mut elsewhere, mut above) = (vec![0; BYTES], [0; BYTES]);
+        for stack in [&mut elsewhere[..], black_box(&mut above)] {
+            with_signal_stack(stack, || expect_chains_through_a_handler(SaFlags::SA_ONSTACK));
+        }
+    });
+}
+
+extern "C" fn compare_and_tick(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
+    raise_tick();
+    a.addr().cmp(&b.addr()) as libc::c_int
+}
+
+#[inline(never)]
+fn sorts_in_c(numbers: &mut [u64]) -> u64 {
+    let (start, length) = (numbers.as_mut_ptr().cast(), numbers.len());
+    // SAFETY: start, length and size are those of the slice, and the comparison gives an order.
+    unsafe { libc::qsort(start, length, size_of::<u64>(), Some(compare_and_tick)) };
+    numbers[0]
+}
+
+#[test]
+fn a_callback_from_the_c_library_leads_back_to_its_caller() {
+    in_own_process("a_callback_from_the_c_library_leads_back_to_its_caller", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        assert_eq!(sorts_in_c(&mut [0; 64]), 0);
+        let profile = profiler.stop().unwrap();
+        let (samples, walks) = (profile.summary().samples, profile.summary().walks);
+        assert!(samples >= 63, "{samples} comparisons");
+        assert_eq!((walks.whole, walks.total()), (samples, samples));
+        let mappings = mappings_of(&profile);
+        for sample in profile.samples() {
+            let names = names_of_chain(&sample.chain);
+            assert!(has_in_order(&names, &["raise_tick", "compare_and_tick", "sorts_in_c"]), "{names:?}");
+            // Between the callback and its caller stand the C library's own functions.
+            let objects: Vec<bool> =
+                sample.chain.iter().map(|&pc| object_at(&mappings, pc).starts_with("libc.")).collect();
+            let runs = objects.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert!(runs >= 4, "{objects:?}");
+        }
+    });
+}
+
+/// A panic that unwinds while ticks come, and a thread that ends in one.
+#[test]
+fn walks_are_whole_while_a_panic_unwinds() {
+    in_own_process("walks_are_whole_while_a_panic_unwinds", || {
+        struct TicksWhenDropped;
+        impl Drop for TicksWhenDropped {
+            fn drop(&mut self) {
+                raise_ticks(3);
+            }
+        }
+        #[inline(never)]
+        fn panics(depth: u32) {
+            let _ticks = TicksWhenDropped;
+            if depth == 0 {
+                std::panic::resume_unwind(Box::new("expected"));
+            }
+            panics(depth - 1);
+        }
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        assert!(thread::spawn(|| panics(9)).join().is_err());
+        let profile = profiler.stop().unwrap();
+        let walks = profile.summary().walks;
+        assert_eq!((profile.summary().samples, walks.whole, walks.total()), (30, 30, 30), "{walks:?}");
+        assert_eq!(count_under(profile.samples(), &["raise_ticks", "panics"]), 30);
+    });
+}
+
+extern "C" fn coroutine() {
+    raise_ticks(10);
+    black_box(());
+}
+
+/// Runs `function` on a stack made for it, as libraries of coroutines do.
+#[inline(never)]
+fn run_on_another_stack(function: extern "C" fn()) {
+    let mut stack = vec![0u8; 256 << 10];
+    let (mut here, mut there) = (MaybeUninit::<libc::ucontext_t>::zeroed(), MaybeUninit::zeroed());
+    // SAFETY: the context is written into a local, which stays where it is.
+    assert_eq!(unsafe { libc::getcontext(there.as_mut_ptr()) }, 0);
+    // SAFETY: the call has filled it.
+    let there: &mut libc::ucontext_t = unsafe { there.assume_init_mut() };
+    there.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+    there.uc_stack.ss_size = stack.len();
+    there.uc_link = here.as_mut_ptr();
+    // SAFETY: the context has a stack, and one to go on in; the function takes no arguments.
+    unsafe { libc::makecontext(there, function, 0) };
+    // SAFETY: `here` is filled before `there` runs, and both live until it has come back.
+    assert_eq!(unsafe { libc::swapcontext(here.as_mut_ptr(), there) }, 0);
+}
+
+#[test]
+fn a_coroutines_chains_end_where_it_begins() {
+    in_own_process("a_coroutines_chains_end_where_it_begins", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        run_on_another_stack(coroutine);
+        let profile = profiler.stop().unwrap();
+        let walks = profile.summary().walks;
+        assert_eq!((profile.summary().samples, walks.whole, walks.total()), (10, 10, 10), "{walks:?}");
+        assert_eq!(count_under(profile.samples(), &["raise_ticks", "coroutine"]), 10);
+        assert_eq!(count_under(profile.samples(), &["run_on_another_stack"]), 0);
+    });
+}
+
+/// What was found out about a PC is kept, from one session to the next.
+#[test]
+fn a_pc_is_looked_up_once() {
+    in_own_process("a_pc_is_looked_up_once", || {
+        for round in 0..black_box(3) {
+            let profile = descend_with_limit(None, 100);
+            assert_eq!(profile.summary().samples, 10);
+            assert_eq!(profile.summary().rule_misses > 0, round == 0, "{:?}", profile.summary());
+        }
+    });
+}

@@ -1,0 +1,271 @@
+//! Ticks under strain: many at once, more than there is room for, at bad moments. None gets lost silently.
+//!
+//! # Safety
+//! Gives the profiler filters that use atomics, the thread's number and `errno`.
+#![cfg(feature = "runtime")]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::pthread::{pthread_kill, pthread_self};
+use nix::sys::signal::Signal;
+use nix::unistd::gettid;
+use sigprof::{MAX_DEPTH, Profiler, Summary};
+use support::{
+    in_own_process, read_profile, repeat_until,
+    signals::{raise_tick, raise_ticks, set_profiling_timer},
+    spin,
+};
+
+const THREADS: usize = 4;
+
+/// An error number that no call here gives.
+const CANARY: i32 = 4242;
+
+fn disturbs_errno() -> bool {
+    Errno::set_raw(1);
+    true
+}
+
+#[test]
+fn errno_is_what_it_was() {
+    in_own_process("errno_is_what_it_was", || {
+        // SAFETY: the filter writes `errno`, which the handler has to put back.
+        let builder = unsafe { Profiler::builder().filter(disturbs_errno) };
+        let profiler = builder.frequency(250).start_in_memory().unwrap();
+        for _ in 0..1000 {
+            Errno::set_raw(CANARY);
+            raise_tick();
+            assert_eq!(Errno::last_raw(), CANARY);
+        }
+        let work = || {
+            Errno::set_raw(CANARY);
+            black_box(spin(1 << 21));
+            assert_eq!(Errno::last_raw(), CANARY);
+        };
+        repeat_until(|| profiler.snapshot().unwrap().summary().timer_ticks >= 30, work);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!(summary.foreign_ticks, 1000);
+    });
+}
+
+/// All signals there were: recorded, or in a loss.
+fn accounted(summary: &Summary) -> u64 {
+    summary.samples + summary.losses.periods()
+}
+
+/// Each thread sends itself signals, which come one by one, while the others do the same.
+#[test]
+fn a_storm_of_signals_is_counted_to_the_last() {
+    const EACH: u64 = 12_500;
+    in_own_process("a_storm_of_signals_is_counted_to_the_last", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().start(&path).unwrap();
+        set_profiling_timer(0);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| raise_ticks(EACH));
+            }
+            // A look and a file in between take nothing away.
+            for _ in 0..20 {
+                profiler.summary().unwrap();
+                profiler.flush().unwrap();
+            }
+        });
+        let summary = profiler.stop().unwrap();
+        assert_eq!(accounted(&summary), THREADS as u64 * EACH, "{summary:?}");
+        assert_eq!(summary.samples, summary.foreign_ticks);
+        assert_eq!(summary.walks.whole, summary.foreign_ticks);
+        assert_eq!(read_profile(&path).total_samples(), u128::from(summary.samples));
+    });
+}
+
+/// The kernel's numbers of the threads in the ring, and the signals that have come to each.
+static MEMBERS: [AtomicI32; THREADS] = [const { AtomicI32::new(0) }; THREADS];
+static ARRIVED: [AtomicUsize; THREADS] = [const { AtomicUsize::new(0) }; THREADS];
+
+fn notes_arrival() -> bool {
+    let me = gettid().as_raw();
+    for (member, arrived) in MEMBERS.iter().zip(&ARRIVED) {
+        if member.load(Ordering::SeqCst) == me {
+            arrived.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    true
+}
+
+/// Each thread sends signals to the next, wherever that one is: signalling, waiting, or in its own handler. A signal
+/// is sent when the one before it has arrived, since the kernel keeps no more than one waiting.
+#[test]
+fn signals_between_threads_are_counted_to_the_last() {
+    const EACH: usize = 5_000;
+    in_own_process("signals_between_threads_are_counted_to_the_last", || {
+        // SAFETY: the filter uses atomics and `gettid(2)`.
+        let builder = unsafe { Profiler::builder().filter(notes_arrival) };
+        let profiler = builder.start_in_memory().unwrap();
+        set_profiling_timer(0);
+        let (ready, done) = (Barrier::new(THREADS), Barrier::new(THREADS));
+        let threads = [const { OnceLock::new() }; THREADS];
+        thread::scope(|scope| {
+            for (i, (thread, member)) in threads.iter().zip(&MEMBERS).enumerate() {
+                let (ready, done, threads) = (&ready, &done, &threads);
+                scope.spawn(move || {
+                    member.store(gettid().as_raw(), Ordering::SeqCst);
+                    thread.set(pthread_self()).expect("each has its own place");
+                    ready.wait();
+                    let next = (i + 1) % THREADS;
+                    let thread = *threads[next].get().expect("all are ready");
+                    for sent in 1..=EACH {
+                        pthread_kill(thread, Signal::SIGPROF).unwrap();
+                        repeat_until(|| ARRIVED[next].load(Ordering::SeqCst) >= sent, thread::yield_now);
+                    }
+                    done.wait();
+                });
+            }
+        });
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!(accounted(&summary), (THREADS * EACH) as u64, "{summary:?}");
+        assert_eq!(summary.losses.periods(), 0, "there are more slots than threads");
+        assert_eq!(summary.walks.whole, summary.samples, "{:?}", summary.walks);
+    });
+}
+
+/// Holds handlers where they are.
+static HOLDS: AtomicBool = AtomicBool::new(false);
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+fn waits_while_held() -> bool {
+    HELD.fetch_add(1, Ordering::SeqCst);
+    while HOLDS.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    true
+}
+
+/// More handlers at once than there are slots for: those without one are lost, and counted.
+#[test]
+fn ticks_that_find_no_slot_are_counted() {
+    const HANDLERS: u64 = 140;
+    in_own_process("ticks_that_find_no_slot_are_counted", || {
+        // SAFETY: the filter uses atomics and `sched_yield(2)`.
+        let builder = unsafe { Profiler::builder().filter(waits_while_held) };
+        let profiler = builder.start_in_memory().unwrap();
+        set_profiling_timer(0);
+        HOLDS.store(true, Ordering::SeqCst);
+        let returned = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..HANDLERS {
+                scope.spawn(|| {
+                    raise_tick();
+                    returned.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            // Each is held, or has found no slot and returned.
+            let all = || HELD.load(Ordering::SeqCst) + returned.load(Ordering::SeqCst) == HANDLERS;
+            repeat_until(all, thread::yield_now);
+            HOLDS.store(false, Ordering::SeqCst);
+        });
+        let held = HELD.load(Ordering::SeqCst);
+        let summary = *profiler.stop().unwrap().summary();
+        assert!(summary.losses.no_slot > 0 && held > 0);
+        assert_eq!((summary.losses.no_slot, summary.samples), (HANDLERS - held, held));
+    });
+}
+
+/// A handler that does not come back does not keep the profiler from stopping, or from being started again.
+#[test]
+fn a_stop_does_not_wait_for_ever() {
+    in_own_process("a_stop_does_not_wait_for_ever", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        // SAFETY: the filter uses atomics and `sched_yield(2)`.
+        let builder = unsafe { Profiler::builder().filter(waits_while_held) };
+        let profiler = builder.start(&path).unwrap();
+        set_profiling_timer(0);
+        raise_ticks(5);
+        HELD.store(0, Ordering::SeqCst);
+        HOLDS.store(true, Ordering::SeqCst);
+        let stuck = thread::spawn(raise_tick);
+        repeat_until(|| HELD.load(Ordering::SeqCst) == 1, thread::yield_now);
+
+        let start = Instant::now();
+        let summary = profiler.stop().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        assert_eq!((summary.losses.stuck_handlers, summary.samples), (1, 5));
+        assert_eq!(read_profile(&path).total_samples(), 5);
+
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        raise_ticks(3);
+        // It comes back in the middle of another session, and harms nothing.
+        HOLDS.store(false, Ordering::SeqCst);
+        stuck.join().unwrap();
+        raise_ticks(3);
+        let profile = profiler.stop().unwrap();
+        assert_eq!(profile.samples().iter().map(|sample| sample.count).sum::<u64>(), 6);
+        assert_eq!(profile.summary().samples, 6);
+    });
+}
+
+/// Goes down one of two ways at each step, as the bits of `path` say, and then sends a signal: a chain for each
+/// path. Always inlined, so that a step is one frame with or without optimization.
+#[inline(always)]
+fn descend(path: u64, depth: usize) -> u64 {
+    match (depth, path & 1) {
+        (0, _) => {
+            raise_tick();
+            0
+        }
+        (_, 0) => descend_left(path >> 1, depth - 1),
+        _ => descend_right(path >> 1, depth - 1),
+    }
+}
+
+#[inline(never)]
+fn descend_left(path: u64, depth: usize) -> u64 {
+    black_box(descend(path, depth)) + 2
+}
+
+#[inline(never)]
+fn descend_right(path: u64, depth: usize) -> u64 {
+    black_box(descend(path, depth)) + 3
+}
+
+/// More and deeper chains than the table has room for: the rest is lost, and counted.
+#[test]
+fn ticks_that_find_the_table_full_are_counted() {
+    const CHAINS: u64 = 3000;
+    in_own_process("ticks_that_find_the_table_full_are_counted", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().max_depth(MAX_DEPTH).start(&path).unwrap();
+        set_profiling_timer(0);
+        let work = || {
+            for chain in 0..CHAINS {
+                black_box(descend(chain, MAX_DEPTH - 100));
+            }
+        };
+        thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
+        // What is in the table already still finds its place.
+        raise_ticks(1);
+        let before = profiler.summary().unwrap();
+        let summary = profiler.stop().unwrap();
+        assert_eq!(accounted(&summary), CHAINS + 1, "{summary:?}");
+        assert!(summary.losses.table_full > 0, "{summary:?}");
+        assert_eq!(summary.losses.table_full, summary.losses.periods());
+        assert_eq!(before.samples, summary.samples);
+        assert_eq!(summary.walks.whole, CHAINS + 1, "{:?}", summary.walks);
+        let profile = read_profile(&path);
+        assert_eq!(profile.total_samples(), u128::from(summary.samples));
+        let chains: HashSet<_> = profile.records.iter().map(|record| &record.pcs[2..]).collect();
+        assert_eq!(chains.len() as u64, summary.samples, "each chain came once");
+    });
+}

@@ -1,0 +1,288 @@
+//! Code that is loaded at run time: walks through its frames, and its place in the list of mapped objects.
+//!
+//! # Safety
+//! Calls functions of `programs/frames.c`, whose types are written here, and unloads them when none is running.
+#![cfg(feature = "runtime")]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::fs;
+use std::hint::black_box;
+use std::mem;
+use std::path::Path;
+
+use sigprof::format::{CpuProfile, Mapping};
+use sigprof::{Pc, Profile, Profiler};
+use support::{
+    Library, compile_library, in_own_process, is_called, mappings_of, names_of, object_at, read_profile,
+    repeat_until, signals::raise_tick, symbol_at,
+};
+
+type Callback = extern "C" fn();
+type CallsBack = extern "C" fn(Callback, usize) -> libc::c_int;
+type Burn = extern "C" fn(libc::c_ulong) -> libc::c_ulong;
+
+/// The functions that call back, with frames of all kinds. The last one hides its caller's stack pointer where only
+/// a table can find it.
+const FRAMES: [&CStr; 5] = [c"realigned", c"variable", c"large", c"all_saved", c"realigned_variable"];
+/// Calls of each.
+const SIZES: [usize; 4] = [1, 100, 4096, 10_000];
+
+fn calls_back(library: &Library, name: &CStr) -> CallsBack {
+    // SAFETY: the function has this type, as its source says.
+    unsafe { mem::transmute::<*mut libc::c_void, CallsBack>(library.symbol(name)) }
+}
+
+fn burn(library: &Library) -> Burn {
+    // SAFETY: as above.
+    unsafe { mem::transmute::<*mut libc::c_void, Burn>(library.symbol(c"burn")) }
+}
+
+extern "C" fn tick() {
+    raise_tick();
+}
+
+/// Calls each of the functions with some sizes; each calls back, and that is a tick. Gives the number of ticks.
+#[inline(never)]
+fn calls_each(library: &Library, names: &[&CStr]) -> u64 {
+    for name in names {
+        for size in SIZES {
+            black_box(calls_back(library, name)(tick, size));
+        }
+    }
+    (names.len() * SIZES.len()) as u64
+}
+
+fn is_in(pc: Pc, function: &str) -> bool {
+    names_of(pc, false).iter().any(|name| is_called(name, function))
+}
+
+/// True when the chain is: sender, callback, one function of the library, [`calls_each`], and on.
+fn leads_through(chain: &[Pc], function: &str) -> bool {
+    let Some(callback) = chain.iter().position(|&pc| is_in(pc, "tick")) else { return false };
+    let [_, in_library, caller, ..] = chain[callback..] else { return false };
+    symbol_at(in_library.address_for_lookup(false)) == function && is_in(caller, "calls_each")
+}
+
+#[test]
+fn walks_lead_through_frames_of_all_kinds() {
+    in_own_process("walks_lead_through_frames_of_all_kinds", || {
+        let directory = tempfile::tempdir().unwrap();
+        // With the tables, and without: then by the frame pointer.
+        let no_tables = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-omit-frame-pointer"];
+        let variants: [(&str, &[&str], bool); 5] = [
+            ("plain.so", &["-O0"], false),
+            ("optimized.so", &["-O2"], false),
+            ("small.so", &["-Os", "-mno-red-zone"], false),
+            ("pushing.so", &["-O2", "-maccumulate-outgoing-args", "-fno-omit-frame-pointer"], false),
+            ("bare.so", &[&["-O1"][..], &no_tables].concat(), true),
+        ];
+        for (name, flags, is_bare) in variants {
+            let library = Library::open(&compile_library("frames.c", flags, directory.path(), name));
+            let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+            let names = if is_bare { &FRAMES[..4] } else { &FRAMES };
+            let calls = calls_each(&library, names);
+            let profile = profiler.stop().unwrap();
+            let summary = profile.summary();
+            assert_eq!((summary.samples, summary.walks.whole), (calls, calls), "{name}: {summary:?}");
+            assert_eq!(summary.frames_without_rule, if is_bare { calls } else { 0 }, "{name}");
+            for function in names {
+                let function = function.to_str().unwrap();
+                let through =
+                    profile.samples().iter().filter(|sample| leads_through(&sample.chain, function));
+                let through: u64 = through.map(|sample| sample.count).sum();
+                assert_eq!(through, SIZES.len() as u64, "{name}: {function}");
+            }
+        }
+    });
+}
+
+/// Without tables and without frame pointers nothing leads on. Nothing breaks, and what is known is kept.
+#[test]
+fn a_walk_that_nothing_leads_on_is_counted() {
+    in_own_process("a_walk_that_nothing_leads_on_is_counted", || {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer"];
+        let library = Library::open(&compile_library("frames.c", &flags, directory.path(), "lost.so"));
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let calls = calls_each(&library, &FRAMES);
+        let profile = profiler.stop().unwrap();
+        let summary = profile.summary();
+        assert_eq!((summary.samples, summary.walks.total()), (calls, calls), "{summary:?}");
+        assert!(summary.frames_without_rule >= calls);
+        for sample in profile.samples() {
+            let callback = sample.chain.iter().position(|&pc| is_in(pc, "tick")).expect("the callback");
+            let function = symbol_at(sample.chain[callback + 1].address_for_lookup(false));
+            assert!(FRAMES.iter().any(|name| name.to_str() == Ok(&function)), "{function}");
+        }
+    });
+}
+
+/// Loads the library, has a profile taken while it uses time, and unloads it before the profiler stops.
+fn burn_in(path: &Path, has_enough: impl FnMut() -> bool) -> std::ops::Range<usize> {
+    let library = Library::open(path);
+    let function = burn(&library);
+    repeat_until(has_enough, || {
+        black_box(function(1 << 24));
+    });
+    // SAFETY: the function has returned.
+    unsafe { library.close() };
+    let start = function as *const () as usize;
+    assert_eq!(symbol_at(start), "", "the code is still there");
+    start..start + 256
+}
+
+/// The executable mapping of the file `name`.
+fn mapping_of<'m>(mappings: &'m [Mapping<'static>], name: &str) -> Option<&'m Mapping<'static>> {
+    let name = format!("/{name}");
+    mappings.iter().find(|mapping| mapping.is_executable() && mapping.path.ends_with(name.as_bytes()))
+}
+
+fn is_mapped_now(address: usize) -> bool {
+    let maps = fs::read("/proc/self/maps").unwrap();
+    maps.split(|&byte| byte == b'\n')
+        .filter_map(Mapping::parse_line)
+        .any(|mapping| mapping.contains(address as u64))
+}
+
+fn samples_within(profile: &Profile, mapping: &Mapping<'_>) -> u64 {
+    let within = profile.samples().iter().filter(|sample| mapping.contains(sample.chain[0].address() as u64));
+    within.map(|sample| sample.count).sum()
+}
+
+#[test]
+fn code_that_is_gone_by_the_end_is_listed() {
+    in_own_process("code_that_is_gone_by_the_end_is_listed", || {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("cpu.prof");
+        let plugin = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
+
+        let profiler = Profiler::builder().frequency(250).start(&file).unwrap();
+        let code = burn_in(&plugin, || profiler.summary().unwrap().timer_ticks >= 50);
+        assert!(!is_mapped_now(code.start));
+        let summary = profiler.stop().unwrap();
+        let profile: CpuProfile = read_profile(&file);
+        let mapping = mapping_of(&profile.mappings, "plugin.so").expect("the file lists it");
+        assert!(mapping.contains(code.start as u64));
+        let within = profile.records.iter().filter(|record| mapping.contains(record.pcs[0]));
+        let within: u64 = within.map(|record| record.count).sum();
+        assert!(within * 10 >= summary.samples * 8, "{within} of {}", summary.samples);
+        assert!(summary.walks.whole_share() >= 0.99);
+
+        // The same in memory.
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        let code = burn_in(&plugin, || profiler.snapshot().unwrap().summary().timer_ticks >= 50);
+        let profile = profiler.stop().unwrap();
+        let mappings = mappings_of(&profile);
+        let mapping = mapping_of(&mappings, "plugin.so").expect("the profile lists it");
+        assert!(mapping.contains(code.start as u64));
+        let samples = profile.summary().samples;
+        assert!(samples_within(&profile, mapping) * 10 >= samples * 8, "of {samples}");
+    });
+}
+
+/// Code that is still loaded is listed once, as the kernel lists it.
+#[test]
+fn code_that_is_still_there_is_listed_once() {
+    in_own_process("code_that_is_still_there_is_listed_once", || {
+        // Made before the library is loaded: the handler notes what it meets.
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
+        let library = Library::open(&path);
+        let calls = calls_each(&library, &FRAMES);
+        let profile = profiler.stop().unwrap();
+        assert_eq!(profile.summary().walks.whole, calls);
+        let mappings = mappings_of(&profile);
+        let executable = mappings
+            .iter()
+            .filter(|mapping| mapping.is_executable() && mapping.path.ends_with(b"/plugin.so"));
+        assert_eq!(executable.count(), 1);
+        for (i, mapping) in mappings.iter().enumerate() {
+            assert!(mappings[..i].iter().all(|other| !other.overlaps(mapping)), "{mapping:?}");
+        }
+    });
+}
+
+/// Profiles one plug-in after another at the same addresses, as in a program that reloads them, and shows each
+/// profile to `check`, with the name of the library and the samples' PCs from the callback outwards.
+fn with_reloaded_libraries(check: impl Fn(&Profile, &str, &[&[Pc]])) {
+    let directory = tempfile::tempdir().unwrap();
+    // The same code, but for the sizes of frames.
+    let variants = [("first.so", "-DBLOCK=2048"), ("second.so", "-DBLOCK=1024")];
+    let paths =
+        variants.map(|(name, size)| compile_library("frames.c", &["-O2", size], directory.path(), name));
+    let mut profiles = Vec::new();
+    let mut places = HashSet::new();
+    for path in paths.iter().chain(&paths) {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let library = Library::open(path);
+        places.insert(library.symbol(c"large").addr());
+        calls_each(&library, &FRAMES);
+        // SAFETY: none of its functions is running.
+        unsafe { library.close() };
+        profiles.push((path.file_name().and_then(|name| name.to_str()).unwrap(), profiler.stop().unwrap()));
+    }
+    assert_eq!(places.len(), 1, "the system loads each at addresses of its own: nothing is shown");
+    for (name, profile) in &profiles {
+        let chains: Vec<&[Pc]> = profile
+            .samples()
+            .iter()
+            .map(|sample| {
+                let callback = sample.chain.iter().position(|&pc| is_in(pc, "tick")).expect("the callback");
+                &sample.chain[callback..]
+            })
+            .collect();
+        check(profile, name, &chains);
+    }
+}
+
+#[test]
+fn another_library_at_the_same_addresses_has_its_own_frames() {
+    in_own_process("another_library_at_the_same_addresses_has_its_own_frames", || {
+        with_reloaded_libraries(|profile, name, chains| {
+            let summary = profile.summary();
+            assert_eq!(summary.walks.whole, summary.samples, "{name}: {summary:?}");
+            for chain in chains {
+                assert!(chain.len() > 2 && is_in(chain[2], "calls_each"), "{name}: {chain:x?}");
+            }
+        });
+    });
+}
+
+#[test]
+fn another_library_at_the_same_addresses_is_listed() {
+    in_own_process("another_library_at_the_same_addresses_is_listed", || {
+        with_reloaded_libraries(|profile, name, chains| {
+            let mappings = mappings_of(profile);
+            for chain in chains {
+                assert_eq!(object_at(&mappings, chain[1]), name);
+            }
+        });
+    });
+}
+
+/// The report names code that was loaded after an earlier report.
+#[test]
+fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
+    in_own_process("a_report_names_code_that_was_loaded_after_an_earlier_one", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        raise_tick();
+        let report = profiler.stop().unwrap().report();
+        assert!(report.functions().iter().any(|function| is_called(&function.name, "raise_tick")));
+
+        let directory = tempfile::tempdir().unwrap();
+        let library = Library::open(&compile_library("frames.c", &["-O2"], directory.path(), "plugin.so"));
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        calls_each(&library, &FRAMES);
+        let report = profiler.stop().unwrap().report();
+        for name in FRAMES {
+            let is_named = |function: &sigprof::FunctionTime| function.name.as_bytes() == name.to_bytes();
+            let found = report.functions().iter().find(|function| is_named(function));
+            assert_eq!(found.map(|function| function.cumulative), Some(4), "{name:?}: {report}");
+        }
+    });
+}

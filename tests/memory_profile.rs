@@ -1,0 +1,145 @@
+//! A profile in memory: its samples, its bytes, its report, and a look at it while it grows.
+#![cfg(feature = "runtime")]
+
+mod support;
+
+use std::collections::{HashMap, HashSet};
+
+use sigprof::format::CpuProfile;
+use sigprof::{Profile, Profiler};
+use support::{count_under, in_own_process, is_called, repeat_until, signals::raise_ticks, spin_for_a_while};
+
+fn sum(profile: &Profile) -> u64 {
+    profile.samples().iter().map(|sample| sample.count).sum()
+}
+
+#[test]
+fn each_chain_is_there_once_and_the_most_frequent_first() {
+    in_own_process("each_chain_is_there_once_and_the_most_frequent_first", || {
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().samples().len() >= 10, spin_for_a_while);
+        raise_ticks(1000);
+        let profile = profiler.stop().unwrap();
+        let chains: HashSet<_> = profile.samples().iter().map(|sample| &sample.chain).collect();
+        assert_eq!(chains.len(), profile.samples().len());
+        assert_eq!(sum(&profile), profile.summary().samples);
+        assert!(profile.samples().iter().all(|sample| sample.count > 0 && !sample.chain.is_empty()));
+        assert!(profile.samples().is_sorted_by(|a, b| a.count >= b.count));
+        assert!(profile.samples()[0].count >= 1000, "one chain has all signals of one loop");
+    });
+}
+
+#[test]
+fn what_is_written_is_the_profile() {
+    in_own_process("what_is_written_is_the_profile", || {
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().samples().len() >= 10, spin_for_a_while);
+        raise_ticks(1000);
+        let profile = profiler.stop().unwrap();
+        let mut bytes = Vec::new();
+        assert_eq!(profile.write(&mut bytes).unwrap(), bytes.len() as u64);
+        assert!(bytes.ends_with(profile.maps_text()));
+        let read = CpuProfile::parse(&bytes).unwrap();
+        assert_eq!(u128::from(read.period_micros), profile.summary().period.as_micros());
+
+        // For the sake of google/pprof a record may be written in two, and a second PC one lower
+        // (src/format/second_frame.rs).
+        let mut counts: HashMap<Vec<u64>, (usize, u64)> = HashMap::new();
+        for (place, sample) in profile.samples().iter().enumerate() {
+            let mut chain: Vec<u64> = sample.chain.iter().map(|pc| pc.address() as u64).collect();
+            counts.insert(chain.clone(), (place, 0));
+            if let Some(second) = chain.get_mut(1) {
+                *second -= 1;
+                counts.entry(chain).or_insert((place, 0));
+            }
+        }
+        let mut totals = vec![0; profile.samples().len()];
+        for record in &read.records {
+            let (place, _) = counts.get(&record.pcs).unwrap_or_else(|| panic!("{record:x?} is new"));
+            totals[*place] += record.count;
+        }
+        let expected: Vec<u64> = profile.samples().iter().map(|sample| sample.count).collect();
+        assert_eq!(totals, expected);
+    });
+}
+
+#[test]
+fn the_report_has_the_hot_function_on_top() {
+    in_own_process("the_report_has_the_hot_function_on_top", || {
+        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().summary().timer_ticks >= 100, spin_for_a_while);
+        let profile = profiler.stop().unwrap();
+        let samples = profile.summary().samples;
+        let report = profile.report();
+        let hottest = &report.functions()[0];
+        assert!(is_called(&hottest.name, "spin"), "{report}");
+        // The rest is the snapshots, well under a millisecond in each round of milliseconds.
+        assert!(hottest.flat * 10 >= samples * 8, "{report}");
+        assert_eq!(hottest.cumulative, hottest.flat, "it calls nothing");
+        assert_eq!(count_under(profile.samples(), &["spin", "calls_spin"]), hottest.flat);
+        let caller = report.functions().iter().find(|function| is_called(&function.name, "calls_spin"));
+        let caller = caller.expect("the caller is there");
+        assert!(caller.cumulative >= hottest.flat && caller.flat < samples / 10, "{report}");
+        let flat: u64 = report.functions().iter().map(|function| function.flat).sum();
+        assert_eq!(flat, samples, "every sample has one innermost function");
+        assert!(report.functions().iter().all(|function| function.cumulative <= samples));
+        let text = report.to_string();
+        let first_row = text.lines().nth(2).expect("two lines of headings");
+        assert!(first_row.ends_with(&hottest.name), "{text}");
+    });
+}
+
+/// Calls itself, so that it is in the chain many times.
+#[inline(never)]
+fn recurse(depth: u64) -> u64 {
+    if depth == 0 {
+        raise_ticks(10);
+        return 0;
+    }
+    std::hint::black_box(recurse(depth - 1)) + 1
+}
+
+#[test]
+fn a_recursive_function_counts_once_in_the_report() {
+    in_own_process("a_recursive_function_counts_once_in_the_report", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        recurse(50);
+        let report = profiler.stop().unwrap().report();
+        let recursive = report.functions().iter().find(|function| is_called(&function.name, "recurse"));
+        let recursive = recursive.unwrap_or_else(|| panic!("{report}"));
+        assert_eq!((recursive.flat, recursive.cumulative), (0, 10));
+    });
+}
+
+#[test]
+fn a_snapshot_is_the_profile_so_far() {
+    in_own_process("a_snapshot_is_the_profile_so_far", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let mut before = profiler.snapshot().unwrap();
+        for round in 1..=5 {
+            raise_ticks(100);
+            let now = profiler.snapshot().unwrap();
+            assert_eq!((sum(&now), now.summary().samples), (100 * round, 100 * round));
+            assert_eq!(sum(&before), 100 * (round - 1), "a snapshot stays as it is");
+            assert!(now.summary().elapsed > before.summary().elapsed);
+            before = now;
+        }
+        let all = profiler.stop().unwrap();
+        assert_eq!(all.samples(), before.samples());
+    });
+}
+
+/// A profile of nothing can be written, read and shown.
+#[test]
+fn an_empty_profile_is_one() {
+    in_own_process("an_empty_profile_is_one", || {
+        let profile = Profiler::builder().frequency(1).start_in_memory().unwrap().stop().unwrap();
+        let mut bytes = Vec::new();
+        profile.write(&mut bytes).unwrap();
+        let read = CpuProfile::parse(&bytes).unwrap();
+        assert_eq!((read.total_samples(), read.period_micros), (0, 1_000_000));
+        assert!(!read.mappings.is_empty());
+        assert!(profile.report().functions().is_empty());
+        assert!(profile.report().to_string().starts_with("0 samples, 0.00 s\n"));
+    });
+}

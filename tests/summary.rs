@@ -1,0 +1,244 @@
+//! The figures of a session: time, ticks by kind, and why there are no samples.
+//!
+//! # Safety
+//! Gives the profiler filters that touch atomics only, and sets a handler that counts.
+#![cfg(feature = "runtime")]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SaFlags, SigHandler, Signal};
+use sigprof::{MAX_FREQUENCY, NoSamples, Profiler, Summary};
+use support::{
+    in_own_process, in_own_process_after, mappings_of, object_at, process_cpu, read_profile, repeat_until,
+    signals::{
+        block_profiling_signal, profiling_handler, profiling_timer, raise_ticks, set_handler,
+        set_profiling_timer,
+    },
+    spin_for_a_while,
+};
+
+static ACCEPTS: AtomicBool = AtomicBool::new(false);
+
+fn accepts() -> bool {
+    ACCEPTS.load(Ordering::SeqCst)
+}
+
+/// Every tick is in exactly one of these; a tick that found the table full or no PC weighs one in these tests.
+fn ticks(summary: &Summary) -> u64 {
+    let Summary { timer_ticks, foreign_ticks, early_ticks, filtered, excluded, losses, .. } = summary;
+    timer_ticks + foreign_ticks + early_ticks + filtered + excluded + losses.periods()
+}
+
+#[test]
+fn times_are_those_of_the_clocks() {
+    in_own_process("times_are_those_of_the_clocks", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
+        let profiler = Profiler::builder().start(&path).unwrap();
+        let (inner_start, inner_cpu) = (Instant::now(), process_cpu());
+        repeat_until(|| profiler.summary().unwrap().samples >= 100, spin_for_a_while);
+        let inner = (inner_start.elapsed(), process_cpu() - inner_cpu);
+        let so_far = profiler.summary().unwrap();
+        let summary = profiler.stop().unwrap();
+        let outer = (outer_start.elapsed(), process_cpu() - outer_cpu);
+
+        for summary in [so_far, summary] {
+            assert!((inner.0..=outer.0).contains(&summary.elapsed), "{inner:?} {summary:?} {outer:?}");
+            assert!((inner.1..=outer.1).contains(&summary.process_cpu), "{inner:?} {summary:?} {outer:?}");
+        }
+        assert_eq!(summary.period, Duration::from_millis(10));
+        assert_eq!(summary.sampled(), summary.period * u32::try_from(summary.samples).unwrap());
+        assert_eq!(read_profile(&path).total_samples(), u128::from(summary.samples));
+        assert_eq!((summary.losses.periods(), summary.no_samples), (0, None));
+        assert_eq!(summary.walks.total(), summary.timer_ticks);
+
+        // The last tick charged all time up to it, give or take half a period; the next would have come within a
+        // period and the jiffy, of 10 ms at most, by which the kernel checks its timers.
+        let margin = summary.period / 2 + summary.period + Duration::from_millis(10);
+        let difference = summary.sampled().abs_diff(summary.process_cpu);
+        assert!(difference <= margin, "{difference:?} between {summary:?}");
+    });
+}
+
+/// More ticks are asked for than any kernel's jiffies give: each then weighs more.
+#[test]
+fn time_is_counted_whole_at_the_highest_frequency() {
+    in_own_process("time_is_counted_whole_at_the_highest_frequency", || {
+        let profiler = Profiler::builder().frequency(MAX_FREQUENCY).start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().summary().timer_ticks >= 50, spin_for_a_while);
+        let profile = profiler.stop().unwrap();
+        let summary = profile.summary();
+        assert_eq!(summary.period, Duration::from_micros(100));
+        assert!(summary.samples >= summary.timer_ticks);
+        // As above, with the time of the last snapshot's copying.
+        let difference = summary.sampled().abs_diff(summary.process_cpu);
+        assert!(difference <= summary.period * 2 + Duration::from_millis(10), "{difference:?} {summary:?}");
+    });
+}
+
+#[test]
+fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
+    in_own_process("a_signal_from_elsewhere_is_a_tick_of_weight_one", || {
+        let profiler = Profiler::builder().start_in_memory().unwrap();
+        // No tick of our own disturbs the count.
+        set_profiling_timer(0);
+        raise_ticks(1000);
+        let so_far = *profiler.snapshot().unwrap().summary();
+        assert_eq!((so_far.foreign_ticks, so_far.samples), (1000, 1000));
+        raise_ticks(1000);
+        let profile = profiler.stop().unwrap();
+        let summary = profile.summary();
+        assert_eq!((summary.foreign_ticks, summary.timer_ticks, summary.samples), (2000, 0, 2000));
+        assert_eq!(ticks(summary), 2000);
+        assert_eq!(summary.walks.whole, 2000);
+        assert_eq!(profile.samples().iter().map(|sample| sample.count).sum::<u64>(), 2000);
+    });
+}
+
+#[test]
+fn a_filter_refuses_ticks_which_are_counted() {
+    in_own_process("a_filter_refuses_ticks_which_are_counted", || {
+        // SAFETY: the filter reads an atomic.
+        let builder = unsafe { Profiler::builder().filter(accepts) };
+        let profiler = builder.start_in_memory().unwrap();
+        set_profiling_timer(0);
+        raise_ticks(30);
+        let refused = *profiler.snapshot().unwrap().summary();
+        assert_eq!((refused.filtered, refused.samples), (30, 0));
+        assert_eq!(refused.no_samples, Some(NoSamples::NoneRecorded));
+        ACCEPTS.store(true, Ordering::SeqCst);
+        raise_ticks(20);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.filtered, summary.samples, summary.no_samples), (30, 20, None));
+        assert_eq!(ticks(&summary), 50);
+        // The next session has no filter.
+        ACCEPTS.store(false, Ordering::SeqCst);
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        raise_ticks(10);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.filtered, summary.samples), (0, 10));
+    });
+}
+
+/// Looks for a byte that is not there: all the time goes to the C library's `memchr`.
+fn search(bytes: &[u8]) {
+    let pointer = black_box(bytes).as_ptr().cast();
+    // SAFETY: the slice is as long as it says.
+    assert!(unsafe { libc::memchr(pointer, 1, bytes.len()) }.is_null());
+}
+
+#[test]
+fn ticks_in_an_excluded_object_are_left_out() {
+    in_own_process("ticks_in_an_excluded_object_are_left_out", || {
+        let bytes = vec![0; 16 << 20];
+        let builder = || Profiler::builder().frequency(250);
+
+        let profiler = builder().exclude_object("libc").start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().summary().excluded >= 30, || search(&bytes));
+        repeat_until(|| profiler.snapshot().unwrap().summary().samples >= 30, spin_for_a_while);
+        let profile = profiler.stop().unwrap();
+        let mappings = mappings_of(&profile);
+        for sample in profile.samples() {
+            let object = object_at(&mappings, sample.chain[0]);
+            assert!(!object.is_empty() && !object.starts_with("libc."), "{object}: {sample:?}");
+            // What calls the excluded object, or is called by it, is not excluded.
+            assert!(sample.chain.iter().any(|&pc| object_at(&mappings, pc).starts_with("libc.")));
+        }
+
+        // The instruction behind the system call that sends a signal is the C library's.
+        let profiler = builder().frequency(1).exclude_object("libc").start_in_memory().unwrap();
+        raise_ticks(100);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.excluded, summary.samples), (100, 0));
+        assert_eq!(summary.no_samples, Some(NoSamples::NoneRecorded));
+
+        // A part of the name is not the name, and the next session has none.
+        for builder in
+            [builder().frequency(1).exclude_object("lib").exclude_object("c"), builder().frequency(1)]
+        {
+            let profiler = builder.start_in_memory().unwrap();
+            raise_ticks(100);
+            let summary = *profiler.stop().unwrap().summary();
+            assert_eq!((summary.excluded, summary.samples), (0, 100));
+        }
+    });
+}
+
+#[test]
+fn the_kernels_object_can_be_excluded() {
+    in_own_process("the_kernels_object_can_be_excluded", || {
+        let profiler = Profiler::builder().frequency(250).exclude_object("vdso").start_in_memory().unwrap();
+        let ask_for_the_time = || {
+            for _ in 0..100_000 {
+                black_box(Instant::now());
+            }
+        };
+        repeat_until(|| profiler.snapshot().unwrap().summary().excluded >= 10, ask_for_the_time);
+        let profile = profiler.stop().unwrap();
+        let mappings = mappings_of(&profile);
+        assert!(profile.samples().iter().all(|sample| object_at(&mappings, sample.chain[0]) != "[vdso]"));
+    });
+}
+
+#[test]
+fn no_samples_since_no_time_was_used() {
+    in_own_process("no_samples_since_no_time_was_used", || {
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.samples, summary.no_samples), (0, Some(NoSamples::NoTimeUsed)));
+        assert!(summary.process_cpu < summary.period);
+    });
+}
+
+#[test]
+fn no_samples_since_the_program_took_the_handler() {
+    static HOST_SAW: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn host_handler(_: libc::c_int) {
+        HOST_SAW.fetch_add(1, Ordering::SeqCst);
+    }
+    in_own_process("no_samples_since_the_program_took_the_handler", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let profiler = Profiler::builder().frequency(1).start(&path).unwrap();
+        // SAFETY: the handler counts in an atomic.
+        unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(host_handler), SaFlags::SA_RESTART) };
+        raise_ticks(7);
+        let summary = profiler.stop().unwrap();
+        assert_eq!(summary.no_samples, Some(NoSamples::HandlerReplaced));
+        assert_eq!(HOST_SAW.load(Ordering::SeqCst), 7);
+        assert_eq!(profiling_handler(), host_handler as *const () as usize, "it stays the program's");
+        assert_eq!(read_profile(&path).total_samples(), 0);
+    });
+}
+
+#[test]
+fn no_samples_since_the_signal_is_blocked() {
+    let name = "no_samples_since_the_signal_is_blocked";
+    in_own_process_after(name, block_profiling_signal, || {
+        let profiler = Profiler::builder().start_in_memory().unwrap();
+        let start = process_cpu();
+        repeat_until(|| process_cpu() - start > Duration::from_millis(50), spin_for_a_while);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.samples, summary.no_samples), (0, Some(NoSamples::NoTicks)));
+        assert!(summary.process_cpu > Duration::from_millis(50));
+    });
+}
+
+#[test]
+fn no_samples_since_the_program_took_the_timer() {
+    in_own_process("no_samples_since_the_program_took_the_timer", || {
+        let profiler = Profiler::builder().frequency(10).start_in_memory().unwrap();
+        assert_eq!(profiling_timer(), 100_000);
+        set_profiling_timer(0);
+        let start = process_cpu();
+        repeat_until(|| process_cpu() - start > Duration::from_millis(150), spin_for_a_while);
+        let summary = *profiler.stop().unwrap().summary();
+        assert_eq!((summary.samples, summary.no_samples), (0, Some(NoSamples::NoTicks)));
+    });
+}
