@@ -13,6 +13,8 @@ use std::fs;
 use std::hint::black_box;
 use std::mem;
 use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use sigprof::format::{CpuProfile, Mapping};
 use sigprof::{Pc, Profile, Profiler};
@@ -97,6 +99,39 @@ fn walks_lead_through_frames_of_all_kinds() {
                 assert_eq!(through, SIZES.len() as u64, "{name}: {function}");
             }
         }
+    });
+}
+
+/// A function that has no tables, and keeps a frame pointer.
+static BARE: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
+
+extern "C" fn calls_bare() {
+    // SAFETY: the test stores a function of this type.
+    let bare = unsafe { mem::transmute::<*mut libc::c_void, CallsBack>(BARE.load(Ordering::SeqCst)) };
+    black_box(bare(tick, 1));
+}
+
+/// Code that keeps frame pointers is called by code that does not, and has a number in that register: only how to go
+/// on from there is in the tables.
+#[test]
+fn a_frame_pointer_leads_to_code_that_keeps_none() {
+    in_own_process("a_frame_pointer_leads_to_code_that_keeps_none", || {
+        let directory = tempfile::tempdir().unwrap();
+        let compile =
+            |name, flags: &[&str]| Library::open(&compile_library("frames.c", flags, directory.path(), name));
+        let no_tables = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+        let bare = compile("bare.so", &[&["-O1", "-fno-omit-frame-pointer"][..], &no_tables].concat());
+        BARE.store(bare.symbol(c"large"), Ordering::SeqCst);
+        let optimized = compile("optimized.so", &["-O2", "-fomit-frame-pointer"]);
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        black_box(calls_back(&optimized, c"all_saved")(calls_bare, 1));
+        let profile = profiler.stop().unwrap();
+        let summary = profile.summary();
+        assert_eq!(summary.frames_without_rule, 1, "{summary:?}");
+        assert_eq!((summary.samples, summary.walks.whole), (1, 1), "{summary:?}");
+        let chain = &profile.samples()[0].chain;
+        assert!(chain.iter().any(|&pc| is_in(pc, "calls_bare")), "{chain:x?}");
+        assert!(chain.iter().any(|pc| symbol_at(pc.address_for_lookup(false)) == "all_saved"), "{chain:x?}");
     });
 }
 
