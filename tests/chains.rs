@@ -205,7 +205,7 @@ fn all_threads_are_sampled() {
 static IN_HANDLER: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn on_user_signal(_: libc::c_int) {
-    black_box(calls_spin(1 << 21));
+    black_box(calls_spin(1 << 23));
     raise_tick();
     IN_HANDLER.fetch_add(1, Ordering::SeqCst);
 }

@@ -35,8 +35,8 @@ pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader) -> FrameP
     else {
         return FramePointerStep::Lost;
     };
-    let grows = caller == 0 || caller > frame;
-    if !grows || !is_user_address(pc) {
+    // The caller may use the register for anything; a step from there is doubted in its turn.
+    if !is_user_address(pc) {
         return FramePointerStep::Lost;
     }
     // Such code may use every other register as it likes.
