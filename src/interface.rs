@@ -241,7 +241,7 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
     }
     fn run(walk: &mut Walk<'_>) {
         let slot = walk.held.slot();
-        walk.depth = unwind::walk(walk.engine, slot, walk.registers, PcForm::Exact, walk.chain).0;
+        walk.depth = unwind::walk(walk.engine, slot, walk.registers, 0, PcForm::Exact, walk.chain).0;
     }
     let Some(engine) = Engine::get() else { return 0 };
     let _blocked = AllBlocked::new();

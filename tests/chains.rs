@@ -366,7 +366,12 @@ fn a_pc_is_looked_up_once() {
         for round in 0..black_box(3) {
             let profile = descend_with_limit(None, 100);
             assert_eq!(profile.summary().samples, 10);
-            assert_eq!(profile.summary().rule_misses > 0, round == 0, "{:?}", profile.summary());
+            let summary = profile.summary();
+            assert_eq!(summary.rule_misses > 0, round == 0, "{summary:?}");
+            // Each frame asks once.
+            let frames: usize =
+                profile.samples().iter().map(|sample| sample.count as usize * sample.chain.len()).sum();
+            assert_eq!(summary.rule_hits + summary.rule_misses, frames as u64, "{summary:?}");
         }
     });
 }

@@ -37,8 +37,12 @@ pub struct Summary {
     pub losses: Losses,
     /// How the walks of recorded ticks ended.
     pub walks: Walks,
-    /// PCs whose unwind rule was not in the cache.
+    /// Frames whose unwind rule was in the cache.
+    pub rule_hits: u64,
+    /// Frames whose unwind rule was not in the cache and had to be looked up in the object.
     pub rule_misses: u64,
+    /// Of the hits: frames whose call frame information is evaluated each time, since no rule of the cache can hold it.
+    pub rules_evaluated: u64,
     /// Frames stepped through by the frame pointer, for want of call frame information.
     pub frames_without_rule: u64,
     /// Why there are no samples, when there are none.
@@ -192,7 +196,9 @@ impl Facts {
                 loops: get(Counter::Loop),
                 unloading: get(Counter::Unloading),
             },
+            rule_hits: get(Counter::RuleHits),
             rule_misses: get(Counter::RuleMisses),
+            rules_evaluated: get(Counter::RulesEvaluated),
             frames_without_rule: get(Counter::FramesWithoutRule),
             no_samples: (get(Counter::Samples) == 0).then(|| self.reason(&losses)),
         }

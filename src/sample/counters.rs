@@ -31,8 +31,12 @@ pub(crate) enum Counter {
     NoRule,
     Loop,
     Unloading,
-    /// PCs whose rule was not in the cache.
+    /// Frames whose rule was in the cache.
+    RuleHits,
+    /// Frames whose rule was not.
     RuleMisses,
+    /// Frames whose cached rule says that the call frame information has to be evaluated each time.
+    RulesEvaluated,
     /// Frames that had no call frame information.
     FramesWithoutRule,
     /// Objects that were met but could not be noted.

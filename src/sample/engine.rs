@@ -7,13 +7,17 @@
 //! Makes a slice of atomics out of a mapping that lives as long as the slice.
 #![allow(unsafe_code)]
 
-use super::{met_objects, scratch::Scratch, unwind::objects, unwind::rule_cache::RuleCache};
-use crate::{
-    sync::AtomicU64,
-    sys::{
-        memory::{Mapping, choose_probe},
-        thread,
+use super::{
+    met_objects,
+    scratch::Scratch,
+    unwind::{
+        objects,
+        rule_cache::{Line, RuleCache},
     },
+};
+use crate::sys::{
+    memory::{Mapping, choose_probe},
+    thread,
 };
 use once_cell::race::OnceBox;
 
@@ -29,16 +33,16 @@ static ENGINE: OnceBox<Engine> = OnceBox::new();
 /// See the module.
 pub(crate) struct Engine {
     scratch: Scratch,
-    rules: RuleCache<Words>,
+    rules: RuleCache<Lines>,
 }
 
-/// A mapping as words.
-pub(crate) struct Words(Mapping);
+/// A mapping as the rule cache's lines.
+pub(crate) struct Lines(Mapping);
 
-impl AsRef<[crate::sync::modelled::AtomicU64]> for Words {
+impl AsRef<[Line]> for Lines {
     #[inline]
-    fn as_ref(&self) -> &[crate::sync::modelled::AtomicU64] {
-        let length = self.0.length() / size_of::<AtomicU64>();
+    fn as_ref(&self) -> &[Line] {
+        let length = self.0.length() / size_of::<Line>();
         // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics
         // are no plain words, no engine is ever made.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
@@ -63,7 +67,7 @@ impl Engine {
             choose_probe()?;
             let processors = thread::processors();
             let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
-            let rules = RuleCache::new(Words(Mapping::writable(RULES * 16)?));
+            let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
             Ok(Box::new(Self { scratch: Scratch::new(slots)?, rules }))
         })
     }
@@ -74,7 +78,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn rules(&self) -> &RuleCache<Words> {
+    pub(crate) fn rules(&self) -> &RuleCache<Lines> {
         &self.rules
     }
 }

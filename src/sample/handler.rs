@@ -80,10 +80,12 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     let Some(engine) = Engine::get() else { return };
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { signal::interrupted_registers(context) };
+    // SAFETY: as above, and we have not returned.
+    let written = unsafe { signal::last_written(context) };
     match engine.scratch().claim(registers.sp()) {
         Some(mut claim) => {
             let (held, chain) = claim.parts();
-            tick(Tick { engine, held, chain, registers, weight, is_own: is_own_tick });
+            tick(Tick { engine, held, chain, registers, written, weight, is_own: is_own_tick });
         }
         None => {
             LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
@@ -97,6 +99,8 @@ struct Tick<'t> {
     held: Held<'t>,
     chain: &'t mut [usize],
     registers: Registers,
+    /// The last byte that the kernel wrote for this signal.
+    written: usize,
     weight: usize,
     /// Of our timer, not from elsewhere.
     is_own: bool,
@@ -134,7 +138,8 @@ fn tick(tick: Tick<'_>) {
 fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     let slot = tick.held.slot();
     let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
-    let (depth, end) = unwind::walk(tick.engine, slot, tick.registers, PcForm::ForReaders, room);
+    let (depth, end) =
+        unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room);
     slot.count(match end {
         End::Whole => Counter::Whole,
         End::Depth => Counter::Depth,

@@ -4,7 +4,7 @@
 //! Calls of `sigaction` with borrowed structures, and calls of handlers that the host registered for just that.
 #![allow(unsafe_code)]
 
-use super::arch::Registers;
+use super::arch::{self, Registers};
 use crate::sync::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -233,6 +233,17 @@ pub(crate) unsafe fn interrupted_registers(context: *const Context) -> Registers
     Registers::interrupted(unsafe { &*context.cast::<libc::ucontext_t>() })
 }
 
+/// The last byte that the kernel wrote to make `context`: it proves a page of the stack that the handler runs on.
+///
+/// # Safety
+/// * `context` is what the kernel gave to our handler, which has not returned.
+pub(crate) unsafe fn last_written(context: *const Context) -> usize {
+    // SAFETY: the caller's word: the structure is valid.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    // SAFETY: the caller's word: the kernel made it.
+    unsafe { arch::last_written(context) }
+}
+
 /// Runs `action`'s handler for a signal that was delivered to us, under the mask the host asked for.
 ///
 /// The present mask is not put back: the return from our own handler does that.
@@ -335,6 +346,29 @@ mod tests {
     fn an_action_survives_the_way_through_c() {
         let action = Action { handler: 0x1234, flags: libc::SA_RESTART, mask: 1 << 40 | 5 };
         assert_eq!(Action::from_c(&action.to_c()), action);
+    }
+
+    /// What the walk takes for proof: on the interrupted stack the kernel's frame ends right below the stack pointer.
+    #[test]
+    fn the_kernel_writes_up_to_the_interrupted_stack_pointer() {
+        use crate::sync::AtomicUsize;
+        static BELOW: AtomicUsize = AtomicUsize::new(usize::MAX);
+        extern "C" fn note(_: libc::c_int, _: *mut SignalInfo, context: *mut Context) {
+            // SAFETY: the kernel's context.
+            let registers = unsafe { interrupted_registers(context) };
+            // SAFETY: as above, and we have not returned.
+            let last = unsafe { last_written(context) };
+            BELOW.store(registers.sp().wrapping_sub(last), Ordering::Relaxed);
+        }
+        let _one_at_a_time = AllBlocked::new();
+        install(libc::SIGURG, note, HandlerStack::Interrupted).unwrap();
+        let unblocked = mask_set(1 << (libc::SIGURG - 1));
+        // SAFETY: the set is a local; a null old set is allowed. `AllBlocked` puts the mask back.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &unblocked, ptr::null_mut()) };
+        // SAFETY: no precondition.
+        unsafe { libc::raise(libc::SIGURG) };
+        let below = BELOW.load(Ordering::Relaxed);
+        assert!((1..=256).contains(&below), "{below} bytes below the stack pointer");
     }
 
     #[test]

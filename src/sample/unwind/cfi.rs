@@ -386,7 +386,7 @@ mod tests {
         objects::prepare();
         let keeper = objects::keep(pc, Trust::Live).unwrap();
         let object = keeper.find(pc).unwrap();
-        resolve(&object, pc, registers, &mut StackReader::new(0))
+        resolve(&object, pc, registers, &mut StackReader::new(0, 0))
     }
 
     #[test]
@@ -396,7 +396,7 @@ mod tests {
         // At the first instruction only the return address has been pushed (psABI section 3.2.2).
         assert_eq!(rule.kind(), RuleKind::Compact(Cfa::Sum));
         assert_eq!((rule.register(), rule.offset()), (STACK_POINTER, 8));
-        assert_eq!(rule.saved().count(), 0);
+        rule.for_each_saved(|register, _| panic!("register {register} is not stored yet"));
     }
 
     #[test]

@@ -31,10 +31,9 @@ pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader) -> FrameP
     if frame < sp || frame - sp > LARGEST_FRAME {
         return FramePointerStep::Lost;
     }
-    let (Some(caller), Some(pc)) = (stack.read(frame), stack.read(frame.wrapping_add(size_of::<usize>())))
-    else {
-        return FramePointerStep::Lost;
-    };
+    let (caller, pc) =
+        (stack.read_on_stack(frame), stack.read_on_stack(frame.wrapping_add(size_of::<usize>())));
+    let (Some(caller), Some(pc)) = (caller, pc) else { return FramePointerStep::Lost };
     // The caller may use the register for anything; a step from there is doubted in its turn.
     if !is_user_address(pc) {
         return FramePointerStep::Lost;
@@ -63,7 +62,7 @@ mod tests {
         words[2] = 0x40_1000;
         words[4] = 0;
         words[5] = 0x40_2000;
-        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base));
+        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base, 0));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
         assert_eq!((registers.pc(), registers.sp()), (0x40_1000, base + 24));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
@@ -77,11 +76,11 @@ mod tests {
         let words = [0usize, 8, 16, 24];
         let base = words.as_ptr() as usize;
         for fp in [base + 4, base - 8, base + LARGEST_FRAME + 16, 1 << 62] {
-            let (mut registers, mut stack) = (registers(base, fp), StackReader::new(base));
+            let (mut registers, mut stack) = (registers(base, fp), StackReader::new(base, 0));
             assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost, "{fp:#x}");
         }
         // The stored pointer goes down, and the return address is in the first page.
-        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base));
+        let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base, 0));
         assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost);
     }
 }

@@ -19,6 +19,7 @@ use cfi::Resolved;
 use frame_pointer::FramePointerStep;
 use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
+use rule_cache::{Line, RuleCache};
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,44 +66,63 @@ const MOST_STACK_SWITCHES: u32 = 16;
 /// stack: callers run it on a slot's.
 ///
 /// The first PC was interrupted: it is looked up itself, all others are return addresses unless a signal frame says
-/// otherwise.
+/// otherwise. `written` is the last byte that the kernel wrote for the interrupted thread, or 0 where it did not.
 pub(crate) fn walk(
     engine: &Engine,
     slot: &Slot,
     mut registers: Registers,
+    written: usize,
     form: PcForm,
     chain: &mut [usize],
 ) -> (usize, End) {
-    let mut stack = StackReader::new(registers.sp());
+    let mut stack = StackReader::new(registers.sp(), written);
     let mut depth = 0;
     let mut exact = true;
     let mut trust = Trust::Live;
     let mut switches_left = MOST_STACK_SWITCHES;
-    loop {
+    let mut hits = 0;
+    let end = loop {
+        if !exact {
+            let room = chain.get_mut(depth..).unwrap_or_default();
+            let called = follow_calls(engine.rules(), &mut registers, &mut stack, room);
+            depth += called;
+            hits += called;
+        }
         let pc = registers.pc();
         if !is_user_address(pc) {
             // A return address of zero also marks the outermost frame; anything else is no code.
             let is_outermost = pc == 0 && depth > 0 && trust == Trust::Live;
-            return (depth, if is_outermost { End::Whole } else { End::NoRule });
+            break if is_outermost { End::Whole } else { End::NoRule };
         }
-        let Some(place) = chain.get_mut(depth) else { return (depth, End::Depth) };
+        let Some(place) = chain.get_mut(depth) else { break End::Depth };
         let is_innermost = depth == 0;
         let adjusted = exact && !is_innermost && form == PcForm::ForReaders;
         *place = if adjusted { pc + 1 } else { pc };
         depth += 1;
         let sp = registers.sp();
         let frame = FramePlace { pc, lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
-        match step(engine, slot, &mut registers, &mut stack, &frame) {
+        let rule = engine.rules().get(frame.lookup);
+        hits += usize::from(rule.is_some());
+        let step = match rule {
+            Some(rule) if rule.kind() != RuleKind::Evaluate => {
+                apply(rule, slot, &mut registers, &mut stack, &frame)
+            }
+            _ => {
+                slot.count(if rule.is_some() { Counter::RulesEvaluated } else { Counter::RuleMisses });
+                look_up(engine, slot, &mut registers, &mut stack, &frame)
+            }
+        };
+        match step {
             Step::Caller(Caller::Called) if registers.sp() > sp => exact = false,
-            Step::Caller(Caller::Called) => return (depth, End::Loop),
+            Step::Caller(Caller::Called) => break End::Loop,
             Step::Caller(Caller::Guessed) if registers.sp() > sp => {
                 trust = Trust::Guessed;
                 exact = false;
             }
-            Step::Caller(Caller::Guessed) => return (depth, End::Loop),
+            Step::Caller(Caller::Guessed) => break End::Loop,
             Step::Caller(Caller::Switched) => {
                 if registers.sp() <= sp {
-                    let Some(left) = switches_left.checked_sub(1) else { return (depth, End::Loop) };
+                    let Some(left) = switches_left.checked_sub(1) else { break End::Loop };
                     switches_left = left;
                 }
                 exact = false;
@@ -115,10 +135,51 @@ pub(crate) fn walk(
                 }
                 exact = true;
             }
-            Step::End(end) => return (depth, end),
+            Step::End(end) => break end,
         }
         stack.follow(registers.sp());
+    };
+    slot.count_many(Counter::RuleHits, hits as u64);
+    (depth, end)
+}
+
+/// Takes the commonest step over and over, as long as it goes on: a return address, a cached rule whose CFA is the
+/// stack pointer plus a constant, and words that are proven. Nine of ten frames are such, and this is all they cost.
+/// Fills `room` and gives the number of steps; `registers` are then those of the next frame.
+#[inline]
+fn follow_calls<L: AsRef<[Line]>>(
+    rules: &RuleCache<L>,
+    registers: &mut Registers,
+    stack: &mut StackReader,
+    room: &mut [usize],
+) -> usize {
+    let (mut pc, mut sp) = (registers.pc(), registers.sp());
+    let mut taken = 0;
+    for place in room {
+        if !is_user_address(pc) {
+            break;
+        }
+        let Some(rule) = rules.get(pc - 1).filter(|rule| rule.is_plain()) else { break };
+        let cfa = sp.wrapping_add_signed(rule.offset());
+        let Some(caller) = stack.read_proven(cfa.wrapping_sub(size_of::<usize>())).filter(|_| cfa > sp)
+        else {
+            break;
+        };
+        rule.for_each_saved(|register, below| {
+            let value = stack.read(cfa.wrapping_sub(below));
+            registers.set(register, value);
+        });
+        *place = pc;
+        (pc, sp) = (caller, cfa);
+        taken += 1;
     }
+    if taken > 0 {
+        registers.forget_caller_saved();
+        registers.set(STACK_POINTER, Some(sp));
+        registers.set(RETURN_ADDRESS, Some(pc));
+        stack.follow(sp);
+    }
+    taken
 }
 
 /// One frame of a walk.
@@ -148,22 +209,8 @@ enum Caller {
     Interrupted,
 }
 
-#[inline]
-fn step(
-    engine: &Engine,
-    slot: &Slot,
-    registers: &mut Registers,
-    stack: &mut StackReader,
-    frame: &FramePlace,
-) -> Step {
-    match engine.rules().get(frame.lookup) {
-        Some(rule) if rule.kind() != RuleKind::Evaluate => apply(rule, slot, registers, stack, frame),
-        _ => miss(engine, slot, registers, stack, frame),
-    }
-}
-
 /// Applies a rule other than [`Rule::EVALUATE`].
-#[inline]
+#[inline(never)]
 fn apply(
     rule: Rule,
     slot: &Slot,
@@ -172,11 +219,7 @@ fn apply(
     frame: &FramePlace,
 ) -> Step {
     match rule.kind() {
-        RuleKind::Compact(cfa) => match apply_compact(rule, cfa, registers, stack) {
-            Some(()) if rule.register() == STACK_POINTER => Step::Caller(Caller::Called),
-            Some(()) => Step::Caller(Caller::Switched),
-            None => Step::End(End::Unreadable),
-        },
+        RuleKind::Compact(cfa) => apply_compact(rule, cfa, registers, stack),
         RuleKind::Outermost => Step::End(End::Whole),
         RuleKind::Evaluate => Step::End(End::NoRule),
         RuleKind::Unknown => {
@@ -191,34 +234,39 @@ fn apply(
     }
 }
 
+/// Applies the common rule.
 #[inline]
-fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Option<()> {
-    let base = registers.get(rule.register())?.wrapping_add_signed(rule.offset());
-    let cfa = match cfa {
-        Cfa::Sum => base,
-        Cfa::Stored => stack.read(base)?,
-    };
-    let pc = stack.read(cfa.wrapping_sub(size_of::<usize>()))?;
-    for (register, below) in rule.saved() {
-        let value = stack.read(cfa.wrapping_sub(below));
-        registers.set(register, value);
+fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Step {
+    let register = rule.register();
+    let Some(base) = registers.get(register) else { return Step::End(End::Unreadable) };
+    let mut frame_address = base.wrapping_add_signed(rule.offset());
+    if cfa == Cfa::Stored {
+        let Some(stored) = stack.read(frame_address) else { return Step::End(End::Unreadable) };
+        frame_address = stored;
     }
+    let Some(pc) = stack.read(frame_address.wrapping_sub(size_of::<usize>())) else {
+        return Step::End(End::Unreadable);
+    };
+    rule.for_each_saved(|register, below| {
+        let value = stack.read(frame_address.wrapping_sub(below));
+        registers.set(register, value);
+    });
     registers.forget_caller_saved();
-    registers.set(STACK_POINTER, Some(cfa));
+    registers.set(STACK_POINTER, Some(frame_address));
     registers.set(RETURN_ADDRESS, Some(pc));
-    Some(())
+    Step::Caller(if register == STACK_POINTER { Caller::Called } else { Caller::Switched })
 }
 
+/// Finds the rule of a frame in its object, remembers it, and takes the step.
 #[cold]
 #[inline(never)]
-fn miss(
+fn look_up(
     engine: &Engine,
     slot: &Slot,
     registers: &mut Registers,
     stack: &mut StackReader,
     frame: &FramePlace,
 ) -> Step {
-    slot.count(Counter::RuleMisses);
     let Some(keeper) = objects::keep(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
     let Some(object) = keeper.find(frame.lookup) else {
         // Not remembered: an object may be loaded there later.

@@ -11,7 +11,7 @@
 //!      31..61  saved     five bits for each callee-saved register: 0 unchanged, n stored at CFA - 8 (n + 1)
 //! ```
 
-use crate::sys::arch::CALLEE_SAVED;
+use crate::sys::arch::{CALLEE_SAVED, STACK_POINTER};
 
 const WORD: i64 = size_of::<usize>() as i64;
 const OFFSET_BITS: u32 = 22;
@@ -97,6 +97,12 @@ impl Rule {
         }
     }
 
+    /// True for the commonest rule: the CFA is the stack pointer plus a constant.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & 0x1ff == 1 | (STACK_POINTER as u64) << 4
+    }
+
     /// DWARF number of the CFA's base.
     #[inline]
     pub(crate) fn register(self) -> u16 {
@@ -108,15 +114,21 @@ impl Rule {
         ((self.0 << (64 - 9 - OFFSET_BITS)) as i64 >> (64 - OFFSET_BITS)) as isize
     }
 
-    /// The registers that are stored, each with how far below the CFA.
-    #[inline]
-    pub(crate) fn saved(self) -> impl Iterator<Item = (u16, usize)> {
+    /// Calls `f` with each register that is stored, and how far below the CFA.
+    #[inline(always)]
+    pub(crate) fn for_each_saved(self, mut f: impl FnMut(u16, usize)) {
         let mut bits = self.0 >> 31;
-        CALLEE_SAVED.into_iter().filter_map(move |register| {
+        for register in CALLEE_SAVED {
+            // Compilers store the first registers first: most rules are done early.
+            if bits == 0 {
+                return;
+            }
             let slot = (bits & ((1 << SAVED_BITS) - 1)) as usize;
+            if slot != 0 {
+                f(register, (slot + 1) * size_of::<usize>());
+            }
             bits >>= SAVED_BITS;
-            (slot != 0).then_some((register, (slot + 1) * size_of::<usize>()))
-        })
+        }
     }
 }
 
@@ -134,7 +146,10 @@ mod tests {
             let rule = Rule::from_bits(rule.bits()).unwrap();
             assert_eq!(rule.kind(), RuleKind::Compact(cfa));
             assert_eq!((rule.register(), rule.offset() as i64), (register, offset));
-            assert_eq!(rule.saved().collect::<Vec<_>>(), [(3, 16), (12, 256), (13, 24), (15, 32)]);
+            assert_eq!(rule.is_plain(), cfa == Cfa::Sum && register == STACK_POINTER);
+            let mut stored = Vec::new();
+            rule.for_each_saved(|register, below| stored.push((register, below)));
+            assert_eq!(stored, [(3, 16), (12, 256), (13, 24), (15, 32)]);
         }
     }
 

@@ -25,25 +25,31 @@ use crate::sync::{Ordering, modelled::AtomicU64};
 const WAYS: usize = 4;
 const BUSY: u64 = 1;
 
-/// Words per entry: key and rule.
-const ENTRY: usize = 2;
-
-/// See the module. `W` gives the words, a power-of-two number of lines.
-pub(crate) struct RuleCache<W> {
-    words: W,
+/// One rule, see the module.
+pub(crate) struct Entry {
+    key: AtomicU64,
+    rule: AtomicU64,
 }
 
-impl<W: AsRef<[AtomicU64]>> RuleCache<W> {
-    /// A cache in zeroed words.
-    pub(crate) fn new(words: W) -> Self {
-        Self { words }
+/// The entries that a PC can stand in.
+#[repr(align(64))]
+pub(crate) struct Line([Entry; WAYS]);
+
+/// See the module. `L` gives the lines; their number is a power of two.
+pub(crate) struct RuleCache<L> {
+    lines: L,
+}
+
+impl<L: AsRef<[Line]>> RuleCache<L> {
+    /// A cache in zeroed lines.
+    pub(crate) fn new(lines: L) -> Self {
+        Self { lines }
     }
 
     /// The rule of `pc`, if it is here. Signal-safe.
     #[inline]
     pub(crate) fn get(&self, pc: usize) -> Option<Rule> {
-        for entry in self.line(pc).chunks_exact(ENTRY) {
-            let [key, rule] = entry else { continue };
+        for Entry { key, rule } in &self.line(pc)?.0 {
             // Acquire: pairs with the release of the PC in `insert`, so that its rule is seen.
             if key.load(Ordering::Acquire) != pc as u64 {
                 continue;
@@ -60,10 +66,9 @@ impl<W: AsRef<[AtomicU64]>> RuleCache<W> {
 
     /// Stores the rule of `pc`, or drops it when another handler is faster. Signal-safe.
     pub(crate) fn insert(&self, pc: usize, new: Rule) {
-        let line = self.line(pc);
+        let Some(Line(line)) = self.line(pc) else { return };
         let mut chosen = None;
-        for entry in line.chunks_exact(ENTRY) {
-            let [key, rule] = entry else { continue };
+        for Entry { key, rule } in line {
             let owner = key.load(Ordering::Relaxed);
             if owner == pc as u64 {
                 return;
@@ -76,7 +81,7 @@ impl<W: AsRef<[AtomicU64]>> RuleCache<W> {
         // Bits that did not choose the line choose who gives way.
         let victim = (pc >> 3 ^ pc >> 17) % WAYS;
         let chosen = chosen.or_else(|| {
-            let [key, rule] = line.chunks_exact(ENTRY).nth(victim)? else { return None };
+            let Entry { key, rule } = line.get(victim)?;
             Some((key, rule, key.load(Ordering::Relaxed)))
         });
         let Some((key, rule, owner)) = chosen.filter(|&(_, _, owner)| owner != BUSY) else { return };
@@ -91,8 +96,7 @@ impl<W: AsRef<[AtomicU64]>> RuleCache<W> {
 
     /// Forgets the PCs that `keep` refuses. For ordinary context, while no handler inserts; handlers may read.
     pub(crate) fn retain(&self, keep: &dyn Fn(usize) -> bool) {
-        for entry in self.words.as_ref().chunks_exact(ENTRY) {
-            let [key, _] = entry else { continue };
+        for Entry { key, .. } in self.lines.as_ref().iter().flat_map(|line| &line.0) {
             let owner = key.load(Ordering::Relaxed);
             if owner > BUSY && !keep(owner as usize) {
                 // By exchange: a handler may be replacing this entry with a rule that is kept. Release: the object
@@ -103,12 +107,10 @@ impl<W: AsRef<[AtomicU64]>> RuleCache<W> {
     }
 
     #[inline]
-    fn line(&self, pc: usize) -> &[AtomicU64] {
-        let words = self.words.as_ref();
-        let lines = words.len() / (WAYS * ENTRY);
+    fn line(&self, pc: usize) -> Option<&Line> {
+        let lines = self.lines.as_ref();
         let spread = (pc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let start = (spread as usize & lines.wrapping_sub(1)) * WAYS * ENTRY;
-        words.get(start..start + WAYS * ENTRY).unwrap_or_default()
+        lines.get(spread as usize & lines.len().wrapping_sub(1))
     }
 }
 
@@ -121,8 +123,9 @@ mod tests {
         Rule::compact(Cfa::Sum, 7, offset * 8, [None; 6]).unwrap()
     }
 
-    fn cache(lines: usize) -> RuleCache<Vec<AtomicU64>> {
-        RuleCache::new((0..lines * WAYS * ENTRY).map(|_| AtomicU64::new(0)).collect())
+    fn cache(lines: usize) -> RuleCache<Vec<Line>> {
+        let entry = || Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
+        RuleCache::new((0..lines).map(|_| Line(core::array::from_fn(|_| entry()))).collect())
     }
 
     #[cfg(not(loom))]

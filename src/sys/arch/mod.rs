@@ -5,5 +5,5 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
     CALLEE_SAVED, FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER, call_on_stack, is_user_address,
-    system_call,
+    last_written, system_call,
 };

@@ -151,6 +151,27 @@ impl Registers {
     }
 }
 
+/// The last byte that the kernel wrote for a signal: its frame ends with the processor's extended state, right below
+/// the interrupted stack pointer (less the red zone) or the end of the alternate stack.
+///
+/// # Safety
+/// * `context` is what the kernel gave to a handler that has not returned.
+#[inline]
+pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
+    /// Where the kernel says how long the state is (`struct _fpx_sw_bytes` of `<asm/sigcontext.h>`), and its mark.
+    const SOFTWARE_BYTES: usize = 464;
+    const MARK: u32 = 0x4650_5853;
+    const LEGACY_BYTES: usize = 512;
+    let state = context.uc_mcontext.fpregs.cast::<u8>();
+    if state.is_null() {
+        return 0;
+    }
+    // SAFETY: the kernel's state is at least LEGACY_BYTES long.
+    let [mark, length] = unsafe { state.wrapping_add(SOFTWARE_BYTES).cast::<[u32; 2]>().read_unaligned() };
+    let length = if mark == MARK { length as usize } else { LEGACY_BYTES };
+    (state as usize).wrapping_add(length).wrapping_sub(1)
+}
+
 /// True for an address that user code can own: neither in the first page nor beyond the lower half (both 47 and
 /// 57 bits of user address space lie below the kernel's half; the rest is non-canonical and cannot be mapped).
 #[inline]
