@@ -351,14 +351,20 @@ mod tests {
     /// What the walk takes for proof: on the interrupted stack the kernel's frame ends right below the stack pointer.
     #[test]
     fn the_kernel_writes_up_to_the_interrupted_stack_pointer() {
-        use crate::sync::AtomicUsize;
+        use crate::sync::{AtomicBool, AtomicUsize};
         static BELOW: AtomicUsize = AtomicUsize::new(usize::MAX);
+        static SAME: AtomicBool = AtomicBool::new(false);
         extern "C" fn note(_: libc::c_int, _: *mut SignalInfo, context: *mut Context) {
             // SAFETY: the kernel's context.
             let registers = unsafe { interrupted_registers(context) };
             // SAFETY: as above, and we have not returned.
             let last = unsafe { last_written(context) };
             BELOW.store(registers.sp().wrapping_sub(last), Ordering::Relaxed);
+            // At the trampoline the stack pointer is at the context.
+            // SAFETY: all words asked for are the context's.
+            let read = |place: usize| Some(unsafe { (place as *const usize).read() });
+            let again = Registers::of_signal_frame(context as usize, read);
+            SAME.store(again.is_some_and(|again| again == registers), Ordering::Relaxed);
         }
         let _one_at_a_time = AllBlocked::new();
         install(libc::SIGURG, note, HandlerStack::Interrupted).unwrap();
@@ -369,6 +375,7 @@ mod tests {
         unsafe { libc::raise(libc::SIGURG) };
         let below = BELOW.load(Ordering::Relaxed);
         assert!((1..=256).contains(&below), "{below} bytes below the stack pointer");
+        assert!(SAME.load(Ordering::Relaxed), "the trampoline's stack pointer leads to the same registers");
     }
 
     #[test]

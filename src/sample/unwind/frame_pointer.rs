@@ -4,8 +4,12 @@
 //! pointer is the caller's, the word above it the return address. Section 3.4.1 asks that the outermost frame has
 //! a frame pointer of zero. Nothing obliges code to do so, therefore each step is doubted.
 
-use super::memory::StackReader;
-use crate::sys::arch::{FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER, is_user_address};
+use super::{Trust, memory::StackReader, objects};
+use crate::sys::arch::{
+    FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER,
+    code::{self, ReturnAddressPlace},
+    is_user_address,
+};
 
 /// A frame is seldom larger; what is, is more likely a register that holds something else.
 const LARGEST_FRAME: usize = 1 << 20;
@@ -21,34 +25,61 @@ pub(crate) enum FramePointerStep {
     Lost,
 }
 
-/// Steps to the caller by the frame pointer. Signal-safe.
-pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader) -> FramePointerStep {
-    let Some(frame) = registers.get(FRAME_POINTER) else { return FramePointerStep::Lost };
-    if frame == 0 {
-        return FramePointerStep::Outermost;
-    }
+/// Steps to the caller by the frame pointer. Signal-safe. `is_exact` says that the PC was interrupted, and not
+/// returned to: then the frame may not be made yet.
+pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact: bool) -> FramePointerStep {
+    const WORD: usize = size_of::<usize>();
     let sp = registers.sp();
-    if frame < sp || frame - sp > LARGEST_FRAME {
-        return FramePointerStep::Lost;
-    }
-    let (caller, pc) =
-        (stack.read_on_stack(frame), stack.read_on_stack(frame.wrapping_add(size_of::<usize>())));
+    let place = if is_exact { return_address_place(registers.pc(), stack) } else { None };
+    let (caller, pc, sp) = match place {
+        Some(ReturnAddressPlace::Top) => {
+            (registers.get(FRAME_POINTER), stack.read(sp), sp.wrapping_add(WORD))
+        }
+        Some(ReturnAddressPlace::BelowFramePointer) => {
+            (stack.read(sp), stack.read(sp.wrapping_add(WORD)), sp.wrapping_add(2 * WORD))
+        }
+        None => {
+            let Some(frame) = registers.get(FRAME_POINTER) else { return FramePointerStep::Lost };
+            if frame == 0 {
+                return FramePointerStep::Outermost;
+            }
+            if frame < sp || frame - sp > LARGEST_FRAME {
+                return FramePointerStep::Lost;
+            }
+            let pc = stack.read_on_stack(frame.wrapping_add(WORD));
+            (stack.read_on_stack(frame), pc, frame.wrapping_add(2 * WORD))
+        }
+    };
     let (Some(caller), Some(pc)) = (caller, pc) else { return FramePointerStep::Lost };
     // The caller may use the register for anything; a step from there is doubted in its turn.
-    if !is_user_address(pc) {
+    if !is_user_address(pc) || !may_be_returned_to(pc, stack) {
         return FramePointerStep::Lost;
     }
     // Such code may use every other register as it likes.
     registers.forget_all();
     registers.set(FRAME_POINTER, Some(caller));
-    registers.set(STACK_POINTER, Some(frame + 2 * size_of::<usize>()));
+    registers.set(STACK_POINTER, Some(sp));
     registers.set(RETURN_ADDRESS, Some(pc));
     FramePointerStep::Caller
+}
+
+fn return_address_place(pc: usize, stack: &mut StackReader) -> Option<ReturnAddressPlace> {
+    code::return_address_place(&stack.read_bytes(pc)?)
+}
+
+/// False where `pc` lies in an object, and no call stands before it. Code outside all objects may come from a JIT
+/// compiler, and is not looked at: were the word no return address at all, its page could go at any moment.
+fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
+    let call = pc.wrapping_sub(code::BYTES_OF_CALL);
+    let Some(keeper) = objects::keep(call, Trust::Guessed) else { return true };
+    let Some(_object) = keeper.find(call) else { return true };
+    stack.read_bytes(call).is_some_and(|bytes| code::ends_in_call(&bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::memory::choose_probe;
 
     fn registers(sp: usize, fp: usize) -> Registers {
         Registers::from_values(&[(STACK_POINTER, sp), (FRAME_POINTER, fp), (RETURN_ADDRESS, 0x40_0000)])
@@ -63,12 +94,52 @@ mod tests {
         words[4] = 0;
         words[5] = 0x40_2000;
         let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base, 0));
-        assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
+        assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Caller);
         assert_eq!((registers.pc(), registers.sp()), (0x40_1000, base + 24));
-        assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Caller);
+        assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Caller);
         assert_eq!(registers.pc(), 0x40_2000);
-        assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Outermost);
+        assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Outermost);
         assert!(words[0] == 0);
+    }
+
+    /// Where a function with a frame pointer can be interrupted, the next frame is its caller's and no other.
+    #[test]
+    fn a_frame_that_is_not_made_yet_or_taken_down_is_not_skipped() {
+        choose_probe().unwrap();
+        let words = [0x11_1111usize, 0x40_1000, 0x22_2222, 0x40_2000, 0, 0];
+        let base = words.as_ptr() as usize;
+        let outer = base + 16;
+        let step_at = |code: &[u8], sp: usize, fp: usize, is_exact: bool| {
+            let code: Vec<u8> = code.iter().copied().chain([0x90; 16]).collect();
+            let pc = (RETURN_ADDRESS, code.as_ptr() as usize);
+            let mut registers = Registers::from_values(&[(STACK_POINTER, sp), (FRAME_POINTER, fp), pc]);
+            assert_eq!(
+                step(&mut registers, &mut StackReader::new(sp, 0), is_exact),
+                FramePointerStep::Caller
+            );
+            (registers.pc(), registers.sp() - base, registers.get(FRAME_POINTER).unwrap())
+        };
+        // Before `push rbp` and at `ret` the return address is at the top, and the register is the caller's.
+        assert_eq!(step_at(&[0x55, 0x48, 0x89, 0xe5], base + 8, outer, true), (0x40_1000, 16, outer));
+        assert_eq!(step_at(&[0xc3], base + 8, outer, true), (0x40_1000, 16, outer));
+        // Between `push rbp` and `mov rbp, rsp`, and before `pop rbp; ret`, it is above the caller's frame pointer.
+        assert_eq!(step_at(&[0x48, 0x89, 0xe5], base, outer, true), (0x40_1000, 16, 0x11_1111));
+        assert_eq!(step_at(&[0x5d, 0xc3], base, outer, true), (0x40_1000, 16, 0x11_1111));
+        // Everywhere else, and behind a call, the frame is there.
+        assert_eq!(step_at(&[0x90], base, base, true), (0x40_1000, 16, 0x11_1111));
+        assert_eq!(step_at(&[0xc3], base + 8, outer, false), (0x40_2000, 32, 0x22_2222));
+        assert!(words[0] != 0);
+    }
+
+    #[test]
+    fn code_that_no_call_precedes_is_not_returned_to() {
+        choose_probe().unwrap();
+        objects::prepare();
+        // A function's start is code of this program, and stored in many places.
+        let words = [0usize, code_that_no_call_precedes_is_not_returned_to as *const () as usize];
+        let base = words.as_ptr() as usize;
+        let (mut registers, mut stack) = (registers(base, base), StackReader::new(base, 0));
+        assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Lost);
     }
 
     #[test]
@@ -77,10 +148,10 @@ mod tests {
         let base = words.as_ptr() as usize;
         for fp in [base + 4, base - 8, base + LARGEST_FRAME + 16, 1 << 62] {
             let (mut registers, mut stack) = (registers(base, fp), StackReader::new(base, 0));
-            assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost, "{fp:#x}");
+            assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Lost, "{fp:#x}");
         }
         // The stored pointer goes down, and the return address is in the first page.
         let (mut registers, mut stack) = (registers(base, base + 8), StackReader::new(base, 0));
-        assert_eq!(step(&mut registers, &mut stack), FramePointerStep::Lost);
+        assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Lost);
     }
 }

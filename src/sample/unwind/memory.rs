@@ -64,6 +64,22 @@ impl StackReader {
         self.prove_and_read(address)
     }
 
+    /// The `N` bytes at any `address`, or None where one cannot be read: machine code.
+    pub(crate) fn read_bytes<const N: usize>(&mut self, address: usize) -> Option<[u8; N]> {
+        const WORD: usize = size_of::<usize>();
+        let mut bytes = [0; N];
+        let (mut word_at, mut word) = (usize::MAX, [0; WORD]);
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            let place = address.checked_add(i)?;
+            if word_at != place & !(WORD - 1) {
+                word_at = place & !(WORD - 1);
+                word = self.read(word_at)?.to_ne_bytes();
+            }
+            *byte = *word.get(place % WORD)?;
+        }
+        Some(bytes)
+    }
+
     /// As [`read`](Self::read), for an address that is only a guess: None where it is not on this stack.
     pub(crate) fn read_on_stack(&mut self, address: usize) -> Option<usize> {
         self.extend(address);
@@ -155,6 +171,23 @@ mod tests {
         reader.follow(start + 4 * PAGE + 8);
         assert_eq!(reader.read(start + 4 * PAGE), Some(start + 4 * PAGE));
         assert_eq!(reader.start, start + 4 * PAGE);
+    }
+
+    #[test]
+    fn bytes_are_read_at_any_address() {
+        choose_probe().unwrap();
+        let bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+        let mut reader = StackReader::new(0, 0);
+        for from in 0..48 {
+            let read: [u8; 9] = reader.read_bytes(bytes.as_ptr() as usize + from).unwrap();
+            assert_eq!(read, bytes[from..from + 9]);
+        }
+        let mapping = Mapping::writable(2 * PAGE).unwrap();
+        mapping.guard(PAGE, 2 * PAGE).unwrap();
+        let end = mapping.start().as_ptr() as usize + PAGE;
+        assert_eq!(reader.read_bytes(end - 9), Some([0; 9]));
+        assert_eq!(reader.read_bytes::<9>(end - 8), None);
+        assert_eq!(reader.read_bytes::<9>(usize::MAX - 3), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) mod rule_cache;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},
-    sys::arch::{RETURN_ADDRESS, Registers, STACK_POINTER, is_user_address},
+    sys::arch::{RETURN_ADDRESS, Registers, STACK_POINTER, code, is_user_address},
 };
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
@@ -222,9 +222,17 @@ fn apply(
         RuleKind::Compact(cfa) => apply_compact(rule, cfa, registers, stack),
         RuleKind::Outermost => Step::End(End::Whole),
         RuleKind::Evaluate => Step::End(End::NoRule),
+        RuleKind::SignalReturn => match Registers::of_signal_frame(registers.sp(), |place| stack.read(place))
+        {
+            Some(interrupted) => {
+                *registers = interrupted;
+                Step::Caller(Caller::Interrupted)
+            }
+            None => Step::End(End::Unreadable),
+        },
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
-            match frame_pointer::step(registers, stack) {
+            match frame_pointer::step(registers, stack, frame.pc == frame.lookup) {
                 FramePointerStep::Caller => Step::Caller(Caller::Guessed),
                 // Code that was interrupted may have any zero in that register.
                 FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Whole),
@@ -281,6 +289,12 @@ fn look_up(
         if !matches!(cfi::resolve(&object, frame.pc, registers, stack), Resolved::Rule(Rule::UNKNOWN)) {
             resolved = Resolved::Rule(Rule::OUTERMOST);
         }
+    }
+    if matches!(resolved, Resolved::Rule(Rule::UNKNOWN))
+        && stack.read_bytes(frame.pc).is_some_and(|code| code::is_signal_return(&code))
+    {
+        // Go's runtime, and programs that call the kernel themselves, bring a trampoline of their own.
+        resolved = Resolved::Rule(Rule::SIGNAL_RETURN);
     }
     let (rule, step) = match resolved {
         Resolved::Rule(rule) => (rule, apply(rule, slot, registers, stack, frame)),

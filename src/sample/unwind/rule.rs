@@ -41,12 +41,15 @@ pub(crate) enum RuleKind {
     Evaluate,
     /// There is no call frame information for this PC.
     Unknown,
+    /// There is none, and the code returns from a signal handler.
+    SignalReturn,
 }
 
 impl Rule {
     pub(crate) const OUTERMOST: Self = Self(3);
     pub(crate) const EVALUATE: Self = Self(4);
     pub(crate) const UNKNOWN: Self = Self(5);
+    pub(crate) const SIGNAL_RETURN: Self = Self(6);
 
     /// A compact rule, or None where a field does not fit. `saved` holds, in the order of [`CALLEE_SAVED`], the
     /// offset from the CFA where each register is stored, or None for a register that is unchanged.
@@ -93,6 +96,7 @@ impl Rule {
             2 => RuleKind::Compact(Cfa::Stored),
             3 => RuleKind::Outermost,
             4 => RuleKind::Evaluate,
+            6 => RuleKind::SignalReturn,
             _ => RuleKind::Unknown,
         }
     }
@@ -171,6 +175,7 @@ mod tests {
         assert_eq!(Rule::OUTERMOST.kind(), RuleKind::Outermost);
         assert_eq!(Rule::EVALUATE.kind(), RuleKind::Evaluate);
         assert_eq!(Rule::UNKNOWN.kind(), RuleKind::Unknown);
+        assert_eq!(Rule::SIGNAL_RETURN.kind(), RuleKind::SignalReturn);
         assert!(Rule::from_bits(0).is_none());
     }
 }

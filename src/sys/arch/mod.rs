@@ -1,6 +1,9 @@
 //! What differs from one processor to the next: the interrupted registers, system calls without libc, stacks.
 
 #[cfg(target_arch = "x86_64")]
+#[path = "x86_64_code.rs"]
+pub(crate) mod code;
+#[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{

@@ -4,7 +4,7 @@
 //! Inline assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
 #![allow(unsafe_code)]
 
-use core::arch::asm;
+use core::{arch::asm, mem};
 
 /// DWARF number of the stack pointer, `rsp` (psABI, figure "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 7;
@@ -17,8 +17,29 @@ pub(crate) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 
 const COUNT: usize = 17;
 
+/// Register n of DWARF stands at this place in `gregs`.
+const PLACES: [libc::c_int; COUNT] = [
+    libc::REG_RAX,
+    libc::REG_RDX,
+    libc::REG_RCX,
+    libc::REG_RBX,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_RBP,
+    libc::REG_RSP,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+    libc::REG_RIP,
+];
+
 /// The integer registers of one frame, by DWARF number; a register that a callee may have changed is unknown.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
     values: [usize; COUNT],
     /// Bit n is set when register n is known.
@@ -28,32 +49,23 @@ pub(crate) struct Registers {
 impl Registers {
     /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
-        // Register n of DWARF stands at this place in `gregs`.
-        const PLACES: [libc::c_int; COUNT] = [
-            libc::REG_RAX,
-            libc::REG_RDX,
-            libc::REG_RCX,
-            libc::REG_RBX,
-            libc::REG_RSI,
-            libc::REG_RDI,
-            libc::REG_RBP,
-            libc::REG_RSP,
-            libc::REG_R8,
-            libc::REG_R9,
-            libc::REG_R10,
-            libc::REG_R11,
-            libc::REG_R12,
-            libc::REG_R13,
-            libc::REG_R14,
-            libc::REG_R15,
-            libc::REG_RIP,
-        ];
         let gregs = &context.uc_mcontext.gregs;
         let mut registers = Self { values: [0; COUNT], known: (1 << COUNT) - 1 };
         for (value, place) in registers.values.iter_mut().zip(PLACES) {
             *value = gregs.get(place as usize).map_or(0, |&word| word as usize);
         }
         registers
+    }
+
+    /// Of the code that a signal interrupted, at the signal trampoline, where the stack pointer is at the kernel's
+    /// frame. `read` gives the words of the stack.
+    pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
+        const FIRST: usize = mem::offset_of!(libc::ucontext_t, uc_mcontext);
+        let mut registers = Self { values: [0; COUNT], known: (1 << COUNT) - 1 };
+        for (value, place) in registers.values.iter_mut().zip(PLACES) {
+            *value = read(sp.wrapping_add(FIRST + place as usize * size_of::<usize>()))?;
+        }
+        Some(registers)
     }
 
     /// Of the function that this call is inlined into; its program counter lies behind the call.
