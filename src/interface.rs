@@ -329,12 +329,13 @@ pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
 /// Runs `unload`, which may unload objects, while no handler reads them, and forgets what was known of them. None,
 /// without running it, where a handler does not leave them: they then stay loaded.
 pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
-    let Some(engine) = Engine::get().filter(|_| objects::are_known()) else { return Some(unload()) };
-    let _gate = objects::close_gate()?;
-    engine.rules().retain(&objects::stays);
-    control::take_met_objects();
-    met_objects::forget_seen();
-    Some(unload())
+    let Some(engine) = Engine::get() else { return Some(unload()) };
+    let forget = || {
+        engine.rules().retain(&objects::stays);
+        control::take_met_objects();
+        met_objects::forget_seen();
+    };
+    objects::while_unloading(forget, unload)
 }
 
 fn timer(realtime: bool) -> IntervalTimer {

@@ -6,6 +6,7 @@
 
 mod cfi;
 mod frame_pointer;
+mod gate;
 mod memory;
 pub(crate) mod objects;
 pub(crate) mod rule;

@@ -6,25 +6,21 @@
 //!
 //! # The gate
 //! Call frame information is read where the loader has mapped it, so it must not be unloaded meanwhile. Objects
-//! that came with the program are taken to stay. For all others a handler enters the gate before it looks
-//! anything up; whoever unloads closes the gate, waits until nobody is inside, forgets the rules of such objects,
-//! unloads, and opens it again. A handler that finds the gate closed still looks up a PC that is running or will be
+//! that came with the program are taken to stay. For all others a handler enters the gate (`gate.rs`) before it looks
+//! anything up; whoever unloads closes it, waits until nobody is inside, forgets the rules of such objects, unloads,
+//! and opens it again. A handler that finds the gate closed still looks up a PC that is running or will be
 //! returned to, since a program that unloads such code is lost anyway, but remembers nothing; it gives up on a PC
 //! that was only guessed, and counts that.
-//!
-//! | | handler | unloader |
-//! | --- | --- | --- |
-//! | 1 | INSIDE += 1 | CLOSED += 1 |
-//! | 2 | reads CLOSED | reads INSIDE until it is 0 |
-//!
-//! Both sides write before they read, sequentially consistent, so at least one sees the other.
 //!
 //! # Safety
 //! Reads the snapshot through its published pointer, which is never freed.
 #![allow(unsafe_code)]
 
-use super::Trust;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use super::{
+    Trust,
+    gate::{Gate, Inside},
+};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use crate::sys::{
     loader::{self, LoadedObject},
     memory::is_readable,
@@ -34,7 +30,7 @@ use core::{marker::PhantomData, ptr};
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
 use once_cell::race::OnceBox;
 
-/// Set where every unload goes through [`close_gate`] and the library was loaded with the program.
+/// Set where every unload goes through [`while_unloading`] and the library was loaded with the program.
 static UNLOADS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// Address ranges of the objects that are taken to stay, in order.
@@ -43,13 +39,15 @@ static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 /// The objects of now, in order, where the loader cannot be asked from a handler.
 static SNAPSHOT: AtomicPtr<Vec<(usize, usize)>> = AtomicPtr::new(ptr::null_mut());
 
-/// Set once a rule of an object that may be unloaded was remembered, or its name noted.
-static KNOWN: AtomicBool = AtomicBool::new(false);
+/// The gate of this process.
+#[cfg(not(loom))]
+static GATE: Gate = Gate::new();
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref GATE: Gate = Gate::new();
+}
 
-static CLOSED: AtomicUsize = AtomicUsize::new(0);
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-
-/// Says that every `dlclose` of the host comes by [`close_gate`] from now on, and that all objects of now were
+/// Says that every `dlclose` of the host comes by [`while_unloading`] from now on, and that all objects of now were
 /// loaded with the program. For the shared library, at load.
 pub(crate) fn unloads_are_seen() {
     UNLOADS_ARE_SEEN.store(true, Ordering::Release);
@@ -77,7 +75,7 @@ pub(crate) enum Keeper {
     /// It is taken to stay.
     Stays,
     /// The handler is inside the gate.
-    Gate { _inside: Inside },
+    Gate { _inside: Inside<'static> },
     /// Objects are being unloaded, but not this one: code of it is running.
     Running,
 }
@@ -87,7 +85,7 @@ pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
     if stays(pc) {
         return Some(Keeper::Stays);
     }
-    match enter() {
+    match GATE.enter() {
         Some(inside) => Some(Keeper::Gate { _inside: inside }),
         None if trust == Trust::Live => Some(Keeper::Running),
         None => None,
@@ -157,68 +155,34 @@ pub(crate) fn stays(pc: usize) -> bool {
     STAYING.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
 }
 
-/// True when something is known of objects that may be unloaded, or may be at any moment: a session has run.
-pub(crate) fn are_known() -> bool {
-    KNOWN.load(Ordering::Acquire)
-}
-
-/// A handler's stay inside the gate.
-pub(crate) struct Inside {
-    _only_here: (),
-}
-
-/// Enters the gate; None while an object is being unloaded. Signal-safe: two atomic operations.
-pub(crate) fn enter() -> Option<Inside> {
-    let inside = Inside { _only_here: () };
-    // SeqCst, and before the count: an unloader that still sees nothing known comes before this handler's look-up.
-    if !KNOWN.load(Ordering::Relaxed) {
-        KNOWN.store(true, Ordering::SeqCst);
-    }
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    (CLOSED.load(Ordering::SeqCst) == 0).then_some(inside)
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        // Release: the unloader that sees the count fall also sees our reads done.
-        INSIDE.fetch_sub(1, Ordering::Release);
-    }
-}
-
-/// Closes the gate until it is dropped.
-pub(crate) struct Unloading(());
-
-/// Closes the gate and waits until no handler is inside; None after two seconds. For ordinary context.
+/// Runs `unload`, which may unload objects, while no handler looks anything up in them, and before that `forget`, if
+/// any ever has. None, without running it, where a handler does not come back within two seconds. For ordinary
+/// context.
 ///
-/// A handler is inside for microseconds, unless its thread gets no processor; and it cannot be our own thread's,
-/// because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
-pub(crate) fn close_gate() -> Option<Unloading> {
-    CLOSED.fetch_add(1, Ordering::SeqCst);
-    let unloading = Unloading(());
-    for round in 0..2100 {
-        if INSIDE.load(Ordering::SeqCst) == 0 {
-            return Some(unloading);
-        }
+/// A handler is inside the gate for microseconds, unless its thread gets no processor; and it cannot be our own
+/// thread's, because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
+pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() -> R) -> Option<R> {
+    let pause = |round| {
         // First let others run, then sleep: a thread of lower priority may be inside.
-        if round < 100 { std::thread::yield_now() } else { thread::pause() }
-    }
-    None
-}
-
-impl Drop for Unloading {
-    fn drop(&mut self) {
+        if round < 100 {
+            std::thread::yield_now()
+        } else {
+            thread::pause()
+        }
+        round < 2100
+    };
+    GATE.unload(pause, forget, || {
+        let result = unload();
         if !loader::can_find() {
             publish(loaded_ranges());
         }
-        // Not below zero: in a forked child the gate was opened already.
-        let _ = CLOSED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |closed| closed.checked_sub(1));
-    }
+        result
+    })
 }
 
 /// In a forked child: the threads that were inside do not exist here.
 pub(crate) fn reset_after_fork() {
-    INSIDE.store(0, Ordering::SeqCst);
-    CLOSED.store(0, Ordering::SeqCst);
+    GATE.reset();
 }
 
 fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
@@ -292,22 +256,5 @@ mod tests {
         // SAFETY: this program's own object.
         let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) }.unwrap();
         assert_eq!(from_headers.eh_frame_hdr, object.eh_frame_hdr, "both ways find the same section");
-    }
-
-    #[test]
-    fn a_closed_gate_lets_nobody_in_and_waits_for_who_is_inside() {
-        let inside = enter().unwrap();
-        let closer = std::thread::spawn(|| {
-            let unloading = close_gate().unwrap();
-            assert!(enter().is_none());
-            drop(unloading);
-        });
-        while CLOSED.load(Ordering::SeqCst) == 0 {
-            std::thread::yield_now();
-        }
-        assert!(!closer.is_finished());
-        drop(inside);
-        closer.join().unwrap();
-        assert!(enter().is_some());
     }
 }
