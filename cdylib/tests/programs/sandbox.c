@@ -1,0 +1,55 @@
+/* Runs a program in a sandbox that forbids process_vm_readv, as seccomp filters of containers and browsers do.
+ * usage: sandbox errno|trap|kill PROGRAM [ARGUMENT...] */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int forbid(unsigned action) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static int read_own_memory(void) {
+    char from[8] = "memory", to[8];
+    const struct iovec local = {to, sizeof to}, remote = {from, sizeof from};
+    return (int)process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+}
+
+/* What the filter does to a program that makes the call: the signal that ends it, or 0 for an error. */
+static int what_forbidding_does(void) {
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(read_own_memory() == -1 && errno == EPERM ? 0 : 1);
+    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+    return WIFSIGNALED(status) ? WTERMSIG(status) : status;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 98;
+    const int is_errno = strcmp(argv[1], "errno") == 0, is_trap = strcmp(argv[1], "trap") == 0;
+    const unsigned action = is_errno ? SECCOMP_RET_ERRNO | EPERM : is_trap ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
+    if (!forbid(action) || what_forbidding_does() != (is_errno ? 0 : SIGSYS)) {
+        perror("the filter does not work");
+        return 97;
+    }
+    execvp(argv[2], argv + 2);
+    perror(argv[2]);
+    return 96;
+}

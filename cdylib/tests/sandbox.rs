@@ -1,0 +1,84 @@
+//! Programs in a sandbox whose filter forbids `process_vm_readv`, be it by an error, by a signal or by the program's
+//! end: they run as without it, and their stacks are whole.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, plain, run, shared_library};
+
+/// Runs `program` under the profiler in `sandbox`, with a silent timer; without a sandbox where that is empty.
+#[track_caller]
+fn profile_in_sandbox(scratch: &Scratch, sandbox: &str, program: &Path, arguments: &[&str]) -> Profile {
+    let path = scratch.path(&format!("prof-{sandbox}"));
+    let assignment = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let profiled = [
+        "env".to_owned(),
+        assignment("LD_PRELOAD", shared_library()),
+        assignment("CPUPROFILE", &path),
+        "CPUPROFILE_FREQUENCY=1".to_owned(),
+        program.display().to_string(),
+    ];
+    let mut command = plain(scratch.compile("sandbox.c", Linkage::None, &[]));
+    command.arg(sandbox).args(profiled).args(arguments.iter().map(OsStr::new));
+    let finished = run(&mut command).expect_success();
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{sandbox}");
+    Profile::read(&path)
+}
+
+/// What a filter may do to a program that makes a forbidden call.
+const SANDBOXES: [&str; 3] = ["errno", "trap", "kill"];
+
+/// The chains of `programs/large_frames.c`, innermost first.
+const CHAINS: [&[&str]; 3] = [
+    &["tick", "run_rounds"],
+    &["tick", "under_20_kib", "run_rounds"],
+    &["tick", "under_20_kib", "under_200_kib", "under_a_page", "under_40_kib", "run_rounds"],
+];
+
+#[test]
+fn frames_larger_than_pages_are_crossed_in_a_sandbox() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("large_frames.c", Linkage::None, &[]);
+    for sandbox in SANDBOXES {
+        let profile = profile_in_sandbox(&scratch, sandbox, &program, &[]);
+        assert_eq!(profile.samples(), 300, "{sandbox}");
+        let mut symbols = Symbolizer::default();
+        for chain in CHAINS {
+            for is_main in [true, false] {
+                let is_there = |record: &Record| {
+                    let root = symbols.root(&profile, record);
+                    symbols.calls(&profile, record, chain)
+                        && if is_main { root == Root::Process } else { matches!(root, Root::LibC(_)) }
+                };
+                let share = profile.share(is_there) * 300.0;
+                assert_eq!(share.round(), 50.0, "{sandbox}: {chain:?}, on the main thread: {is_main}");
+            }
+        }
+    }
+}
+
+/// So are switches from one stack to another.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn chains_lead_from_one_stack_to_another_in_a_sandbox() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("switched_stacks.c", Linkage::None, &[]);
+    for sandbox in SANDBOXES {
+        for case in ["above", "below"] {
+            let profile = profile_in_sandbox(&scratch, sandbox, &program, &[case]);
+            assert_eq!(profile.samples(), 100, "{sandbox}, {case}");
+            let mut symbols = Symbolizer::default();
+            for record in &profile.records {
+                let names = symbols.names(&profile, record);
+                let chain = ["tick", "nested", "switching_entry", "call_on_stack", "switch_stack"];
+                assert!(symbols.calls(&profile, record, &chain), "{sandbox}, {case}: {names:?}");
+                assert!(
+                    matches!(symbols.root(&profile, record), Root::LibC(_)),
+                    "{sandbox}, {case}: {names:?}"
+                );
+            }
+        }
+    }
+}
