@@ -187,10 +187,9 @@ mod tests {
 mod loom_models {
     use super::super::{
         rule::{Cfa, Rule},
-        rule_cache::RuleCache,
+        rule_cache::{Line, RuleCache},
     };
     use super::*;
-    use crate::sync::modelled::AtomicU64;
     use loom::{cell::UnsafeCell, sync::Arc, thread};
 
     /// What is loaded at one address, by number. loom reports a read that is not ordered against the change.
@@ -242,8 +241,8 @@ mod loom_models {
             Rule::compact(Cfa::Sum, 7, object * 8, [None; 6]).unwrap()
         }
         loom::model(|| {
-            let words: Vec<_> = (0..8).map(|_| AtomicU64::new(0)).collect();
-            let shared = Arc::new((Gate::new(), Loaded(UnsafeCell::new(1)), RuleCache::new(words)));
+            let rules = RuleCache::new([Line::empty()]);
+            let shared = Arc::new((Gate::new(), Loaded(UnsafeCell::new(1)), rules));
             let handler = {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {

@@ -35,6 +35,14 @@ pub(crate) struct Entry {
 #[repr(align(64))]
 pub(crate) struct Line([Entry; WAYS]);
 
+#[cfg(test)]
+impl Line {
+    /// A line without rules.
+    pub(crate) fn empty() -> Self {
+        Self(core::array::from_fn(|_| Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) }))
+    }
+}
+
 /// See the module. `L` gives the lines; their number is a power of two.
 pub(crate) struct RuleCache<L> {
     lines: L,
@@ -124,8 +132,7 @@ mod tests {
     }
 
     fn cache(lines: usize) -> RuleCache<Vec<Line>> {
-        let entry = || Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
-        RuleCache::new((0..lines).map(|_| Line(core::array::from_fn(|_| entry()))).collect())
+        RuleCache::new((0..lines).map(|_| Line::empty()).collect())
     }
 
     #[cfg(not(loom))]
