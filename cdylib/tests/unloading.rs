@@ -92,7 +92,8 @@ fn expect_right_chains(told: &Told, profile: &Profile) -> usize {
         }
         let found = expect_right_chain(&mut symbols, profile, record);
         let in_library = record.pcs.iter().any(|pc| library.contains(pc));
-        assert_eq!(in_library, found.is_some(), "{:?}", symbols.names(profile, record));
+        // The other way round it may be otherwise: in a few rounds the library is elsewhere.
+        assert!(!in_library || found.is_some(), "{:?}", symbols.names(profile, record));
         if let Some(place) = CALLERS.iter().position(|(function, _)| Some(*function) == found) {
             counts[place] += record.count;
         }
