@@ -1,40 +1,20 @@
-//! Call frame information: from a PC to its rule, by way of `.eh_frame_hdr` and `.eh_frame`.
+//! Call frame information: from a PC to its rule, or from a frame's registers to its caller's.
 //!
-//! `gimli` reads the sections where the loader has mapped them and runs the row's program on arrays in our own
-//! frame. That takes some kilobytes of stack, so callers run [`resolve`] on a scratch slot's stack.
+//! `gimli` reads the sections (`sections.rs`) and runs the row's program on arrays in our own frame. That takes some
+//! kilobytes of stack, so callers run [`resolve`] on a scratch slot's stack.
 //!
 //! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
-//!
-//! # Safety
-//! Makes slices of an object's segments, which stay mapped while the caller is inside the gate (`objects.rs`).
-#![allow(unsafe_code)]
 
 use super::{
     memory::StackReader,
     objects::KeptObject,
     rule::{Cfa, Rule},
+    sections::{ADDRESS_BYTES, Arrays, Sections},
 };
-use crate::sys::{
-    arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER},
-    loader::{LoadedObject, program_headers},
-};
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Operation, Pointer, Register,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
-};
+use crate::sys::arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER};
+use gimli::{CfaRule, Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
 
-type Section = EndianSlice<'static, NativeEndian>;
-const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
 const WORD: i64 = size_of::<usize>() as i64;
-
-/// Arrays in place of gimli's vectors. A row of glibc's signal trampoline names 17 registers, the most seen in
-/// Debian's libraries; two remembered states are the deepest seen.
-struct Arrays;
-
-impl UnwindContextStorage<usize> for Arrays {
-    type Rules = [(Register, RegisterRule<usize>); 24];
-    type Stack = [UnwindTableRow<usize, Self>; 5];
-}
 
 /// What a PC's call frame information came to.
 pub(crate) enum Resolved {
@@ -54,9 +34,7 @@ pub(crate) fn resolve(
     registers: &mut Registers,
     stack: &mut StackReader,
 ) -> Resolved {
-    // SAFETY: the object is kept during this call.
-    let sections = unsafe { Sections::of(object) };
-    let Some(sections) = sections else { return Resolved::Rule(Rule::UNKNOWN) };
+    let Some(sections) = Sections::of(object) else { return Resolved::Rule(Rule::UNKNOWN) };
     let mut context = UnwindContext::<usize, Arrays>::new_in();
     let Some((row, signal_frame)) = sections.row(&mut context, pc) else {
         return Resolved::Rule(Rule::UNKNOWN);
@@ -71,80 +49,9 @@ pub(crate) fn resolve(
     }
 }
 
-/// The two sections of an object, and where they are mapped.
-struct Sections {
-    table: gimli::ParsedEhFrameHdr<Section>,
-    frames: EhFrame<Section>,
-    bases: BaseAddresses,
-}
-
-impl Sections {
-    /// # Safety
-    /// * The object is loaded, and stays so while the result is in use.
-    unsafe fn of(kept: &KeptObject<'_>) -> Option<Self> {
-        let object = &kept.object;
-        if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
-            return None;
-        }
-        // SAFETY: the caller's word.
-        let header = unsafe { mapped_from(object, object.eh_frame_hdr) }?;
-        let bases = BaseAddresses::default().set_eh_frame_hdr(object.eh_frame_hdr as u64);
-        let table = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
-        let Pointer::Direct(start) = table.eh_frame_ptr() else { return None };
-        if !kept.is_there(usize::try_from(start).ok()?) {
-            return None;
-        }
-        // SAFETY: the caller's word.
-        let frames = unsafe { mapped_from(object, usize::try_from(start).ok()?) }?;
-        Some(Self { table, frames: EhFrame::from(frames), bases: bases.set_eh_frame(start) })
-    }
-
-    /// The row that holds for `pc`, and whether its frame is a signal trampoline's.
-    fn row<'c>(
-        &self,
-        context: &'c mut UnwindContext<usize, Arrays>,
-        pc: usize,
-    ) -> Option<(&'c UnwindTableRow<usize, Arrays>, bool)> {
-        let pc = pc as u64;
-        let fde = self
-            .table
-            .table()?
-            .fde_for_address(&self.frames, &self.bases, pc, EhFrame::cie_from_offset)
-            .ok()?;
-        if fde.cie().return_address_register() != Register(RETURN_ADDRESS) {
-            return None;
-        }
-        let row = fde.unwind_info_for_address(&self.frames, &self.bases, context, pc).ok()?;
-        Some((row, fde.is_signal_trampoline()))
-    }
-}
-
-/// The bytes from `address` to the end of what the file backs in its segment; to the object's end where its program
-/// headers cannot be found (BOLT moves them behind everything else, to where only they could say).
-///
-/// # Safety
-/// * `object` is loaded, and stays so while the slice is in use.
-unsafe fn mapped_from(object: &LoadedObject, address: usize) -> Option<Section> {
-    // SAFETY: the caller's word.
-    let end = match unsafe { program_headers(object.start) } {
-        Some(headers) => {
-            // SAFETY: the caller's word.
-            let mut segments = unsafe { headers.segments() };
-            segments.find(|segment| (segment.start..segment.file_end).contains(&address))?.file_end
-        }
-        None => object.end,
-    };
-    let length = end.checked_sub(address)?;
-    // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
-    // frame information is read-only, or relocated before the object's first instruction runs. Up to the object's
-    // end there may be holes, which well-formed information does not lead into.
-    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
-    Some(EndianSlice::new(bytes, NativeEndian))
-}
-
 /// A row, with all that is needed to apply it.
 struct Frame<'a> {
-    sections: &'a Sections,
+    sections: &'a Sections<'a>,
     row: &'a UnwindTableRow<usize, Arrays>,
     pc: usize,
     signal_frame: bool,
@@ -377,6 +284,7 @@ impl Values {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code, reason = "one test runs on a stack of its own, to measure it")]
 mod tests {
     use super::super::{Trust, objects, rule::RuleKind};
     use super::*;

@@ -11,6 +11,7 @@ mod memory;
 pub(crate) mod objects;
 pub(crate) mod rule;
 pub(crate) mod rule_cache;
+mod sections;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},
