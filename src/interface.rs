@@ -26,7 +26,10 @@ use crate::{
         timer::IntervalTimer,
     },
 };
-use core::ffi::{CStr, c_int, c_void};
+use core::{
+    cell::Cell,
+    ffi::{CStr, c_int, c_void},
+};
 
 /// Sessions of the C interface and of the environment.
 #[derive(Clone, Copy)]
@@ -330,12 +333,18 @@ pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
 /// without running it, where a handler does not leave them: they then stay loaded.
 pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
     let Some(engine) = Engine::get() else { return Some(unload()) };
+    let has_forgotten = Cell::new(false);
     let forget = || {
         engine.rules().retain(&objects::stays);
         control::take_met_objects();
         met_objects::forget_seen();
+        has_forgotten.set(true);
     };
-    objects::while_unloading(forget, unload)
+    let result = objects::while_unloading(forget, unload)?;
+    if has_forgotten.get() {
+        control::renew_frame_index();
+    }
+    Some(result)
 }
 
 fn timer(realtime: bool) -> IntervalTimer {

@@ -321,3 +321,51 @@ fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
         }
     });
 }
+
+/// Calls back through the library's function in assembler: one tick.
+#[inline(never)]
+fn calls_relay(library: &Library) -> libc::c_int {
+    extern "C" fn tick_of(_argument: libc::c_int) -> libc::c_int {
+        raise_tick();
+        0
+    }
+    type Relay = extern "C" fn(extern "C" fn(libc::c_int) -> libc::c_int, libc::c_int) -> libc::c_int;
+    // SAFETY: the function has this type, as its source says.
+    let relay = unsafe { mem::transmute::<*mut libc::c_void, Relay>(library.symbol(c"relay")) };
+    black_box(relay(tick_of, 0))
+}
+
+/// Nobody tells a crate that a library is gone. What was known of its frames is not taken for another's that came to
+/// its addresses: until the next start only its frames lead nowhere.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
+    in_own_process("frames_of_a_library_that_is_gone_are_not_taken_for_anothers", || {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |name, size| {
+            let source = "../../cdylib/tests/programs/relay.c";
+            Library::open(&compile_library(source, &["-nostdlib", size], directory.path(), name))
+        };
+        let small = open("small.so", "-DFRAME=64");
+        let place = small.symbol(c"relay");
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        calls_relay(&small);
+        assert_eq!(profiler.snapshot().unwrap().summary().walks.whole, 1);
+        // SAFETY: its function has returned.
+        unsafe { small.close() };
+        let large = open("large.so", "-DFRAME=1024");
+        assert_eq!(large.symbol(c"relay"), place, "it is loaded elsewhere: nothing is shown");
+        calls_relay(&large);
+        let profile = profiler.stop().unwrap();
+        let relays = |chain: &[Pc]| {
+            chain.iter().filter(|pc| symbol_at(pc.address_for_lookup(false)) == "relay").count()
+        };
+        let cut =
+            profile.samples().iter().find(|sample| relays(&sample.chain[sample.chain.len() - 1..]) == 1);
+        assert_eq!(relays(&cut.expect("a chain that ends in the library").chain), 1);
+
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        calls_relay(&large);
+        assert_eq!(profiler.stop().unwrap().summary().walks.whole, 1);
+    });
+}

@@ -12,7 +12,7 @@
 //! Keeps the lock's guard in a static from one hook to the next, on one thread; resets the lock in the child.
 #![allow(unsafe_code)]
 
-use super::{CONTROL, Locked, toggle};
+use super::{CONTROL, Locked, frame_files, toggle};
 use crate::{
     sample::{engine::Engine, host_action, recording, unwind::objects},
     sync::{AtomicBool, Ordering},
@@ -57,6 +57,7 @@ unsafe extern "C" fn after_in_child() {
         engine.scratch().release_all();
     }
     objects::reset_after_fork();
+    frame_files::reset_after_fork();
     host_action::reset_after_fork();
     recording::withdraw();
     if let Some(session) = locked.session.take() {

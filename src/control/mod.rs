@@ -13,12 +13,14 @@
 //! of fixed size. When the lock is taken it leaves its request to the lock's owner.
 
 mod fork;
+mod frame_files;
 mod maps_text;
 mod output;
 mod session;
 mod summary;
 mod toggle;
 
+pub(crate) use frame_files::renew as renew_frame_index;
 pub(crate) use maps_text::write as write_maps_text;
 pub(crate) use session::{Session, Sink, StartOptions, Started};
 pub(crate) use summary::Ended;
@@ -149,6 +151,7 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
         return Err(Failure::AlreadyRunning);
     }
     prepare()?;
+    renew_frame_index();
     let mut control = Locked::new();
     if control.session.is_some() {
         return Err(Failure::AlreadyRunning);
@@ -197,6 +200,10 @@ pub(crate) fn stop<R>(
 pub(crate) fn flush() -> Result<(), Failure> {
     if is_elsewhere() {
         return Err(Failure::NotRunning);
+    }
+    // Libraries that were opened since the start are walked better from now on.
+    if SESSION_PROCESS.load(Ordering::SeqCst) != 0 {
+        renew_frame_index();
     }
     let mut control = Locked::new();
     let control = &mut *control;

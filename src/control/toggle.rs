@@ -54,6 +54,7 @@ pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure>
         return Err(Failure::HandlerTaken { signal });
     }
     OPTIONS.get_or_init(|| Box::new(options));
+    super::renew_frame_index();
     STACK
         .get_or_try_init(|| Mapping::writable(STACK_BYTES).map(Box::new))
         .map_err(|errno| Failure::System { action: "map memory for its handler", errno })?;

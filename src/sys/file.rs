@@ -289,6 +289,28 @@ pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     (result == 0).then_some((status.st_dev, status.st_ino))
 }
 
+/// What the kernel's lists call a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    pub(crate) major: u64,
+    pub(crate) minor: u64,
+    pub(crate) inode: u64,
+}
+
+/// Opens `path` for reading if it is an ordinary file, which does not wait as a pipe would. For ordinary context.
+pub(crate) fn open_ordinary(path: &[u8]) -> Option<(std::fs::File, FileIdentity)> {
+    use std::os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, OpenOptionsExt},
+    };
+    let path = std::ffi::OsStr::from_bytes(path);
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let status = file.metadata().ok().filter(|status| status.is_file())?;
+    let (major, minor) = (nix::sys::stat::major(status.dev()), nix::sys::stat::minor(status.dev()));
+    Some((file, FileIdentity { major, minor, inode: status.ino() }))
+}
+
 /// True when the process may write the existing file `path`, by its effective ids.
 pub(crate) fn is_writable(path: &CStr) -> bool {
     let directory = libc::AT_FDCWD;

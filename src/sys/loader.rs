@@ -70,11 +70,11 @@ impl LoadedObject {
     ///
     /// # Safety
     /// * The range is one that the loader has named, and it stays mapped during the call.
-    pub(crate) unsafe fn from_headers(start: usize, end: usize) -> Option<Self> {
+    pub(crate) unsafe fn from_headers(start: usize, end: usize) -> Self {
         // SAFETY: the loader mapped an object there, and the caller keeps it from being unloaded.
-        let headers = unsafe { program_headers(start) }?;
-        let eh_frame_hdr = headers.unwind_table()?;
-        Some(Self { start, end, eh_frame_hdr, name: 0 })
+        let headers = unsafe { program_headers(start) };
+        let eh_frame_hdr = headers.and_then(|headers| headers.unwind_table()).unwrap_or(0);
+        Self { start, end, eh_frame_hdr, name: 0 }
     }
 }
 
@@ -161,6 +161,7 @@ pub(crate) struct Segment {
     pub(crate) end: usize,
     /// Offset of `start` in the file.
     pub(crate) offset: usize,
+    pub(crate) readable: bool,
     pub(crate) executable: bool,
 }
 
@@ -230,6 +231,7 @@ impl ProgramHeaders {
                 file_end: address.wrapping_add(header.p_filesz as usize),
                 end: address.wrapping_add(header.p_memsz as usize).checked_next_multiple_of(PAGE)?,
                 offset: (header.p_offset as usize).wrapping_sub(into_page),
+                readable: header.p_flags & libc::PF_R != 0,
                 executable: header.p_flags & libc::PF_X != 0,
             })
         })

@@ -16,5 +16,5 @@ pub(crate) use library::{repository_root, shared_library, system_header_director
 pub(crate) use process::{Finished, exit_code, plain, preload, profiled, run, start, tool, wait};
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
-pub(crate) use scratch::{Linkage, Scratch};
+pub(crate) use scratch::{Linkage, Scratch, program_source};
 pub(crate) use symbols::{Root, Symbolizer};

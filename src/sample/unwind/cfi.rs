@@ -6,10 +6,11 @@
 //! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
 
 use super::{
+    frame_index,
     memory::StackReader,
     objects::KeptObject,
     rule::{Cfa, Rule},
-    sections::{ADDRESS_BYTES, Arrays, Sections},
+    sections::{ADDRESS_BYTES, Arrays, Description, Sections},
 };
 use crate::sys::arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER};
 use gimli::{CfaRule, Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
@@ -34,12 +35,25 @@ pub(crate) fn resolve(
     registers: &mut Registers,
     stack: &mut StackReader,
 ) -> Resolved {
-    let Some(sections) = Sections::of(object) else { return Resolved::Rule(Rule::UNKNOWN) };
+    let index = frame_index::reading();
+    match Description::find(object, index.as_ref(), pc) {
+        Some(description) => resolve_by(&description, pc, registers, stack),
+        None => Resolved::Rule(Rule::UNKNOWN),
+    }
+}
+
+/// [`resolve`] by what describes `pc`.
+fn resolve_by(
+    description: &Description<'_>,
+    pc: usize,
+    registers: &mut Registers,
+    stack: &mut StackReader,
+) -> Resolved {
     let mut context = UnwindContext::<usize, Arrays>::new_in();
-    let Some((row, signal_frame)) = sections.row(&mut context, pc) else {
+    let Some((row, signal_frame)) = description.row(&mut context) else {
         return Resolved::Rule(Rule::UNKNOWN);
     };
-    let frame = Frame { sections: &sections, row, pc, signal_frame };
+    let frame = Frame { sections: &description.sections, row, pc, signal_frame };
     match frame.rule() {
         Some(rule) => Resolved::Rule(rule),
         None => match frame.step(registers, stack) {

@@ -5,6 +5,7 @@
 //! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
 
 mod cfi;
+pub(crate) mod frame_index;
 mod frame_pointer;
 mod gate;
 mod memory;

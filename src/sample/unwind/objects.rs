@@ -17,13 +17,13 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Trust,
+    Trust, frame_index,
     gate::{Gate, Inside},
 };
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use crate::sys::{
     loader::{self, LoadedObject},
-    memory::is_readable,
+    memory::{PAGE, is_readable},
     thread,
 };
 use core::{marker::PhantomData, ptr};
@@ -46,6 +46,9 @@ static GATE: Gate = Gate::new();
 loom::lazy_static! {
     static ref GATE: Gate = Gate::new();
 }
+
+/// Bytes of the header that every object's file begins with.
+const ELF_HEADER_BYTES: usize = 64;
 
 /// Says that every `dlclose` of the host comes by [`while_unloading`] from now on, and that all objects of now were
 /// loaded with the program. For the shared library, at load.
@@ -118,6 +121,15 @@ impl KeptObject<'_> {
         self.stays || is_readable(address)
     }
 
+    /// The first `length` bytes of its memory, at most a page. Signal-safe.
+    pub(crate) fn lead(&self, length: usize) -> Option<&[u8]> {
+        if length > PAGE || !self.is_there(self.object.start) {
+            return None;
+        }
+        // SAFETY: an object's memory begins with a page that is mapped, and the object is kept.
+        Some(unsafe { core::slice::from_raw_parts(self.object.start as *const u8, length) })
+    }
+
     /// Copies the object's path into `buffer`; see [`LoadedObject::copy_name`]. Signal-safe.
     pub(crate) fn copy_name(&self, buffer: &mut [u8]) -> usize {
         // SAFETY: the object is kept.
@@ -147,7 +159,7 @@ fn find(pc: usize) -> Option<LoadedObject> {
     let ranges = unsafe { &*snapshot };
     let &(start, end) = range_of(ranges, pc)?;
     // SAFETY: the range is of the snapshot, and the caller keeps the object.
-    unsafe { LoadedObject::from_headers(start, end) }
+    Some(unsafe { LoadedObject::from_headers(start, end) })
 }
 
 /// True when `pc` belongs to an object that is taken to stay. Signal-safe.
@@ -183,6 +195,7 @@ pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() ->
 /// In a forked child: the threads that were inside do not exist here.
 pub(crate) fn reset_after_fork() {
     GATE.reset();
+    frame_index::reset_after_fork();
 }
 
 fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
@@ -231,15 +244,59 @@ fn loaded_ranges() -> Vec<(usize, usize)> {
 pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
     let mut named = Vec::new();
     TargetSharedLibrary::each(|object| {
-        let segments = object.segments().filter(|segment| segment.is_load()).map(|segment| {
-            let start = segment.actual_virtual_memory_address(object).0;
-            (start & !(crate::sys::memory::PAGE - 1), start + segment.len())
-        });
-        if let Some((start, end)) = segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+        if let Some((start, end)) = range_in_memory(object) {
             named.push((object.name().into(), start, end));
         }
     });
     named
+}
+
+fn range_in_memory(object: &TargetSharedLibrary<'_>) -> Option<(usize, usize)> {
+    let segments = object.segments().filter(|segment| segment.is_load()).map(|segment| {
+        let start = segment.actual_virtual_memory_address(object).0;
+        (start & !(PAGE - 1), start + segment.len())
+    });
+    segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// An object whose call frame information a handler cannot search by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnindexedObject {
+    pub(crate) range: core::ops::Range<usize>,
+    /// The process's address of what the file calls 0.
+    pub(crate) bias: usize,
+    /// Bytes of the file that its memory begins with, at most a page.
+    pub(crate) lead_length: usize,
+}
+
+/// The loaded objects with code whose program headers name no `.eh_frame_hdr` or one without a table (GNU ld writes such a one
+/// when it cannot read some `.eh_frame`), or have no program headers where a handler looks for them. For ordinary
+/// context.
+pub(crate) fn unindexed() -> Vec<UnindexedObject> {
+    /// Version, encodings, the section's address, and the number of entries; a table with one entry takes 8 more.
+    const EMPTY_TABLE: usize = 12;
+    let mut unindexed = Vec::new();
+    TargetSharedLibrary::each(|object| {
+        let Some((start, end)) = range_in_memory(object).filter(|&(start, _)| is_readable(start)) else {
+            return;
+        };
+        // SAFETY: the loader is listing the object, so it has it mapped, and unloads nothing meanwhile.
+        let headers = unsafe { loader::program_headers(start) };
+        let has_table = object.segments().any(|s| s.name() == "GNU_EH_FRAME" && s.len() > EMPTY_TABLE);
+        let has_code = object.segments().any(|segment| segment.is_code());
+        if has_table && headers.is_some() || !has_code {
+            return;
+        }
+        let file_end = headers.and_then(|headers| {
+            // SAFETY: as above.
+            let mut segments = unsafe { headers.segments() };
+            Some(segments.find(|segment| segment.start == start)?.file_end)
+        });
+        let lead_length = file_end.map_or(ELF_HEADER_BYTES, |end| (end - start).min(PAGE));
+        let bias = object.virtual_memory_bias().0;
+        unindexed.push(UnindexedObject { range: start..end, bias, lead_length });
+    });
+    unindexed
 }
 
 #[cfg(test)]
@@ -254,7 +311,7 @@ mod tests {
         assert!(!stays(&raw const code as usize));
         let object = find(code).unwrap();
         // SAFETY: this program's own object.
-        let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) }.unwrap();
+        let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) };
         assert_eq!(from_headers.eh_frame_hdr, object.eh_frame_hdr, "both ways find the same section");
     }
 }

@@ -1,18 +1,29 @@
-//! An object's `.eh_frame_hdr` and `.eh_frame`, where the loader has mapped them, and the row that holds for a PC.
+//! The call frame information that describes a PC: found by the object's `.eh_frame_hdr` where the loader has mapped
+//! it, or in an index of ours (`frame_index.rs`).
+//!
+//! A section may be damaged. All that is read of it is inside the slice it was given as, and no entry is run whose
+//! length no compiler writes, so a look-up is bounded.
 //!
 //! # Safety
 //! Makes slices of an object's segments, which stay mapped while the object is kept (`objects.rs`).
 #![allow(unsafe_code)]
 
-use super::objects::KeptObject;
-use crate::sys::{arch::RETURN_ADDRESS, loader::program_headers};
+use super::{frame_index::Reading, objects::KeptObject};
+use crate::sys::{
+    arch::RETURN_ADDRESS,
+    loader::{Segment, program_headers},
+};
 use gimli::{
-    BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, ParsedEhFrameHdr, Pointer, Register,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow,
+    BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian, Pointer, Register,
+    RegisterRule, Section, UnwindContext, UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
 pub(super) type Bytes<'b> = EndianSlice<'b, NativeEndian>;
+pub(super) type Entry<'b> = FrameDescriptionEntry<Bytes<'b>>;
 pub(super) const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
+
+/// Bytes of an entry. gcc's `cc1` has one of 20 KiB, the longest seen; a damaged length may promise all that follows.
+const LONGEST_ENTRY: usize = 256 << 10;
 
 /// Arrays in place of gimli's vectors. A row of glibc's signal trampoline names 17 registers, the most seen in
 /// Debian's libraries; two remembered states are the deepest seen.
@@ -23,68 +34,114 @@ impl UnwindContextStorage<usize> for Arrays {
     type Stack = [UnwindTableRow<usize, Self>; 5];
 }
 
-/// The two sections of an object, and where they are mapped.
+/// A section with entries, and where it stands. Once an entry is found, `.debug_frame` is read as `.eh_frame` is.
 pub(super) struct Sections<'b> {
-    table: ParsedEhFrameHdr<Bytes<'b>>,
     pub(super) frames: EhFrame<Bytes<'b>>,
-    bases: BaseAddresses,
+    pub(super) bases: BaseAddresses,
 }
 
-impl<'b> Sections<'b> {
-    /// The sections of an object that has both.
-    pub(super) fn of(kept: &'b KeptObject<'_>) -> Option<Self> {
+/// The entry that describes a PC, and what is needed to run it.
+pub(super) struct Description<'b> {
+    pub(super) sections: Sections<'b>,
+    pub(super) entry: Entry<'b>,
+    /// The PC, as the section counts.
+    pub(super) pc: u64,
+}
+
+impl<'b> Description<'b> {
+    /// What describes `pc`, by the object's own table or else by our index.
+    pub(super) fn find(kept: &'b KeptObject<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
+        Self::by_mapped_table(kept, pc).or_else(|| index?.find(kept)?.describe(pc))
+    }
+
+    fn by_mapped_table(kept: &'b KeptObject<'_>, pc: usize) -> Option<Self> {
         let object = &kept.object;
         if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
             return None;
         }
-        let header = mapped_from(kept, object.eh_frame_hdr)?;
-        let bases = BaseAddresses::default().set_eh_frame_hdr(object.eh_frame_hdr as u64);
-        let table = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
-        let Pointer::Direct(start) = table.eh_frame_ptr() else { return None };
-        if !kept.is_there(usize::try_from(start).ok()?) {
-            return None;
-        }
-        let frames = mapped_from(kept, usize::try_from(start).ok()?)?;
-        Some(Self { table, frames: EhFrame::from(frames), bases: bases.set_eh_frame(start) })
+        let frames_at = |start| if kept.is_there(start) { mapped_from(kept, start) } else { None };
+        Self::by_table(mapped_from(kept, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
     }
 
-    /// The row that holds for `pc`, and whether its frame is a signal trampoline's.
+    /// What describes `pc` by a table whose bytes, and more, are `header`; `frames_at` gives the bytes from an address
+    /// on.
+    pub(super) fn by_table(
+        header: Bytes<'_>,
+        address: usize,
+        frames_at: impl FnOnce(usize) -> Option<Bytes<'b>>,
+        pc: usize,
+    ) -> Option<Self> {
+        let bases = BaseAddresses::default().set_eh_frame_hdr(address as u64);
+        let header = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
+        let Pointer::Direct(start) = header.eh_frame_ptr() else { return None };
+        let frames = EhFrame::from(frames_at(usize::try_from(start).ok()?)?);
+        let bases = bases.set_eh_frame(start);
+        let table = header.table()?;
+        let pc = pc as u64;
+        let place = table.lookup(pc, &bases).ok()?;
+        let entry = entry_at(&frames, &bases, table.pointer_to_offset(place).ok()?.0)?;
+        Some(Self { sections: Sections { frames, bases }, entry, pc })
+    }
+
+    /// The row that holds for the PC, and whether its frame is a signal trampoline's.
     pub(super) fn row<'c>(
         &self,
         context: &'c mut UnwindContext<usize, Arrays>,
-        pc: usize,
     ) -> Option<(&'c UnwindTableRow<usize, Arrays>, bool)> {
-        let pc = pc as u64;
-        let fde = self
-            .table
-            .table()?
-            .fde_for_address(&self.frames, &self.bases, pc, EhFrame::cie_from_offset)
-            .ok()?;
-        if fde.cie().return_address_register() != Register(RETURN_ADDRESS) {
+        let (Sections { frames, bases }, entry) = (&self.sections, &self.entry);
+        if !entry.contains(self.pc) || entry.cie().return_address_register() != Register(RETURN_ADDRESS) {
             return None;
         }
-        let row = fde.unwind_info_for_address(&self.frames, &self.bases, context, pc).ok()?;
-        Some((row, fde.is_signal_trampoline()))
+        let row = entry.unwind_info_for_address(frames, bases, context, self.pc).ok()?;
+        Some((row, entry.is_signal_trampoline()))
     }
 }
 
-/// The bytes from `address` to the end of what the file backs in its segment; to the object's end where its program
-/// headers cannot be found (BOLT moves them behind everything else, to where only they could say).
-fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>> {
-    let object = &kept.object;
-    // SAFETY: the object is kept, and with it its headers.
-    let end = match unsafe { program_headers(object.start) } {
-        Some(headers) => {
-            // SAFETY: as above.
-            let mut segments = unsafe { headers.segments() };
-            segments.find(|segment| (segment.start..segment.file_end).contains(&address))?.file_end
+/// The entry at `offset` that describes code, if neither it nor the one it shares with others is too long.
+pub(super) fn entry_at<'b, S>(section: &S, bases: &BaseAddresses, offset: usize) -> Option<Entry<'b>>
+where
+    S: UnwindSection<Bytes<'b>> + Section<Bytes<'b>>,
+    S::Offset: UnwindOffset<usize>,
+{
+    let is_short =
+        |offset| entry_size(section.reader().slice(), offset).is_some_and(|size| size <= LONGEST_ENTRY);
+    if !is_short(offset) {
+        return None;
+    }
+    let shared =
+        |section: &S, bases: &BaseAddresses, offset: S::Offset| match is_short(UnwindOffset::into(offset)) {
+            true => section.cie_from_offset(bases, offset),
+            false => Err(gimli::Error::OffsetOutOfBounds),
+        };
+    section.fde_from_offset(bases, offset.into(), shared).ok()
+}
+
+/// Bytes from `offset` to the next entry; at least 4, and None at the section's end.
+pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
+    let at = |offset: usize| section.get(offset..);
+    let length = u32::from_ne_bytes(*at(offset)?.first_chunk()?);
+    match length {
+        // A length of 64 bits follows.
+        u32::MAX => {
+            let length = u64::from_ne_bytes(*at(offset.checked_add(4)?)?.first_chunk()?);
+            usize::try_from(length).ok()?.checked_add(12)
         }
-        None => object.end,
-    };
-    let length = end.checked_sub(address)?;
+        _ => Some(length as usize + 4),
+    }
+}
+
+/// The bytes from `address` to the end of what the file backs in its segment. None where no readable segment holds it,
+/// or where the program headers cannot be found: BOLT moves them behind everything else, and such an object has an
+/// index.
+fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>> {
+    // SAFETY: the object is kept, and with it its headers.
+    let headers = unsafe { program_headers(kept.object.start) }?;
+    // SAFETY: as above.
+    let mut segments = unsafe { headers.segments() };
+    let holds = |segment: &Segment| segment.readable && (segment.start..segment.file_end).contains(&address);
+    let length = segments.find(holds)?.file_end.checked_sub(address)?;
     // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
-    // frame information is read-only, or relocated before the object's first instruction runs. Up to the object's
-    // end there may be holes, which well-formed information does not lead into.
+    // frame information is read-only, or relocated before the object's first instruction runs.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
     Some(EndianSlice::new(bytes, NativeEndian))
 }

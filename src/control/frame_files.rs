@@ -1,0 +1,253 @@
+//! Finds the call frame information of objects that have no table to search it by, and hands it to the handler.
+//!
+//! Which sections an object has only its file tells. The file that the kernel's list names is taken for the object's
+//! if it begins as the object's memory does, and is the very file that is mapped or has the same build id. Of
+//! `.eh_frame` the memory is copied, since the loader may have relocated it; `.debug_frame` is in the file alone.
+//! Compressed sections and separate files of debugging information are not read.
+//!
+//! An object that has a table costs nothing here but a look at its program headers: no file is opened for it.
+
+use crate::{
+    format::Mapping,
+    sample::{
+        engine::Engine,
+        unwind::{
+            frame_index::{self, ObjectFrames, SectionCopy, SectionKind},
+            objects::{self, UnindexedObject},
+        },
+    },
+    sync::{AtomicUsize, Ordering},
+    sys::{
+        file::{self, FileIdentity},
+        memory,
+        signal::AllBlocked,
+    },
+};
+use object::{
+    NativeEndian as Native, ReadCache, ReadRef, elf,
+    read::elf::{FileHeader, ProgramHeader, SectionHeader},
+};
+use std::{fs, sync::Arc};
+
+#[cfg(target_pointer_width = "64")]
+type Header = elf::FileHeader64<Native>;
+#[cfg(target_pointer_width = "32")]
+type Header = elf::FileHeader32<Native>;
+
+type FileBytes<'f> = &'f ReadCache<fs::File>;
+
+/// Calls of [`renew`] that are not fulfilled.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Brings the index to what is loaded now. For ordinary context; nothing may be locked.
+///
+/// Whoever comes while another is at it leaves it to that one, which looks once more.
+pub(crate) fn renew() {
+    const ROUNDS: u32 = 2;
+    if REQUESTS.fetch_add(1, Ordering::SeqCst) > 0 {
+        return;
+    }
+    for _ in 0..ROUNDS {
+        let seen = REQUESTS.load(Ordering::SeqCst);
+        renew_once();
+        if REQUESTS.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            return;
+        }
+    }
+    REQUESTS.store(0, Ordering::SeqCst);
+}
+
+/// In a forked child: the thread that was at it does not exist here.
+pub(super) fn reset_after_fork() {
+    REQUESTS.store(0, Ordering::SeqCst);
+}
+
+fn renew_once() {
+    let objects = objects::unindexed();
+    let before = frame_index::present();
+    if objects.is_empty() && before.is_empty() {
+        return;
+    }
+    let mut new = Vec::new();
+    let mut all = Vec::with_capacity(objects.len());
+    for object in objects {
+        let mut lead = vec![0; object.lead_length];
+        if memory::fetch(object.range.start, &mut lead) < lead.len() {
+            continue;
+        }
+        let known = before.iter().find(|known| known.is_of(object.range.start, &lead));
+        all.push(known.cloned().unwrap_or_else(|| {
+            new.push(object.range.clone());
+            Arc::new(look_into(&object, lead))
+        }));
+    }
+    if new.is_empty() && all.len() == before.len() {
+        return;
+    }
+    frame_index::publish(all);
+    if new.is_empty() {
+        return;
+    }
+    // Rules that were found out without these objects' information go, while no handler is about to add another.
+    if let Some(engine) = Engine::get() {
+        let forget = || engine.rules().retain(&|pc| !new.iter().any(|range| range.contains(&pc)));
+        objects::while_unloading(|| (), forget);
+    }
+}
+
+/// Reads what there is of an object; it has no sections where nothing is found, or the file cannot be trusted.
+fn look_into(object: &UnindexedObject, lead: Vec<u8>) -> ObjectFrames {
+    // A thread that is to be cancelled must not end in the middle.
+    let _undisturbed = AllBlocked::new();
+    let sections = open_file(object, &lead).map(|file| sections(&file, object)).unwrap_or_default();
+    ObjectFrames::new(object.range.clone(), lead.into_boxed_slice(), sections)
+}
+
+/// The object's file, if it is found.
+fn open_file(object: &UnindexedObject, lead: &[u8]) -> Option<ReadCache<fs::File>> {
+    let maps = fs::read("/proc/self/maps").ok()?;
+    let mapping = maps
+        .split(|&byte| byte == b'\n')
+        .filter_map(Mapping::parse_line)
+        .find(|mapping| mapping.contains(object.range.start as u64))?;
+    let (major, minor) = (u64::from(mapping.device.major), u64::from(mapping.device.minor));
+    let mapped = FileIdentity { major, minor, inode: mapping.inode };
+    // The second is for a program whose file was renamed or removed.
+    [&mapping.path, &b"/proc/self/exe"[..]].into_iter().find_map(|path| {
+        let (file, identity) = file::open_ordinary(path)?;
+        let file = ReadCache::new(file);
+        is_mapped_file(&file, lead, identity == mapped).then_some(file)
+    })
+}
+
+/// Device and inode can differ though the file is the mapped one: some file systems show others in the kernel's list.
+/// The same beginning then suffices if the build id is a part of it.
+fn is_mapped_file(file: FileBytes<'_>, lead: &[u8], same_identity: bool) -> bool {
+    let begins_alike = file.read_bytes_at(0, lead.len() as u64).is_ok_and(|bytes| bytes == lead);
+    begins_alike && (same_identity || has_build_id_within(file, lead.len() as u64).unwrap_or(false))
+}
+
+/// True when the first `length` bytes of the file hold a build id.
+fn has_build_id_within(file: FileBytes<'_>, length: u64) -> object::Result<bool> {
+    let header = Header::parse(file)?;
+    for segment in header.program_headers(Native, file)? {
+        let (start, size) = segment.file_range(Native);
+        if start.checked_add(size).is_none_or(|end| end > length) {
+            continue;
+        }
+        let Some(mut notes) = segment.notes(Native, file)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.n_type(Native) == elf::NT_GNU_BUILD_ID && note.name() == elf::ELF_NOTE_GNU {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Copies of the object's `.eh_frame` and `.debug_frame`, as far as it has them.
+fn sections(file: FileBytes<'_>, object: &UnindexedObject) -> Vec<SectionCopy> {
+    let Ok(header) = Header::parse(file) else { return Vec::new() };
+    let Ok(table) = header.sections(Native, file) else { return Vec::new() };
+    let mut mapped = None;
+    let mut unmapped = None;
+    for section in table.iter() {
+        match table.section_name(Native, section) {
+            Ok(b".eh_frame") if mapped.is_none() => mapped = eh_frame(section, object),
+            Ok(b".debug_frame") if unmapped.is_none() => unmapped = debug_frame(section, file, object),
+            _ => {}
+        }
+    }
+    // What is mapped is what the program itself would be unwound by, so it comes first.
+    mapped.into_iter().chain(unmapped).collect()
+}
+
+fn eh_frame(section: &impl SectionHeader<Endian = Native>, object: &UnindexedObject) -> Option<SectionCopy> {
+    let is_loaded = section.sh_flags(Native).into() & u64::from(elf::SHF_ALLOC) != 0;
+    let address = object.bias.wrapping_add(usize::try_from(section.sh_addr(Native).into()).ok()?);
+    let size = usize::try_from(section.sh_size(Native).into()).ok()?;
+    if !is_loaded || !object.range.contains(&address) || size > object.range.end - address {
+        return None;
+    }
+    let mut bytes = vec![0; size];
+    let is_whole = memory::fetch(address, &mut bytes) == size;
+    let bytes = bytes.into_boxed_slice();
+    is_whole.then_some(SectionCopy { kind: SectionKind::EhFrame, bytes, address, bias: 0 })
+}
+
+fn debug_frame(
+    section: &impl SectionHeader<Elf = Header, Endian = Native>,
+    file: FileBytes<'_>,
+    object: &UnindexedObject,
+) -> Option<SectionCopy> {
+    if section.sh_flags(Native).into() & u64::from(elf::SHF_COMPRESSED) != 0 {
+        return None;
+    }
+    let bytes = section.data(Native, file).ok()?.into();
+    Some(SectionCopy { kind: SectionKind::DebugFrame, bytes, address: 0, bias: object.bias })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This test program, as if it had no table.
+    fn this_program() -> UnindexedObject {
+        objects::prepare();
+        let here = this_program as *const () as usize;
+        let (_, start, end) =
+            objects::named_ranges().into_iter().find(|o| (o.1..o.2).contains(&here)).unwrap();
+        // A position-independent program begins where its file does.
+        UnindexedObject { range: start..end, bias: start, lead_length: memory::PAGE }
+    }
+
+    fn lead_of(object: &UnindexedObject) -> Vec<u8> {
+        let mut lead = vec![0; object.lead_length];
+        assert_eq!(memory::fetch(object.range.start, &mut lead), lead.len());
+        lead
+    }
+
+    /// No file is opened for a program and libraries as compilers make them.
+    #[test]
+    fn an_ordinary_program_has_nothing_to_look_into() {
+        memory::choose_probe().unwrap();
+        assert_eq!(objects::unindexed(), []);
+        assert!(objects::named_ranges().len() > 2);
+    }
+
+    #[test]
+    fn the_mapped_file_is_told_from_others() {
+        let object = this_program();
+        let lead = lead_of(&object);
+        let file = open_file(&object, &lead).expect("the program's own file");
+        assert!(is_mapped_file(&file, &lead, true));
+        assert!(is_mapped_file(&file, &lead, false), "it has a build id");
+        let (other, _) = file::open_ordinary(b"/bin/sh").unwrap();
+        assert!(!is_mapped_file(&ReadCache::new(other), &lead, true));
+        assert!(open_file(&object, &[b"\x7fELF", &lead[4..64], b"other"].concat()).is_none());
+        assert!(file::open_ordinary(b"/dev/null").is_none());
+    }
+
+    /// A beginning without a build id does not tell one build from another.
+    #[test]
+    fn a_file_of_another_identity_needs_a_build_id() {
+        let object = this_program();
+        let file = open_file(&object, &lead_of(&object)).unwrap();
+        assert!(is_mapped_file(&file, &lead_of(&object)[..64], true));
+        assert!(!is_mapped_file(&file, &lead_of(&object)[..64], false));
+    }
+
+    /// What is found without the table is what the table leads to.
+    #[test]
+    fn the_memory_of_a_section_is_copied_whole() {
+        let object = this_program();
+        let file = open_file(&object, &lead_of(&object)).unwrap();
+        let [frames] = &sections(&file, &object)[..] else { panic!("not one section") };
+        assert_eq!(frames.kind, SectionKind::EhFrame);
+        assert!(object.range.contains(&frames.address));
+        let header = Header::parse(&file).unwrap();
+        let table = header.sections(Native, &file).unwrap();
+        let (_, section) = table.section_by_name(Native, b".eh_frame").unwrap();
+        assert_eq!(*frames.bytes, *section.data(Native, &file).unwrap());
+    }
+}

@@ -1,0 +1,320 @@
+//! Call frame information of objects that bring no table to search it by.
+//!
+//! A program linked with `-static` has an `.eh_frame` without `.eh_frame_hdr`, code in assembler may have a
+//! `.debug_frame`, which is not even mapped. For such objects ordinary context (`control/frame_files.rs`) copies the
+//! section into memory of ours and sorts its entries by address; a handler searches there, and reads nothing else.
+//!
+//! Who writes: ordinary context, one at a time, by exchange of a pointer to a list that never changes. Who reads:
+//! handlers. An old list is freed when no handler is seen reading, or left in memory where one does not come back.
+//!
+//! | | handler | ordinary context |
+//! | --- | --- | --- |
+//! | 1 | READERS += 1 | CURRENT = new |
+//! | 2 | reads CURRENT | reads READERS until it is 0, then frees the old |
+//!
+//! Both sides write before they read, sequentially consistent: a handler that is not seen finds the new list.
+//!
+//! # Safety
+//! Reads the list through its published pointer.
+#![allow(unsafe_code)]
+
+use super::{
+    objects::KeptObject,
+    sections::{Bytes, Description, Entry, Sections, entry_at, entry_size},
+};
+use crate::{
+    sync::{AtomicPtr, AtomicUsize, Ordering},
+    sys::thread,
+};
+use core::{ops::Range, ptr};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, NativeEndian};
+use std::sync::Arc;
+
+static CURRENT: AtomicPtr<Vec<Arc<ObjectFrames>>> = AtomicPtr::new(ptr::null_mut());
+static READERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The two sections that hold such information. They differ in how an entry names its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SectionKind {
+    /// Mapped and relocated: its addresses are those of the process.
+    EhFrame,
+    /// In the file only: its addresses are those of the file.
+    DebugFrame,
+}
+
+/// A copy of a section.
+pub(crate) struct SectionCopy {
+    pub(crate) kind: SectionKind,
+    pub(crate) bytes: Box<[u8]>,
+    /// Where the original stands, in the addresses that its entries name.
+    pub(crate) address: usize,
+    /// The process's address of what the entries call 0.
+    pub(crate) bias: usize,
+}
+
+/// Where one entry is, and the code that it describes.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Counted from the object's start.
+    start: u32,
+    length: u32,
+    offset: u32,
+}
+
+/// A section, searchable.
+struct IndexedSection {
+    section: SectionCopy,
+    /// In order of their starts.
+    places: Box<[Place]>,
+}
+
+/// What is known of one object.
+pub(crate) struct ObjectFrames {
+    range: Range<usize>,
+    /// The first bytes of its memory, by which another object at the same place is told.
+    lead: Box<[u8]>,
+    /// None for an object that was looked into in vain.
+    sections: Vec<IndexedSection>,
+}
+
+impl SectionCopy {
+    /// The entry at `offset`.
+    fn entry(&self, offset: usize) -> Option<Entry<'_>> {
+        let bytes = Bytes::new(&self.bytes, NativeEndian);
+        match self.kind {
+            SectionKind::EhFrame => entry_at(&EhFrame::from(bytes), &self.bases(), offset),
+            SectionKind::DebugFrame => entry_at(&DebugFrame::from(bytes), &self.bases(), offset),
+        }
+    }
+
+    fn bases(&self) -> BaseAddresses {
+        BaseAddresses::default().set_eh_frame(self.address as u64)
+    }
+}
+
+impl IndexedSection {
+    /// Sorts what describes code in `range`. An entry that cannot be read is passed over. For ordinary context.
+    fn new(section: SectionCopy, range: &Range<usize>) -> Self {
+        let mut places = Vec::new();
+        let mut offset = 0;
+        while let Some(size) = entry_size(&section.bytes, offset) {
+            if let Some(entry) = section.entry(offset) {
+                places.extend(place(&entry, offset, section.bias, range));
+            }
+            // Neither a terminator in the middle, which some linkers leave there, nor a bad entry ends the section.
+            offset += size;
+        }
+        // Of several entries that begin alike the longest is found.
+        places.sort_unstable_by_key(|place: &Place| (place.start, place.length));
+        places.shrink_to_fit();
+        Self { section, places: places.into_boxed_slice() }
+    }
+
+    /// What describes `pc`, which lies `distance` behind the object's start.
+    fn describe(&self, distance: u32, pc: usize) -> Option<Description<'_>> {
+        let after = self.places.partition_point(|place| place.start <= distance);
+        let place = self.places.get(after.checked_sub(1)?)?;
+        if distance - place.start >= place.length {
+            return None;
+        }
+        let entry = self.section.entry(place.offset as usize)?;
+        let frames = EhFrame::from(EndianSlice::new(&self.section.bytes, NativeEndian));
+        let sections = Sections { frames, bases: self.section.bases() };
+        Some(Description { sections, entry, pc: pc.wrapping_sub(self.section.bias) as u64 })
+    }
+}
+
+/// None for code outside of the object: linkers leave entries of functions that they dropped.
+fn place(entry: &Entry<'_>, offset: usize, bias: usize, range: &Range<usize>) -> Option<Place> {
+    let start = usize::try_from(entry.initial_address()).ok()?.wrapping_add(bias);
+    let length = usize::try_from(entry.len()).ok().filter(|&length| length > 0)?;
+    if !range.contains(&start) || length > range.end - start {
+        return None;
+    }
+    Some(Place {
+        start: u32::try_from(start - range.start).ok()?,
+        length: u32::try_from(length).ok()?,
+        offset: u32::try_from(offset).ok()?,
+    })
+}
+
+impl ObjectFrames {
+    /// Sorts the entries of an object's sections. For ordinary context.
+    pub(crate) fn new(range: Range<usize>, lead: Box<[u8]>, sections: Vec<SectionCopy>) -> Self {
+        let sections = sections.into_iter().map(|section| IndexedSection::new(section, &range)).collect();
+        Self { range, lead, sections }
+    }
+
+    /// True for the object at `start` whose memory begins with `lead`.
+    pub(crate) fn is_of(&self, start: usize, lead: &[u8]) -> bool {
+        self.range.start == start && *self.lead == *lead
+    }
+
+    /// What describes `pc`; in the first section that does.
+    pub(super) fn describe(&self, pc: usize) -> Option<Description<'_>> {
+        let distance = u32::try_from(pc.checked_sub(self.range.start)?).ok()?;
+        self.sections.iter().find_map(|section| section.describe(distance, pc))
+    }
+}
+
+/// A handler's look into the list.
+pub(super) struct Reading {
+    objects: *const Vec<Arc<ObjectFrames>>,
+}
+
+/// Begins to read; None where no object of the process has an index, which is the rule. Signal-safe.
+pub(super) fn reading() -> Option<Reading> {
+    // Relaxed: whoever published the first list forgets what was found out without it.
+    if CURRENT.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    READERS.fetch_add(1, Ordering::SeqCst);
+    Some(Reading { objects: CURRENT.load(Ordering::SeqCst) })
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // Release: who sees the count fall also sees our reads done.
+        READERS.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Reading {
+    /// What is known of an object. Signal-safe.
+    pub(super) fn find(&self, kept: &KeptObject<'_>) -> Option<&ObjectFrames> {
+        // SAFETY: published, so never changed; and not freed, since we are counted among the readers. Never null
+        // again once it was not.
+        let objects = unsafe { &*self.objects };
+        let start = kept.object.start;
+        let place = objects.binary_search_by_key(&start, |object| object.range.start).ok()?;
+        let found = objects.get(place)?;
+        let lead = kept.lead(found.lead.len())?;
+        (found.is_of(start, lead) && !found.sections.is_empty()).then_some(found)
+    }
+}
+
+/// The list of now. For ordinary context, by the one who publishes.
+pub(crate) fn present() -> Vec<Arc<ObjectFrames>> {
+    let Some(reading) = reading() else { return Vec::new() };
+    // SAFETY: as in `find`.
+    unsafe { &*reading.objects }.clone()
+}
+
+/// Puts `objects`, in any order, in place of the list of now. For ordinary context, one at a time.
+pub(crate) fn publish(mut objects: Vec<Arc<ObjectFrames>>) {
+    objects.sort_unstable_by_key(|object| object.range.start);
+    let old = CURRENT.swap(Box::into_raw(Box::new(objects)), Ordering::SeqCst);
+    if !old.is_null() && is_left_by_all() {
+        // SAFETY: it came from a box, is published no more, and nobody reads it.
+        drop(unsafe { Box::from_raw(old) });
+    }
+}
+
+/// Waits until no handler reads, two seconds at most.
+fn is_left_by_all() -> bool {
+    (0..2100).any(|round| {
+        let is_left = READERS.load(Ordering::SeqCst) == 0;
+        if !is_left {
+            // First let others run, then sleep: a thread of lower priority may be reading.
+            if round < 100 { std::thread::yield_now() } else { thread::pause() }
+        }
+        is_left
+    })
+}
+
+/// In a forked child: the threads that were reading do not exist here.
+pub(super) fn reset_after_fork() {
+    READERS.store(0, Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Trust, objects};
+    use super::*;
+
+    const LEAD: usize = 256;
+    const LOOKS: usize = 50_000;
+
+    /// Calls `f` with this test program, its range and a copy of its section, which reaches to its segment's end.
+    fn with_this_program(f: impl FnOnce(&KeptObject<'_>, Range<usize>, SectionCopy)) {
+        let here = objects::prepare as *const () as usize;
+        objects::prepare();
+        let keeper = objects::keep(here, Trust::Live).unwrap();
+        let kept = keeper.find(here).unwrap();
+        let sections = Description::find(&kept, None, here).unwrap().sections;
+        let bytes = gimli::Section::reader(&sections.frames).slice();
+        let address = bytes.as_ptr() as usize;
+        let section = SectionCopy { kind: SectionKind::EhFrame, bytes: bytes.into(), address, bias: 0 };
+        f(&kept, kept.object.start..kept.object.end, section);
+    }
+
+    /// Code of this program: from the first of some functions to the last.
+    fn code() -> Range<usize> {
+        let functions = [objects::prepare as *const () as usize, std::env::vars as *const () as usize];
+        *functions.iter().min().unwrap()..*functions.iter().max().unwrap()
+    }
+
+    /// What the linker's own table leads to is what is found without it.
+    #[test]
+    fn the_index_leads_where_the_table_does() {
+        with_this_program(|kept, range, section| {
+            let frames = ObjectFrames::new(range, Box::default(), vec![section]);
+            let mut described = 0;
+            for pc in code().step_by(61) {
+                let by_table =
+                    Description::find(kept, None, pc).filter(|found| found.entry.contains(found.pc));
+                let by_index = frames.describe(pc);
+                let offset = |found: Option<&Description<'_>>| found.map(|found| found.entry.offset());
+                assert_eq!(offset(by_index.as_ref()), offset(by_table.as_ref()), "{pc:#x}");
+                described += usize::from(by_index.is_some());
+            }
+            assert!(described > 1000, "{described}");
+        });
+    }
+
+    /// Entries of code that is not the object's, or that end behind it, are none of it.
+    #[test]
+    fn entries_of_other_code_are_left_out() {
+        with_this_program(|_, range, section| {
+            let before = range.start..code().start;
+            let frames = ObjectFrames::new(before, Box::default(), vec![section]);
+            assert!(code().step_by(997).all(|pc| frames.describe(pc).is_none()));
+        });
+    }
+
+    /// Lists come and go while others read: each look finds the whole of one, and no list is left in memory.
+    #[test]
+    fn a_list_is_freed_when_nobody_reads_it() {
+        with_this_program(|kept, range, section| {
+            let (start, pc) = (range.start, code().start);
+            let lead = kept.lead(LEAD).unwrap();
+            let frames = Arc::new(ObjectFrames::new(range, lead.into(), vec![section]));
+            let elsewhere = Arc::new(ObjectFrames::new(0..4096, Box::default(), Vec::new()));
+            let found = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                let look = || {
+                    while found.load(Ordering::Relaxed) < LOOKS {
+                        let Some(reading) = reading() else { continue };
+                        let Some(frames) = reading.find(kept) else { continue };
+                        assert!(frames.is_of(start, lead) && frames.describe(pc).is_some());
+                        found.fetch_add(1, Ordering::Relaxed);
+                    }
+                };
+                let readers = [scope.spawn(look), scope.spawn(look)];
+                let mut rounds = 0;
+                // Until both are done, or one has failed.
+                while !readers.iter().all(|reader| reader.is_finished())
+                    && found.load(Ordering::Relaxed) < LOOKS
+                {
+                    let first = (rounds % 2 == 0).then(|| Arc::clone(&elsewhere));
+                    publish(first.into_iter().chain([Arc::clone(&frames)]).collect());
+                    rounds += 1;
+                }
+                assert!(rounds > 100, "{rounds}");
+            });
+            publish(Vec::new());
+            assert!(reading().unwrap().find(kept).is_none());
+            assert_eq!((Arc::strong_count(&frames), Arc::strong_count(&elsewhere)), (1, 1));
+        });
+    }
+}
