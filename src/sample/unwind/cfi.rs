@@ -134,7 +134,6 @@ impl Frame<'_> {
             CfaRule::Expression(expression) => self.value(expression, None, &before, stack)?,
         };
         let mut after = before;
-        after.forget_caller_saved();
         after.set(STACK_POINTER, Some(cfa));
         after.set(RETURN_ADDRESS, None);
         for (register, rule) in self.row.registers() {

@@ -177,7 +177,6 @@ fn follow_calls<L: AsRef<[Line]>>(
         taken += 1;
     }
     if taken > 0 {
-        registers.forget_caller_saved();
         registers.set(STACK_POINTER, Some(sp));
         registers.set(RETURN_ADDRESS, Some(pc));
         stack.follow(sp);
@@ -262,7 +261,8 @@ fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut St
         let value = stack.read(frame_address.wrapping_sub(below));
         registers.set(register, value);
     });
-    registers.forget_caller_saved();
+    // A register that callees need not preserve is taken to be unchanged, as other unwinders do: OpenSSL's AES-GCM
+    // keeps its CFA in rax across calls of its own subroutines. Compilers never ask for one.
     registers.set(STACK_POINTER, Some(frame_address));
     registers.set(RETURN_ADDRESS, Some(pc));
     Step::Caller(if register == STACK_POINTER { Caller::Called } else { Caller::Switched })

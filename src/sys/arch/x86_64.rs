@@ -38,7 +38,7 @@ const PLACES: [libc::c_int; COUNT] = [
     libc::REG_RIP,
 ];
 
-/// The integer registers of one frame, by DWARF number; a register that a callee may have changed is unknown.
+/// The integer registers of one frame, by DWARF number, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
     values: [usize; COUNT],
@@ -127,21 +127,6 @@ impl Registers {
             }
             None => self.known &= !(1 << number),
         }
-    }
-
-    /// Makes every register unknown that a callee need not preserve.
-    #[inline]
-    pub(crate) fn forget_caller_saved(&mut self) {
-        const KEPT: u32 = {
-            let mut bits = 1 << STACK_POINTER | 1 << RETURN_ADDRESS;
-            let mut i = 0;
-            while i < CALLEE_SAVED.len() {
-                bits |= 1 << CALLEE_SAVED[i];
-                i += 1;
-            }
-            bits
-        };
-        self.known &= KEPT;
     }
 
     /// Makes every register unknown.
@@ -266,8 +251,5 @@ mod tests {
         let mut registers = Registers::from_values(&[(3, 7)]);
         registers.set(40, Some(1));
         assert_eq!((registers.get(3), registers.get(40), registers.get(0)), (Some(7), None, None));
-        registers.set(0, Some(9));
-        registers.forget_caller_saved();
-        assert_eq!((registers.get(3), registers.get(0)), (Some(7), None));
     }
 }
