@@ -6,6 +6,7 @@
 //! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
 
 use super::{
+    entry::rule_after_pushes,
     frame_index,
     memory::StackReader,
     objects::KeptObject,
@@ -55,6 +56,11 @@ fn resolve_by(
     };
     let frame = Frame { sections: &description.sections, row, pc, signal_frame };
     match frame.rule() {
+        Some(Rule::ENTRY) if row.start_address() == description.function() => {
+            let behind_entry = description.pc.wrapping_sub(description.function());
+            let entry = pc.wrapping_sub(usize::try_from(behind_entry).unwrap_or(0));
+            Resolved::Rule(rule_after_pushes(entry, pc, stack).unwrap_or(Rule::ENTRY))
+        }
         Some(rule) => Resolved::Rule(rule),
         None => match frame.step(registers, stack) {
             Some(()) => Resolved::Stepped { signal_frame },

@@ -64,20 +64,20 @@ impl StackReader {
         self.prove_and_read(address)
     }
 
-    /// The `N` bytes at any `address`, or None where one cannot be read: machine code.
+    /// The `N` bytes at any `address`, at most a page of them, or None where one cannot be read: machine code.
     pub(crate) fn read_bytes<const N: usize>(&mut self, address: usize) -> Option<[u8; N]> {
-        const WORD: usize = size_of::<usize>();
-        let mut bytes = [0; N];
-        let (mut word_at, mut word) = (usize::MAX, [0; WORD]);
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            let place = address.checked_add(i)?;
-            if word_at != place & !(WORD - 1) {
-                word_at = place & !(WORD - 1);
-                word = self.read(word_at)?.to_ne_bytes();
-            }
-            *byte = *word.get(place % WORD)?;
+        const { assert!(0 < N && N < PAGE) };
+        let last = address.checked_add(N - 1)?;
+        let probed = if page_of(address) == page_of(last) {
+            address & !(size_of::<usize>() - 1)
+        } else {
+            page_of(last) - STRADDLE
+        };
+        if !is_user_address(address) || !is_user_address(last) || !is_readable(probed) {
+            return None;
         }
-        Some(bytes)
+        // SAFETY: the one or two pages were just read by the kernel; bytes have no alignment.
+        Some(core::array::from_fn(|i| unsafe { (address as *const u8).wrapping_add(i).read_volatile() }))
     }
 
     /// As [`read`](Self::read), for an address that is only a guess: None where it is not on this stack.

@@ -5,6 +5,7 @@
 //! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
 
 mod cfi;
+mod entry;
 pub(crate) mod frame_index;
 mod frame_pointer;
 mod gate;
@@ -234,7 +235,11 @@ fn apply(
         },
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
-            match frame_pointer::step(registers, stack, frame.pc == frame.lookup) {
+            let is_exact = frame.pc == frame.lookup;
+            if is_exact && entry::step_to_caller(registers, stack) {
+                return Step::Caller(Caller::Guessed);
+            }
+            match frame_pointer::step(registers, stack, is_exact) {
                 FramePointerStep::Caller => Step::Caller(Caller::Guessed),
                 // Code that was interrupted may have any zero in that register.
                 FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Whole),

@@ -46,6 +46,8 @@ pub(crate) enum RuleKind {
 }
 
 impl Rule {
+    /// As it is at a function's first instruction: nothing on the stack but the return address.
+    pub(crate) const ENTRY: Self = Self(1 | (STACK_POINTER as u64) << 4 | (WORD as u64) << 9);
     pub(crate) const OUTERMOST: Self = Self(3);
     pub(crate) const EVALUATE: Self = Self(4);
     pub(crate) const UNKNOWN: Self = Self(5);
@@ -172,6 +174,7 @@ mod tests {
 
     #[test]
     fn the_other_kinds_are_told_apart() {
+        assert!(Rule::compact(Cfa::Sum, STACK_POINTER, WORD, [None; 6]) == Some(Rule::ENTRY));
         assert_eq!(Rule::OUTERMOST.kind(), RuleKind::Outermost);
         assert_eq!(Rule::EVALUATE.kind(), RuleKind::Evaluate);
         assert_eq!(Rule::UNKNOWN.kind(), RuleKind::Unknown);

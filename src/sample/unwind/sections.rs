@@ -83,6 +83,11 @@ impl<'b> Description<'b> {
         Some(Self { sections: Sections { frames, bases }, entry, pc })
     }
 
+    /// Where the described code begins, as the section counts.
+    pub(super) fn function(&self) -> u64 {
+        self.entry.initial_address()
+    }
+
     /// The row that holds for the PC, and whether its frame is a signal trampoline's.
     pub(super) fn row<'c>(
         &self,

@@ -4,6 +4,8 @@
 //! Inline assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
 #![allow(unsafe_code)]
 
+pub(crate) mod code;
+
 use core::{arch::asm, mem};
 
 /// DWARF number of the stack pointer, `rsp` (psABI, figure "DWARF Register Number Mapping").

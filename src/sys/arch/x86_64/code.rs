@@ -1,6 +1,53 @@
-//! What x86-64 machine code tells about its frame, where nothing else does.
+//! The few instructions that an unwinder can read with certainty: where a frame is made and taken down, and calls. Pure
+//! functions of bytes.
 //!
-//! Instructions are in Intel's "Software Developer's Manual", volume 2. Pure functions of bytes.
+//! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP, MOV, RET, CALL, ENDBR64, SYSCALL.
+
+/// The landing mark of indirect branches, `endbr64`.
+const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+
+/// Bytes of a direct call, `e8` and the distance to its target.
+pub(crate) const DIRECT_CALL_BYTES: usize = 5;
+
+/// DWARF numbers of the registers in the order of their encodings.
+const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
+
+/// The pushes of registers that `code`, a function's entry, begins with: the register's DWARF number, and the offset of
+/// the instruction behind the push.
+pub(crate) fn leading_pushes(code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
+    let mut offset = if code.starts_with(LANDING) { 4 } else { 0 };
+    core::iter::from_fn(move || {
+        let (register, length) = one_register(code.get(offset..)?, 0x50)?;
+        offset += length;
+        Some((register, offset))
+    })
+}
+
+/// How many registers are popped from here to the return; None where other instructions come before it.
+pub(crate) fn pops_before_return(code: &[u8]) -> Option<usize> {
+    let (mut rest, mut pops) = (code, 0);
+    while let Some((_, length)) = one_register(rest, 0x58) {
+        rest = rest.get(length..)?;
+        pops += 1;
+    }
+    matches!(rest, [0xc3, ..] | [0xf3, 0xc3, ..]).then_some(pops)
+}
+
+/// Where a direct call goes whose bytes stand before `return_address`.
+pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) -> Option<usize> {
+    let [0xe8, a, b, c, d] = code else { return None };
+    Some(return_address.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]) as isize))
+}
+
+/// The operand, by DWARF number, and the length of a one-register instruction with opcode `base`.
+fn one_register(code: &[u8], base: u8) -> Option<(u16, usize)> {
+    let encoding = |opcode: u8| opcode.checked_sub(base).filter(|&low| low < 8);
+    match code {
+        [0x41, opcode, ..] => Some((u16::from(encoding(*opcode)?) + 8, 2)),
+        [opcode, ..] => Some((*BY_ENCODING.get(usize::from(encoding(*opcode)?))?, 1)),
+        [] => None,
+    }
+}
 
 /// Where the return address of a function stands that was interrupted before its frame was made, or after it was
 /// taken down.
@@ -15,8 +62,6 @@ pub(crate) enum ReturnAddressPlace {
 const PUSH_FRAME_POINTER: &[u8] = &[0x55];
 /// `mov rbp, rsp` has two encodings.
 const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
-/// The landing mark of indirect branches, `endbr64`.
-const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 /// `pop rbp; ret`.
 const POP_AND_RETURN: &[u8] = &[0x5d, 0xc3];
 /// `ret`, `ret` with the prefix that old processors liked, `ret n`.
@@ -82,6 +127,34 @@ fn is_indirect_call(instruction: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pushes_are_read_up_to_the_first_other_instruction() {
+        // push rbx; push rbp; push r15; lea (%rdx),%rbx
+        let code = [0x53, 0x55, 0x41, 0x57, 0x48, 0x8d, 0x1a];
+        assert!(leading_pushes(&code).eq([(3, 1), (6, 2), (15, 4)]));
+        // endbr64; push rdi; sub $8,%rsp
+        let code = [0xf3, 0x0f, 0x1e, 0xfa, 0x57, 0x48, 0x83, 0xec, 8];
+        assert!(leading_pushes(&code).eq([(5, 5)]));
+        assert_eq!(leading_pushes(&[0x48, 0x53]).count(), 0, "a prefix that is not r8 to r15's");
+        assert_eq!(leading_pushes(&[0x53, 0x41]).count(), 1, "cut off");
+    }
+
+    #[test]
+    fn pops_count_only_before_a_return() {
+        assert_eq!(pops_before_return(&[0x5d, 0x41, 0x5c, 0xc3, 0x90]), Some(2));
+        assert_eq!(pops_before_return(&[0xf3, 0xc3]), Some(0));
+        assert_eq!(pops_before_return(&[0x5d, 0x89, 0xd8, 0xc3]), None);
+        assert_eq!(pops_before_return(&[0x5d]), None);
+        assert_eq!(pops_before_return(&[]), None);
+    }
+
+    #[test]
+    fn a_direct_call_has_a_target_and_others_have_none() {
+        assert_eq!(call_target([0xe8, 0xfb, 0xff, 0xff, 0xff], 0x1005), Some(0x1000));
+        assert_eq!(call_target([0xe8, 0, 1, 0, 0], 0x1005), Some(0x1105));
+        assert_eq!(call_target([0x90, 0x90, 0x90, 0xff, 0xd0], 0x1005), None, "call *%rax");
+    }
 
     fn at_pc(code: &[u8]) -> [u8; BYTES_AT_PC] {
         core::array::from_fn(|i| code.get(i).copied().unwrap_or(0x90))

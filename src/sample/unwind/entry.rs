@@ -1,0 +1,154 @@
+//! What a function's own code says, where its call frame information says something else or nothing at all.
+//!
+//! glibc's functions for large numbers (`__mpn_mul_1` and others, which print and read floating-point numbers) push
+//! registers, and their call frame information knows nothing of it: the return address would be a saved register.
+//! Linkage tables made by lld and the system call in `clone3` have no information. In both cases the bytes at the
+//! function's entry, or of the call that led there, are proof of what is on the stack.
+//!
+//! Code may be mapped for execution only, so it is read like memory of the host's: without a fault.
+
+use super::{
+    Trust,
+    memory::StackReader,
+    objects,
+    rule::{Cfa, Rule},
+};
+use crate::sys::arch::{
+    CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER,
+    code::{DIRECT_CALL_BYTES, call_target, leading_pushes, pops_before_return},
+    is_user_address,
+};
+
+const WORD: usize = size_of::<usize>();
+
+/// How far behind a call's target the code that it leads to may be.
+const LARGEST_FUNCTION: usize = 4096;
+
+/// The rule at `pc`, where the row of call frame information that holds there has held since the function's `entry` and
+/// says that nothing was pushed; None unless the entry's code pushes registers. Signal-safe.
+pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader) -> Option<Rule> {
+    if pc <= entry {
+        return None;
+    }
+    let code: [u8; 16] = stack.read_bytes(entry)?;
+    let behind = |offset: usize| entry.wrapping_add(offset);
+    let done = leading_pushes(&code).take_while(|(_, end)| behind(*end) <= pc).count();
+    if done == 0 {
+        return None;
+    }
+    let present = match stack.read_bytes::<16>(pc).and_then(|code| pops_before_return(&code)) {
+        Some(pops) if pops < done => pops,
+        _ => done,
+    };
+    let mut saved = [None; CALLEE_SAVED.len()];
+    for (nth, (register, _)) in leading_pushes(&code).take(present).enumerate() {
+        if let Some(place) = saved.iter_mut().zip(CALLEE_SAVED).find(|(_, number)| *number == register) {
+            *place.0 = Some(-((nth + 2) as i64 * WORD as i64));
+        }
+    }
+    Rule::compact(Cfa::Sum, STACK_POINTER, ((present + 1) * WORD) as i64, saved)
+}
+
+/// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is
+/// the return address of a direct call of that very code: nothing, or one word, was pushed since. Signal-safe.
+pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader) -> bool {
+    let (pc, sp) = (registers.pc(), registers.sp());
+    for place in [sp, sp.wrapping_add(WORD)] {
+        let Some(caller) = stack.read(place).filter(|&word| is_user_address(word)) else { continue };
+        let Some(code) = call_before(caller, stack) else { continue };
+        let Some(target) = call_target(code, caller) else { continue };
+        if pc.checked_sub(target).is_some_and(|distance| distance < LARGEST_FUNCTION) {
+            registers.set(STACK_POINTER, Some(place.wrapping_add(WORD)));
+            registers.set(RETURN_ADDRESS, Some(caller));
+            return true;
+        }
+    }
+    false
+}
+
+/// The bytes before `return_address`, if they are code of a loaded object: nothing else on the stack is looked at.
+fn call_before(return_address: usize, stack: &mut StackReader) -> Option<[u8; DIRECT_CALL_BYTES]> {
+    let start = return_address.checked_sub(DIRECT_CALL_BYTES)?;
+    let keeper = objects::keep(start, Trust::Guessed)?;
+    let _object = keeper.find(start)?;
+    stack.read_bytes(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::unwind::rule::RuleKind;
+    use crate::sys::memory::choose_probe;
+
+    /// push rbx; push rbp; ten times nop; pop rbp; pop rbx; ret
+    const PUSHING: [u8; 16] = {
+        let mut code = [0x90; 16];
+        code[0] = 0x53;
+        code[1] = 0x55;
+        code[12] = 0x5d;
+        code[13] = 0x5b;
+        code[14] = 0xc3;
+        code
+    };
+
+    /// How many words lie below the return address, and where rbx and rbp are.
+    fn rule_at(code: &[u8], offset: usize) -> Option<(isize, Vec<(u16, usize)>)> {
+        let entry = code.as_ptr() as usize;
+        let rule = rule_after_pushes(entry, entry + offset, &mut StackReader::new(0, 0))?;
+        assert_eq!((rule.kind(), rule.register()), (RuleKind::Compact(Cfa::Sum), STACK_POINTER));
+        let mut saved = Vec::new();
+        rule.for_each_saved(|register, below| saved.push((register, below)));
+        Some((rule.offset() / WORD as isize - 1, saved))
+    }
+
+    #[test]
+    fn a_function_that_pushes_is_followed_from_entry_to_return() {
+        choose_probe().unwrap();
+        let code = [PUSHING, [0xcc; 16], [0xcc; 16]].concat();
+        assert_eq!(rule_at(&code, 0), None);
+        assert_eq!(rule_at(&code, 1), Some((1, vec![(3, 16)])));
+        for offset in 2..=12 {
+            assert_eq!(rule_at(&code, offset), Some((2, vec![(3, 16), (6, 24)])), "{offset}");
+        }
+        assert_eq!(rule_at(&code, 13), Some((1, vec![(3, 16)])));
+        assert_eq!(rule_at(&code, 14), Some((0, vec![])));
+    }
+
+    #[test]
+    fn a_function_that_pushes_nothing_is_left_to_its_information() {
+        choose_probe().unwrap();
+        let code = [0x90; 48];
+        assert_eq!(rule_at(&code, 8), None);
+        assert!(rule_after_pushes(8, 9, &mut StackReader::new(0, 0)).is_none(), "no memory");
+    }
+
+    #[test]
+    fn only_a_return_address_of_a_call_to_this_code_is_believed() {
+        // A call, then room, then what it calls; in this program, for other memory is not looked at.
+        static CODE: [u8; 64] = {
+            let mut code = [0x90u8; 64];
+            code[8] = 0xe8;
+            (code[9], code[10], code[11], code[12]) = (19, 0, 0, 0);
+            code
+        };
+        choose_probe().unwrap();
+        objects::prepare();
+        let start = CODE.as_ptr() as usize;
+        let (caller, target) = (start + 13, start + 32);
+        let check = |words: [usize; 3], pc: usize| {
+            let sp = words.as_ptr() as usize;
+            let mut registers = Registers::from_values(&[(STACK_POINTER, sp), (RETURN_ADDRESS, pc), (3, 7)]);
+            let stepped = step_to_caller(&mut registers, &mut StackReader::new(sp, 0));
+            stepped.then(|| (registers.pc(), registers.sp() - sp, registers.get(3)))
+        };
+        assert_eq!(check([caller, 0, 0], target), Some((caller, 8, Some(7))));
+        assert_eq!(check([2, caller, 0], target + 11), Some((caller, 16, Some(7))));
+        assert_eq!(check([1, 2, caller], target), None, "too far up");
+        assert_eq!(check([caller, 0, 0], target - 1), None, "a call of what comes behind");
+        assert_eq!(check([caller, 0, 0], target + LARGEST_FUNCTION), None);
+        assert_eq!(check([caller + 1, 0, 0], target), None, "no call before it");
+        let copy = CODE.to_vec();
+        let start = copy.as_ptr() as usize;
+        assert_eq!(check([start + 13, 0, 0], start + 32), None, "of no object");
+    }
+}
