@@ -1,0 +1,173 @@
+//! The unwinder at every single instruction: a program sets the processor's trap flag and compares, at each
+//! instruction of eight workloads, the C interface's stack with those of libunwind and libgcc, and with the calls that
+//! the traps showed (`programs/step/`).
+//!
+//! Here each region of a workload is cut short; `ci/single_step.sh` runs all of it, by the variables below, and
+//! prints what `docs/unwinding.md` holds.
+#![cfg(target_arch = "x86_64")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use support::{Linkage, Scratch, plain, program_source, run, tool};
+
+/// How many instructions of a region are compared at most; 0 for all.
+const BUDGET: &str = "SIGPROF_STEP_BUDGET";
+/// How often a region is run.
+const ROUNDS: &str = "SIGPROF_STEP_ROUNDS";
+/// A folder for the reports, one file for each workload.
+const REPORTS: &str = "SIGPROF_STEP_REPORTS";
+
+/// Sources of the workloads, and the libraries that they need.
+const WORKLOADS: [(&str, &[&str]); 8] = [
+    ("libc_text.c", &["-fno-builtin", "-Wl,--no-as-needed", "-lm"]),
+    ("libc_memory.c", &["-fno-builtin"]),
+    ("libc_control.c", &[]),
+    ("libm.c", &["-fno-builtin", "-Wl,--no-as-needed", "-lm"]),
+    ("libstdcxx.cc", &[]),
+    ("libcrypto.c", &[]),
+    ("ld_so.c", &[]),
+    ("rust_std.rs", &[]),
+];
+
+/// The regions with instructions at which our chain is not the one that was called. Each address is explained in
+/// `docs/unwinding.md`, under "What remains".
+const EXPLAINED: [&str; 5] = ["jumps", "contexts", "threads", "processes", "failures"];
+
+/// The least share of instructions at which our chain is that of libunwind or libgcc, or is proven by the calls that
+/// were made; and the least share at which it is the right one.
+const AGREED: f64 = 0.9999;
+const RIGHT: f64 = 0.999;
+
+/// Fewer would mean that stepping came to its end somewhere.
+const LEAST_COMPARED: u64 = 150_000;
+
+#[test]
+fn chains_are_right_at_every_instruction() {
+    let scratch = Scratch::new();
+    let program = compile_program(&scratch);
+    let plugin =
+        scratch.compile_library("step/plugin.c", &["-fno-builtin", "-Wl,-z,lazy,--no-as-needed", "-lm"]);
+    let libraries = WORKLOADS.map(|(source, flags)| compile_workload(&scratch, source, flags));
+    let reports: Vec<Report> = std::thread::scope(|scope| {
+        let step = |library| {
+            let (program, plugin) = (&program, &plugin);
+            scope.spawn(move || Report::of(program, library, plugin))
+        };
+        let threads: Vec<_> = libraries.iter().map(step).collect();
+        threads.into_iter().map(|thread| thread.join().expect("the workload ran")).collect()
+    });
+    let total = |name: &str| reports.iter().map(|report| report.figure(name)).sum::<u64>();
+    let compared = total("compared");
+    let share = |name: &str| total(name) as f64 / compared as f64;
+    for name in ["whole", "right", "agreed", "called-known"] {
+        println!("{name} at {:.4} % of {compared} instructions", 100.0 * share(name));
+    }
+    assert!(compared >= LEAST_COMPARED, "only {compared} instructions were compared");
+    assert!(total("called-known") > compared / 2, "the calls were known at too few instructions");
+    assert_eq!(total("dropped"), 0, "more differences than there is room for");
+    assert!(share("agreed") >= AGREED, "{}", differences(&reports));
+    assert!(share("right") >= RIGHT, "{}", differences(&reports));
+    let unexplained: Vec<&Difference> = reports
+        .iter()
+        .flat_map(|report| &report.differences)
+        .filter(|difference| !difference.is_right && !EXPLAINED.contains(&difference.region.as_str()))
+        .collect();
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+}
+
+/// What the program printed for one workload.
+struct Report {
+    workload: String,
+    /// The last of the lines that are a name and a number.
+    figures: BTreeMap<String, u64>,
+    differences: Vec<Difference>,
+}
+
+/// An address from which two unwinders, or ours and the calls that were made, went different ways.
+#[derive(Debug)]
+struct Difference {
+    is_right: bool,
+    region: String,
+    text: String,
+}
+
+impl Report {
+    fn of(program: &Path, library: &PathBuf, plugin: &Path) -> Self {
+        let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+        let mut command = plain(program);
+        command.arg(library).args([setting(BUDGET, "6000"), setting(ROUNDS, "1")]);
+        command.env("SIGPROF_STEP_PLUGIN", plugin);
+        // Other versions of the libraries' assembly.
+        for name in ["GLIBC_TUNABLES", "OPENSSL_ia32cap"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let text = run(&mut command).expect_success().text();
+        let workload = library.file_stem().and_then(|stem| stem.to_str()).expect("a plain name").to_owned();
+        if let Some(folder) = std::env::var_os(REPORTS) {
+            std::fs::write(Path::new(&folder).join(format!("{workload}.txt")), &text).expect("a report");
+        }
+        Self::parse(workload, &text)
+    }
+
+    fn parse(workload: String, text: &str) -> Self {
+        let mut report = Self { workload, figures: BTreeMap::new(), differences: Vec::new() };
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["difference", verdict, ..] => {
+                    let region = words.iter().skip_while(|word| **word != "region").nth(1);
+                    report.differences.push(Difference {
+                        is_right: verdict == "right",
+                        region: region.expect("a region").to_string(),
+                        text: line.to_owned(),
+                    });
+                }
+                [name, figure] => {
+                    report.figures.insert(name.to_owned(), figure.parse().expect("a figure"));
+                }
+                _ => {
+                    if let (true, Some(last)) = (line.starts_with("  "), report.differences.last_mut()) {
+                        last.text = format!("{}\n{line}", last.text);
+                    }
+                }
+            }
+        }
+        report
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        *self.figures.get(name).unwrap_or_else(|| panic!("{}: no {name}", self.workload))
+    }
+}
+
+fn differences(reports: &[Report]) -> String {
+    let wrong =
+        reports.iter().flat_map(|report| &report.differences).filter(|difference| !difference.is_right);
+    wrong.map(|difference| format!("{}\n", difference.text)).collect()
+}
+
+fn compile_program(scratch: &Scratch) -> PathBuf {
+    let others = ["tally.c", "shadow.c", "unwinders.c"]
+        .map(|name| program_source(&format!("step/{name}")).into_os_string());
+    let mut flags: Vec<&str> = others.iter().map(|path| path.to_str().expect("a UTF-8 path")).collect();
+    // libgcc first: libunwind has an unwinder of exceptions under the same names.
+    flags.extend(["-Wl,--no-as-needed", "-lgcc_s", "-lunwind"]);
+    scratch.compile("step/main.c", Linkage::Shared, &flags)
+}
+
+fn compile_workload(scratch: &Scratch, source: &str, flags: &[&str]) -> PathBuf {
+    let source = format!("step/{source}");
+    if !source.ends_with(".rs") {
+        return scratch.compile_library(&source, flags);
+    }
+    let library = scratch.path("librust_std.so");
+    let mut compiler = tool("rustc");
+    compiler.args(["--edition=2024", "-O", "--crate-type=cdylib", "-Dwarnings"]);
+    run(compiler.arg("-o").arg(&library).arg(program_source(&source))).expect_success();
+    library
+}
