@@ -7,14 +7,15 @@
 
 use super::{
     entry::rule_after_pushes,
+    expression::{self, Operand, Value, Values},
     frame_index,
     memory::StackReader,
     objects::KeptObject,
     rule::{Cfa, Rule},
-    sections::{ADDRESS_BYTES, Arrays, Description, Sections},
+    sections::{Arrays, Description, Sections},
 };
 use crate::sys::arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER};
-use gimli::{CfaRule, Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
+use gimli::{CfaRule, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
 
 const WORD: i64 = size_of::<usize>() as i64;
 
@@ -181,124 +182,14 @@ impl Frame<'_> {
         Some(values.pop()?.as_constant()? as usize)
     }
 
-    /// Runs the operations that call frame information is seen to use; None for any other, or too many of them.
+    /// Runs an expression.
     fn run(
         &self,
         expression: &UnwindExpression<usize>,
         values: &mut Values,
         operand: &mut dyn FnMut(Operand) -> Option<Value>,
     ) -> Option<()> {
-        const MOST_OPERATIONS: usize = 64;
-        let expression = expression.get(&self.sections.frames).ok()?;
-        let encoding =
-            gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
-        let mut operations = expression.operations(encoding);
-        for _ in 0..MOST_OPERATIONS {
-            let Some(operation) = operations.next().ok()? else { return Some(()) };
-            let result = match operation {
-                Operation::RegisterOffset { register, offset, .. } => {
-                    operand(Operand::Register(register.0))?.plus(offset)
-                }
-                Operation::UnsignedConstant { value } => Value::constant(value as i64),
-                Operation::SignedConstant { value } => Value::constant(value),
-                Operation::PlusConstant { value } => values.pop()?.plus(value as i64),
-                Operation::Deref { size, space: false, .. } if size == ADDRESS_BYTES => {
-                    operand(Operand::Load(values.pop()?))?
-                }
-                Operation::Plus => {
-                    let (right, left) = (values.pop()?, values.pop()?);
-                    match left.as_constant() {
-                        Some(constant) => right.plus(constant),
-                        None => left.plus(right.as_constant()?),
-                    }
-                }
-                Operation::Minus => {
-                    let right = values.pop()?.as_constant()?;
-                    values.pop()?.plus(right.wrapping_neg())
-                }
-                Operation::And => values.binary(|left, right| Some(left & right))?,
-                Operation::Or => values.binary(|left, right| Some(left | right))?,
-                Operation::Mul => values.binary(|left, right| Some(left.wrapping_mul(right)))?,
-                Operation::Shl => {
-                    values.binary(|left, right| left.checked_shl(u32::try_from(right).ok()?))?
-                }
-                Operation::Shr => values.binary(|left, right| {
-                    (left as u64).checked_shr(u32::try_from(right).ok()?).map(|value| value as i64)
-                })?,
-                Operation::Eq => values.binary(|left, right| Some(i64::from(left == right)))?,
-                Operation::Ne => values.binary(|left, right| Some(i64::from(left != right)))?,
-                Operation::Ge => values.binary(|left, right| Some(i64::from(left >= right)))?,
-                Operation::Gt => values.binary(|left, right| Some(i64::from(left > right)))?,
-                Operation::Le => values.binary(|left, right| Some(i64::from(left <= right)))?,
-                Operation::Lt => values.binary(|left, right| Some(i64::from(left < right)))?,
-                Operation::Nop => continue,
-                _ => return None,
-            };
-            values.push(result)?;
-        }
-        None
-    }
-}
-
-/// What an expression asks for from outside.
-enum Operand {
-    Register(u16),
-    Load(Value),
-}
-
-/// A value of an expression: a constant, a register plus a constant, or what is stored there.
-#[derive(Clone, Copy)]
-struct Value {
-    register: Option<u16>,
-    offset: i64,
-    stored: bool,
-}
-
-impl Value {
-    fn constant(value: i64) -> Self {
-        Self { register: None, offset: value, stored: false }
-    }
-
-    fn as_constant(self) -> Option<i64> {
-        (self.register.is_none() && !self.stored).then_some(self.offset)
-    }
-
-    /// The sum with a constant. A sum with a stored value has no shape of ours: a register that no frame has
-    /// stands for it, so that whoever uses it fails.
-    fn plus(self, constant: i64) -> Self {
-        if self.stored && constant != 0 {
-            return Self { register: Some(u16::MAX), ..self };
-        }
-        Self { offset: self.offset.wrapping_add(constant), ..self }
-    }
-}
-
-/// The stack of an expression.
-struct Values {
-    values: [Option<Value>; 8],
-    used: usize,
-}
-
-impl Values {
-    fn new() -> Self {
-        Self { values: [None; 8], used: 0 }
-    }
-
-    fn push(&mut self, value: Value) -> Option<()> {
-        *self.values.get_mut(self.used)? = Some(value);
-        self.used += 1;
-        Some(())
-    }
-
-    fn pop(&mut self) -> Option<Value> {
-        self.used = self.used.checked_sub(1)?;
-        self.values.get_mut(self.used)?.take()
-    }
-
-    fn binary(&mut self, combine: impl Fn(i64, i64) -> Option<i64>) -> Option<Value> {
-        let right = self.pop()?.as_constant()?;
-        let left = self.pop()?.as_constant()?;
-        combine(left, right).map(Value::constant)
+        expression::run(expression.get(&self.sections.frames).ok()?.0.slice(), values, operand)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod cfi;
 mod entry;
+mod expression;
 pub(crate) mod frame_index;
 mod frame_pointer;
 mod gate;
