@@ -15,7 +15,7 @@ pub const DEFAULT_FREQUENCY: u32 = 100;
 /// The most ticks per second that can be asked for.
 pub const MAX_FREQUENCY: u32 = 10_000;
 /// Bytes of records that a session holds in memory before it counts losses.
-pub(crate) const TABLE_BYTES: usize = 64 << 20;
+pub(crate) const TABLE_BYTES: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 16 << 20 };
 
 /// A callback that decides, in the signal handler, whether a tick is recorded.
 #[derive(Clone, Copy, Debug)]

@@ -103,7 +103,7 @@ pub(crate) unsafe extern "C" fn ProfilerGetCurrentState(state: *mut ProfilerStat
             let mut name: &[u8] = &[];
             if let Some(running) = running {
                 value.enabled = 1;
-                value.start_time = running.start_time;
+                value.start_time = running.start_time as libc::time_t;
                 value.samples_gathered = c_int::try_from(running.samples).unwrap_or(c_int::MAX);
                 name = running.path;
             }

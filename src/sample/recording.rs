@@ -17,7 +17,11 @@ use super::{
 use crate::{
     config::{Filter, MAX_DEPTH},
     sync::{AtomicI32, AtomicPtr, AtomicUsize, Ordering, modelled},
-    sys::{memory::Mapping, process, timer::IntervalTimer},
+    sys::{
+        memory::{Mapping, PROTECTED},
+        process,
+        timer::IntervalTimer,
+    },
 };
 use core::ptr::{self, NonNull};
 
@@ -234,7 +238,7 @@ impl Memory for TableMemory {
     }
 
     fn grow_index(&self, to: usize) -> bool {
-        grow(&self.index, &self.index_usable, to * size_of::<u64>(), crate::sys::memory::PAGE)
+        grow(&self.index, &self.index_usable, to * size_of::<u64>(), PROTECTED)
     }
 
     fn arena(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {

@@ -15,8 +15,9 @@ pub(crate) fn monotonic() -> u64 {
 }
 
 /// Seconds since 1970, as `time(2)` gives them.
+#[allow(clippy::unnecessary_cast, reason = "32 bits wide on 32-bit machines")]
 pub(crate) fn seconds_since_epoch() -> i64 {
-    clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec())
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec() as i64)
 }
 
 /// Both clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.

@@ -8,8 +8,8 @@
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
 #![allow(unsafe_code)]
 
-use super::arch::system_call;
-use core::ffi::CStr;
+use super::{arch::system_call, thread::Time};
+use core::ffi::{CStr, c_long};
 
 /// Bytes of the longest path the kernel takes, its NUL included.
 pub(crate) const PATH_BYTES: usize = libc::PATH_MAX as usize;
@@ -113,15 +113,26 @@ pub(crate) enum FileKind {
 /// # Errors
 /// The error number of `stat(2)`.
 pub(crate) fn kind(path: &CStr, follow: bool) -> Result<FileKind, i32> {
-    let status = if follow { nix::sys::stat::stat(path) } else { nix::sys::stat::lstat(path) };
-    let mode = status.map_err(|e| e as i32)?.st_mode & libc::S_IFMT;
-    Ok(match mode {
+    Ok(match mode(path, follow)? & libc::S_IFMT {
         libc::S_IFREG => FileKind::Regular,
         libc::S_IFDIR => FileKind::Directory,
         libc::S_IFLNK => FileKind::SymbolicLink,
         _ => FileKind::Special,
     })
 }
+
+/// Type and permissions of a file, by the call that knows inode numbers of 64 bits on every machine.
+fn mode(path: &CStr, follow: bool) -> Result<libc::mode_t, i32> {
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
+    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) };
+    if result == 0 { Ok(status.st_mode) } else { Err(super::errno::get()) }
+}
+
+/// What lets a program of 32 bits open files of more than 2 GiB; nothing elsewhere.
+const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
 
 /// Milliseconds that a write waits for a full pipe to move.
 const MOST_WAITS: u32 = 2000;
@@ -157,7 +168,7 @@ impl File {
     }
 
     fn open(path: &CStr, flags: i32) -> Result<Self, i32> {
-        let flags = (flags | libc::O_CLOEXEC) as usize;
+        let flags = (flags | libc::O_CLOEXEC | LARGE) as usize;
         let directory = libc::AT_FDCWD as usize;
         // SAFETY: the path is NUL-terminated and outlives the call.
         let result = restart(|| unsafe {
@@ -216,16 +227,16 @@ impl File {
 
     /// Gives the file the permissions of the existing file `path`, if there is one.
     pub(crate) fn take_mode_of(&self, path: &CStr) {
-        if let Ok(status) = nix::sys::stat::stat(path) {
+        if let Ok(mode) = mode(path, true) {
             // SAFETY: a plain call on our own descriptor. Where it fails the file keeps the user's umask.
-            unsafe { libc::fchmod(self.0, status.st_mode & 0o777) };
+            unsafe { libc::fchmod(self.0, mode & 0o777) };
         }
     }
 
     /// Empties the file, as far as it can be.
     pub(crate) fn empty(&self) {
         // SAFETY: a plain call on our own descriptor. A device or pipe refuses, and holds nothing to be emptied.
-        unsafe { libc::ftruncate(self.0, 0) };
+        unsafe { libc::ftruncate64(self.0, 0) };
     }
 
     /// Device and inode.
@@ -259,10 +270,10 @@ fn close(descriptor: i32) -> Result<(), i32> {
 /// Writes a line to a descriptor of the host's, or leaves it out where nobody takes it within a tenth of a second.
 /// All signals are blocked meanwhile, and those that the write raises are taken back.
 pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
-    const PATIENCE_MILLIS: usize = 100;
+    const PATIENCE_MILLIS: c_long = 100;
     let _blocked = super::signal::AllBlocked::new();
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
-    let patience = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE_MILLIS as i64 * 1_000_000 };
+    let patience = Time { seconds: 0, nanos: PATIENCE_MILLIS * 1_000_000 };
     // SAFETY: one structure and a time, both locals; no mask.
     let ready = unsafe {
         system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const patience as usize, 0, 0, 0])
@@ -283,9 +294,9 @@ pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
 /// Device and inode of an open descriptor.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
-    let result = unsafe { libc::fstat(descriptor, &mut status) };
+    let result = unsafe { libc::fstat64(descriptor, &mut status) };
     (result == 0).then_some((status.st_dev, status.st_ino))
 }
 

@@ -7,7 +7,15 @@
 use crate::sync::{AtomicPtr, Ordering};
 use core::{ffi::CStr, mem, ptr};
 
-/// `struct dl_find_object` of glibc's `<dlfcn.h>` on machines where `DLFO_STRUCT_HAS_EH_DBASE` is 0.
+#[cfg(target_pointer_width = "32")]
+use libc::{Elf32_Ehdr as FileHeader, Elf32_Phdr as ProgramHeader};
+#[cfg(target_pointer_width = "64")]
+use libc::{Elf64_Ehdr as FileHeader, Elf64_Phdr as ProgramHeader};
+
+/// Words of `dlfo_eh_dbase` and its padding: i386 is the one machine of ours where `DLFO_STRUCT_HAS_EH_DBASE` is 1.
+const DATA_BASE: usize = if cfg!(target_arch = "x86") { 2 } else { 0 };
+
+/// `struct dl_find_object` of glibc's `<dlfcn.h>`.
 #[repr(C)]
 struct DlFindObject {
     flags: u64,
@@ -15,6 +23,7 @@ struct DlFindObject {
     map_end: *mut u8,
     link_map: *mut LinkMap,
     eh_frame: *mut u8,
+    data_base: [usize; DATA_BASE],
     reserved: [u64; 7],
 }
 
@@ -106,6 +115,7 @@ pub(crate) fn find(address: usize) -> Option<LoadedObject> {
         map_end: ptr::null_mut(),
         link_map: ptr::null_mut(),
         eh_frame: ptr::null_mut(),
+        data_base: [0; DATA_BASE],
         reserved: [0; 7],
     };
     // SAFETY: the function takes any address, and writes into the structure we lend it.
@@ -183,12 +193,12 @@ pub(crate) struct ProgramHeaders {
 pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
     const PAGE: usize = super::memory::PAGE;
     // SAFETY: at least one page is mapped there; an ELF header is smaller, and `start` is a page's start.
-    let header = unsafe { &*(start as *const libc::Elf64_Ehdr) };
+    let header = unsafe { &*(start as *const FileHeader) };
     let is_elf = header.e_ident.starts_with(b"\x7fELF");
     let offset = usize::try_from(header.e_phoff).ok()?;
     let count = usize::from(header.e_phnum);
-    let bytes = count * size_of::<libc::Elf64_Phdr>();
-    if !is_elf || offset.checked_add(bytes)? > PAGE || offset % 8 != 0 {
+    let bytes = count * size_of::<ProgramHeader>();
+    if !is_elf || offset.checked_add(bytes)? > PAGE || offset % align_of::<ProgramHeader>() != 0 {
         return None;
     }
     let mut headers = ProgramHeaders { next: start + offset, left: count, bias: 0 };
@@ -203,9 +213,9 @@ impl ProgramHeaders {
     /// Address of the segment `PT_GNU_EH_FRAME`.
     fn unwind_table(&self) -> Option<usize> {
         (0..self.left).find_map(|i| {
-            let place = self.next + i * size_of::<libc::Elf64_Phdr>();
+            let place = self.next + i * size_of::<ProgramHeader>();
             // SAFETY: the header lies within the object's first page (`program_headers` checked it).
-            let header = unsafe { &*(place as *const libc::Elf64_Phdr) };
+            let header = unsafe { &*(place as *const ProgramHeader) };
             (header.p_type == libc::PT_GNU_EH_FRAME).then(|| self.bias.wrapping_add(header.p_vaddr as usize))
         })
     }
@@ -218,9 +228,9 @@ impl ProgramHeaders {
         const PAGE: usize = super::memory::PAGE;
         let (start, count, bias) = (self.next, self.left, self.bias);
         (0..count).filter_map(move |i| {
-            let place = start + i * size_of::<libc::Elf64_Phdr>();
+            let place = start + i * size_of::<ProgramHeader>();
             // SAFETY: the header lies within the object's first page (`program_headers` checked it).
-            let header = unsafe { &*(place as *const libc::Elf64_Phdr) };
+            let header = unsafe { &*(place as *const ProgramHeader) };
             if header.p_type != libc::PT_LOAD {
                 return None;
             }

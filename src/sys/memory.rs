@@ -5,7 +5,7 @@
 //! Owns mappings made here and nothing else; a probe hands the kernel an address and never dereferences it.
 #![allow(unsafe_code)]
 
-use super::arch::{call_on_stack, system_call};
+use super::arch::{LARGEST_PAGE, MAP_MEMORY, call_on_stack, system_call};
 use crate::sync::{AtomicBool, Ordering};
 use core::{
     marker::PhantomData,
@@ -16,6 +16,9 @@ use core::{
 
 /// The unit in which memory is proven readable: the smallest page of any machine we run on.
 pub(crate) const PAGE: usize = 4096;
+
+/// The unit in which memory is protected: the largest page of any kernel for this machine, so that it serves all.
+pub(crate) const PROTECTED: usize = LARGEST_PAGE;
 
 /// An anonymous private mapping, zeroed, kept out of core dumps and huge pages; unmapped when dropped.
 pub(crate) struct Mapping {
@@ -46,12 +49,13 @@ impl Mapping {
     }
 
     fn new(length: usize, protection: libc::c_int) -> Result<Self, i32> {
-        let length = length.checked_next_multiple_of(PAGE).and_then(NonZeroUsize::new).ok_or(libc::EINVAL)?;
+        let length =
+            length.checked_next_multiple_of(PROTECTED).and_then(NonZeroUsize::new).ok_or(libc::EINVAL)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let no_file = usize::MAX;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
         let start = check(unsafe {
-            system_call(libc::SYS_mmap, [0, length.get(), protection as usize, flags as usize, no_file, 0])
+            system_call(MAP_MEMORY, [0, length.get(), protection as usize, flags as usize, no_file, 0])
         })?;
         let start = NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?;
         for advice in [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
@@ -70,7 +74,7 @@ impl Mapping {
         self.length.get()
     }
 
-    /// Makes bytes `from..to` (multiples of the page size) readable and writable.
+    /// Makes bytes `from..to` (multiples of [`PROTECTED`]) readable and writable.
     ///
     /// Signal-safe: one `mprotect` system call, on memory of our own.
     ///
@@ -80,7 +84,7 @@ impl Mapping {
         self.protect(from, to, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes bytes `from..to` (multiples of the page size) fault when touched: a guard below a stack.
+    /// Makes bytes `from..to` (multiples of [`PROTECTED`]) fault when touched: a guard below a stack.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -175,9 +179,9 @@ static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The error number of `mmap(2)`; or `ENOSYS` where neither probe works, so that no stack could be read safely.
 pub(crate) fn choose_probe() -> Result<(), i32> {
-    let pages = Mapping::writable(2 * PAGE)?;
-    pages.guard(PAGE, 2 * PAGE)?;
-    let (readable, guarded) = (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PAGE);
+    let pages = Mapping::writable(2 * PROTECTED)?;
+    pages.guard(PROTECTED, 2 * PROTECTED)?;
+    let (readable, guarded) = (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PROTECTED);
     let answers = |probe: fn(usize) -> bool| probe(readable) && !probe(guarded);
     let cheap = answers(probe_by_mask);
     CHEAP_PROBE.store(cheap, Ordering::Relaxed);
@@ -239,17 +243,17 @@ mod tests {
 
     #[test]
     fn readable_memory_is_told_from_unreadable() {
-        let mapping = Mapping::writable(2 * PAGE).unwrap();
+        let mapping = Mapping::writable(2 * PROTECTED).unwrap();
         let start = mapping.start().as_ptr() as usize;
-        mapping.guard(PAGE, 2 * PAGE).unwrap();
+        mapping.guard(PROTECTED, 2 * PROTECTED).unwrap();
         choose_probe().unwrap();
         assert!(is_readable(start));
-        assert!(is_readable(start + PAGE - 8));
-        assert!(!is_readable(start + PAGE));
-        assert!(!is_readable(start + PAGE - 4), "half of it cannot be read");
+        assert!(is_readable(start + PROTECTED - 8));
+        assert!(!is_readable(start + PROTECTED));
+        assert!(!is_readable(start + PROTECTED - 4), "half of it cannot be read");
         assert!(!is_readable(0));
         assert!(!is_readable(usize::MAX - 7));
-        assert!(!is_readable(1 << 60));
+        assert!(!is_readable(1 << (usize::BITS - 4) | usize::MAX << (usize::BITS - 1)));
     }
 
     #[test]
@@ -262,10 +266,10 @@ mod tests {
 
     #[test]
     fn a_range_outside_the_mapping_is_refused() {
-        let mapping = Mapping::reserved(PAGE).unwrap();
-        assert_eq!(mapping.commit(0, 2 * PAGE), Err(libc::EINVAL));
+        let mapping = Mapping::reserved(PROTECTED).unwrap();
+        assert_eq!(mapping.commit(0, 2 * PROTECTED), Err(libc::EINVAL));
         assert!(!is_readable(mapping.start().as_ptr() as usize));
-        mapping.commit(0, PAGE).unwrap();
+        mapping.commit(0, PROTECTED).unwrap();
         assert!(is_readable(mapping.start().as_ptr() as usize));
     }
 }

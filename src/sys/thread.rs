@@ -5,10 +5,18 @@
 #![allow(unsafe_code)]
 
 use super::arch::system_call;
+use core::ffi::c_long;
+
+/// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
+#[repr(C)]
+pub(crate) struct Time {
+    pub(crate) seconds: c_long,
+    pub(crate) nanos: c_long,
+}
 
 /// Lets other threads run for about a millisecond, while ordinary context waits for them. No cancellation point.
 pub(crate) fn pause() {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let time = Time { seconds: 0, nanos: 1_000_000 };
     // SAFETY: the time is a local; no remainder is asked for.
     unsafe { system_call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }

@@ -5,7 +5,22 @@
 #![allow(unsafe_code)]
 
 use super::arch::system_call;
-use core::ptr;
+use core::{ffi::c_long, ptr};
+
+/// A time as this system call takes it: in the kernel's `long`s on every machine, whatever libc's `timeval` is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Time {
+    seconds: c_long,
+    micros: c_long,
+}
+
+/// `struct itimerval`, likewise.
+#[repr(C)]
+struct Setting {
+    interval: Time,
+    value: Time,
+}
 
 /// Which interval timer ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +52,7 @@ impl IntervalTimer {
     /// # Errors
     /// The error number of `setitimer(2)`.
     pub(crate) fn arm(self, period_micros: u32) -> Result<(), i32> {
-        self.set(i64::from(period_micros))
+        self.set(period_micros)
     }
 
     /// Stops the timer. Ticks that are already pending still arrive.
@@ -45,10 +60,13 @@ impl IntervalTimer {
         self.set(0)
     }
 
-    fn set(self, period_micros: i64) -> Result<(), i32> {
-        let interval =
-            libc::timeval { tv_sec: period_micros / 1_000_000, tv_usec: period_micros % 1_000_000 };
-        let value = libc::itimerval { it_interval: interval, it_value: interval };
+    fn set(self, period_micros: u32) -> Result<(), i32> {
+        // Both fit: the quotient is below 4295.
+        let period = Time {
+            seconds: (period_micros / 1_000_000) as c_long,
+            micros: (period_micros % 1_000_000) as c_long,
+        };
+        let value = Setting { interval: period, value: period };
         // SAFETY: `value` outlives the call, and a null old value is allowed.
         let result = unsafe {
             system_call(

@@ -54,21 +54,23 @@ pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaF
 }
 
 /// Sets the process's profiling timer, in microseconds; 0 stops it.
-pub(crate) fn set_profiling_timer(period_micros: i64) {
-    let interval = libc::timeval { tv_sec: period_micros / 1_000_000, tv_usec: period_micros % 1_000_000 };
+pub(crate) fn set_profiling_timer(period_micros: i32) {
+    let (seconds, micros) = (period_micros / 1_000_000, period_micros % 1_000_000);
+    let interval = libc::timeval { tv_sec: seconds.into(), tv_usec: micros.into() };
     let value = libc::itimerval { it_interval: interval, it_value: interval };
     // SAFETY: the value is a local, and a null old value is allowed.
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_PROF, &value, ptr::null_mut()) }, 0);
 }
 
 /// The period of the process's profiling timer, in microseconds; 0 when it is stopped.
-pub(crate) fn profiling_timer() -> i64 {
+pub(crate) fn profiling_timer() -> i32 {
     let mut value = MaybeUninit::<libc::itimerval>::zeroed();
     // SAFETY: the answer goes into a local.
     assert_eq!(unsafe { libc::getitimer(libc::ITIMER_PROF, value.as_mut_ptr()) }, 0);
     // SAFETY: the call has filled it.
     let interval = unsafe { value.assume_init() }.it_interval;
-    interval.tv_sec * 1_000_000 + interval.tv_usec
+    i32::try_from(interval.tv_sec * 1_000_000 + interval.tv_usec)
+        .expect("the period is a few seconds at most")
 }
 
 /// Starts `command` with the profiling signal blocked, for all its threads.

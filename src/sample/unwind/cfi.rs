@@ -11,13 +11,13 @@ use super::{
     frame_index,
     memory::StackReader,
     objects::KeptObject,
-    rule::{Cfa, Rule},
-    sections::{Arrays, Description, Sections},
+    rule::{Cfa, Row, Rule},
+    sections::{Arrays, Description, Found, Sections},
 };
-use crate::sys::arch::{CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER};
+use crate::sys::arch::{
+    CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, RETURN_ADDRESS, Registers, STACK_POINTER, code_address,
+};
 use gimli::{CfaRule, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
-
-const WORD: i64 = size_of::<usize>() as i64;
 
 /// What a PC's call frame information came to.
 pub(crate) enum Resolved {
@@ -52,10 +52,10 @@ fn resolve_by(
     stack: &mut StackReader,
 ) -> Resolved {
     let mut context = UnwindContext::<usize, Arrays>::new_in();
-    let Some((row, signal_frame)) = description.row(&mut context) else {
+    let Some(Found { row, signal_frame, no_caller }) = description.row(&mut context) else {
         return Resolved::Rule(Rule::UNKNOWN);
     };
-    let frame = Frame { sections: &description.sections, row, pc, signal_frame };
+    let frame = Frame { sections: &description.sections, row, pc, signal_frame, no_caller };
     match frame.rule() {
         Some(Rule::ENTRY) if row.start_address() == description.function() => {
             let behind_entry = description.pc.wrapping_sub(description.function());
@@ -64,7 +64,7 @@ fn resolve_by(
         }
         Some(rule) => Resolved::Rule(rule),
         None => match frame.step(registers, stack) {
-            Some(()) => Resolved::Stepped { signal_frame },
+            Some(()) => Resolved::Stepped { signal_frame: frame.signal_frame },
             None => Resolved::Lost,
         },
     }
@@ -76,6 +76,8 @@ struct Frame<'a> {
     row: &'a UnwindTableRow<usize, Arrays>,
     pc: usize,
     signal_frame: bool,
+    /// The function's return address is undefined, at least in a part of it.
+    no_caller: bool,
 }
 
 impl Frame<'_> {
@@ -84,12 +86,12 @@ impl Frame<'_> {
         if self.signal_frame {
             return None;
         }
-        match self.row.register(Register(RETURN_ADDRESS)) {
-            // No rule and an explicit `DW_CFA_undefined` are the same to gimli, and to us.
-            RegisterRule::Undefined => return Some(Rule::OUTERMOST),
-            RegisterRule::Offset(offset) if offset == -WORD => {}
+        let return_address = match self.row.register(Register(RETURN_ADDRESS)) {
+            RegisterRule::Undefined if self.no_caller || !HAS_LINK_REGISTER => return Some(Rule::OUTERMOST),
+            RegisterRule::Undefined | RegisterRule::SameValue if HAS_LINK_REGISTER => None,
+            RegisterRule::Offset(offset) => Some(offset),
             _ => return None,
-        }
+        };
         if self.names(STACK_POINTER) {
             return None;
         }
@@ -106,7 +108,7 @@ impl Frame<'_> {
                 _ => return None,
             };
         }
-        Rule::compact(cfa, register, offset, saved)
+        Rule::compact(&Row { cfa, register, offset, return_address, saved })
     }
 
     /// True when the row has a rule for the register, rather than gimli's default.
@@ -119,7 +121,7 @@ impl Frame<'_> {
     fn known_shape(&self, expression: &UnwindExpression<usize>) -> Option<(Cfa, u16, i64)> {
         let mut values = Values::new();
         self.run(expression, &mut values, &mut |operand| match operand {
-            Operand::Register(RETURN_ADDRESS) => Some(Value::constant(self.pc as i64)),
+            Operand::Register(PROGRAM_COUNTER) => Some(Value::constant(self.pc as i64)),
             Operand::Register(number) => Some(Value { register: Some(number), offset: 0, stored: false }),
             Operand::Load(Value { register, offset, stored: false }) if register.is_some() => {
                 Some(Value { register, offset, stored: true })
@@ -157,7 +159,13 @@ impl Frame<'_> {
             };
             after.set(register.0, value);
         }
-        after.get(RETURN_ADDRESS)?;
+        let pc = match after.get(RETURN_ADDRESS) {
+            // Still in its register.
+            None if HAS_LINK_REGISTER && !self.names(RETURN_ADDRESS) => before.get(RETURN_ADDRESS)?,
+            value => value?,
+        };
+        after.set(RETURN_ADDRESS, None);
+        after.set(PROGRAM_COUNTER, Some(code_address(pc)));
         after.get(STACK_POINTER)?;
         *registers = after;
         Some(())
@@ -200,6 +208,8 @@ mod tests {
     use super::*;
     use crate::sys::memory::{Mapping, PAGE};
 
+    const WORD: i64 = size_of::<usize>() as i64;
+
     fn resolve_here(pc: usize, registers: &mut Registers) -> Resolved {
         objects::prepare();
         let keeper = objects::keep(pc, Trust::Live).unwrap();
@@ -211,9 +221,11 @@ mod tests {
     fn a_function_of_this_program_has_a_compact_rule() {
         let pc = a_function_of_this_program_has_a_compact_rule as *const () as usize;
         let Resolved::Rule(rule) = resolve_here(pc, &mut Registers::from_values(&[])) else { panic!() };
-        // At the first instruction only the return address has been pushed (psABI section 3.2.2).
+        // At the first instruction at most the return address has been pushed (AMD64 psABI section 3.2.2).
+        let pushed = if HAS_LINK_REGISTER { 0 } else { WORD };
         assert_eq!(rule.kind(), RuleKind::Compact(Cfa::Sum));
-        assert_eq!((rule.register(), rule.offset()), (STACK_POINTER, 8));
+        assert_eq!((rule.register(), rule.offset() as i64), (STACK_POINTER, pushed));
+        assert_eq!(rule.return_address().is_none(), HAS_LINK_REGISTER);
         rule.for_each_saved(|register, _| panic!("register {register} is not stored yet"));
     }
 

@@ -11,10 +11,10 @@ use super::{
     Trust,
     memory::StackReader,
     objects,
-    rule::{Cfa, Rule},
+    rule::{Cfa, Row, Rule},
 };
 use crate::sys::arch::{
-    CALLEE_SAVED, RETURN_ADDRESS, Registers, STACK_POINTER,
+    CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, STACK_POINTER,
     code::{DIRECT_CALL_BYTES, call_target, leading_pushes, pops_before_return},
     is_user_address,
 };
@@ -46,12 +46,22 @@ pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader
             *place.0 = Some(-((nth + 2) as i64 * WORD as i64));
         }
     }
-    Rule::compact(Cfa::Sum, STACK_POINTER, ((present + 1) * WORD) as i64, saved)
+    Rule::compact(&Row {
+        cfa: Cfa::Sum,
+        register: STACK_POINTER,
+        offset: ((present + 1) * WORD) as i64,
+        return_address: Some(-(WORD as i64)),
+        saved,
+    })
 }
 
 /// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is
 /// the return address of a direct call of that very code: nothing, or one word, was pushed since. Signal-safe.
 pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader) -> bool {
+    if HAS_LINK_REGISTER {
+        // No call pushes anything.
+        return false;
+    }
     let (pc, sp) = (registers.pc(), registers.sp());
     for place in [sp, sp.wrapping_add(WORD)] {
         let Some(caller) = stack.read(place).filter(|&word| is_user_address(word)) else { continue };
@@ -59,7 +69,7 @@ pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader)
         let Some(target) = call_target(code, caller) else { continue };
         if pc.checked_sub(target).is_some_and(|distance| distance < LARGEST_FUNCTION) {
             registers.set(STACK_POINTER, Some(place.wrapping_add(WORD)));
-            registers.set(RETURN_ADDRESS, Some(caller));
+            registers.set(PROGRAM_COUNTER, Some(caller));
             return true;
         }
     }
@@ -74,7 +84,7 @@ fn call_before(return_address: usize, stack: &mut StackReader) -> Option<[u8; DI
     stack.read_bytes(start)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
     use crate::sample::unwind::rule::RuleKind;
@@ -137,7 +147,7 @@ mod tests {
         let (caller, target) = (start + 13, start + 32);
         let check = |words: [usize; 3], pc: usize| {
             let sp = words.as_ptr() as usize;
-            let mut registers = Registers::from_values(&[(STACK_POINTER, sp), (RETURN_ADDRESS, pc), (3, 7)]);
+            let mut registers = Registers::from_values(&[(STACK_POINTER, sp), (PROGRAM_COUNTER, pc), (3, 7)]);
             let stepped = step_to_caller(&mut registers, &mut StackReader::new(sp, 0));
             stepped.then(|| (registers.pc(), registers.sp() - sp, registers.get(3)))
         };

@@ -20,14 +20,14 @@
 
 use super::{
     objects::KeptObject,
-    sections::{Bytes, Description, Entry, Sections, entry_at, entry_size},
+    sections::{Bytes, Description, Entry, Sections, eh_frame, entry_at, entry_size},
 };
 use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering},
-    sys::thread,
+    sys::{arch::VENDOR, thread},
 };
 use core::{ops::Range, ptr};
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, NativeEndian};
+use gimli::{BaseAddresses, DebugFrame, EndianSlice, NativeEndian};
 use std::sync::Arc;
 
 static CURRENT: AtomicPtr<Vec<Arc<ObjectFrames>>> = AtomicPtr::new(ptr::null_mut());
@@ -82,8 +82,12 @@ impl SectionCopy {
     fn entry(&self, offset: usize) -> Option<Entry<'_>> {
         let bytes = Bytes::new(&self.bytes, NativeEndian);
         match self.kind {
-            SectionKind::EhFrame => entry_at(&EhFrame::from(bytes), &self.bases(), offset),
-            SectionKind::DebugFrame => entry_at(&DebugFrame::from(bytes), &self.bases(), offset),
+            SectionKind::EhFrame => entry_at(&eh_frame(bytes), &self.bases(), offset),
+            SectionKind::DebugFrame => {
+                let mut frames = DebugFrame::from(bytes);
+                frames.set_vendor(VENDOR);
+                entry_at(&frames, &self.bases(), offset)
+            }
         }
     }
 
@@ -118,7 +122,7 @@ impl IndexedSection {
             return None;
         }
         let entry = self.section.entry(place.offset as usize)?;
-        let frames = EhFrame::from(EndianSlice::new(&self.section.bytes, NativeEndian));
+        let frames = eh_frame(EndianSlice::new(&self.section.bytes, NativeEndian));
         let sections = Sections { frames, bases: self.section.bases() };
         Some(Description { sections, entry, pc: pc.wrapping_sub(self.section.bias) as u64 })
     }

@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn garbage_addresses_are_refused() {
         choose_probe().unwrap();
-        for address in [0, 8, 0xff8, 1 << 47, 1 << 62, usize::MAX - 7, usize::MAX & !7, 0xffff_8000_0000_0000]
-        {
+        let garbage = [0, 8, 0xff8, 1 << 47, 1 << 62, u64::MAX - 7, !0xfff, 0xffff_8000_0000_0000];
+        for address in garbage.map(|address: u64| address as usize) {
             let mut reader = StackReader::new(address, 0);
             assert_eq!(reader.read(address), None, "{address:#x}");
             assert_eq!(reader.read_on_stack(address), None, "{address:#x}");

@@ -18,7 +18,10 @@ mod sections;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},
-    sys::arch::{RETURN_ADDRESS, Registers, STACK_POINTER, code, is_user_address},
+    sys::arch::{
+        FRAME_POINTER, HAS_LINK_REGISTER, PROGRAM_COUNTER, RETURN_ADDRESS, Registers, STACK_POINTER, code,
+        code_address, is_user_address,
+    },
 };
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
@@ -118,7 +121,7 @@ pub(crate) fn walk(
             }
         };
         match step {
-            Step::Caller(Caller::Called) if registers.sp() > sp => exact = false,
+            Step::Caller(Caller::Called) if is_outside(registers.sp(), sp, exact) => exact = false,
             Step::Caller(Caller::Called) => break End::Loop,
             Step::Caller(Caller::Guessed) if registers.sp() > sp => {
                 trust = Trust::Guessed;
@@ -158,7 +161,8 @@ fn follow_calls<L: AsRef<[Line]>>(
     stack: &mut StackReader,
     room: &mut [usize],
 ) -> usize {
-    let (mut pc, mut sp) = (registers.pc(), registers.sp());
+    let Some(mut sp) = registers.get(STACK_POINTER) else { return 0 };
+    let mut pc = registers.pc();
     let mut taken = 0;
     for place in room {
         if !is_user_address(pc) {
@@ -166,24 +170,33 @@ fn follow_calls<L: AsRef<[Line]>>(
         }
         let Some(rule) = rules.get(pc - 1).filter(|rule| rule.is_plain()) else { break };
         let cfa = sp.wrapping_add_signed(rule.offset());
-        let Some(caller) = stack.read_proven(cfa.wrapping_sub(size_of::<usize>())).filter(|_| cfa > sp)
-        else {
-            break;
-        };
+        let Some(below) = rule.return_address().filter(|_| cfa > sp) else { break };
+        let Some(caller) = stack.read_proven(cfa.wrapping_sub(below)) else { break };
         rule.for_each_saved(|register, below| {
             let value = stack.read(cfa.wrapping_sub(below));
             registers.set(register, value);
         });
         *place = pc;
-        (pc, sp) = (caller, cfa);
+        (pc, sp) = (code_address(caller), cfa);
         taken += 1;
     }
     if taken > 0 {
+        if HAS_LINK_REGISTER {
+            registers.set(RETURN_ADDRESS, None);
+        }
         registers.set(STACK_POINTER, Some(sp));
-        registers.set(RETURN_ADDRESS, Some(pc));
+        registers.set(PROGRAM_COUNTER, Some(pc));
         stack.follow(sp);
     }
     taken
+}
+
+/// True when a caller's stack pointer is one that its callee can have had `inner` under. A callee that has pushed
+/// nothing leaves it as it was, where calls push nothing either. That ends: it takes a known link register, which the
+/// interrupted frame has and no caller.
+#[inline(always)]
+fn is_outside(outer: usize, inner: usize, callee_was_interrupted: bool) -> bool {
+    outer > inner || HAS_LINK_REGISTER && callee_was_interrupted && outer == inner
 }
 
 /// One frame of a walk.
@@ -253,25 +266,43 @@ fn apply(
 /// Applies the common rule.
 #[inline]
 fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Step {
-    let register = rule.register();
-    let Some(base) = registers.get(register) else { return Step::End(End::Unreadable) };
-    let mut frame_address = base.wrapping_add_signed(rule.offset());
-    if cfa == Cfa::Stored {
-        let Some(stored) = stack.read(frame_address) else { return Step::End(End::Unreadable) };
-        frame_address = stored;
+    match caller_of_compact(rule, cfa, registers, stack) {
+        Some(()) if rule.register() == STACK_POINTER => Step::Caller(Caller::Called),
+        Some(()) => Step::Caller(Caller::Switched),
+        None => Step::End(End::Unreadable),
     }
-    let Some(pc) = stack.read(frame_address.wrapping_sub(size_of::<usize>())) else {
-        return Step::End(End::Unreadable);
+}
+
+#[inline]
+fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Option<()> {
+    let frame_address = match registers.get(rule.register()) {
+        Some(base) => {
+            let base = base.wrapping_add_signed(rule.offset());
+            match cfa {
+                Cfa::Sum => base,
+                Cfa::Stored => stack.read(base)?,
+            }
+        }
+        // A frame pointer led here. The frame pointer of a function that has stored its caller's points there.
+        None => registers.get(FRAME_POINTER)?.wrapping_add(rule.frame_record()?),
+    };
+    let pc = match rule.return_address() {
+        Some(below) => stack.read(frame_address.wrapping_sub(below))?,
+        None => registers.get(RETURN_ADDRESS)?,
     };
     rule.for_each_saved(|register, below| {
         let value = stack.read(frame_address.wrapping_sub(below));
         registers.set(register, value);
     });
     // A register that callees need not preserve is taken to be unchanged, as other unwinders do: OpenSSL's AES-GCM
-    // keeps its CFA in rax across calls of its own subroutines. Compilers never ask for one.
+    // keeps its CFA in rax across calls of its own subroutines. Compilers never ask for one. But a call has changed
+    // the link register for certain.
+    if HAS_LINK_REGISTER {
+        registers.set(RETURN_ADDRESS, None);
+    }
     registers.set(STACK_POINTER, Some(frame_address));
-    registers.set(RETURN_ADDRESS, Some(pc));
-    Step::Caller(if register == STACK_POINTER { Caller::Called } else { Caller::Switched })
+    registers.set(PROGRAM_COUNTER, Some(code_address(pc)));
+    Some(())
 }
 
 /// Finds the rule of a frame in its object, remembers it, and takes the step.
@@ -287,10 +318,17 @@ fn look_up(
     let Some(keeper) = objects::keep(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
     let Some(object) = keeper.find(frame.lookup) else {
         // Not remembered: an object may be loaded there later.
-        return apply(Rule::UNKNOWN, slot, registers, stack, frame);
+        let is_trampoline = HAS_LINK_REGISTER && frame.trust == Trust::Live && is_signal_return(stack, frame);
+        let rule = if is_trampoline { Rule::SIGNAL_RETURN } else { Rule::UNKNOWN };
+        return apply(rule, slot, registers, stack, frame);
     };
     met_objects::note(&object, slot);
-    let mut resolved = cfi::resolve(&object, frame.lookup, registers, stack);
+    let mut resolved = if HAS_LINK_REGISTER && is_signal_return(stack, frame) {
+        // Old kernels' information for it names the wrong register for the PC.
+        Resolved::Rule(Rule::SIGNAL_RETURN)
+    } else {
+        cfi::resolve(&object, frame.lookup, registers, stack)
+    };
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && frame.pc != frame.lookup {
         // A return address that is a function's first instruction: no call stands before it, so it was made up, and
         // nobody's frame lies beyond. `makecontext` has `__start_context` run so when the context's function returns;
@@ -299,9 +337,7 @@ fn look_up(
             resolved = Resolved::Rule(Rule::OUTERMOST);
         }
     }
-    if matches!(resolved, Resolved::Rule(Rule::UNKNOWN))
-        && stack.read_bytes(frame.pc).is_some_and(|code| code::is_signal_return(&code))
-    {
+    if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && is_signal_return(stack, frame) {
         // Go's runtime, and programs that call the kernel themselves, bring a trampoline of their own.
         resolved = Resolved::Rule(Rule::SIGNAL_RETURN);
     }
@@ -315,4 +351,8 @@ fn look_up(
         engine.rules().insert(frame.lookup, rule);
     }
     step
+}
+
+fn is_signal_return(stack: &mut StackReader, frame: &FramePlace) -> bool {
+    stack.read_bytes(frame.pc).is_some_and(|code| code::is_signal_return(&code))
 }

@@ -124,11 +124,11 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rule::Cfa;
+    use super::super::rule::Row;
     use super::*;
 
     fn rule(offset: i64) -> Rule {
-        Rule::compact(Cfa::Sum, 7, offset * 8, [None; 6]).unwrap()
+        Rule::compact(&Row::at_entry(offset * 8)).unwrap()
     }
 
     fn cache(lines: usize) -> RuleCache<Vec<Line>> {

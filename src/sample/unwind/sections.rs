@@ -10,12 +10,13 @@
 
 use super::{frame_index::Reading, objects::KeptObject};
 use crate::sys::{
-    arch::RETURN_ADDRESS,
+    arch::{HAS_LINK_REGISTER, MOST_RULES, RETURN_ADDRESS, VENDOR},
     loader::{Segment, program_headers},
 };
 use gimli::{
-    BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian, Pointer, Register,
-    RegisterRule, Section, UnwindContext, UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
+    BaseAddresses, CallFrameInstruction, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
+    NativeEndian, Pointer, Register, RegisterRule, Section, UnwindContext, UnwindContextStorage,
+    UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
 pub(super) type Bytes<'b> = EndianSlice<'b, NativeEndian>;
@@ -25,12 +26,11 @@ pub(super) const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
 /// Bytes of an entry. gcc's `cc1` has one of 20 KiB, the longest seen; a damaged length may promise all that follows.
 const LONGEST_ENTRY: usize = 256 << 10;
 
-/// Arrays in place of gimli's vectors. A row of glibc's signal trampoline names 17 registers, the most seen in
-/// Debian's libraries; two remembered states are the deepest seen.
+/// Arrays in place of gimli's vectors. Two remembered states are the deepest seen in Debian's libraries.
 pub(super) struct Arrays;
 
 impl UnwindContextStorage<usize> for Arrays {
-    type Rules = [(Register, RegisterRule<usize>); 24];
+    type Rules = [(Register, RegisterRule<usize>); MOST_RULES];
     type Stack = [UnwindTableRow<usize, Self>; 5];
 }
 
@@ -74,7 +74,7 @@ impl<'b> Description<'b> {
         let bases = BaseAddresses::default().set_eh_frame_hdr(address as u64);
         let header = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
         let Pointer::Direct(start) = header.eh_frame_ptr() else { return None };
-        let frames = EhFrame::from(frames_at(usize::try_from(start).ok()?)?);
+        let frames = eh_frame(frames_at(usize::try_from(start).ok()?)?);
         let bases = bases.set_eh_frame(start);
         let table = header.table()?;
         let pc = pc as u64;
@@ -88,18 +88,40 @@ impl<'b> Description<'b> {
         self.entry.initial_address()
     }
 
-    /// The row that holds for the PC, and whether its frame is a signal trampoline's.
-    pub(super) fn row<'c>(
-        &self,
-        context: &'c mut UnwindContext<usize, Arrays>,
-    ) -> Option<(&'c UnwindTableRow<usize, Arrays>, bool)> {
+    /// The row that holds for the PC.
+    pub(super) fn row<'c>(&self, context: &'c mut UnwindContext<usize, Arrays>) -> Option<Found<'c>> {
         let (Sections { frames, bases }, entry) = (&self.sections, &self.entry);
         if !entry.contains(self.pc) || entry.cie().return_address_register() != Register(RETURN_ADDRESS) {
             return None;
         }
+        // gimli takes a rule that says "undefined" for none at all. That makes no difference but for a register that
+        // stays as it is without a rule: the link register.
+        let no_caller = HAS_LINK_REGISTER
+            && {
+                let mut instructions = entry.instructions(frames, bases);
+                core::iter::from_fn(|| instructions.next().ok().flatten()).any(|instruction| {
+                matches!(instruction, CallFrameInstruction::Undefined { register } if register.0 == RETURN_ADDRESS)
+            })
+            };
         let row = entry.unwind_info_for_address(frames, bases, context, self.pc).ok()?;
-        Some((row, entry.is_signal_trampoline()))
+        Some(Found { row, signal_frame: entry.is_signal_trampoline(), no_caller })
     }
+}
+
+/// What describes a PC.
+pub(super) struct Found<'c> {
+    pub(super) row: &'c UnwindTableRow<usize, Arrays>,
+    /// The frame is a signal trampoline's.
+    pub(super) signal_frame: bool,
+    /// The function's return address is undefined, at least in a part of it.
+    pub(super) no_caller: bool,
+}
+
+/// A section as this machine's compilers write it.
+pub(super) fn eh_frame(bytes: Bytes<'_>) -> EhFrame<Bytes<'_>> {
+    let mut frames = EhFrame::from(bytes);
+    frames.set_vendor(VENDOR);
+    frames
 }
 
 /// The entry at `offset` that describes code, if neither it nor the one it shares with others is too long.

@@ -1,9 +1,63 @@
 //! What differs from one processor to the next: the interrupted registers, system calls without libc, stacks.
+//!
+//! Each machine's file says the same things of its machine; here one of them is chosen. A machine is supported when
+//! it has a file here, a layout of rules (`src/sample/unwind/rule/`) and its place in `build.rs` and `ci/cross.sh`.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+#[path = "x86_code.rs"]
+pub(crate) mod code;
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64_code.rs"]
+pub(crate) mod code;
+mod registers;
+#[cfg(target_arch = "x86")]
+mod x86;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as machine;
+#[cfg(target_arch = "x86")]
+use x86 as machine;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{
-    CALLEE_SAVED, FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER, call_on_stack, code,
-    is_user_address, last_written, system_call,
+use x86_64 as machine;
+
+pub(crate) use machine::{
+    CALLEE_SAVED, FRAME_POINTER, HAS_LINK_REGISTER, LARGEST_PAGE, MAP_MEMORY, MOST_RULES, PROGRAM_COUNTER,
+    RETURN_ADDRESS, STACK_POINTER, VENDOR, call_on_stack, code_address, is_user_address, last_written,
+    system_call,
 };
+pub(crate) use registers::Registers;
+
+/// Where the return address of a function stands that was interrupted before its frame was made, or after it was
+/// taken down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReturnAddressPlace {
+    /// At the stack pointer; the frame pointer is still, or again, the caller's.
+    Top,
+    /// Above the caller's frame pointer, which is at the stack pointer.
+    BelowFramePointer,
+}
+
+#[cfg(test)]
+#[allow(unsafe_code, reason = "the call under test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_on_another_stack_runs_there_and_comes_back() {
+        extern "C" fn note_stack(argument: *mut u8) {
+            let local = 0u8;
+            // SAFETY: the caller passes a pointer to a usize.
+            unsafe { *argument.cast::<usize>() = &raw const local as usize };
+        }
+        let mut stack = vec![0u128; 4096];
+        let range = stack.as_mut_ptr_range();
+        let mut seen = 0usize;
+        // SAFETY: the vector is ours, 16-byte aligned and 64 KiB long; the argument is a usize.
+        unsafe { call_on_stack(note_stack, (&raw mut seen).cast(), range.end.cast()) };
+        assert!((range.start as usize..range.end as usize).contains(&seen));
+    }
+}

@@ -4,8 +4,7 @@
 //! Inline assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
 #![allow(unsafe_code)]
 
-pub(crate) mod code;
-
+use super::Registers;
 use core::{arch::asm, mem};
 
 /// DWARF number of the stack pointer, `rsp` (psABI, figure "DWARF Register Number Mapping").
@@ -17,7 +16,21 @@ pub(crate) const RETURN_ADDRESS: u16 = 16;
 /// DWARF numbers of the registers that a callee preserves, besides the stack pointer: rbx, rbp, r12 to r15.
 pub(crate) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 
-const COUNT: usize = 17;
+/// The program counter stands in the return address's column.
+pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
+/// A call leaves the return address on the stack.
+pub(crate) const HAS_LINK_REGISTER: bool = false;
+/// The most registers that a row is seen to name: 17 in glibc's signal trampoline.
+pub(crate) const MOST_RULES: usize = 24;
+/// Whose extensions of call frame information are in use.
+pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
+/// The largest page of any kernel for this machine.
+pub(crate) const LARGEST_PAGE: usize = 4096;
+/// The system call that maps memory. Without a file the offset's unit makes no difference.
+pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
+
+pub(super) const COUNT: usize = 17;
+pub(super) type Known = u32;
 
 /// Register n of DWARF stands at this place in `gregs`.
 const PLACES: [libc::c_int; COUNT] = [
@@ -40,34 +53,26 @@ const PLACES: [libc::c_int; COUNT] = [
     libc::REG_RIP,
 ];
 
-/// The integer registers of one frame, by DWARF number, as far as they are known.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Registers {
-    values: [usize; COUNT],
-    /// Bit n is set when register n is known.
-    known: u32,
-}
-
 impl Registers {
     /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let gregs = &context.uc_mcontext.gregs;
-        let mut registers = Self { values: [0; COUNT], known: (1 << COUNT) - 1 };
-        for (value, place) in registers.values.iter_mut().zip(PLACES) {
+        let mut values = [0; COUNT];
+        for (value, place) in values.iter_mut().zip(PLACES) {
             *value = gregs.get(place as usize).map_or(0, |&word| word as usize);
         }
-        registers
+        Self::all(values)
     }
 
     /// Of the code that a signal interrupted, at the signal trampoline, where the stack pointer is at the kernel's
     /// frame. `read` gives the words of the stack.
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = mem::offset_of!(libc::ucontext_t, uc_mcontext);
-        let mut registers = Self { values: [0; COUNT], known: (1 << COUNT) - 1 };
-        for (value, place) in registers.values.iter_mut().zip(PLACES) {
+        let mut values = [0; COUNT];
+        for (value, place) in values.iter_mut().zip(PLACES) {
             *value = read(sp.wrapping_add(FIRST + place as usize * size_of::<usize>()))?;
         }
-        Some(registers)
+        Some(Self::all(values))
     }
 
     /// Of the function that this call is inlined into; its program counter lies behind the call.
@@ -91,62 +96,17 @@ impl Registers {
                 options(preserves_flags)
             );
         }
-        let mut registers = Self { values: [0; COUNT], known: 0 };
         let [rbx, rbp, rsp, r12, r13, r14, r15, pc] = words;
-        for (number, value) in
-            [(3, rbx), (6, rbp), (7, rsp), (12, r12), (13, r13), (14, r14), (15, r15), (16, pc)]
-        {
-            registers.set(number, Some(value));
-        }
-        registers
-    }
-
-    /// Registers with the given values and none other, for tests and for callers of the C interface.
-    #[cfg(test)]
-    pub(crate) fn from_values(values: &[(u16, usize)]) -> Self {
-        let mut registers = Self { values: [0; COUNT], known: 0 };
-        for &(number, value) in values {
-            registers.set(number, Some(value));
-        }
-        registers
-    }
-
-    /// The value of DWARF register `number`, where it is known.
-    #[inline]
-    pub(crate) fn get(&self, number: u16) -> Option<usize> {
-        let value = self.values.get(usize::from(number))?;
-        (self.known >> number & 1 == 1).then_some(*value)
-    }
-
-    /// Sets DWARF register `number`, or makes it unknown; numbers that are not tracked are ignored.
-    #[inline]
-    pub(crate) fn set(&mut self, number: u16, value: Option<usize>) {
-        let Some(place) = self.values.get_mut(usize::from(number)) else { return };
-        match value {
-            Some(value) => {
-                *place = value;
-                self.known |= 1 << number;
-            }
-            None => self.known &= !(1 << number),
-        }
-    }
-
-    /// Makes every register unknown.
-    #[inline]
-    pub(crate) fn forget_all(&mut self) {
-        self.known = 0;
-    }
-
-    /// The program counter.
-    #[inline]
-    pub(crate) fn pc(&self) -> usize {
-        self.values[RETURN_ADDRESS as usize]
-    }
-
-    /// The stack pointer.
-    #[inline]
-    pub(crate) fn sp(&self) -> usize {
-        self.values[STACK_POINTER as usize]
+        Self::from_values(&[
+            (3, rbx),
+            (6, rbp),
+            (7, rsp),
+            (12, r12),
+            (13, r13),
+            (14, r14),
+            (15, r15),
+            (16, pc),
+        ])
     }
 }
 
@@ -176,6 +136,12 @@ pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 56).contains(&address)
+}
+
+/// The address that a stored return address means: nothing is hidden in it here.
+#[inline(always)]
+pub(crate) fn code_address(word: usize) -> usize {
+    word
 }
 
 /// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
@@ -226,32 +192,5 @@ pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *
             out("r12") _,
             clobber_abi("C"),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_on_another_stack_runs_there_and_comes_back() {
-        extern "C" fn note_stack(argument: *mut u8) {
-            let local = 0u8;
-            // SAFETY: the caller passes a pointer to a usize.
-            unsafe { *argument.cast::<usize>() = &raw const local as usize };
-        }
-        let mut stack = vec![0u128; 4096];
-        let range = stack.as_mut_ptr_range();
-        let mut seen = 0usize;
-        // SAFETY: the vector is ours, 16-byte aligned and 64 KiB long; the argument is a usize.
-        unsafe { call_on_stack(note_stack, (&raw mut seen).cast(), range.end.cast()) };
-        assert!((range.start as usize..range.end as usize).contains(&seen));
-    }
-
-    #[test]
-    fn a_register_outside_the_tracked_ones_is_unknown() {
-        let mut registers = Registers::from_values(&[(3, 7)]);
-        registers.set(40, Some(1));
-        assert_eq!((registers.get(3), registers.get(40), registers.get(0)), (Some(7), None, None));
     }
 }

@@ -1,16 +1,43 @@
 //! The few instructions that an unwinder can read with certainty: where a frame is made and taken down, and calls. Pure
 //! functions of bytes.
 //!
-//! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP, MOV, RET, CALL, ENDBR64, SYSCALL.
+//! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP, MOV, RET, CALL,
+//! ENDBR64, SYSCALL.
 
-/// The landing mark of indirect branches, `endbr64`.
-const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+use super::ReturnAddressPlace;
+
+/// What x86-64 code has of its own: prefixes, and the order of DWARF's numbers.
+#[cfg(target_arch = "x86_64")]
+mod own {
+    /// The landing mark of indirect branches, `endbr64`.
+    pub(super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    /// DWARF numbers of the registers in the order of their encodings.
+    pub(super) const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
+    /// The prefix of one-register instructions for r8 to r15.
+    pub(super) const UPPER_REGISTERS: Option<u8> = Some(0x41);
+    /// `mov rbp, rsp` has two encodings.
+    pub(super) const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
+    /// `rt_sigreturn`'s number to `rax`, in two encodings, and `syscall`.
+    pub(super) const SIGNAL_RETURNS: &[&[u8]] =
+        &[&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
+}
+
+/// The same for i386.
+#[cfg(target_arch = "x86")]
+mod own {
+    /// `endbr32`.
+    pub(super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfb];
+    pub(super) const BY_ENCODING: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+    pub(super) const UPPER_REGISTERS: Option<u8> = None;
+    pub(super) const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x89, 0xe5], &[0x8b, 0xec]];
+    /// The kernel's trampolines and glibc's have call frame information.
+    pub(super) const SIGNAL_RETURNS: &[&[u8]] = &[];
+}
+
+use own::{BY_ENCODING, LANDING, SET_FRAME_POINTER, SIGNAL_RETURNS, UPPER_REGISTERS};
 
 /// Bytes of a direct call, `e8` and the distance to its target.
 pub(crate) const DIRECT_CALL_BYTES: usize = 5;
-
-/// DWARF numbers of the registers in the order of their encodings.
-const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
 
 /// The pushes of registers that `code`, a function's entry, begins with: the register's DWARF number, and the offset of
 /// the instruction behind the push.
@@ -43,32 +70,19 @@ pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) 
 fn one_register(code: &[u8], base: u8) -> Option<(u16, usize)> {
     let encoding = |opcode: u8| opcode.checked_sub(base).filter(|&low| low < 8);
     match code {
-        [0x41, opcode, ..] => Some((u16::from(encoding(*opcode)?) + 8, 2)),
+        [prefix, opcode, ..] if Some(*prefix) == UPPER_REGISTERS => {
+            Some((u16::from(encoding(*opcode)?) + 8, 2))
+        }
         [opcode, ..] => Some((*BY_ENCODING.get(usize::from(encoding(*opcode)?))?, 1)),
         [] => None,
     }
 }
 
-/// Where the return address of a function stands that was interrupted before its frame was made, or after it was
-/// taken down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReturnAddressPlace {
-    /// At the stack pointer; the frame pointer is still, or again, the caller's.
-    Top,
-    /// Above the caller's frame pointer, which is at the stack pointer.
-    BelowFramePointer,
-}
-
 const PUSH_FRAME_POINTER: &[u8] = &[0x55];
-/// `mov rbp, rsp` has two encodings.
-const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
 /// `pop rbp; ret`.
 const POP_AND_RETURN: &[u8] = &[0x5d, 0xc3];
 /// `ret`, `ret` with the prefix that old processors liked, `ret n`.
 const RETURNS: [&[u8]; 3] = [&[0xc3], &[0xf3, 0xc3], &[0xc2]];
-/// `rt_sigreturn`'s number to `rax`, in two encodings, and `syscall`.
-const SIGNAL_RETURNS: [&[u8]; 2] =
-    [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
 
 /// Bytes at the PC that [`return_address_place`] and [`is_signal_return`] look at.
 pub(crate) const BYTES_AT_PC: usize = 9;
@@ -124,7 +138,7 @@ fn is_indirect_call(instruction: &[u8]) -> bool {
     rest.len() == usize::from(has_sib) + displacement
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 

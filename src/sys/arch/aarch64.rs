@@ -1,0 +1,237 @@
+//! aarch64 ("Procedure Call Standard for the Arm 64-bit Architecture", AAPCS64; "DWARF for the Arm 64-bit
+//! Architecture", AADWARF64).
+//!
+//! # Safety
+//! Inline assembly: one system call, one capture of registers, one switch of stacks, one instruction that strips
+//! authentication. Each names what it changes.
+#![allow(unsafe_code)]
+
+use super::Registers;
+use core::{arch::asm, mem::offset_of};
+
+/// DWARF number of the stack pointer, `sp` (AADWARF64, "DWARF register names").
+pub(crate) const STACK_POINTER: u16 = 31;
+/// DWARF number of the frame pointer, `x29`.
+pub(crate) const FRAME_POINTER: u16 = 29;
+/// DWARF number of the return address column: the link register, `x30`.
+pub(crate) const RETURN_ADDRESS: u16 = 30;
+/// DWARF numbers of the registers that a callee preserves, besides the stack pointer: x19 to x28, x29. Of the vector
+/// registers it preserves halves of some, but nothing is ever found through them. The link register is not one of
+/// them: a call changes it, so it is unknown in every frame that has made one.
+pub(crate) const CALLEE_SAVED: [u16; 11] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
+
+/// DWARF number of the program counter, which is a register of its own.
+pub(crate) const PROGRAM_COUNTER: u16 = 32;
+/// A call leaves the return address in a register, and a function that calls none may leave it there.
+pub(crate) const HAS_LINK_REGISTER: bool = true;
+/// The most registers that a row can be expected to name: x19 to x30, the state of the return address's signature, and
+/// v8 to v23 in functions of the vector calling convention.
+pub(crate) const MOST_RULES: usize = 32;
+/// Whose extensions of call frame information are in use: `DW_CFA_AARCH64_negate_ra_state`.
+pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
+/// The largest page of any kernel for this machine; they are made with 4, 16 or 64 KiB.
+pub(crate) const LARGEST_PAGE: usize = 64 << 10;
+/// The system call that maps memory.
+pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
+
+pub(super) const COUNT: usize = 33;
+pub(super) type Known = u64;
+
+// The kernel keeps the registers in the order of their DWARF numbers.
+const _: () = {
+    let regs = offset_of!(libc::mcontext_t, regs);
+    assert!(offset_of!(libc::mcontext_t, sp) == regs + 8 * STACK_POINTER as usize);
+    assert!(offset_of!(libc::mcontext_t, pc) == regs + 8 * PROGRAM_COUNTER as usize);
+};
+
+impl Registers {
+    /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
+    ///
+    /// The program counter is the kernel's; the link register may hold any value that the code put there.
+    pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
+        let context = &context.uc_mcontext;
+        let mut values = [0; COUNT];
+        let words = context.regs.iter().chain([&context.sp, &context.pc]);
+        for (value, &word) in values.iter_mut().zip(words) {
+            *value = word as usize;
+        }
+        Self::all(values)
+    }
+
+    /// Of the code that a signal interrupted, at the signal trampoline, which runs with the stack pointer at a siginfo that
+    /// a ucontext follows. `read` gives the words of the stack.
+    ///
+    /// The kernel has had no call frame information for its trampoline since 5.8, and what it had before named the
+    /// interrupted code's return address for its program counter (its arch/arm64/kernel/vdso/sigreturn.S says more).
+    pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
+        const FIRST: usize = size_of::<libc::siginfo_t>()
+            + offset_of!(libc::ucontext_t, uc_mcontext)
+            + offset_of!(libc::mcontext_t, regs);
+        let mut values = [0; COUNT];
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = read(sp.wrapping_add(FIRST + number * size_of::<usize>()))?;
+        }
+        Some(Self::all(values))
+    }
+
+    /// Of the function that this call is inlined into; its program counter lies behind the call.
+    #[inline(always)]
+    pub(crate) fn here() -> Self {
+        let mut words = [0usize; 13];
+        // SAFETY: stores thirteen words into `words`, whose address is the only input; changes nothing else.
+        unsafe {
+            asm!(
+                "stp x19, x20, [{words}]",
+                "stp x21, x22, [{words}, #16]",
+                "stp x23, x24, [{words}, #32]",
+                "stp x25, x26, [{words}, #48]",
+                "stp x27, x28, [{words}, #64]",
+                "mov {scratch}, sp",
+                "stp x29, {scratch}, [{words}, #80]",
+                "adr {scratch}, .",
+                "str {scratch}, [{words}, #96]",
+                words = in(reg) words.as_mut_ptr(),
+                scratch = out(reg) _,
+                options(nostack, preserves_flags)
+            );
+        }
+        let [x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, sp, pc] = words;
+        Self::from_values(&[
+            (19, x19),
+            (20, x20),
+            (21, x21),
+            (22, x22),
+            (23, x23),
+            (24, x24),
+            (25, x25),
+            (26, x26),
+            (27, x27),
+            (28, x28),
+            (29, x29),
+            (31, sp),
+            (32, pc),
+        ])
+    }
+}
+
+/// True for an address that user code can own: not in the first page, and within the 52 bits of the largest address
+/// space. The top byte, which loads ignore, is not ignored here: neither stack pointers nor code addresses carry tags.
+#[inline]
+pub(crate) fn is_user_address(address: usize) -> bool {
+    (0x1000..1 << 52).contains(&address)
+}
+
+/// The address that a stored return address means: without the signature that a function of a program built with
+/// `-mbranch-protection` puts into its high bits. Signal-safe: one instruction, `xpaclri`, which does nothing on
+/// processors that know no signatures.
+#[inline(always)]
+pub(crate) fn code_address(word: usize) -> usize {
+    let address;
+    // SAFETY: changes x30 only, which is named.
+    unsafe {
+        asm!("hint #7", inlateout("x30") word => address, options(pure, nomem, nostack, preserves_flags));
+    }
+    address
+}
+
+/// The last byte that the kernel wrote for a signal; 0, for where its frame ends is not told on this machine.
+///
+/// # Safety
+/// * `context` is what the kernel gave to a handler that has not returned.
+#[inline]
+pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
+    0
+}
+
+/// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
+///
+/// Signal-safe: one instruction.
+///
+/// # Safety
+/// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
+#[inline]
+pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
+    let result: usize;
+    // SAFETY: the kernel changes x0 only; the caller vouches for the call.
+    unsafe {
+        asm!(
+            "svc #0",
+            in("x8") number,
+            inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            in("x5") arguments[5],
+            options(nostack)
+        );
+    }
+    result as isize
+}
+
+/// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
+///
+/// # Safety
+/// * `top` is 16-byte aligned and ends a writable region that is large enough for `function` and that nobody
+///   else uses meanwhile.
+/// * `function` does not unwind, and `argument` is what it expects.
+pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
+    // SAFETY: x20 is preserved by the callee and brings the stack pointer back; the rest is the caller's word.
+    unsafe {
+        asm!(
+            "mov x20, sp",
+            "mov sp, {top}",
+            "blr {function}",
+            "mov sp, x20",
+            top = in(reg) top,
+            function = in(reg) function,
+            in("x0") argument,
+            out("x20") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interrupted_registers_are_those_of_the_kernels_frame() {
+        // SAFETY: integers and pointers, for which zero is a value.
+        let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
+        for (number, place) in context.uc_mcontext.regs.iter_mut().enumerate() {
+            *place = 1000 + number as u64;
+        }
+        context.uc_mcontext.sp = 77;
+        context.uc_mcontext.pc = 88;
+        let registers = Registers::interrupted(&context);
+        assert_eq!(
+            (registers.get(0), registers.get(19), registers.get(30)),
+            (Some(1000), Some(1019), Some(1030))
+        );
+        assert_eq!((registers.get(FRAME_POINTER), registers.sp(), registers.pc()), (Some(1029), 77, 88));
+    }
+
+    /// The processor signs an address, if it can, and the signature is taken off; an address without one stays.
+    #[test]
+    fn a_signature_is_taken_off() {
+        let address = a_signature_is_taken_off as *const () as usize;
+        let signed: usize;
+        // SAFETY: `pacia1716` signs x17 with x16 for its modifier, where the processor can, and changes nothing else.
+        unsafe {
+            asm!("hint #8", inlateout("x17") address => signed, in("x16") 0x1234_5678_usize, options(nomem, nostack));
+        }
+        let can_sign = std::arch::is_aarch64_feature_detected!("paca");
+        assert_eq!(signed != address, can_sign);
+        assert_eq!((code_address(signed), code_address(address)), (address, address));
+    }
+
+    #[test]
+    fn tagged_addresses_are_nobodys_code() {
+        assert!(is_user_address(0x0000_ffff_8000_0000) && is_user_address(0x000f_ffff_ffff_f000));
+        for address in [0, 0xfff, 1 << 52, 0x0200_ffff_8000_0000, 0xffff_8000_0000_0000] {
+            assert!(!is_user_address(address), "{address:#x}");
+        }
+    }
+}
