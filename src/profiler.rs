@@ -55,7 +55,8 @@ impl Builder {
     /// Leaves out ticks that interrupt code of the objects with this name, as far as they are loaded at the start.
     ///
     /// A name is a file name up to a `.` or `-`: `libc` stands for `libc.so.6` and `libc-2.31.so`, and not for
-    /// `libcrypto.so.3`; `vdso` stands for the kernel's `linux-vdso.so.1`.
+    /// `libcrypto.so.3`; `vdso` stands for the kernel's `linux-vdso.so.1`, which is
+    /// `linux-gate.so.1` in programs for i386.
     pub fn exclude_object(mut self, name: impl Into<String>) -> Self {
         self.excluded_objects.push(name.into());
         self
@@ -239,7 +240,8 @@ fn is_named(file: &str, name: &str) -> bool {
     let begins = |file: &str| {
         file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
     };
-    begins(file) || file.strip_prefix("linux-").is_some_and(begins)
+    let is_kernels = file.starts_with("linux-gate.") && name == "vdso";
+    begins(file) || file.strip_prefix("linux-").is_some_and(begins) || is_kernels
 }
 
 #[cfg(test)]
@@ -256,5 +258,7 @@ mod tests {
         }
         assert!(is_named("linux-vdso.so.1", "vdso"));
         assert!(is_named("linux-vdso.so.1", "linux-vdso"));
+        assert!(is_named("linux-gate.so.1", "vdso") && is_named("linux-gate.so.1", "linux-gate"));
+        assert!(!is_named("libgate.so.1", "vdso"));
     }
 }

@@ -323,11 +323,13 @@ fn walks_are_whole_while_a_panic_unwinds() {
     });
 }
 
+#[cfg(not(target_arch = "x86"))]
 extern "C" fn coroutine() {
     raise_ticks(10);
     black_box(());
 }
 
+#[cfg(not(target_arch = "x86"))]
 /// Runs `function` on a stack made for it, as libraries of coroutines do.
 #[inline(never)]
 fn run_on_another_stack(function: extern "C" fn()) {
@@ -346,6 +348,9 @@ fn run_on_another_stack(function: extern "C" fn()) {
     assert_eq!(unsafe { libc::swapcontext(here.as_mut_ptr(), there) }, 0);
 }
 
+/// Not on i386: glibc's `makecontext` has a place there that its functions return to and that no information describes,
+/// right behind its own last instruction, so the walk goes on to one frame more than there is and is not whole.
+#[cfg(not(target_arch = "x86"))]
 #[test]
 fn a_coroutines_chains_end_where_it_begins() {
     in_own_process("a_coroutines_chains_end_where_it_begins", || {

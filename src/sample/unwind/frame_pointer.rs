@@ -92,6 +92,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_frames_is_followed_to_its_zero() {
+        crate::sys::memory::choose_probe().unwrap();
         let mut words = [0usize; 6];
         let base = words.as_ptr() as usize;
         words[1] = base + 4 * size_of::<usize>(); // the caller's frame pointer

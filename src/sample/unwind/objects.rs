@@ -219,8 +219,18 @@ fn staying_ranges() -> Vec<(usize, usize)> {
     if UNLOADS_ARE_SEEN.load(Ordering::Acquire) {
         return loaded_ranges();
     }
-    const NAMES: [&str; 8] =
-        ["ld-linux", "linux-vdso", "libc.so", "libgcc_s", "libm.so", "libpthread", "libdl.so", "libstdc++"];
+    const NAMES: [&str; 9] = [
+        "ld-linux",
+        "linux-vdso",
+        // The same in programs for i386.
+        "linux-gate",
+        "libc.so",
+        "libgcc_s",
+        "libm.so",
+        "libpthread",
+        "libdl.so",
+        "libstdc++",
+    ];
     let own = staying_ranges as *const () as usize;
     let stays = |(i, (path, start, end)): &(usize, (std::path::PathBuf, usize, usize))| {
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -24,9 +24,9 @@ pub(crate) const CALLEE_SAVED: [u16; 11] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 
 pub(crate) const PROGRAM_COUNTER: u16 = 32;
 /// A call leaves the return address in a register, and a function that calls none may leave it there.
 pub(crate) const HAS_LINK_REGISTER: bool = true;
-/// The most registers that a row can be expected to name: x19 to x30, the state of the return address's signature, and
-/// v8 to v23 in functions of the vector calling convention.
-pub(crate) const MOST_RULES: usize = 32;
+/// The most registers that a row is expected to name: x19 to x30, v8 to v15, and the state of the return address's
+/// signature. (Functions of the vector calling convention may name more; they are walked by frame pointers.)
+pub(crate) const MOST_RULES: usize = 24;
 /// Whose extensions of call frame information are in use: `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 /// The largest page of any kernel for this machine; they are made with 4, 16 or 64 KiB.
