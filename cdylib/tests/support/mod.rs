@@ -3,6 +3,10 @@
 //!
 //! `SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0 cargo test -p sigprof-cdylib` runs the same tests against
 //! another library with the same interface, to compare with the incumbent.
+//!
+//! `SIGPROF_TEST_EMULATOR="qemu-aarch64 -L /usr/aarch64-linux-gnu"` runs the programs under test by an emulator; the
+//! library has to be one for its machine, and so has the compiler that PATH finds as `gcc`. Of the tests those can be
+//! run so that profile only programs that they have compiled.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
 mod library;
@@ -13,7 +17,9 @@ mod scratch;
 mod symbols;
 
 pub(crate) use library::{repository_root, shared_library, system_header_directory};
-pub(crate) use process::{Finished, exit_code, plain, preload, profiled, run, start, tool, wait};
+pub(crate) use process::{
+    Finished, exit_code, is_for_aarch64, plain, preload, profiled, run, start, tool, wait,
+};
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
 pub(crate) use scratch::{Linkage, Scratch, program_source};

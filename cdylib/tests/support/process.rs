@@ -60,9 +60,27 @@ fn is_end_line(line: &str) -> bool {
     }
 }
 
+/// Names the program, with its arguments, that runs the programs under test.
+const EMULATOR: &str = "SIGPROF_TEST_EMULATOR";
+
+/// Whether the programs under test are aarch64 ones.
+pub(crate) fn is_for_aarch64() -> bool {
+    cfg!(target_arch = "aarch64")
+        || std::env::var(EMULATOR).is_ok_and(|emulator| emulator.contains("aarch64"))
+}
+
 /// A program with nothing in its environment that the test did not put there.
 pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(program);
+    let emulator = std::env::var(EMULATOR).unwrap_or_default();
+    let mut words = emulator.split_whitespace();
+    let mut command = match words.next() {
+        Some(emulator) => {
+            let mut command = Command::new(emulator);
+            command.args(words).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
     command.env_clear().env("LC_ALL", "C");
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
@@ -80,7 +98,14 @@ pub(crate) fn profiled(program: impl AsRef<OsStr>, profile: &Path) -> Command {
 /// A program that runs with the library under test preloaded, and no `CPUPROFILE`.
 pub(crate) fn preload(program: impl AsRef<OsStr>) -> Command {
     let mut command = plain(program);
-    command.env("LD_PRELOAD", shared_library());
+    match std::env::var_os(EMULATOR) {
+        // For the program alone: the emulator is of another machine. (qemu(1), "User Mode Emulation".)
+        Some(_) => {
+            let library = shared_library().to_str().expect("a plain path");
+            command.env("QEMU_SET_ENV", format!("LD_PRELOAD={library}"))
+        }
+        None => command.env("LD_PRELOAD", shared_library()),
+    };
     command
 }
 

@@ -283,8 +283,7 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
                 Cfa::Stored => stack.read(base)?,
             }
         }
-        // A frame pointer led here. The frame pointer of a function that has stored its caller's points there.
-        None => registers.get(FRAME_POINTER)?.wrapping_add(rule.frame_record()?),
+        None => cfa_behind_frame_pointer(rule, registers)?,
     };
     let pc = match rule.return_address() {
         Some(below) => stack.read(frame_address.wrapping_sub(below))?,
@@ -303,6 +302,20 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
     registers.set(STACK_POINTER, Some(frame_address));
     registers.set(PROGRAM_COUNTER, Some(code_address(pc)));
     Some(())
+}
+
+/// The CFA of a function whose stack pointer is in doubt, since a frame pointer led to it, on machines where that gives
+/// no stack pointer. If the function has stored its caller's frame pointer, its own points there. Otherwise its callee
+/// is taken to have stored the frame pointer and the return address first, as code of JIT compilers does.
+#[cold]
+fn cfa_behind_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
+    if !HAS_LINK_REGISTER || rule.register() != STACK_POINTER {
+        return None;
+    }
+    match rule.frame_record() {
+        Some(below) => Some(registers.get(FRAME_POINTER)?.wrapping_add(below)),
+        None => Some(registers.sp().wrapping_add_signed(rule.offset())),
+    }
 }
 
 /// Finds the rule of a frame in its object, remembers it, and takes the step.
