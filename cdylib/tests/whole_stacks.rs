@@ -13,7 +13,7 @@ const NEARLY_ALL: f64 = 0.97;
 fn profile_of_callers(scratch: &Scratch, flags: &[&str]) -> Profile {
     let program = scratch.compile("callers.c", Linkage::None, flags);
     let path = scratch.path("prof");
-    run(profiled(program, &path).arg("2000").env("CPUPROFILE_FREQUENCY", "250")).expect_success();
+    run(profiled(program, &path).arg("4000").env("CPUPROFILE_FREQUENCY", "250")).expect_success();
     let profile = Profile::read(&path);
     assert!(profile.samples() >= 100, "{} samples", profile.samples());
     profile
@@ -64,7 +64,9 @@ fn expect_whole_stacks(flags: &[&str]) {
             |record: &Record| handler(record).filter(|names| names.get(1).is_some_and(|name| name == kind));
         let all = profile.share(|record| of_kind(record).is_some());
         let right = profile.share(|record| of_kind(record).is_some_and(|names| interrupted(&names)));
-        assert!(all > 0.05, "{all} of the samples are in the handler {kind}");
+        // How often the handler runs depends on the kernel's tick; a tenth of these may be on its first or last
+        // instructions.
+        assert!(all * profile.samples() as f64 >= 20.0, "{all} of the samples are in the handler {kind}");
         assert!(right >= 0.9 * all, "{right} of {all} in the handler {kind} show what it interrupted");
     }
 }
