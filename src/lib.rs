@@ -41,8 +41,8 @@
 //!
 //! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`;
 //! in `src/sample/`, `engine.rs`, `handler.rs`, `recording.rs`, `scratch.rs` and, under `unwind/`,
-//! `frame_index.rs`, `memory.rs`, `objects.rs` and `sections.rs`; in `src/control/`, `fork.rs` and `output.rs`; `config.rs`,
-//! `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
+//! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs` and `snapshot.rs`; in `src/control/`, `fork.rs` and
+//! `output.rs`; `config.rs`, `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
 
 mod chain;
 pub mod format;

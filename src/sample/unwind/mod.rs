@@ -15,6 +15,7 @@ pub(crate) mod objects;
 pub(crate) mod rule;
 pub(crate) mod rule_cache;
 mod sections;
+mod snapshot;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},

@@ -1,7 +1,7 @@
 //! Which object a PC belongs to, and where its call frame information stands.
 //!
 //! glibc answers itself since 2.35 (`_dl_find_object`). Elsewhere a snapshot of the loaded objects, taken in
-//! ordinary context, is published by exchange of a pointer; an old one is kept until the process ends, because a
+//! ordinary context, is published (`snapshot.rs`); an old one is kept until the process ends, because a
 //! handler may be reading it (there is one per start or flush at which the loaded objects had changed).
 //!
 //! # The gate
@@ -13,20 +13,21 @@
 //! that was only guessed, and counts that.
 //!
 //! # Safety
-//! Reads the snapshot through its published pointer, which is never freed.
+//! Reads what the loader has mapped, in objects that are kept.
 #![allow(unsafe_code)]
 
 use super::{
     Trust, frame_index,
     gate::{Gate, Inside},
+    snapshot::Snapshot,
 };
-use crate::sync::{AtomicBool, AtomicPtr, Ordering};
+use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{
     loader::{self, LoadedObject},
     memory::{PAGE, is_readable},
     thread,
 };
-use core::{marker::PhantomData, ptr};
+use core::marker::PhantomData;
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
 use once_cell::race::OnceBox;
 
@@ -37,13 +38,17 @@ static UNLOADS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
 static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 
 /// The objects of now, in order, where the loader cannot be asked from a handler.
-static SNAPSHOT: AtomicPtr<Vec<(usize, usize)>> = AtomicPtr::new(ptr::null_mut());
+#[cfg(not(loom))]
+static SNAPSHOT: Snapshot<Vec<(usize, usize)>> = Snapshot::new();
 
 /// The gate of this process.
 #[cfg(not(loom))]
 static GATE: Gate = Gate::new();
+
+// loom's atomics are not made at compile time.
 #[cfg(loom)]
 loom::lazy_static! {
+    static ref SNAPSHOT: Snapshot<Vec<(usize, usize)>> = Snapshot::new();
     static ref GATE: Gate = Gate::new();
 }
 
@@ -61,7 +66,7 @@ pub(crate) fn prepare() {
     loader::resolve();
     STAYING.get_or_init(|| Box::new(staying_ranges()));
     if !loader::can_find() {
-        publish(loaded_ranges());
+        SNAPSHOT.publish(loaded_ranges());
     }
 }
 
@@ -151,13 +156,7 @@ fn find(pc: usize) -> Option<LoadedObject> {
     if loader::can_find() {
         return loader::find(pc);
     }
-    let snapshot = SNAPSHOT.load(Ordering::Acquire);
-    if snapshot.is_null() {
-        return None;
-    }
-    // SAFETY: a published snapshot is never changed and never freed.
-    let ranges = unsafe { &*snapshot };
-    let &(start, end) = range_of(ranges, pc)?;
+    let &(start, end) = range_of(SNAPSHOT.get()?, pc)?;
     // SAFETY: the range is of the snapshot, and the caller keeps the object.
     Some(unsafe { LoadedObject::from_headers(start, end) })
 }
@@ -186,7 +185,7 @@ pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() ->
     GATE.unload(pause, forget, || {
         let result = unload();
         if !loader::can_find() {
-            publish(loaded_ranges());
+            SNAPSHOT.publish(loaded_ranges());
         }
         result
     })
@@ -201,16 +200,6 @@ pub(crate) fn reset_after_fork() {
 fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
     let after = ranges.partition_point(|&(start, _)| start <= pc);
     ranges.get(after.checked_sub(1)?).filter(|&&(_, end)| pc < end)
-}
-
-fn publish(ranges: Vec<(usize, usize)>) {
-    let present = SNAPSHOT.load(Ordering::Acquire);
-    // SAFETY: as in `find`.
-    if !present.is_null() && unsafe { &*present } == &ranges {
-        return;
-    }
-    // An exchange, though a store would do: from a store of this kind LLVM 19 makes a broken module (Rust 1.85).
-    SNAPSHOT.swap(Box::into_raw(Box::new(ranges)), Ordering::AcqRel);
 }
 
 /// The objects that are not unloaded: all that came with the program, if we did; otherwise those that no program
