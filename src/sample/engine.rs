@@ -63,13 +63,19 @@ impl Engine {
     pub(crate) fn get_or_make() -> Result<&'static Self, i32> {
         objects::prepare();
         met_objects::prepare();
-        ENGINE.get_or_try_init(|| {
-            choose_probe()?;
-            let processors = thread::processors();
-            let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
-            let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
-            Ok(Box::new(Self { scratch: Scratch::new(slots)?, rules }))
-        })
+        ENGINE.get_or_try_init(|| Ok(Box::new(Self::new()?)))
+    }
+
+    /// An engine that no session uses. For ordinary context.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn new() -> Result<Self, i32> {
+        choose_probe()?;
+        let processors = thread::processors();
+        let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
+        let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
+        Ok(Self { scratch: Scratch::new(slots)?, rules })
     }
 
     #[inline]

@@ -16,6 +16,8 @@ pub(crate) mod rule;
 pub(crate) mod rule_cache;
 mod sections;
 mod snapshot;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},

@@ -1,0 +1,170 @@
+//! Walks from garbage: any registers, any bytes on the stack. None faults, none goes on for ever, and none reads what
+//! was not proven readable: a page that is not would end the test by a signal.
+
+use super::super::{End, PcForm, objects, walk};
+use super::{made_stack::MadeStack, random::Random};
+use crate::{
+    sample::engine::Engine,
+    sys::{
+        arch::{FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER},
+        memory::PAGE,
+    },
+};
+use core::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+const WORD: usize = size_of::<usize>();
+const REGISTERS: u16 = 17;
+/// Deepest chain.
+const ROOM: usize = 64;
+
+/// Where words of garbage lead.
+struct Places {
+    stack: Range<usize>,
+    other: Range<usize>,
+    forbidden: Range<usize>,
+    /// Loaded objects, with all that is between their segments.
+    objects: Vec<Range<usize>>,
+}
+
+impl Places {
+    /// An address on the stack, near its ends, behind them, or between two words.
+    fn on_stack(&self, random: &mut Random) -> usize {
+        let length = self.stack.len();
+        match random.below(8) {
+            0 => self.stack.start - 64 + random.below(128),
+            1 => self.stack.end - 64 + random.below(128),
+            2 => self.stack.start + random.below(length),
+            _ => self.stack.start + random.below(length / WORD) * WORD,
+        }
+    }
+
+    fn code(&self, random: &mut Random) -> usize {
+        let object = &self.objects[random.below(self.objects.len())];
+        object.start + random.below(object.len())
+    }
+
+    fn word(&self, random: &mut Random) -> usize {
+        match random.below(16) {
+            0..5 => self.on_stack(random),
+            5..10 => self.code(random),
+            10 => self.other.start + random.below(self.other.len() / WORD) * WORD,
+            11 => self.forbidden.start + random.below(self.forbidden.len()),
+            12 => random.below(4096),
+            13 => random.choose(&[0, usize::MAX, usize::MAX & !7, 1 << 47, 1 << 63, 0xffff_8000_0000_0000]),
+            14 => random.word() >> random.below(64),
+            _ => random.word(),
+        }
+    }
+
+    fn registers(&self, random: &mut Random) -> Registers {
+        let mut registers = Registers::from_values(&[]);
+        for number in 0..REGISTERS {
+            let value = self.word(random);
+            registers.set(number, Some(value));
+        }
+        // Mostly a stack and code, so that there is something to walk.
+        if !random.once_in(8) {
+            registers.set(STACK_POINTER, Some(self.on_stack(random)));
+        }
+        if !random.once_in(8) {
+            registers.set(RETURN_ADDRESS, Some(self.code(random)));
+        }
+        registers
+    }
+}
+
+#[test]
+fn garbage_ends_every_walk_and_faults_in_none() {
+    const WALKS: usize = 120_000;
+    objects::prepare();
+    let engine = Engine::new().unwrap();
+    let mut claim = engine.scratch().claim(0).unwrap();
+    let slot = claim.parts().0.slot();
+    let [stack, other, forbidden] = [16, 4, 64].map(MadeStack::new);
+    forbidden.set_readable(false);
+    let objects = objects::named_ranges().into_iter().map(|(_, start, end)| start..end).collect();
+    let places = Places { stack: stack.range(), other: other.range(), forbidden: forbidden.range(), objects };
+    let mut random = Random::new(7);
+    let (mut ends, mut deepest) = ([0; 6], 0);
+    for i in 0..WALKS {
+        // Other bytes for each walk would take most of the time.
+        if i % 64 == 0 {
+            for memory in [&stack, &other] {
+                memory.range().step_by(WORD).for_each(|place| memory.write(place, places.word(&mut random)));
+            }
+        }
+        let room = if random.once_in(4) { random.below(ROOM) } else { ROOM };
+        let form = random.choose(&[PcForm::Exact, PcForm::ForReaders]);
+        let mut chain = [0; ROOM];
+        let registers = places.registers(&mut random);
+        let (depth, end) = walk(&engine, slot, registers, 0, form, &mut chain[..room]);
+        assert!(depth <= room);
+        assert!(chain[depth..].iter().all(|&pc| pc == 0), "written behind the chain's end");
+        ends[end as usize] += 1;
+        deepest = deepest.max(depth);
+    }
+    // Otherwise the garbage is not of a kind that says anything.
+    for end in [End::Whole, End::Depth, End::Unreadable, End::NoRule] {
+        assert!(ends[end as usize] > WALKS / 1000, "{end:?}: {ends:?}");
+    }
+    assert!(deepest >= 6, "{deepest}");
+}
+
+/// Code without call frame information may have anything in its frame pointer, such as the address of memory that
+/// another thread is just taking away: nothing is read there, be it readable at the moment or not.
+///
+/// Only for such code. A rule that names the register is believed, and what it leads to is read right after a proof.
+#[test]
+fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
+    const WALKS: usize = 100_000;
+    /// Addresses where no program has code.
+    const NO_CODE: usize = 1 << 44;
+    objects::prepare();
+    let engine = Engine::new().unwrap();
+    let mut claim = engine.scratch().claim(0).unwrap();
+    let slot = claim.parts().0.slot();
+    // Made one after the other they lie side by side, mostly: near enough for a frame.
+    let (first, second) = (MadeStack::new(16), MadeStack::new(16));
+    let (stack, fleeting) =
+        if first.range().start < second.range().start { (&first, &second) } else { (&second, &first) };
+    for memory in [stack, fleeting] {
+        memory.range().step_by(WORD).for_each(|place| memory.write(place, NO_CODE + place % PAGE));
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                fleeting.set_readable(false);
+                fleeting.set_readable(true);
+            }
+        });
+        let _ends = SetWhenDropped(&is_over);
+        let mut random = Random::new(3);
+        let mut place_in = |range: Range<usize>| range.start + random.below(range.len() / WORD) * WORD;
+        for _ in 0..WALKS {
+            let sp = place_in(stack.range());
+            let mut registers = Registers::from_values(&[]);
+            for number in 0..REGISTERS {
+                registers.set(number, Some(place_in(fleeting.range())));
+            }
+            registers.set(STACK_POINTER, Some(sp));
+            registers.set(RETURN_ADDRESS, Some(NO_CODE));
+            assert!(registers.get(FRAME_POINTER).unwrap() - sp < 1 << 20, "too far to be taken for a frame");
+            let mut chain = [0; ROOM];
+            let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain);
+            assert_eq!((depth, end), (1, End::NoRule));
+        }
+    });
+}
+
+/// Tells the other thread to end, also when the test fails.
+struct SetWhenDropped<'f>(&'f AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,43 @@
+//! Memory that stands for a stack, between pages that fault.
+//!
+//! # Safety
+//! Writes into a mapping of its own, at addresses that it has checked.
+#![allow(unsafe_code)]
+
+use crate::sys::memory::{Mapping, PAGE};
+use core::ops::Range;
+
+/// See the module.
+pub(super) struct MadeStack {
+    mapping: Mapping,
+}
+
+impl MadeStack {
+    /// So many pages that can be used.
+    pub(super) fn new(pages: usize) -> Self {
+        let mapping = Mapping::reserved((pages + 2) * PAGE).unwrap();
+        mapping.commit(PAGE, (pages + 1) * PAGE).unwrap();
+        Self { mapping }
+    }
+
+    /// The addresses that can be used; the page on either side cannot.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = self.mapping.start().as_ptr() as usize;
+        start + PAGE..start + self.mapping.length() - PAGE
+    }
+
+    /// Stores a word at an aligned address.
+    #[track_caller]
+    pub(super) fn write(&self, address: usize, word: usize) {
+        assert!(self.range().contains(&address) && address % size_of::<usize>() == 0, "{address:#x}");
+        // SAFETY: the word lies in the mapping, which is writable there, and nothing else uses it.
+        unsafe { (address as *mut usize).write_volatile(word) };
+    }
+
+    /// Takes all pages away, or gives them back, with what was in them.
+    pub(super) fn set_readable(&self, is_readable: bool) {
+        let end = self.mapping.length() - PAGE;
+        let result = if is_readable { self.mapping.commit(PAGE, end) } else { self.mapping.guard(PAGE, end) };
+        result.unwrap();
+    }
+}
