@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, profiled, run};
+use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, run};
 
 /// Runs a case of `programs/odd_code.c` with a silent timer; gives what it printed and its profile.
 #[track_caller]
@@ -137,4 +137,16 @@ fn a_small_stack_is_walked_to_its_end() {
     }
     depths.sort_unstable();
     assert_eq!(depths, (1..=17).collect::<Vec<_>>());
+}
+
+/// Whoever hands in any registers, with any bytes on the stack, gets some addresses or none, and no fault.
+#[test]
+fn a_stack_of_garbage_is_survived() {
+    const WALKS: usize = 150_000;
+    let scratch = Scratch::new();
+    let program = scratch.compile("garbage.c", Linkage::None, &[]);
+    let finished = run(preload(program).arg(WALKS.to_string())).expect_success();
+    let led_on: usize = finished.text().trim().parse().expect("a number of walks");
+    // With fewer the garbage would not say much.
+    assert!(led_on * 10 > WALKS, "{led_on} of {WALKS} walks led anywhere");
 }
