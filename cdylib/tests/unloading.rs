@@ -35,6 +35,8 @@ fn run_unloading(scratch: &Scratch, more: &[&str]) -> (Told, Profile) {
     command.env("CPUPROFILE_FREQUENCY", "4000");
     command.arg(first).arg(second).arg(ROUNDS.to_string()).args(more);
     let finished = run(&mut command).expect_success();
+    // The end line says so when ticks were lost.
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
     let told = tell(&finished);
     // Any mapping that the loader or the C library makes meanwhile may take the place, and give it back later.
     assert!(told.at_same_place > ROUNDS / 2, "only {} times: nothing is shown", told.at_same_place);
