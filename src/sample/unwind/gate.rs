@@ -186,7 +186,7 @@ mod tests {
 #[allow(unsafe_code)]
 mod loom_models {
     use super::super::{
-        rule::{Cfa, Rule},
+        rule::{Row, Rule},
         rule_cache::{Line, RuleCache},
     };
     use super::*;
@@ -238,7 +238,7 @@ mod loom_models {
     fn loom_no_rule_of_an_unloaded_object_is_left() {
         const PC: usize = 0x1000;
         fn rule_of(object: i64) -> Rule {
-            Rule::compact(Cfa::Sum, 7, object * 8, [None; 6]).unwrap()
+            Rule::compact(&Row::at_entry(object * 8)).unwrap()
         }
         loom::model(|| {
             let rules = RuleCache::new([Line::empty()]);

@@ -3,4 +3,6 @@
 mod garbage;
 mod made_stack;
 mod random;
+// The made program calls as this machine's do.
+#[cfg(target_arch = "x86_64")]
 mod synthetic;

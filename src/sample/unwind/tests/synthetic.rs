@@ -6,7 +6,7 @@
 
 use super::super::{
     End, PcForm,
-    rule::{Cfa, Rule},
+    rule::{Cfa, Row, Rule},
     walk,
 };
 use super::{made_stack::MadeStack, random::Random};
@@ -160,7 +160,8 @@ impl<'s> Program<'s> {
             self.values[usize::from(base)] = target.wrapping_add_signed(-offset as isize);
             offset
         };
-        let rule = Rule::compact(cfa, base, offset, offsets).expect("all fields fit");
+        let rule = Rule::compact(&Row { cfa, register: base, offset, saved: offsets, ..Row::at_entry(0) })
+            .expect("all fields fit");
         self.enter(sp, Way::Rule { bits: rule.bits(), base, frame_address }, return_address, saved);
     }
 
@@ -198,7 +199,7 @@ impl<'s> Program<'s> {
         let sp = self.sp();
         let end = self.stacks[self.on].range().end;
         let simple = |offset: usize| {
-            let rule = Rule::compact(Cfa::Sum, STACK_POINTER, offset as i64, [None; 6]).expect("it fits");
+            let rule = Rule::compact(&Row::at_entry(offset as i64)).expect("it fits");
             Way::Rule { bits: rule.bits(), base: STACK_POINTER, frame_address: sp + offset }
         };
         self.values[usize::from(STACK_POINTER)] = sp - 64 * WORD;
@@ -225,7 +226,7 @@ impl<'s> Program<'s> {
                 self.values[usize::from(STACK_POINTER)] = sp - WORD;
                 self.write(sp - 2 * WORD, CODE);
                 self.enter(sp - WORD, simple(0), CODE, vec![]);
-                let rule = Rule::compact(Cfa::Sum, STACK_POINTER, 0, [None; 6]).expect("it fits");
+                let rule = Rule::compact(&Row::at_entry(0)).expect("it fits");
                 self.functions[0].way =
                     Way::Rule { bits: rule.bits(), base: STACK_POINTER, frame_address: sp - WORD };
             }
