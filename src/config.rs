@@ -74,6 +74,8 @@ pub struct Environment {
     pub toggle_signal: Option<(i32, Vec<u8>)>,
     /// `CPUPROFILE_QUIET`: no line at the end.
     pub quiet: bool,
+    /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
+    pub statistics: bool,
     /// One line for each value that could not be used, with what is used instead.
     pub warnings: Vec<String>,
 }
@@ -132,6 +134,7 @@ impl Environment {
                 Some((signal?, name.to_vec()))
             }),
             quiet: variables.quiet.is_some_and(is_true),
+            statistics: variables.statistics.is_some_and(is_true),
             warnings,
         }
     }
@@ -162,6 +165,7 @@ struct Variables<'p> {
     realtime: Option<&'p [u8]>,
     toggle_signal: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
+    statistics: Option<&'p [u8]>,
     pmix_rank: Option<&'p [u8]>,
     slurm_job: Option<&'p [u8]>,
     slurm_process: Option<&'p [u8]>,
@@ -179,6 +183,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
             b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
+            b"CPUPROFILE_STATISTICS" => &mut self.statistics,
             b"PMIX_RANK" => &mut self.pmix_rank,
             b"SLURM_JOB_ID" => &mut self.slurm_job,
             b"SLURM_PROCID" => &mut self.slurm_process,

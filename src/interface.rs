@@ -10,7 +10,7 @@ pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
 
 use crate::{
     config::Filter,
-    control::{self, Ended, NoSamples, Sink, StartOptions, Which},
+    control::{self, Ended, NoSamples, Sink, StartOptions, Summary, Which},
     sample::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
@@ -98,6 +98,11 @@ impl Stopped<'_> {
     /// Sum of the counts.
     pub fn samples(&self) -> u64 {
         self.0.summary.samples
+    }
+
+    /// All figures of the session.
+    pub fn summary(&self) -> &Summary {
+        &self.0.summary
     }
 
     /// Bytes of the file's binary part, or why there is no file.

@@ -74,6 +74,45 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             line.send();
         }
     }
+    if settings().statistics {
+        statistics(stopped);
+    }
+}
+
+/// One line of `name=figure` with all that became of ticks and walks. The path is last: it may hold anything, and be cut.
+fn statistics(stopped: &Stopped<'_>) {
+    let summary = stopped.summary();
+    let (walks, losses) = (summary.walks, summary.losses);
+    let figures = [
+        ("samples", summary.samples),
+        ("timer_ticks", summary.timer_ticks),
+        ("foreign_ticks", summary.foreign_ticks),
+        ("early_ticks", summary.early_ticks),
+        ("filtered", summary.filtered),
+        ("excluded", summary.excluded),
+        ("walks", walks.total()),
+        ("whole", walks.whole),
+        ("depth", walks.depth),
+        ("unreadable", walks.unreadable),
+        ("no_rule", walks.no_rule),
+        ("loops", walks.loops),
+        ("unloading", walks.unloading),
+        ("rule_misses", summary.rule_misses),
+        ("frames_without_rule", summary.frames_without_rule),
+        ("no_slot", losses.no_slot),
+        ("table_full", losses.table_full),
+        ("no_pc", losses.no_pc),
+        ("stuck_handlers", losses.stuck_handlers),
+        ("objects_missed", losses.objects_missed),
+    ];
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: statistics:");
+    for (name, figure) in figures {
+        let _ = write!(line, " {name}={figure}");
+    }
+    let _ = line.write_str(" profile=");
+    line.path(stopped.path());
+    line.send();
 }
 
 /// One line that says why there is no profile at `path`.

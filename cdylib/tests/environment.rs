@@ -68,6 +68,46 @@ fn quiet_silences_the_end_line() {
     assert_eq!(finished.end_lines(), 1);
 }
 
+/// The figure called `name` in the line that CPUPROFILE_STATISTICS asks for.
+#[track_caller]
+fn figure(line: &str, name: &str) -> u64 {
+    let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("no {name}: {line}")).parse().expect("a number")
+}
+
+/// CPUPROFILE_STATISTICS=1: one line more, that says what became of ticks and walks; CPUPROFILE_QUIET leaves it be.
+#[test]
+fn statistics_are_one_line_on_request() {
+    let scratch = Scratch::new();
+    let profile = scratch.path("prof");
+    for quiet in ["0", "1"] {
+        let mut command = quiet_host(&scratch, &["raise", "2", "PROF", "deep", "50", "3"]);
+        command.env("CPUPROFILE_QUIET", quiet).env("CPUPROFILE_MAX_DEPTH", "40");
+        let finished = run(command.env("CPUPROFILE_STATISTICS", "1")).expect_success();
+        let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
+        assert!(line.starts_with("sigprof: statistics: samples=5 "), "{line}");
+        assert!(line.ends_with(&format!(" profile={}", profile.display())), "{line}");
+        let expected = [
+            ("timer_ticks", 0),
+            ("foreign_ticks", 5),
+            ("walks", 5),
+            ("whole", 2),
+            ("depth", 3),
+            ("no_slot", 0),
+        ];
+        for (name, value) in expected {
+            assert_eq!(figure(line, name), value, "{name}: {line}");
+        }
+        assert!((5..100).contains(&figure(line, "rule_misses")), "{line}");
+        assert_eq!(samples(&profile), 5);
+    }
+    for off in [Some("0"), None] {
+        let mut command = quiet_host(&scratch, &ticks("2"));
+        command.envs(off.map(|value| ("CPUPROFILE_STATISTICS", value)));
+        assert_eq!(run(&mut command).expect_success().complaints(), Vec::<&str>::new(), "{off:?}");
+    }
+}
+
 /// An empty or absent CPUPROFILE: the host is left alone, down to the default action of the signal.
 #[test]
 fn an_empty_name_means_off() {
