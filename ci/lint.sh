@@ -5,6 +5,9 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
+# The build with time stamps, of which no other is (src/sample/stamps.rs); a directory of its own, as for loom.
+RUSTFLAGS="--cfg sigprof_stamps ${RUSTFLAGS:-}" cargo clippy --package sigprof-cdylib --locked \
+    --target-dir "${CARGO_TARGET_DIR:-target}/stamps" -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if command -v shellcheck >/dev/null; then
     shellcheck ci/*.sh .ci/run

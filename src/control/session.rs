@@ -13,7 +13,7 @@ use crate::{
         host_action::HostAction,
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions},
-        weight,
+        stamps, weight,
     },
     sync::{AtomicU64, Ordering},
     sys::{
@@ -220,6 +220,7 @@ impl Session {
         let summary = self.summary_with(stuck_handlers);
         let is_skipped = self.skips_empty_file && summary.samples == 0;
         let file = (self.output.is_some() && !is_skipped).then(|| self.write_file(met));
+        stamps::write_out();
         let ended = Ended { summary, file, output: self.output };
         if stuck_handlers > 0 {
             self.recording.abandon();

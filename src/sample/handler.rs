@@ -11,6 +11,7 @@ use super::{
     host_action::{HostAction, Service},
     recording::{self, Recording},
     scratch::Held,
+    stamps::{Marks, Stamps},
     unwind::{self, End, PcForm},
     weight,
 };
@@ -63,6 +64,7 @@ pub(crate) fn avoid_alternate_stacks() {
 
 /// Runs for each profiling signal of the process, on whichever thread it interrupts.
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
+    let mut stamps = Stamps::begin();
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
     let from_interval_timer = unsafe { signal::is_from_interval_timer(info) };
@@ -85,7 +87,8 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     match engine.scratch().claim(registers.sp()) {
         Some(mut claim) => {
             let (held, chain) = claim.parts();
-            tick(Tick { engine, held, chain, registers, written, weight, is_own: is_own_tick });
+            let marks = stamps.marks();
+            tick(Tick { engine, held, chain, registers, written, weight, is_own: is_own_tick, marks });
         }
         None => {
             LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
@@ -104,6 +107,7 @@ struct Tick<'t> {
     weight: usize,
     /// Of our timer, not from elsewhere.
     is_own: bool,
+    marks: Marks<'t>,
 }
 
 fn tick(tick: Tick<'_>) {
@@ -138,8 +142,10 @@ fn tick(tick: Tick<'_>) {
 fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     let slot = tick.held.slot();
     let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
+    tick.marks.claimed(slot);
     let (depth, end) =
         unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room);
+    tick.marks.walked(slot, depth);
     slot.count(match end {
         End::Whole => Counter::Whole,
         End::Depth => Counter::Depth,
@@ -157,6 +163,7 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
         }
         Err(_) => slot.count_many(Counter::TableFull, weight),
     }
+    tick.marks.added();
 }
 
 /// Gives a signal that is no tick of ours to the host, if it has a handler for it; true if it has. Nothing of ours

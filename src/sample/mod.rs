@@ -25,6 +25,8 @@ pub(crate) mod host_action;
 pub(crate) mod met_objects;
 pub(crate) mod recording;
 pub(crate) mod scratch;
+#[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]
+pub(crate) mod stamps;
 pub(crate) mod table;
 pub(crate) mod unwind;
 pub(crate) mod weight;

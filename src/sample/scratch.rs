@@ -89,6 +89,14 @@ impl Slot {
         self.counters.add(counter, amount);
     }
 
+    /// How often an event was counted here.
+    #[cfg(sigprof_stamps)]
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        let mut totals = Totals::default();
+        self.counters.add_to(&mut totals);
+        totals.get(counter)
+    }
+
     /// Runs `function` on the slot's stack. For the slot's holder, one at a time.
     pub(crate) fn run_on_stack<T>(&self, argument: &mut T, function: fn(&mut T)) {
         let mut call = (argument, function);

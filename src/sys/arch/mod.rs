@@ -24,6 +24,8 @@ use x86 as machine;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as machine;
 
+#[cfg(sigprof_stamps)]
+pub(crate) use machine::time_stamp;
 pub(crate) use machine::{
     CALLEE_SAVED, FRAME_POINTER, HAS_LINK_REGISTER, LARGEST_PAGE, MAP_MEMORY, MOST_RULES, PROGRAM_COUNTER,
     RETURN_ADDRESS, STACK_POINTER, VENDOR, call_on_stack, code_address, is_user_address, last_written,

@@ -172,6 +172,15 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) ->
     result
 }
 
+/// The time-stamp counter, once all that stands before has been done.
+#[cfg(sigprof_stamps)]
+pub(crate) fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has this instruction.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+    // SAFETY: Linux leaves this instruction to programs.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
 ///
 /// # Safety
