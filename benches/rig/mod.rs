@@ -1,4 +1,7 @@
 //! What the benches stand on: the profilers they compare, the programs they run, and the check that a run counts.
+#![allow(dead_code, reason = "each bench uses its own part of this module")]
+
+pub(crate) mod programs;
 
 use std::error::Error;
 use std::fs;
@@ -63,11 +66,17 @@ pub(crate) fn profilers() -> Result<Vec<Profiler>> {
     Ok(found)
 }
 
-fn build_library() -> Result<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("");
+/// Builds `libprofiler.so` as users get it.
+pub(crate) fn build_library() -> Result<PathBuf> {
+    build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(""), "")
+}
+
+fn build(target: PathBuf, flags: &str) -> Result<PathBuf> {
+    let flags = format!("{flags} {}", std::env::var("RUSTFLAGS").unwrap_or_default());
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--locked", "--package", "sigprof-cdylib", "--target-dir"])
         .arg(&target)
+        .env("RUSTFLAGS", flags.trim())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()?;
     if !status.success() {
