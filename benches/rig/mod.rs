@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each bench uses its own part of this module")]
 
 pub(crate) mod programs;
+pub(crate) mod stamps;
 
 use std::error::Error;
 use std::fs;
@@ -69,6 +70,12 @@ pub(crate) fn profilers() -> Result<Vec<Profiler>> {
 /// Builds `libprofiler.so` as users get it.
 pub(crate) fn build_library() -> Result<PathBuf> {
     build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(""), "")
+}
+
+/// Builds `libprofiler.so` with a time stamp at each stage of a tick (`src/sample/stamps.rs`), in a directory of its own:
+/// the flag would make the next ordinary build start afresh.
+pub(crate) fn build_stamped_library() -> Result<PathBuf> {
+    build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("stamps"), "--cfg sigprof_stamps")
 }
 
 fn build(target: PathBuf, flags: &str) -> Result<PathBuf> {

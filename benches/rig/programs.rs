@@ -162,6 +162,28 @@ pub(crate) const PROGRAMS: [Program; 10] = [
     },
 ];
 
+/// cargo as rustup ships it, 42 MB of Rust in one file: it reads a workspace of many packages. `$cargo` is its path.
+pub(crate) const CARGO: Program = Program {
+    name: "cargo (40 MB of Rust)",
+    file: env!("CARGO"),
+    package: "a toolchain by rustup",
+    prepare: r#"printf '[workspace]\nresolver = "2"\nmembers = ["p*"]\n' > Cargo.toml
+for i in $(seq $((seconds * 300))); do
+    mkdir -p p$i/src
+    : > p$i/src/lib.rs
+    printf '[package]\nname = "p%d"\nversion = "0.1.%d"\nedition = "2021"\n[features]\na = []\n' $i $i > p$i/Cargo.toml
+    printf '[dependencies]\n' >> p$i/Cargo.toml
+    for j in 1 2 3 5 8 13; do
+        [ $j -ge $i ] || printf 'p%d = { path = "../p%d", features = ["a"] }\n' $((i - j)) $((i - j)) >> p$i/Cargo.toml
+    done
+done
+"#,
+    work: r#"export RUSTC="${cargo%/*}/rustc"
+        for _ in 1 2 3; do
+            profiled "$cargo" metadata --offline --quiet --format-version 1 > /dev/null
+        done"#,
+};
+
 const PYTHON: &str = r"cat > work.py << 'END'
 import ast, collections, decimal, difflib, glob, json, os, pickle, re, sys, time, zlib
 library = os.path.dirname(os.__file__)
