@@ -78,6 +78,20 @@ pub(crate) fn build_stamped_library() -> Result<PathBuf> {
     build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("stamps"), "--cfg sigprof_stamps")
 }
 
+/// Builds the library of `benches/framehop/`, a workspace of its own.
+pub(crate) fn build_framehop_walker() -> Result<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("framehop");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked", "--target-dir"])
+        .arg(&target)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/framehop"))
+        .status()?;
+    if !status.success() {
+        return Err("the walker with framehop does not build".into());
+    }
+    Ok(target.join("release/libframehop_walker.so"))
+}
+
 fn build(target: PathBuf, flags: &str) -> Result<PathBuf> {
     let flags = format!("{flags} {}", std::env::var("RUSTFLAGS").unwrap_or_default());
     let status = Command::new(env!("CARGO"))
