@@ -58,15 +58,31 @@ pub(crate) fn read(place: &Path, per_micro: f64) -> Result<Vec<Tick>> {
     if ticks.is_empty() { Err(format!("{}: no tick", place.display()).into()) } else { Ok(ticks) }
 }
 
-/// The walk's time as a sum: something fixed, and so much for each frame, each miss and each page fault. Ticks that lost
-/// the processor on the way, by their length the dearest hundredth, are left out.
+/// The walk's time as a sum: something fixed, and so much for each frame, each miss and each page fault.
+///
+/// Ticks that lost the processor on the way would outweigh all others. So the tenth that fits worst is left out, three
+/// times over.
 pub(crate) fn fit(ticks: &[Tick]) -> [f64; 4] {
-    let mut sorted: Vec<&Tick> = ticks.iter().collect();
-    sorted.sort_by(|a, b| a.walk.total_cmp(&b.walk));
-    sorted.truncate(ticks.len() - ticks.len() / 100);
+    let mut kept: Vec<[f64; 5]> =
+        ticks.iter().map(|tick| [1.0, tick.depth, tick.misses, tick.faults, tick.walk]).collect();
+    let mut prices = least_squares(&kept);
+    for _ in 0..3 {
+        let misfit = |row: &[f64; 5]| {
+            let sum: f64 = prices.iter().zip(row).map(|(price, count)| price * count).sum();
+            (row[4] - sum).abs()
+        };
+        kept.sort_by(|a, b| misfit(a).total_cmp(&misfit(b)));
+        kept.truncate(kept.len() - kept.len() / 10);
+        prices = least_squares(&kept);
+    }
+    prices
+}
+
+/// The prices by which rows of counts, the last figure their sum, are met best: by Gauss and Jordan's elimination of the
+/// normal equations.
+fn least_squares(rows: &[[f64; 5]]) -> [f64; 4] {
     let mut system = [[0.0; 5]; 4];
-    for tick in sorted {
-        let row = [1.0, tick.depth, tick.misses, tick.faults, tick.walk];
+    for row in rows {
         for (i, equation) in system.iter_mut().enumerate() {
             equation.iter_mut().zip(row).for_each(|(sum, value)| *sum += row[i] * value);
         }
