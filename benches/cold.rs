@@ -28,7 +28,7 @@ fn main() -> Result<()> {
         "The handler's own time at {FREQUENCY} Hz in µs, first to last instruction; {per_micro:.0} stamps per µs."
     );
     println!(
-        "Of the parts: the mean. Misses: rules that were not in the cache. Faults: pages first touched."
+        "Times: medians. Counts: means. Misses: rules that were not in the cache. Faults: pages first touched."
     );
     for program in
         PROGRAMS.iter().filter(|program| ["python3", "gcc's cc1"].contains(&program.name)).chain([&CARGO])
