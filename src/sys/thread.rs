@@ -4,7 +4,7 @@
 //! System calls with a pointer to a local.
 #![allow(unsafe_code)]
 
-use super::arch::system_call;
+use super::{arch::system_call, clock};
 use core::ffi::c_long;
 
 /// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
@@ -14,11 +14,17 @@ pub(crate) struct Time {
     pub(crate) nanos: c_long,
 }
 
-/// Lets other threads run for about a millisecond, while ordinary context waits for them. No cancellation point.
+/// Lets other threads run for a millisecond at least, while ordinary context waits for them, however many signals come
+/// meanwhile. No cancellation point.
 pub(crate) fn pause() {
-    let time = Time { seconds: 0, nanos: 1_000_000 };
-    // SAFETY: the time is a local; no remainder is asked for.
-    unsafe { system_call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
+    // Until a point in time: what is left of a sleep grows by the timer's slack (50 us) at each signal, and would never
+    // come to an end under many.
+    let end = clock::monotonic() + 1_000_000;
+    let time = Time { seconds: (end / 1_000_000_000) as c_long, nanos: (end % 1_000_000_000) as c_long };
+    let arguments =
+        [libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize, &raw const time as usize, 0, 0, 0];
+    // SAFETY: the time is a local; nothing is written for an absolute one.
+    while unsafe { system_call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
 /// Pages that the calling thread has touched for the first time. Signal-safe: one system call.
@@ -40,4 +46,45 @@ pub(crate) fn processors() -> usize {
     };
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return 1 };
     (0..CpuSet::count()).filter(|&processor| set.is_set(processor) == Ok(true)).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicBool, AtomicU32, Ordering};
+    use nix::sys::{
+        pthread::{pthread_kill, pthread_self},
+        signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction},
+    };
+    use std::time::{Duration, Instant};
+
+    static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn count(_: i32) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn signals_do_not_shorten_a_pause() {
+        let action = SigAction::new(SigHandler::Handler(count), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler uses one atomic; no other test has this signal.
+        unsafe { sigaction(Signal::SIGURG, &action) }.unwrap();
+        let over = AtomicBool::new(false);
+        let pausing = pthread_self();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    pthread_kill(pausing, Signal::SIGURG).unwrap();
+                }
+            });
+            while HANDLED.load(Ordering::Relaxed) == 0 {
+                pause();
+            }
+            let start = Instant::now();
+            (0..100).for_each(|_| pause());
+            let passed = start.elapsed();
+            over.store(true, Ordering::Relaxed);
+            assert!(passed >= Duration::from_millis(100), "{passed:?}");
+        });
+    }
 }
