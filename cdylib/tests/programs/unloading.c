@@ -129,6 +129,8 @@ int main(int argc, char **argv) {
     }
     over = 1;
     for (int i = 0; i < thread_count; i++) pthread_join(threads[i], NULL);
+    for (int i = 1; i <= 2; i++)
+        if (dlopen(argv[i], RTLD_NOW | RTLD_NOLOAD) != NULL) die("a library that was closed is still there");
     printf("%#lx %d %#lx\n", (unsigned long)base, at_same_place, (unsigned long)(uintptr_t)guess_page);
     return 0;
 }
