@@ -1,9 +1,10 @@
 /* Steps through a workload instruction by instruction, and compares three unwinders at each.
  *
- * usage: single_step WORKLOAD BUDGET ROUNDS
+ * usage: single_step WORKLOAD BUDGET ROUNDS VISITS
  *
  * WORKLOAD is a shared library, see `step.h`. Each of its regions is run ROUNDS times, or until BUDGET instructions
- * of it were compared; the rest of it runs without being stepped.
+ * of it were stepped; the rest of it runs without being stepped. At one address at most VISITS comparisons are made.
+ * Zero for BUDGET or VISITS is no limit.
  */
 #define _GNU_SOURCE
 #include "shadow.h"
@@ -66,10 +67,10 @@ static void on_trap(int number UNUSED, siginfo_t *info UNUSED, void *argument) {
     if (!stepping) return;
     const int saved_errno = errno;
     in_handler = 1;
-    const long compared = tally(context);
+    const long stepped = tally(context);
     in_handler = 0;
     errno = saved_errno;
-    if (budget != 0 && compared >= budget) {
+    if (budget != 0 && stepped >= budget) {
         stepping = 0;
         is_spent = 1;
         return;
@@ -116,12 +117,13 @@ static void handle_traps(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: single_step WORKLOAD BUDGET ROUNDS\n");
+    if (argc != 5) {
+        fprintf(stderr, "usage: single_step WORKLOAD BUDGET ROUNDS VISITS\n");
         return 2;
     }
     budget = atol(argv[2]);
     const int rounds = atoi(argv[3]);
+    tally_at_most(atoi(argv[4]));
     void *workload = dlopen(argv[1], RTLD_LAZY);
     const struct region *region = workload == NULL ? NULL : dlsym(workload, "regions");
     if (region == NULL) {

@@ -22,6 +22,10 @@ void shadow_start(void) {
     state = STARTING;
 }
 
+int shadow_is_starting(void) {
+    return state == STARTING;
+}
+
 void shadow_lost(void) {
     state = LOST;
 }

@@ -7,6 +7,9 @@
 /* Follows calls from the next trap on, in a function whose chain needs no doubt. */
 void shadow_start(void);
 
+/* True until the next trap. */
+int shadow_is_starting(void);
+
 /* Calls may be made or left unseen from now on: in a signal handler, on another stack. */
 void shadow_lost(void);
 

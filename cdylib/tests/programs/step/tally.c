@@ -5,6 +5,7 @@
 #include "unwinders.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,19 +43,26 @@ struct difference {
 static struct object objects[OBJECTS];
 static struct region_count {
     const char *name;
-    long compared;
+    long stepped, compared;
 } region_counts[REGIONS];
 static int region_used;
 static struct region_count *region = &region_counts[0];
 static struct difference differences[DIFFERENCES];
 static long dropped_differences;
+/* By PC, how often it was compared. */
 static uintptr_t pcs[PCS];
+static unsigned char visits[PCS];
 static long verdicts[VERDICTS];
-static long compared, repeated, distinct, whole, right, agreed, libgcc_faults;
+static long stepped, compared, repeated, distinct, whole, right, agreed, libgcc_faults;
 /* Comparisons with what was called, and who was equal to it. */
 static long known, unwinder_right[UNWINDERS];
+static int most_visits;
 static uintptr_t outermost[OUTERMOST];
 extern char _start[];
+
+void tally_at_most(int comparisons) {
+    most_visits = comparisons;
+}
 
 void tally_region(const char *name) {
     if (region_used == REGIONS) abort();
@@ -117,15 +125,15 @@ static struct object *object_of(uintptr_t pc) {
     return &objects[0];
 }
 
-static void note_pc(uintptr_t pc) {
+/* How often `pc` was compared before, as far as there is room to know. */
+static int count_visit(uintptr_t pc) {
     for (uintptr_t place = pc * 0x9e3779b97f4a7c15u >> 44;; place = (place + 1) % PCS) {
-        if (pcs[place] == pc) return;
-        if (pcs[place] != 0) continue;
-        if (distinct < PCS / 2) {
-            pcs[place] = pc;
-            distinct++;
-        }
-        return;
+        if (pcs[place] == 0 && distinct >= PCS / 2) return 0;
+        if (pcs[place] == 0) distinct++;
+        if (pcs[place] != 0 && pcs[place] != pc) continue;
+        pcs[place] = pc;
+        if (visits[place] < UCHAR_MAX) visits[place]++;
+        return visits[place] - 1;
     }
 }
 
@@ -133,6 +141,7 @@ static void note_difference(enum verdict verdict, int is_right, const struct cha
     const int with_libunwind = common(&chains[OURS], &chains[LIBUNWIND]);
     const int with_libgcc = common(&chains[OURS], &chains[LIBGCC]);
     int depth = with_libunwind < with_libgcc ? with_libunwind : with_libgcc;
+    if (verdict == ALL_EQUAL && chains[TRUTH].depth > 0) depth = common(&chains[OURS], &chains[TRUTH]);
     /* The frame that the unwinders step from in different ways is the last one they have in common, or, where that
        is no code, the one that led there. */
     while (depth > 1 && object_of(chains[OURS].pcs[depth - 1]) == &objects[0]) depth--;
@@ -163,9 +172,16 @@ long tally(ucontext_t *context) {
     /* An instruction that repeats itself (`rep movsb`) traps after each time, with the same stack. */
     if (pc == last_pc) {
         repeated++;
-        return region->compared;
+        return region->stepped;
     }
     last_pc = pc;
+    stepped++;
+    region->stepped++;
+    const int is_seen_enough = count_visit(pc) >= most_visits && most_visits != 0 && !shadow_is_starting();
+    if (is_seen_enough) {
+        shadow_follow(context, NULL, &chains[TRUTH]);
+        return region->stepped;
+    }
     unwind_all(context, chains);
     const int is_known = shadow_follow(context, &chains[LIBGCC], &chains[TRUTH]);
     if (!is_known) chains[TRUTH].depth = 0;
@@ -194,8 +210,8 @@ long tally(ucontext_t *context) {
     if (verdict != ALL_EQUAL || !is_right) note_difference(verdict, is_right, chains);
     compared++;
     object_of(pc)->steps++;
-    note_pc(pc);
-    return ++region->compared;
+    region->compared++;
+    return region->stepped;
 }
 
 static void print_pc(FILE *out, uintptr_t pc) {
@@ -231,6 +247,8 @@ static void print_difference(FILE *out, const struct difference *difference) {
             verdict_names[difference->verdict], difference->count,
             slash == NULL ? "program" : slash + 1, (unsigned long)(difference->pc - difference->object->base));
     print_pc(out, difference->pc);
+    fputs(" leaf ", out);
+    if (difference->chains[OURS].depth > 0) print_pc(out, difference->chains[OURS].pcs[0]);
     fprintf(out, " region %s depth %d\n", difference->region, difference->depth);
     const int from = difference->depth > 2 ? difference->depth - 2 : 0;
     for (int i = 0; i < UNWINDERS; i++) {
@@ -241,7 +259,8 @@ static void print_difference(FILE *out, const struct difference *difference) {
 
 void tally_report(FILE *out) {
     for (int i = 0; i < region_used; i++) {
-        fprintf(out, "region %s %ld\n", region_counts[i].name, region_counts[i].compared);
+        fprintf(out, "region %s %ld %ld\n", region_counts[i].name, region_counts[i].stepped,
+                region_counts[i].compared);
     }
     for (int i = 0; i < OBJECTS; i++) {
         const char *name = i == 0 ? "none" : objects[i].name[0] == 0 ? "program" : objects[i].name;
@@ -249,7 +268,7 @@ void tally_report(FILE *out) {
     }
     for (int i = 0; i < DIFFERENCES && differences[i].count > 0; i++) print_difference(out, &differences[i]);
     fprintf(out, "dropped %ld\n", dropped_differences);
-    fprintf(out, "compared %ld\nrepeated %ld\ndistinct %ld\nwhole %ld\n", compared, repeated, distinct, whole);
+    fprintf(out, "stepped %ld\ncompared %ld\nrepeated %ld\ndistinct %ld\nwhole %ld\n", stepped, compared, repeated, distinct, whole);
     fprintf(out, "right %ld\nagreed %ld\nlibgcc-faults %ld\n", right, agreed, libgcc_faults);
     fprintf(out, "called-known %ld\n", known);
     for (int i = 0; i < UNWINDERS; i++) fprintf(out, "called-%s %ld\n", unwinder_names[i], unwinder_right[i]);
