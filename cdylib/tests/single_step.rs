@@ -43,7 +43,7 @@ const EXPLAINED: [(&str, &[&str]); 4] = [
     ("libc.so", &["jumps", "failures", "names", "iconv"]),
     // `swapcontext`, `__start_context` and `clone3`.
     ("libc.so", &["contexts", "threads", "processes"]),
-    // `_init` and its like of libraries that come and go; resolvers of indirect functions while the loader relocates.
+    // `_init` and its like of libraries that come and go.
     ("", &["iconv", "lazy", "now", "others"]),
 ];
 

@@ -38,6 +38,9 @@ type FindFunction = unsafe extern "C" fn(*mut libc::c_void, *mut DlFindObject) -
 
 static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
+/// A function that the loader has, and not libc.
+static LOADERS_OWN: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
 /// A mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedObject {
@@ -89,6 +92,7 @@ impl LoadedObject {
 
 /// Looks up the loader's own signal-safe function, which glibc has since 2.35. For ordinary context.
 pub(crate) fn resolve() {
+    LOADERS_OWN.store(symbol(c"__tls_get_addr").cast(), Ordering::Release);
     let found = symbol(c"_dl_find_object");
     FIND_OBJECT.store(found.cast(), Ordering::Release);
 }
@@ -96,6 +100,12 @@ pub(crate) fn resolve() {
 /// True where [`find`] can answer.
 pub(crate) fn can_find() -> bool {
     !FIND_OBJECT.load(Ordering::Acquire).is_null()
+}
+
+/// True when `address` lies in the loader itself. Signal-safe.
+pub(crate) fn is_in_loader(address: usize) -> bool {
+    let function = LOADERS_OWN.load(Ordering::Acquire);
+    find(function as usize).is_some_and(|loader| (loader.start..loader.end).contains(&address))
 }
 
 /// The object that `address` lies in.
@@ -251,6 +261,18 @@ impl ProgramHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loader_s_code_is_told_from_other_code() {
+        resolve();
+        if !can_find() {
+            return;
+        }
+        assert!(is_in_loader(symbol(c"__tls_get_addr") as usize));
+        assert!(!is_in_loader(symbol(c"getpid") as usize));
+        assert!(!is_in_loader(the_loader_s_code_is_told_from_other_code as *const () as usize));
+        assert!(!is_in_loader(0));
+    }
 
     #[test]
     fn the_object_of_an_address_is_found_with_its_segments() {

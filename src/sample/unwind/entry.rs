@@ -13,10 +13,15 @@ use super::{
     objects,
     rule::{Cfa, Row, Rule},
 };
-use crate::sys::arch::{
-    CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, STACK_POINTER,
-    code::{DIRECT_CALL_BYTES, call_target, leading_pushes, pops_before_return},
-    is_user_address,
+use crate::sys::{
+    arch::{
+        CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, STACK_POINTER,
+        code::{
+            BYTES_OF_CALL, DIRECT_CALL_BYTES, call_target, ends_in_call, leading_pushes, pops_before_return,
+        },
+        is_user_address,
+    },
+    loader,
 };
 
 const WORD: usize = size_of::<usize>();
@@ -73,7 +78,22 @@ pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader)
             return true;
         }
     }
-    false
+    step_from_resolver(registers, stack)
+}
+
+/// Steps from the resolver of an indirect function to the loader, which calls it while it relocates an object, before
+/// it makes the object known. Such code is short and pushes nothing; the loader makes few calls through a pointer, so
+/// that its return address seldom stands there by chance.
+fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> bool {
+    let sp = registers.sp();
+    let Some(caller) = stack.read(sp).filter(|&word| loader::is_in_loader(word)) else { return false };
+    let code = stack.read_bytes(caller.wrapping_sub(BYTES_OF_CALL));
+    if !code.is_some_and(|code| ends_in_call(&code)) {
+        return false;
+    }
+    registers.set(STACK_POINTER, Some(sp.wrapping_add(WORD)));
+    registers.set(PROGRAM_COUNTER, Some(caller));
+    true
 }
 
 /// The bytes before `return_address`, if they are code of a loaded object: nothing else on the stack is looked at.
