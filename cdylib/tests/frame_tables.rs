@@ -116,6 +116,20 @@ fn a_program_whose_table_is_missing_has_whole_chains() {
     expect_whole(&scratch, &program, &[".eh_frame", ".eh_frame_hdr"]);
 }
 
+/// Under a filter that ends who copies memory by `process_vm_readv`.
+#[test]
+fn a_program_without_a_table_has_whole_chains_in_a_sandbox() {
+    let scratch = Scratch::new();
+    let relay = with_relay(".eh_frame");
+    let program = scratch.compile("frame_tables.c", Linkage::Shared, &[NO_TABLE, &relay[0], &relay[1]]);
+    let path = scratch.path("prof");
+    let mut command = plain(scratch.compile("sandbox.c", Linkage::None, &[]));
+    command.arg("kill").arg(program).arg(&path).arg("linked").env("CPUPROFILE_FREQUENCY", "1");
+    run(&mut command).expect_success();
+    let profile = Profile::read(&path);
+    assert_eq!((profile.samples(), whole_through_relay(&profile)), (5, 5));
+}
+
 /// Both sections where the loader has no look-up, and objects are those of a snapshot.
 #[test]
 fn a_static_program_with_both_sections_has_whole_chains() {
