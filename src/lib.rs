@@ -41,8 +41,9 @@
 //!
 //! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`;
 //! in `src/sample/`, `engine.rs`, `handler.rs`, `recording.rs`, `scratch.rs` and, under `unwind/`,
-//! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs` and `snapshot.rs`; in `src/control/`, `fork.rs` and
-//! `output.rs`; `config.rs`, `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
+//! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`;
+//! in `src/control/`, `fork.rs` and `output.rs`; `config.rs`, `interface.rs`, and the one `unsafe fn` of the builder in
+//! `profiler.rs`.
 
 mod chain;
 pub mod format;
@@ -53,6 +54,9 @@ mod config;
 mod control;
 #[cfg(feature = "runtime")]
 mod error;
+#[cfg(all(fuzzing, feature = "runtime"))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "runtime")]
 #[doc(hidden)]
 pub mod interface;

@@ -45,7 +45,7 @@ pub(crate) fn resolve(
 }
 
 /// [`resolve`] by what describes `pc`.
-fn resolve_by(
+pub(super) fn resolve_by(
     description: &Description<'_>,
     pc: usize,
     registers: &mut Registers,

@@ -106,7 +106,8 @@ impl IndexedSection {
                 places.extend(place(&entry, offset, section.bias, range));
             }
             // Neither a terminator in the middle, which some linkers leave there, nor a bad entry ends the section.
-            offset += size;
+            let Some(next) = offset.checked_add(size) else { break };
+            offset = next;
         }
         // Of several entries that begin alike the longest is found.
         places.sort_unstable_by_key(|place: &Place| (place.start, place.length));
@@ -158,6 +159,15 @@ impl ObjectFrames {
     pub(super) fn describe(&self, pc: usize) -> Option<Description<'_>> {
         let distance = u32::try_from(pc.checked_sub(self.range.start)?).ok()?;
         self.sections.iter().find_map(|section| section.describe(distance, pc))
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl ObjectFrames {
+    /// Start and length of each piece of code that is described.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        let places = self.sections.iter().flat_map(|section| &section.places);
+        places.map(|place| (self.range.start + place.start as usize, place.length as usize))
     }
 }
 
@@ -284,6 +294,16 @@ mod tests {
             let frames = ObjectFrames::new(before, Box::default(), vec![section]);
             assert!(code().step_by(997).all(|pc| frames.describe(pc).is_none()));
         });
+    }
+
+    /// A length of 64 bits may lead round to where it was read from; found by fuzzing.
+    #[test]
+    fn a_length_that_wraps_ends_the_section() {
+        let first = [4u32, 0].map(u32::to_ne_bytes).concat();
+        let back = (0usize.wrapping_sub(12 + first.len()) as u64).to_ne_bytes();
+        let bytes = [&first[..], &[0xff; 4], &back].concat().into_boxed_slice();
+        let section = SectionCopy { kind: SectionKind::EhFrame, bytes, address: 0, bias: 0 };
+        assert_eq!(ObjectFrames::new(0..4096, Box::default(), vec![section]).places().count(), 0);
     }
 
     /// Lists come and go while others read: each look finds the whole of one, and no list is left in memory.

@@ -5,6 +5,8 @@
 //! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
 
 mod cfi;
+#[cfg(test)]
+mod damage;
 mod entry;
 mod expression;
 pub(crate) mod frame_index;
@@ -18,6 +20,8 @@ mod sections;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 
 use crate::{
     sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},

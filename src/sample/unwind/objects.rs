@@ -120,6 +120,12 @@ impl Keeper {
 }
 
 impl KeptObject<'_> {
+    /// An object that the caller keeps.
+    #[cfg(test)]
+    pub(crate) fn of(object: LoadedObject) -> Self {
+        Self { object, stays: true, keeper: PhantomData }
+    }
+
     /// True when `address` can be read. One system call, for an object that does not stay: the loader unloads some
     /// by itself, past every gate. Signal-safe.
     pub(crate) fn is_there(&self, address: usize) -> bool {

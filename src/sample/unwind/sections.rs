@@ -71,6 +71,10 @@ impl<'b> Description<'b> {
         frames_at: impl FnOnce(usize) -> Option<Bytes<'b>>,
         pc: usize,
     ) -> Option<Self> {
+        // All linkers write the number of entries in four bytes; gimli multiplies it.
+        if header.slice().get(2) != Some(&gimli::DW_EH_PE_udata4.0) {
+            return None;
+        }
         let bases = BaseAddresses::default().set_eh_frame_hdr(address as u64);
         let header = EhFrameHdr::from(header).parse(&bases, ADDRESS_BYTES).ok()?;
         let Pointer::Direct(start) = header.eh_frame_ptr() else { return None };
@@ -78,8 +82,9 @@ impl<'b> Description<'b> {
         let bases = bases.set_eh_frame(start);
         let table = header.table()?;
         let pc = pc as u64;
-        let place = table.lookup(pc, &bases).ok()?;
-        let entry = entry_at(&frames, &bases, table.pointer_to_offset(place).ok()?.0)?;
+        let Pointer::Direct(place) = table.lookup(pc, &bases).ok()? else { return None };
+        let offset = usize::try_from(place.checked_sub(start)?).ok()?;
+        let entry = entry_at(&frames, &bases, offset)?;
         Some(Self { sections: Sections { frames, bases }, entry, pc })
     }
 
@@ -160,7 +165,7 @@ pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
 /// The bytes from `address` to the end of what the file backs in its segment. None where no readable segment holds it,
 /// or where the program headers cannot be found: BOLT moves them behind everything else, and such an object has an
 /// index.
-fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>> {
+pub(super) fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>> {
     // SAFETY: the object is kept, and with it its headers.
     let headers = unsafe { program_headers(kept.object.start) }?;
     // SAFETY: as above.
@@ -171,4 +176,87 @@ fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>
     // frame information is read-only, or relocated before the object's first instruction runs.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
     Some(EndianSlice::new(bytes, NativeEndian))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{
+        loader::LoadedObject,
+        memory::{Mapping, PAGE},
+    };
+
+    /// Writes an ELF header and the program headers of `segments` (flags, first page, pages in the file).
+    fn write_headers(object: &Mapping, segments: &[(u32, usize, usize)]) {
+        let start = object.start().as_ptr();
+        let mut header = [0u8; 64];
+        header[..4].copy_from_slice(b"\x7fELF");
+        header[32] = 64;
+        header[56] = segments.len() as u8;
+        let segments = segments.iter().flat_map(|&(flags, page, pages)| {
+            let words = [0, page * PAGE, 0, pages * PAGE, pages * PAGE, PAGE].map(|word| word as u64);
+            let kind = [1, flags].into_iter().flat_map(u32::to_ne_bytes);
+            kind.chain(words.into_iter().flat_map(u64::to_ne_bytes))
+        });
+        for (i, byte) in header.into_iter().chain(segments).enumerate() {
+            // SAFETY: the headers fit into the first page.
+            let place = unsafe { start.add(i) };
+            // SAFETY: the mapping is ours.
+            unsafe { place.write(byte) };
+        }
+    }
+
+    /// An address that a damaged header leads to is read up to the end of a readable segment, or not at all.
+    #[test]
+    fn nothing_outside_of_a_readable_segment_is_lent() {
+        const READ: u32 = 4;
+        let object = Mapping::writable(8 * PAGE).unwrap();
+        let start = object.start().as_ptr() as usize;
+        // A hole behind the first two pages, then a segment that cannot be read, and one that can.
+        write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);
+        // SAFETY: the headers are there, and stay as long as the mapping.
+        let kept = KeptObject::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
+        let lent = |address: usize| mapped_from(&kept, address).map(|bytes| bytes.len());
+        assert_eq!(lent(start), Some(2 * PAGE));
+        assert_eq!(lent(start + 2 * PAGE - 1), Some(1));
+        assert_eq!(lent(start + 6 * PAGE + 8), Some(PAGE - 8));
+        let outside =
+            [2 * PAGE, 3 * PAGE, 4 * PAGE, 5 * PAGE, 7 * PAGE, 8 * PAGE].map(|offset| start + offset);
+        for address in outside.into_iter().chain([0, 8, start - 1, usize::MAX, usize::MAX - 7]) {
+            assert_eq!(lent(address), None, "{:#x}", address.wrapping_sub(start));
+        }
+        write_headers(&object, &[]);
+        assert_eq!(lent(start), None, "no headers, no bounds");
+    }
+
+    /// A damaged length does not make a look-up run through all that follows.
+    #[test]
+    fn an_entry_longer_than_any_is_not_read() {
+        let section = |length: usize| {
+            // Version 1 without augmentation; then an entry for the code from 0x1000 to 0x1010.
+            let shared = [12, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0x78, 16, 0, 0, 0];
+            let mut bytes = [&shared[..], &(length as u32 - 4).to_ne_bytes(), &[20, 0, 0, 0]].concat();
+            bytes.extend([0x1000u64, 0x10].into_iter().flat_map(u64::to_ne_bytes));
+            bytes.resize(shared.len() + length, 0);
+            bytes
+        };
+        let is_found = |length| {
+            let bytes = section(length);
+            entry_at(&EhFrame::new(&bytes, NativeEndian), &BaseAddresses::default(), 16).is_some()
+        };
+        assert!(is_found(64) && is_found(LONGEST_ENTRY));
+        assert!(!is_found(LONGEST_ENTRY + 1));
+    }
+
+    #[test]
+    fn the_next_entry_is_found_by_either_form_of_a_length() {
+        let long = [&[0xff; 4][..], &24u64.to_ne_bytes()].concat();
+        assert_eq!(entry_size(&long, 0), Some(36));
+        assert_eq!(entry_size(&[8, 0, 0, 0], 0), Some(12));
+        assert_eq!(entry_size(&[0, 0, 0, 0], 0), Some(4));
+        assert_eq!(entry_size(&[[0xff; 12]].concat(), 0), None);
+        for offset in [1, 4, 5, usize::MAX] {
+            assert_eq!(entry_size(&[8, 0, 0, 0], offset), None);
+        }
+    }
 }

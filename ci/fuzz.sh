@@ -1,0 +1,18 @@
+#!/bin/sh
+# Runs each fuzz target for a while: ci/fuzz.sh [SECONDS [TARGET]...]. Needs rustup's nightly compiler; installs cargo-fuzz.
+# What a target finds stays in fuzz/artifacts/, its corpus in fuzz/corpus/.
+set -eu
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+[ $# = 0 ] || shift
+[ $# != 0 ] || set -- cfi maps profile_reader
+
+# No installed program finds it by this name before it is installed.
+cargo fuzz --version >/dev/null 2>&1 || cargo +nightly install cargo-fuzz --locked
+for target; do
+    mkdir -p "fuzz/corpus/$target"
+    # With the address sanitizer, cargo-fuzz's default: a read beyond a slice is found, too.
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+        -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1
+done
