@@ -99,6 +99,7 @@ fn statistics_are_one_line_on_request() {
             assert_eq!(figure(line, name), value, "{name}: {line}");
         }
         assert!((5..100).contains(&figure(line, "rule_misses")), "{line}");
+        assert!(figure(line, "rule_hits") > figure(line, "rule_misses"), "{line}");
         assert_eq!(samples(&profile), 5);
     }
     for off in [Some("0"), None] {

@@ -97,6 +97,13 @@ fn renew_once() {
 
 /// Reads what there is of an object; it has no sections where nothing is found, or the file cannot be trusted.
 fn look_into(object: &UnindexedObject, lead: Vec<u8>) -> ObjectFrames {
+    if !object.segments.is_empty() {
+        return ObjectFrames::with_table(
+            object.range.clone(),
+            lead.into_boxed_slice(),
+            object.segments.clone(),
+        );
+    }
     // A thread that is to be cancelled must not end in the middle.
     let _undisturbed = AllBlocked::new();
     let sections = open_file(object, &lead).map(|file| sections(&file, object)).unwrap_or_default();
@@ -198,7 +205,7 @@ mod tests {
         let (_, start, end) =
             objects::named_ranges().into_iter().find(|o| (o.1..o.2).contains(&here)).unwrap();
         // A position-independent program begins where its file does.
-        UnindexedObject { range: start..end, bias: start, lead_length: memory::PAGE }
+        UnindexedObject { range: start..end, bias: start, lead_length: memory::PAGE, segments: Vec::new() }
     }
 
     fn lead_of(object: &UnindexedObject) -> Vec<u8> {

@@ -89,7 +89,7 @@ impl Own {
         let frames = gimli::Section::reader(&frames).slice();
         let (frames_address, header_address) = (frames.as_ptr() as usize, kept.object.eh_frame_hdr);
         // The linker puts the table first, in the same segment.
-        let header = mapped_from(&kept, header_address).unwrap();
+        let header = mapped_from(&kept, None, header_address).unwrap();
         let header = header.slice()[..frames_address - header_address].to_vec();
         let pcs = (here..here + (1 << 20)).step_by(149);
         let entry = |pc| Some((pc, Description::find(&kept, None, pc)?.entry.offset()));

@@ -17,7 +17,8 @@ use crate::sys::{
     arch::{
         CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, STACK_POINTER,
         code::{
-            BYTES_OF_CALL, DIRECT_CALL_BYTES, call_target, ends_in_call, leading_pushes, pops_before_return,
+            BYTES_OF_CALL, DIRECT_CALL_BYTES, call_target, ends_in_call, is_return, leading_pushes,
+            pops_before_return,
         },
         is_user_address,
     },
@@ -60,6 +61,16 @@ pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader
     })
 }
 
+/// True where the code at `pc` is about to return to a call: whatever its call frame information says, nothing is on the
+/// stack but the return address. OpenSSL's has a return where it says otherwise. Code also jumps by a return to a
+/// function's start; no call stands before that. Signal-safe.
+pub(crate) fn is_about_to_return(registers: &Registers, stack: &mut StackReader) -> bool {
+    stack.read_bytes(registers.pc()).is_some_and(|code| is_return(&code))
+        && stack.read(registers.sp()).is_some_and(|caller| {
+            call_before::<BYTES_OF_CALL>(caller, stack).is_some_and(|code| ends_in_call(&code))
+        })
+}
+
 /// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is
 /// the return address of a direct call of that very code: nothing, or one word, was pushed since. Signal-safe.
 pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader) -> bool {
@@ -70,7 +81,7 @@ pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader)
     let (pc, sp) = (registers.pc(), registers.sp());
     for place in [sp, sp.wrapping_add(WORD)] {
         let Some(caller) = stack.read(place).filter(|&word| is_user_address(word)) else { continue };
-        let Some(code) = call_before(caller, stack) else { continue };
+        let Some(code) = call_before::<DIRECT_CALL_BYTES>(caller, stack) else { continue };
         let Some(target) = call_target(code, caller) else { continue };
         if pc.checked_sub(target).is_some_and(|distance| distance < LARGEST_FUNCTION) {
             registers.set(STACK_POINTER, Some(place.wrapping_add(WORD)));
@@ -97,8 +108,8 @@ fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> boo
 }
 
 /// The bytes before `return_address`, if they are code of a loaded object: nothing else on the stack is looked at.
-fn call_before(return_address: usize, stack: &mut StackReader) -> Option<[u8; DIRECT_CALL_BYTES]> {
-    let start = return_address.checked_sub(DIRECT_CALL_BYTES)?;
+fn call_before<const N: usize>(return_address: usize, stack: &mut StackReader) -> Option<[u8; N]> {
+    let start = return_address.checked_sub(N)?;
     let keeper = objects::keep(start, Trust::Guessed)?;
     let _object = keeper.find(start)?;
     stack.read_bytes(start)
@@ -180,5 +191,29 @@ mod tests {
         let copy = CODE.to_vec();
         let start = copy.as_ptr() as usize;
         assert_eq!(check([start + 13, 0, 0], start + 32), None, "of no object");
+    }
+
+    #[test]
+    fn a_return_to_a_call_is_told_from_a_jump_by_one() {
+        // call; nop ...; ret
+        static CODE: [u8; 48] = {
+            let mut code = [0x90u8; 48];
+            (code[8], code[9], code[10], code[11], code[12]) = (0xe8, 0, 0, 0, 0);
+            code[32] = 0xc3;
+            code
+        };
+        choose_probe().unwrap();
+        objects::prepare();
+        let start = CODE.as_ptr() as usize;
+        let check = |word: usize, pc: usize| {
+            let words = [word, 0];
+            let sp = words.as_ptr() as usize;
+            let registers = Registers::from_values(&[(STACK_POINTER, sp), (PROGRAM_COUNTER, pc)]);
+            is_about_to_return(&registers, &mut StackReader::new(sp, 0))
+        };
+        assert!(check(start + 13, start + 32));
+        assert!(!check(start + 13, start + 31), "no return");
+        assert!(!check(start + 20, start + 32), "no call before it");
+        assert!(!check(8, start + 32), "no code");
     }
 }

@@ -4,6 +4,9 @@
 //! `.debug_frame`, which is not even mapped. For such objects ordinary context (`control/frame_files.rs`) copies the
 //! section into memory of ours and sorts its entries by address; a handler searches there, and reads nothing else.
 //!
+//! Of an object that has a table, but its program headers elsewhere than at its beginning (BOLT moves them behind
+//! everything else), only the segments are listed here: a handler needs their ends to read the table where it is.
+//!
 //! Who writes: ordinary context, one at a time, by exchange of a pointer to a list that never changes. Who reads:
 //! handlers. An old list is freed when no handler is seen reading, or left in memory where one does not come back.
 //!
@@ -75,6 +78,8 @@ pub(crate) struct ObjectFrames {
     lead: Box<[u8]>,
     /// None for an object that was looked into in vain.
     sections: Vec<IndexedSection>,
+    /// What the loader has mapped readable, for an object that has a table; else nothing.
+    segments: Vec<Range<usize>>,
 }
 
 impl SectionCopy {
@@ -147,7 +152,17 @@ impl ObjectFrames {
     /// Sorts the entries of an object's sections. For ordinary context.
     pub(crate) fn new(range: Range<usize>, lead: Box<[u8]>, sections: Vec<SectionCopy>) -> Self {
         let sections = sections.into_iter().map(|section| IndexedSection::new(section, &range)).collect();
-        Self { range, lead, sections }
+        Self { range, lead, sections, segments: Vec::new() }
+    }
+
+    /// An object that has a table, with the segments that the loader has mapped readable. For ordinary context.
+    pub(crate) fn with_table(range: Range<usize>, lead: Box<[u8]>, segments: Vec<Range<usize>>) -> Self {
+        Self { range, lead, sections: Vec::new(), segments }
+    }
+
+    /// The end of the segment that `address` lies in, if segments are listed.
+    pub(super) fn segment_end(&self, address: usize) -> Option<usize> {
+        Some(self.segments.iter().find(|segment| segment.contains(&address))?.end)
     }
 
     /// True for the object at `start` whose memory begins with `lead`.
@@ -203,7 +218,8 @@ impl Reading {
         let place = objects.binary_search_by_key(&start, |object| object.range.start).ok()?;
         let found = objects.get(place)?;
         let lead = kept.lead(found.lead.len())?;
-        (found.is_of(start, lead) && !found.sections.is_empty()).then_some(found)
+        let is_known = !found.sections.is_empty() || !found.segments.is_empty();
+        (found.is_of(start, lead) && is_known).then_some(found)
     }
 }
 

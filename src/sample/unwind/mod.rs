@@ -357,6 +357,12 @@ fn look_up(
             resolved = Resolved::Rule(Rule::OUTERMOST);
         }
     }
+    if matches!(resolved, Resolved::Rule(rule) if rule != Rule::ENTRY)
+        && frame.pc == frame.lookup
+        && entry::is_about_to_return(registers, stack)
+    {
+        resolved = Resolved::Rule(Rule::ENTRY);
+    }
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && is_signal_return(stack, frame) {
         // Go's runtime, and programs that call the kernel themselves, bring a trampoline of their own.
         resolved = Resolved::Rule(Rule::SIGNAL_RETURN);

@@ -272,10 +272,12 @@ pub(crate) struct UnindexedObject {
     pub(crate) bias: usize,
     /// Bytes of the file that its memory begins with, at most a page.
     pub(crate) lead_length: usize,
+    /// Its segments, if it has a table and only its program headers are not where a handler looks for them.
+    pub(crate) segments: Vec<core::ops::Range<usize>>,
 }
 
-/// The loaded objects with code whose program headers name no `.eh_frame_hdr` or one without a table (GNU ld writes such a one
-/// when it cannot read some `.eh_frame`), or have no program headers where a handler looks for them. For ordinary
+/// The loaded objects with code whose program headers name no `.eh_frame_hdr` or one without a table (GNU ld writes such
+/// a one when it cannot read some `.eh_frame`), or have no program headers where a handler looks for them. For ordinary
 /// context.
 pub(crate) fn unindexed() -> Vec<UnindexedObject> {
     /// Version, encodings, the section's address, and the number of entries; a table with one entry takes 8 more.
@@ -299,7 +301,12 @@ pub(crate) fn unindexed() -> Vec<UnindexedObject> {
         });
         let lead_length = file_end.map_or(ELF_HEADER_BYTES, |end| (end - start).min(PAGE));
         let bias = object.virtual_memory_bias().0;
-        unindexed.push(UnindexedObject { range: start..end, bias, lead_length });
+        let mapped = object.segments().filter(|segment| has_table && segment.is_load()).map(|segment| {
+            let start = segment.actual_virtual_memory_address(object).0;
+            start..start + segment.len()
+        });
+        let segments = mapped.collect();
+        unindexed.push(UnindexedObject { range: start..end, bias, lead_length, segments });
     });
     unindexed
 }

@@ -8,7 +8,10 @@
 //! Makes slices of an object's segments, which stay mapped while the object is kept (`objects.rs`).
 #![allow(unsafe_code)]
 
-use super::{frame_index::Reading, objects::KeptObject};
+use super::{
+    frame_index::{ObjectFrames, Reading},
+    objects::KeptObject,
+};
 use crate::sys::{
     arch::{HAS_LINK_REGISTER, MOST_RULES, RETURN_ADDRESS, VENDOR},
     loader::{Segment, program_headers},
@@ -51,16 +54,17 @@ pub(super) struct Description<'b> {
 impl<'b> Description<'b> {
     /// What describes `pc`, by the object's own table or else by our index.
     pub(super) fn find(kept: &'b KeptObject<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
-        Self::by_mapped_table(kept, pc).or_else(|| index?.find(kept)?.describe(pc))
+        let known = index.and_then(|index| index.find(kept));
+        Self::by_mapped_table(kept, known, pc).or_else(|| known?.describe(pc))
     }
 
-    fn by_mapped_table(kept: &'b KeptObject<'_>, pc: usize) -> Option<Self> {
+    fn by_mapped_table(kept: &'b KeptObject<'_>, known: Option<&ObjectFrames>, pc: usize) -> Option<Self> {
         let object = &kept.object;
         if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
             return None;
         }
-        let frames_at = |start| if kept.is_there(start) { mapped_from(kept, start) } else { None };
-        Self::by_table(mapped_from(kept, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
+        let frames_at = |start| if kept.is_there(start) { mapped_from(kept, known, start) } else { None };
+        Self::by_table(mapped_from(kept, known, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
     }
 
     /// What describes `pc` by a table whose bytes, and more, are `header`; `frames_at` gives the bytes from an address
@@ -163,15 +167,25 @@ pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
 }
 
 /// The bytes from `address` to the end of what the file backs in its segment. None where no readable segment holds it,
-/// or where the program headers cannot be found: BOLT moves them behind everything else, and such an object has an
-/// index.
-pub(super) fn mapped_from<'b>(kept: &'b KeptObject<'_>, address: usize) -> Option<Bytes<'b>> {
+/// or where its ends are not to be found: its program headers are elsewhere than at its beginning, and it is not among
+/// the `known`.
+pub(super) fn mapped_from<'b>(
+    kept: &'b KeptObject<'_>,
+    known: Option<&ObjectFrames>,
+    address: usize,
+) -> Option<Bytes<'b>> {
     // SAFETY: the object is kept, and with it its headers.
-    let headers = unsafe { program_headers(kept.object.start) }?;
-    // SAFETY: as above.
-    let mut segments = unsafe { headers.segments() };
-    let holds = |segment: &Segment| segment.readable && (segment.start..segment.file_end).contains(&address);
-    let length = segments.find(holds)?.file_end.checked_sub(address)?;
+    let end = match unsafe { program_headers(kept.object.start) } {
+        Some(headers) => {
+            // SAFETY: as above.
+            let mut segments = unsafe { headers.segments() };
+            let holds =
+                |segment: &Segment| segment.readable && (segment.start..segment.file_end).contains(&address);
+            segments.find(holds)?.file_end
+        }
+        None => known?.segment_end(address)?,
+    };
+    let length = end.checked_sub(address)?;
     // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
     // frame information is read-only, or relocated before the object's first instruction runs.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
@@ -216,7 +230,7 @@ mod tests {
         write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);
         // SAFETY: the headers are there, and stay as long as the mapping.
         let kept = KeptObject::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
-        let lent = |address: usize| mapped_from(&kept, address).map(|bytes| bytes.len());
+        let lent = |address: usize| mapped_from(&kept, None, address).map(|bytes| bytes.len());
         assert_eq!(lent(start), Some(2 * PAGE));
         assert_eq!(lent(start + 2 * PAGE - 1), Some(1));
         assert_eq!(lent(start + 6 * PAGE + 8), Some(PAGE - 8));
@@ -227,6 +241,14 @@ mod tests {
         }
         write_headers(&object, &[]);
         assert_eq!(lent(start), None, "no headers, no bounds");
+        // Headers at another place: the bounds are those that the loader told in ordinary context.
+        // SAFETY: the header's first byte, in our mapping.
+        unsafe { object.start().as_ptr().write(0) };
+        let segments = vec![start..start + 2 * PAGE, start + 6 * PAGE..start + 7 * PAGE];
+        let known = ObjectFrames::with_table(start..start + 8 * PAGE, Box::default(), segments);
+        let told = |address: usize| mapped_from(&kept, Some(&known), address).map(|bytes| bytes.len());
+        assert_eq!((told(start + PAGE), told(start + 6 * PAGE + 8)), (Some(PAGE), Some(PAGE - 8)));
+        assert_eq!((told(start + 2 * PAGE), told(start + 7 * PAGE), lent(start)), (None, None, None));
     }
 
     /// A damaged length does not make a look-up run through all that follows.

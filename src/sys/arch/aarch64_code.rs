@@ -39,6 +39,11 @@ pub(crate) fn return_address_place(_code: &[u8; BYTES_AT_PC]) -> Option<ReturnAd
     None
 }
 
+/// Never: a return says nothing of the stack.
+pub(crate) fn is_return(_code: &[u8; BYTES_AT_PC]) -> bool {
+    false
+}
+
 /// True where `code` returns from a signal handler.
 pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
     *code == SIGNAL_RETURN

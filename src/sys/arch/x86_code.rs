@@ -95,15 +95,18 @@ pub(crate) const BYTES_OF_CALL: usize = 7;
 pub(crate) fn return_address_place(code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressPlace> {
     let entered = code.strip_prefix(LANDING).unwrap_or(code);
     let sets = |code: &[u8]| SET_FRAME_POINTER.iter().any(|instruction| code.starts_with(instruction));
-    if entered.strip_prefix(PUSH_FRAME_POINTER).is_some_and(sets)
-        || RETURNS.iter().any(|instruction| code.starts_with(instruction))
-    {
+    if entered.strip_prefix(PUSH_FRAME_POINTER).is_some_and(sets) || is_return(code) {
         Some(ReturnAddressPlace::Top)
     } else if sets(code) || code.starts_with(POP_AND_RETURN) {
         Some(ReturnAddressPlace::BelowFramePointer)
     } else {
         None
     }
+}
+
+/// True where `code` is a return: the return address is at the stack pointer.
+pub(crate) fn is_return(code: &[u8; BYTES_AT_PC]) -> bool {
+    RETURNS.iter().any(|instruction| code.starts_with(instruction))
 }
 
 /// True where `code` returns from a signal handler.
