@@ -19,7 +19,6 @@ use crate::{
     sync::{AtomicUsize, Ordering},
     sys::{
         file::{self, FileIdentity},
-        memory,
         signal::AllBlocked,
     },
 };
@@ -27,7 +26,7 @@ use object::{
     NativeEndian as Native, ReadCache, ReadRef, elf,
     read::elf::{FileHeader, ProgramHeader, SectionHeader},
 };
-use std::{fs, sync::Arc};
+use std::{fs, os::unix::fs::FileExt, sync::Arc};
 
 #[cfg(target_pointer_width = "64")]
 type Header = elf::FileHeader64<Native>;
@@ -68,17 +67,21 @@ fn renew_once() {
     if objects.is_empty() && before.is_empty() {
         return;
     }
+    // A thread that is to be cancelled must not end in the middle.
+    let _undisturbed = AllBlocked::new();
+    // The kernel copies, and fails where a read would fault. Other calls that do so some sandboxes punish.
+    let Ok(memory) = fs::File::open("/proc/self/mem") else { return };
     let mut new = Vec::new();
     let mut all = Vec::with_capacity(objects.len());
     for object in objects {
         let mut lead = vec![0; object.lead_length];
-        if memory::fetch(object.range.start, &mut lead) < lead.len() {
+        if memory.read_exact_at(&mut lead, object.range.start as u64).is_err() {
             continue;
         }
         let known = before.iter().find(|known| known.is_of(object.range.start, &lead));
         all.push(known.cloned().unwrap_or_else(|| {
             new.push(object.range.clone());
-            Arc::new(look_into(&object, lead))
+            Arc::new(look_into(&object, lead, &memory))
         }));
     }
     if new.is_empty() && all.len() == before.len() {
@@ -90,24 +93,20 @@ fn renew_once() {
     }
     // Rules that were found out without these objects' information go, while no handler is about to add another.
     if let Some(engine) = Engine::get() {
-        let forget = || engine.rules().retain(&|pc| !new.iter().any(|range| range.contains(&pc)));
-        objects::while_unloading(|| (), forget);
+        let is_old = |pc| !new.iter().any(|range| range.contains(&pc));
+        objects::while_unloading(|| (), || engine.rules().retain(&is_old));
     }
 }
 
 /// Reads what there is of an object; it has no sections where nothing is found, or the file cannot be trusted.
-fn look_into(object: &UnindexedObject, lead: Vec<u8>) -> ObjectFrames {
+fn look_into(object: &UnindexedObject, lead: Vec<u8>, memory: &fs::File) -> ObjectFrames {
+    let range = object.range.clone();
     if !object.segments.is_empty() {
-        return ObjectFrames::with_table(
-            object.range.clone(),
-            lead.into_boxed_slice(),
-            object.segments.clone(),
-        );
+        return ObjectFrames::with_table(range, lead.into_boxed_slice(), object.segments.clone());
     }
-    // A thread that is to be cancelled must not end in the middle.
-    let _undisturbed = AllBlocked::new();
-    let sections = open_file(object, &lead).map(|file| sections(&file, object)).unwrap_or_default();
-    ObjectFrames::new(object.range.clone(), lead.into_boxed_slice(), sections)
+    let file = open_file(object, &lead);
+    let sections = file.map(|file| sections(&file, object, memory)).unwrap_or_default();
+    ObjectFrames::new(range, lead.into_boxed_slice(), sections)
 }
 
 /// The object's file, if it is found.
@@ -153,14 +152,14 @@ fn has_build_id_within(file: FileBytes<'_>, length: u64) -> object::Result<bool>
 }
 
 /// Copies of the object's `.eh_frame` and `.debug_frame`, as far as it has them.
-fn sections(file: FileBytes<'_>, object: &UnindexedObject) -> Vec<SectionCopy> {
+fn sections(file: FileBytes<'_>, object: &UnindexedObject, memory: &fs::File) -> Vec<SectionCopy> {
     let Ok(header) = Header::parse(file) else { return Vec::new() };
     let Ok(table) = header.sections(Native, file) else { return Vec::new() };
     let mut mapped = None;
     let mut unmapped = None;
     for section in table.iter() {
         match table.section_name(Native, section) {
-            Ok(b".eh_frame") if mapped.is_none() => mapped = eh_frame(section, object),
+            Ok(b".eh_frame") if mapped.is_none() => mapped = eh_frame(section, object, memory),
             Ok(b".debug_frame") if unmapped.is_none() => unmapped = debug_frame(section, file, object),
             _ => {}
         }
@@ -169,7 +168,11 @@ fn sections(file: FileBytes<'_>, object: &UnindexedObject) -> Vec<SectionCopy> {
     mapped.into_iter().chain(unmapped).collect()
 }
 
-fn eh_frame(section: &impl SectionHeader<Endian = Native>, object: &UnindexedObject) -> Option<SectionCopy> {
+fn eh_frame(
+    section: &impl SectionHeader<Endian = Native>,
+    object: &UnindexedObject,
+    memory: &fs::File,
+) -> Option<SectionCopy> {
     let is_loaded = section.sh_flags(Native).into() & u64::from(elf::SHF_ALLOC) != 0;
     let address = object.bias.wrapping_add(usize::try_from(section.sh_addr(Native).into()).ok()?);
     let size = usize::try_from(section.sh_size(Native).into()).ok()?;
@@ -177,9 +180,8 @@ fn eh_frame(section: &impl SectionHeader<Endian = Native>, object: &UnindexedObj
         return None;
     }
     let mut bytes = vec![0; size];
-    let is_whole = memory::fetch(address, &mut bytes) == size;
-    let bytes = bytes.into_boxed_slice();
-    is_whole.then_some(SectionCopy { kind: SectionKind::EhFrame, bytes, address, bias: 0 })
+    memory.read_exact_at(&mut bytes, address as u64).ok()?;
+    Some(SectionCopy { kind: SectionKind::EhFrame, bytes: bytes.into_boxed_slice(), address, bias: 0 })
 }
 
 fn debug_frame(
@@ -197,6 +199,11 @@ fn debug_frame(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::memory;
+
+    fn own_memory() -> fs::File {
+        fs::File::open("/proc/self/mem").unwrap()
+    }
 
     /// This test program, as if it had no table.
     fn this_program() -> UnindexedObject {
@@ -210,7 +217,7 @@ mod tests {
 
     fn lead_of(object: &UnindexedObject) -> Vec<u8> {
         let mut lead = vec![0; object.lead_length];
-        assert_eq!(memory::fetch(object.range.start, &mut lead), lead.len());
+        own_memory().read_exact_at(&mut lead, object.range.start as u64).unwrap();
         lead
     }
 
@@ -249,7 +256,7 @@ mod tests {
     fn the_memory_of_a_section_is_copied_whole() {
         let object = this_program();
         let file = open_file(&object, &lead_of(&object)).unwrap();
-        let [frames] = &sections(&file, &object)[..] else { panic!("not one section") };
+        let [frames] = &sections(&file, &object, &own_memory())[..] else { panic!("not one section") };
         assert_eq!(frames.kind, SectionKind::EhFrame);
         assert!(object.range.contains(&frames.address));
         let header = Header::parse(&file).unwrap();

@@ -208,24 +208,18 @@ fn probe_by_mask(address: usize) -> bool {
 /// The word at `address`, copied by the kernel; None where it cannot be read. Where a sandbox forbids
 /// `process_vm_readv`, no word is given. Signal-safe: two system calls.
 pub(crate) fn fetch_word(address: usize) -> Option<usize> {
-    let mut word = [0; size_of::<usize>()];
-    (fetch(address, &mut word) == word.len()).then_some(usize::from_ne_bytes(word))
-}
-
-/// Has the kernel copy memory from `address` on into `buffer`; gives the number of bytes that could be read. As
-/// [`fetch_word`].
-pub(crate) fn fetch(address: usize, buffer: &mut [u8]) -> usize {
-    let to = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    let mut word = 0usize;
+    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size_of::<usize>() };
     let process = super::process::id() as usize;
-    // SAFETY: the kernel writes into the borrowed buffer and checks the other address itself.
+    // SAFETY: the kernel writes into `word` and checks the other address itself.
     let copied = unsafe {
         system_call(
             libc::SYS_process_vm_readv,
             [process, &raw const to as usize, 1, &raw const from as usize, 1, 0],
         )
     };
-    usize::try_from(copied).unwrap_or(0)
+    (copied == size_of::<usize>() as isize).then_some(word)
 }
 
 #[cfg(test)]
