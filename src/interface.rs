@@ -17,7 +17,7 @@ use crate::{
         host_action::HostAction,
         met_objects,
         scratch::Held,
-        unwind::{self, PcForm, objects},
+        unwind::{self, PcForm, objects, trail::Trail},
     },
     sys::{
         arch::Registers,
@@ -245,17 +245,19 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
         held: Held<'w>,
         registers: Registers,
         chain: &'w mut [usize],
+        trail: &'w mut Trail,
         depth: usize,
     }
     fn run(walk: &mut Walk<'_>) {
         let slot = walk.held.slot();
-        walk.depth = unwind::walk(walk.engine, slot, walk.registers, 0, PcForm::Exact, walk.chain).0;
+        walk.depth =
+            unwind::walk(walk.engine, slot, walk.registers, 0, PcForm::Exact, walk.chain, walk.trail).0;
     }
     let Some(engine) = Engine::get() else { return 0 };
     let _blocked = AllBlocked::new();
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
-    let (held, chain) = claim.parts();
-    let mut walk = Walk { engine, held, registers, chain, depth: 0 };
+    let (held, chain, trail) = claim.parts();
+    let mut walk = Walk { engine, held, registers, chain, trail, depth: 0 };
     held.slot().run_on_stack(&mut walk, run);
     let Walk { chain, depth, .. } = walk;
     f(chain.get(..depth).unwrap_or_default())

@@ -12,7 +12,7 @@ use super::{
     recording::{self, Recording},
     scratch::Held,
     stamps::{Marks, Stamps},
-    unwind::{self, End, PcForm},
+    unwind::{self, End, PcForm, trail::Trail},
     weight,
 };
 use crate::{
@@ -86,9 +86,9 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     let written = unsafe { signal::last_written(context) };
     match engine.scratch().claim(registers.sp()) {
         Some(mut claim) => {
-            let (held, chain) = claim.parts();
+            let (held, chain, trail) = claim.parts();
             let marks = stamps.marks();
-            tick(Tick { engine, held, chain, registers, written, weight, is_own: is_own_tick, marks });
+            tick(Tick { engine, held, chain, trail, registers, written, weight, is_own: is_own_tick, marks });
         }
         None => {
             LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
@@ -101,6 +101,7 @@ struct Tick<'t> {
     engine: &'static Engine,
     held: Held<'t>,
     chain: &'t mut [usize],
+    trail: &'t mut Trail,
     registers: Registers,
     /// The last byte that the kernel wrote for this signal.
     written: usize,
@@ -144,7 +145,7 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
     tick.marks.claimed(slot);
     let (depth, end) =
-        unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room);
+        unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room, tick.trail);
     tick.marks.walked(slot, depth);
     slot.count(match end {
         End::Whole => Counter::Whole,

@@ -1,7 +1,7 @@
 //! Scratch slots: what one handler needs for one tick, prepared beforehand.
 //!
 //! ```text
-//! slot    | guard page | stack ............ | state | counters | chain ...... |
+//! slot    | guard page | stack ............ | state | counters | trail | chain ...... |
 //!                        <- grows this way ^
 //! ```
 //!
@@ -20,7 +20,10 @@
 //! Makes references to slots in a mapping that is never unmapped, and gives the holder its chain buffer.
 #![allow(unsafe_code)]
 
-use super::counters::{Counter, Counters, Totals};
+use super::{
+    counters::{Counter, Counters, Totals},
+    unwind::trail::Trail,
+};
 use crate::{
     config::MAX_DEPTH,
     sync::{Ordering, modelled::AtomicU32},
@@ -70,10 +73,11 @@ impl Occupancy {
 pub(crate) struct Slot {
     occupancy: Occupancy,
     counters: Counters,
+    trail: UnsafeCell<Trail>,
     chain: UnsafeCell<[usize; MAX_DEPTH]>,
 }
 
-// SAFETY: the chain is touched only through `Claim`, of which a slot has one at a time.
+// SAFETY: chain and trail are touched only through `Claim`, of which a slot has one at a time.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -209,12 +213,14 @@ impl<'c> Held<'c> {
 }
 
 impl Claim<'_> {
-    /// The slot and its chain buffer.
+    /// The slot, its chain buffer, and the trail of the last walk.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize]) {
+    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize], &mut Trail) {
         // SAFETY: the claim is the only way to the buffer, and it is borrowed for as long.
         let chain = unsafe { &mut *self.slot.chain.get() };
-        (Held { slot: self.slot }, chain)
+        // SAFETY: as above.
+        let trail = unsafe { &mut *self.slot.trail.get() };
+        (Held { slot: self.slot }, chain, trail)
     }
 }
 

@@ -88,7 +88,7 @@ impl StackReader {
 
     /// The word at `address`, where its page is proven already.
     #[inline(always)]
-    pub(crate) fn read_proven(&self, address: usize) -> Option<usize> {
+    fn read_proven(&self, address: usize) -> Option<usize> {
         let is_proven = (self.start..self.end).contains(&address) && address % size_of::<usize>() == 0;
         // SAFETY: aligned, so within one page, and that page was read or written by the kernel during this tick; it
         // belongs to the interrupted thread's stack (see the module). Volatile: the host may change it at any time.

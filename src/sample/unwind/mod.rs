@@ -20,6 +20,7 @@ mod sections;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+pub(crate) mod trail;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
 
@@ -35,6 +36,7 @@ use frame_pointer::FramePointerStep;
 use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
 use rule_cache::{Line, RuleCache};
+use trail::{Step as TrailStep, Tracing, Trail};
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,9 @@ pub(crate) fn walk(
     written: usize,
     form: PcForm,
     chain: &mut [usize],
+    trail: &mut Trail,
 ) -> (usize, End) {
+    let mut tracing = trail.begin(engine.rules().generation());
     let mut stack = StackReader::new(registers.sp(), written);
     let mut depth = 0;
     let mut exact = true;
@@ -99,7 +103,7 @@ pub(crate) fn walk(
     let end = loop {
         if !exact {
             let room = chain.get_mut(depth..).unwrap_or_default();
-            let called = follow_calls(engine.rules(), &mut registers, &mut stack, room);
+            let called = follow_calls(engine.rules(), &mut tracing, &mut registers, &mut stack, room);
             depth += called;
             hits += called;
         }
@@ -118,6 +122,9 @@ pub(crate) fn walk(
         let frame = FramePlace { pc, lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
         let rule = engine.rules().get(frame.lookup);
         hits += usize::from(rule.is_some());
+        if rule != Some(Rule::OUTERMOST) {
+            tracing.restore(&mut registers, &mut stack);
+        }
         let step = match rule {
             Some(rule) if rule.kind() != RuleKind::Evaluate => {
                 apply(rule, slot, &mut registers, &mut stack, &frame)
@@ -154,16 +161,18 @@ pub(crate) fn walk(
         }
         stack.follow(registers.sp());
     };
+    tracing.finish();
     slot.count_many(Counter::RuleHits, hits as u64);
     (depth, end)
 }
 
 /// Takes the commonest step over and over, as long as it goes on: a return address, a cached rule whose CFA is the
-/// stack pointer plus a constant, and words that are proven. Nine of ten frames are such, and this is all they cost.
+/// stack pointer plus a constant. Nine of ten frames are such, and this is all they cost.
 /// Fills `room` and gives the number of steps; `registers` are then those of the next frame.
 #[inline]
 fn follow_calls<L: AsRef<[Line]>>(
     rules: &RuleCache<L>,
+    tracing: &mut Tracing<'_>,
     registers: &mut Registers,
     stack: &mut StackReader,
     room: &mut [usize],
@@ -171,18 +180,28 @@ fn follow_calls<L: AsRef<[Line]>>(
     let Some(mut sp) = registers.get(STACK_POINTER) else { return 0 };
     let mut pc = registers.pc();
     let mut taken = 0;
-    for place in room {
+    while let Some(left) = room.get_mut(taken..).filter(|left| !left.is_empty()) {
+        if tracing.may_retrace(sp) {
+            let retraced;
+            (retraced, (pc, sp)) = tracing.retrace((pc, sp), registers, stack, left);
+            taken += retraced;
+            if retraced > 0 {
+                continue;
+            }
+        }
         if !is_user_address(pc) {
             break;
         }
         let Some(rule) = rules.get(pc - 1).filter(|rule| rule.is_plain()) else { break };
         let cfa = sp.wrapping_add_signed(rule.offset());
         let Some(below) = rule.return_address().filter(|_| cfa > sp) else { break };
-        let Some(caller) = stack.read_proven(cfa.wrapping_sub(below)) else { break };
+        let Some(caller) = stack.read(cfa.wrapping_sub(below)) else { break };
+        tracing.note(TrailStep { pc, sp, cfa, rule }, registers, stack);
         rule.for_each_saved(|register, below| {
             let value = stack.read(cfa.wrapping_sub(below));
             registers.set(register, value);
         });
+        let [place, ..] = left else { break };
         *place = pc;
         (pc, sp) = (code_address(caller), cfa);
         taken += 1;

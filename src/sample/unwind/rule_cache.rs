@@ -20,7 +20,10 @@
 //! of use, which is cheaper than to look for it at every fork.
 
 use super::rule::Rule;
-use crate::sync::{Ordering, modelled::AtomicU64};
+use crate::sync::{
+    Ordering,
+    modelled::{AtomicU64, AtomicUsize},
+};
 
 const WAYS: usize = 4;
 const BUSY: u64 = 1;
@@ -46,12 +49,21 @@ impl Line {
 /// See the module. `L` gives the lines; their number is a power of two.
 pub(crate) struct RuleCache<L> {
     lines: L,
+    /// How many times rules were forgotten.
+    generation: AtomicUsize,
 }
 
 impl<L: AsRef<[Line]>> RuleCache<L> {
     /// A cache in zeroed lines.
     pub(crate) fn new(lines: L) -> Self {
-        Self { lines }
+        Self { lines, generation: AtomicUsize::new(0) }
+    }
+
+    /// Changes whenever rules are forgotten: a rule that was found here holds on while this is the same. Signal-safe.
+    #[inline]
+    pub(crate) fn generation(&self) -> usize {
+        // Acquire: who sees the new generation does not find what was forgotten.
+        self.generation.load(Ordering::Acquire)
     }
 
     /// The rule of `pc`, if it is here. Signal-safe.
@@ -112,6 +124,8 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
                 let _ = key.compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed);
             }
         }
+        // Behind all of them, with release: partner of the acquire in `generation`.
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     #[inline]
@@ -158,7 +172,9 @@ mod tests {
         for pc in 0x1000..0x1040 {
             cache.insert(pc, rule(1));
         }
+        let generation = cache.generation();
         cache.retain(&|pc| pc % 2 == 0);
+        assert_ne!(cache.generation(), generation);
         assert!((0x1000..0x1040).all(|pc| pc % 2 == 0 || cache.get(pc).is_none()));
         assert!((0x1000..0x1040).any(|pc| cache.get(pc).is_some()));
     }

@@ -82,7 +82,8 @@ fn garbage_ends_every_walk_and_faults_in_none() {
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let slot = claim.parts().0.slot();
+    let (held, _, trail) = claim.parts();
+    let slot = held.slot();
     let [stack, other, forbidden] = [16, 4, 64].map(MadeStack::new);
     forbidden.set_readable(false);
     let objects = objects::named_ranges().into_iter().map(|(_, start, end)| start..end).collect();
@@ -100,7 +101,7 @@ fn garbage_ends_every_walk_and_faults_in_none() {
         let form = random.choose(&[PcForm::Exact, PcForm::ForReaders]);
         let mut chain = [0; ROOM];
         let registers = places.registers(&mut random);
-        let (depth, end) = walk(&engine, slot, registers, 0, form, &mut chain[..room]);
+        let (depth, end) = walk(&engine, slot, registers, 0, form, &mut chain[..room], trail);
         assert!(depth <= room);
         assert!(chain[depth..].iter().all(|&pc| pc == 0), "written behind the chain's end");
         ends[end as usize] += 1;
@@ -125,7 +126,8 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let slot = claim.parts().0.slot();
+    let (held, _, trail) = claim.parts();
+    let slot = held.slot();
     // Made one after the other they lie side by side, mostly: near enough for a frame.
     let (first, second) = (MadeStack::new(16), MadeStack::new(16));
     let (stack, fleeting) =
@@ -154,7 +156,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
             registers.set(RETURN_ADDRESS, Some(NO_CODE));
             assert!(registers.get(FRAME_POINTER).unwrap() - sp < 1 << 20, "too far to be taken for a frame");
             let mut chain = [0; ROOM];
-            let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain);
+            let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain, trail);
             assert_eq!((depth, end), (1, End::NoRule));
         }
     });

@@ -326,7 +326,8 @@ fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
     let engine = Engine::new().unwrap();
     super::super::objects::prepare();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let slot = claim.parts().0.slot();
+    let (held, _, trail) = claim.parts();
+    let slot = held.slot();
     let (mut ends, mut walked) = (Vec::new(), 0);
     for case in 0..CASES {
         if case % 256 == 0 {
@@ -342,7 +343,7 @@ fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
         let mut chain = [0; 64];
         let form = program.random.choose(&[PcForm::Exact, PcForm::ForReaders]);
         let written = program.random.choose(&[0, program.sp()]);
-        let (depth, end) = walk(&engine, slot, program.registers(), written, form, &mut chain[..room]);
+        let (depth, end) = walk(&engine, slot, program.registers(), written, form, &mut chain[..room], trail);
         let found = (chain[..depth].to_vec(), end);
         assert_eq!(found, program.expected(room), "case {case}: {:#x?}", program.functions);
         ends.push((end, depth));
