@@ -114,8 +114,8 @@ fn load(size: u8, address: Value, operand: &mut dyn FnMut(Operand) -> Option<Val
     }
     let address = address.as_constant()? as usize;
     let within = address % usize::from(ADDRESS_BYTES);
-    let word =
-        operand(Operand::Load(Value::constant((address - within) as i64)))?.as_constant()?.to_ne_bytes();
+    let word = operand(Operand::Load(Value::constant((address - within) as i64)))?.as_constant()?;
+    let word = (word as usize).to_ne_bytes();
     let mut bytes = [0; size_of::<i64>()];
     let (from, to) = (word.get(within..within + usize::from(size))?, bytes.get_mut(..usize::from(size))?);
     to.copy_from_slice(from);
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(value(&[CONST1U, 200, DEREF_SIZE, 1]), Some(0x90));
         assert_eq!(value(&[CONST1U, 201, DEREF_SIZE, 1]), Some(1));
         assert_eq!(value(&[CONST1U, 200, DEREF_SIZE, 4]), Some(0x190));
-        assert_eq!(value(&[CONST1U, 206, DEREF_SIZE, 4]), None, "in two words");
+        assert_eq!(value(&[CONST1U, 207, DEREF_SIZE, 2]), None, "in two words");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
 
 mod cfi;
-#[cfg(test)]
+// Its made-up sections are of x86-64.
+#[cfg(all(test, target_arch = "x86_64"))]
 mod damage;
 mod entry;
 mod expression;
@@ -21,7 +22,7 @@ mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod trail;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(all(test, target_arch = "x86_64"), fuzzing))]
 pub(crate) mod trial;
 
 use crate::{

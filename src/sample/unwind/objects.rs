@@ -121,7 +121,7 @@ impl Keeper {
 
 impl KeptObject<'_> {
     /// An object that the caller keeps.
-    #[cfg(test)]
+    #[cfg(all(test, target_pointer_width = "64"))]
     pub(crate) fn of(object: LoadedObject) -> Self {
         Self { object, stays: true, keeper: PhantomData }
     }

@@ -195,12 +195,14 @@ pub(super) fn mapped_from<'b>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_pointer_width = "64")]
     use crate::sys::{
         loader::LoadedObject,
         memory::{Mapping, PAGE},
     };
 
-    /// Writes an ELF header and the program headers of `segments` (flags, first page, pages in the file).
+    /// Writes an ELF header of 64 bits and the program headers of `segments` (flags, first page, pages in the file).
+    #[cfg(target_pointer_width = "64")]
     fn write_headers(object: &Mapping, segments: &[(u32, usize, usize)]) {
         let start = object.start().as_ptr();
         let mut header = [0u8; 64];
@@ -221,6 +223,7 @@ mod tests {
     }
 
     /// An address that a damaged header leads to is read up to the end of a readable segment, or not at all.
+    #[cfg(target_pointer_width = "64")]
     #[test]
     fn nothing_outside_of_a_readable_segment_is_lent() {
         const READ: u32 = 4;

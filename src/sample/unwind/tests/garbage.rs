@@ -6,7 +6,7 @@ use super::{made_stack::MadeStack, random::Random};
 use crate::{
     sample::engine::Engine,
     sys::{
-        arch::{FRAME_POINTER, RETURN_ADDRESS, Registers, STACK_POINTER},
+        arch::{FRAME_POINTER, PROGRAM_COUNTER, Registers, STACK_POINTER},
         memory::PAGE,
     },
 };
@@ -16,7 +16,8 @@ use core::{
 };
 
 const WORD: usize = size_of::<usize>();
-const REGISTERS: u16 = 17;
+/// More than any machine has; those that it has not are left out.
+const REGISTERS: u16 = 40;
 /// Deepest chain.
 const ROOM: usize = 64;
 
@@ -53,8 +54,10 @@ impl Places {
             10 => self.other.start + random.below(self.other.len() / WORD) * WORD,
             11 => self.forbidden.start + random.below(self.forbidden.len()),
             12 => random.below(4096),
-            13 => random.choose(&[0, usize::MAX, usize::MAX & !7, 1 << 47, 1 << 63, 0xffff_8000_0000_0000]),
-            14 => random.word() >> random.below(64),
+            13 => {
+                random.choose(&[0, u64::MAX, u64::MAX & !7, 1 << 47, 1 << 63, 0xffff_8000_0000_0000]) as usize
+            }
+            14 => random.word() >> random.below(usize::BITS as usize),
             _ => random.word(),
         }
     }
@@ -70,7 +73,7 @@ impl Places {
             registers.set(STACK_POINTER, Some(self.on_stack(random)));
         }
         if !random.once_in(8) {
-            registers.set(RETURN_ADDRESS, Some(self.code(random)));
+            registers.set(PROGRAM_COUNTER, Some(self.code(random)));
         }
         registers
     }
@@ -122,7 +125,7 @@ fn garbage_ends_every_walk_and_faults_in_none() {
 fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
     const WALKS: usize = 100_000;
     /// Addresses where no program has code.
-    const NO_CODE: usize = 1 << 44;
+    const NO_CODE: usize = if cfg!(target_pointer_width = "64") { (1u64 << 44) as usize } else { 16 << 20 };
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
@@ -153,7 +156,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
                 registers.set(number, Some(place_in(fleeting.range())));
             }
             registers.set(STACK_POINTER, Some(sp));
-            registers.set(RETURN_ADDRESS, Some(NO_CODE));
+            registers.set(PROGRAM_COUNTER, Some(NO_CODE));
             assert!(registers.get(FRAME_POINTER).unwrap() - sp < 1 << 20, "too far to be taken for a frame");
             let mut chain = [0; ROOM];
             let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain, trail);

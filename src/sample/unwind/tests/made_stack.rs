@@ -10,20 +10,23 @@ use core::ops::Range;
 /// See the module.
 pub(super) struct MadeStack {
     mapping: Mapping,
+    /// Bytes of the first page and of those that can be used; the mapping may be longer.
+    end: usize,
 }
 
 impl MadeStack {
     /// So many pages that can be used.
     pub(super) fn new(pages: usize) -> Self {
         let mapping = Mapping::reserved((pages + 2) * PAGE).unwrap();
-        mapping.commit(PAGE, (pages + 1) * PAGE).unwrap();
-        Self { mapping }
+        let end = (pages + 1) * PAGE;
+        mapping.commit(PAGE, end).unwrap();
+        Self { mapping, end }
     }
 
     /// The addresses that can be used; the page on either side cannot.
     pub(super) fn range(&self) -> Range<usize> {
         let start = self.mapping.start().as_ptr() as usize;
-        start + PAGE..start + self.mapping.length() - PAGE
+        start + PAGE..start + self.end
     }
 
     /// Stores a word at an aligned address.
@@ -36,8 +39,8 @@ impl MadeStack {
 
     /// Takes all pages away, or gives them back, with what was in them.
     pub(super) fn set_readable(&self, is_readable: bool) {
-        let end = self.mapping.length() - PAGE;
-        let result = if is_readable { self.mapping.commit(PAGE, end) } else { self.mapping.guard(PAGE, end) };
+        let (mapping, end) = (&self.mapping, self.end);
+        let result = if is_readable { mapping.commit(PAGE, end) } else { mapping.guard(PAGE, end) };
         result.unwrap();
     }
 }
