@@ -1,0 +1,164 @@
+#!/bin/bash
+# Builds and tests the other machines: i686, whose programs run here, and aarch64 by qemu-user. The compiler is Debian's
+# rustc-web, the oldest Rust that is supported. As root on Debian 12, x86-64; what is missing is installed or unpacked
+# below the target directory, and a second run finds it there.
+set -eu
+cd "$(dirname "$0")/.."
+
+toolchain=$(realpath -m "${CARGO_TARGET_DIR:-target}/cross")
+rust_version=1.85
+
+# Compilers and libraries of C, for code of 32 bits and for aarch64. (Debian's `gcc-multilib` would be in the way of
+# its other cross compilers, the versioned packages are not.)
+ci/setup.sh gcc-12-multilib g++-12-multilib gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu libc6-dev-arm64-cross \
+    qemu-user
+
+# Debian's Rust with the standard libraries of three machines, side by side in one directory. The lists of packages are
+# fetched into a directory of ours: the machine's own apt learns of no other architecture.
+unpack_rust() {
+    local root=$1 repository version
+    # shellcheck disable=SC2016 # The variable is apt's.
+    repository=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' | head -n 1)
+    rm -rf "$root.part"
+    mkdir -p "$root.part/apt/lists/partial" "$root.part/apt/cache/archives/partial" "$root.part/debs"
+    cat >"$root.part/apt/sources.list" <<EOF
+deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${repository:-http://deb.debian.org/debian} bookworm main
+EOF
+    cat >"$root.part/apt/apt.conf" <<EOF
+APT::Architecture "amd64";
+APT::Architectures { "amd64"; "i386"; "arm64"; };
+APT::Sandbox::User "root";
+Dir::State::Lists "$root.part/apt/lists";
+Dir::State::status "/dev/null";
+Dir::Cache "$root.part/apt/cache";
+Dir::Etc::SourceList "$root.part/apt/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+EOF
+    export APT_CONFIG=$root.part/apt/apt.conf
+    apt-get update --quiet
+    version=$(apt-cache madison rustc-web | awk -v v="$rust_version" '$3 ~ "^" v "[.]" { print $3; exit }')
+    if [ -z "$version" ]; then
+        echo "cross: Debian has no rustc-web $rust_version any more: $(apt-cache madison rustc-web)" >&2
+        exit 1
+    fi
+    (
+        cd "$root.part/debs"
+        apt-get download --quiet "rustc-web=$version" "libstd-rust-web-$rust_version=$version" libllvm19 \
+            "libstd-rust-web-dev:amd64=$version" "libstd-rust-web-dev:i386=$version" \
+            "libstd-rust-web-dev:arm64=$version"
+    )
+    unset APT_CONFIG
+    local package
+    for package in "$root.part/debs"/*.deb; do
+        dpkg -x "$package" "$root.part"
+    done
+    rm -rf "$root" "$root.part/apt" "$root.part/debs"
+    mv "$root.part" "$root"
+}
+[ -x "$toolchain/rust/usr/bin/rustc" ] || unpack_rust "$toolchain/rust"
+
+# wrapper FILE COMMAND: a program that runs COMMAND with its own arguments behind.
+wrapper() {
+    mkdir -p "$(dirname "$1")"
+    # shellcheck disable=SC2016 # The wrapper's own arguments.
+    printf '#!/bin/sh\nexec %s "$@"\n' "$2" >"$1.new"
+    chmod +x "$1.new"
+    # An unchanged compiler keeps its date, and cargo what it has built.
+    if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi
+}
+libraries=$toolchain/rust/usr/lib/x86_64-linux-gnu
+wrapper "$toolchain/rustc" "env LD_LIBRARY_PATH=$libraries $toolchain/rust/usr/bin/rustc"
+# What the tests find as `gcc` and `g++`. The kernel's headers for both widths are in Debian's directory for x86-64.
+for compiler in gcc g++; do
+    wrapper "$toolchain/i686/$compiler" "/usr/bin/$compiler -m32 -idirafter /usr/include/x86_64-linux-gnu"
+    wrapper "$toolchain/aarch64/$compiler" "/usr/bin/aarch64-linux-gnu-$compiler-12"
+done
+# Its processor signs return addresses and checks them.
+emulator="qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu"
+read -ra emulator_words <<<"$emulator"
+emulate() { cross aarch64 timeout 180 env "$@"; }
+
+# cross MACHINE COMMAND...: runs cargo, or a test, for another machine.
+cross() {
+    local machine=$1
+    shift
+    env RUSTC="$toolchain/rustc" CARGO_TARGET_DIR="$toolchain/build" \
+        CARGO_BUILD_TARGET="$machine-unknown-linux-gnu" \
+        CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER="$toolchain/i686/gcc" \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$toolchain/aarch64/gcc" \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$emulator" \
+        PATH="$toolchain/$machine:$PATH" "$@"
+}
+say() { printf '\n== %s\n' "$*"; }
+
+test_i686() {
+    say "i686: the crate"
+    cross i686 cargo test --locked --package sigprof --lib --tests --no-fail-fast
+    # Not here: real_programs, exec and single_step, which run Debian's own programs (of 64 bits) under the library, and
+    # what says nothing of the machine: bad_output, sandbox, frame_tables, odd_code, unloading.
+    say "i686: the shared library in programs of 32 bits"
+    # A plain static program gets chains of one frame, and on i386 a signal to oneself is sent by the kernel's code.
+    cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test c_abi --test environment \
+        --test exports --test host_edges --test signals --test signal_context --test whole_stacks -- \
+        --skip a_static_program_is_profiled
+}
+
+test_aarch64() {
+    # Left out, for what qemu-user 7.2 lacks:
+    # * process_vm_readv: both_probes_work_here;
+    # * a scheduler that is even to threads which spin: a_list_is_freed_when_nobody_reads_it;
+    # * the width of the columns in /proc/self/maps: own_maps_come_back_byte_for_byte.
+    say "aarch64: units and formats"
+    cross aarch64 cargo test --locked --package sigprof --lib --test format_roundtrip --no-fail-fast -- \
+        --skip both_probes_work_here --skip a_list_is_freed_when_nobody_reads_it \
+        --skip own_maps_come_back_byte_for_byte
+    test_aarch64_processes
+    say "aarch64: the shared library in programs"
+    cross aarch64 cargo build --locked --release --package sigprof-cdylib
+    # The tests themselves run here; what they compile and profile is aarch64's.
+    env SIGPROF_TEST_EMULATOR="$emulator" PATH="$toolchain/aarch64:$PATH" \
+        SIGPROF_TEST_LIBRARY="$toolchain/build/aarch64-unknown-linux-gnu/release/libprofiler.so" \
+        cargo test --locked --package sigprof-cdylib --test whole_stacks
+}
+
+# A test of the crate's runtime starts itself again, which the kernel cannot do for a program of another machine. So each
+# is run alone, as the process that it would have started.
+test_aarch64_processes() {
+    local left_out test_file program test failed=
+    # Left out, besides what has other reasons than the machine's:
+    # * no vDSO in qemu-user: the_kernels_object_can_be_excluded;
+    # * its own choice of addresses for libraries: another_library_at_the_same_addresses_*;
+    # * started with the signal blocked, by the process that this leaves out: no_samples_since_the_signal_is_blocked;
+    # * hours of emulation: ticks_that_find_the_table_full_are_counted;
+    # * shares of time, which the emulator's translation of code takes: a_handler_leads_back_to_what_it_interrupted,
+    #   code_that_is_gone_by_the_end_is_listed.
+    left_out=" the_kernels_object_can_be_excluded no_samples_since_the_signal_is_blocked
+        another_library_at_the_same_addresses_has_its_own_frames another_library_at_the_same_addresses_is_listed
+        ticks_that_find_the_table_full_are_counted a_handler_leads_back_to_what_it_interrupted
+        code_that_is_gone_by_the_end_is_listed "
+    for test_file in chains file_profile fork handler loaded_code memory_profile start summary; do
+        say "aarch64: tests/$test_file.rs"
+        program=$(cross aarch64 cargo test --locked --package sigprof --test "$test_file" --no-run --message-format=json |
+            sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+        for test in $(emulate "${emulator_words[@]}" "$program" --list | sed -n 's/: test$//p'); do
+            case $left_out in *[[:space:]]"$test"[[:space:]]*) continue ;; esac
+            if emulate SIGPROF_TEST_IN_OWN_PROCESS="$test" "${emulator_words[@]}" "$program" "$test" --exact \
+                --test-threads=1 >"$toolchain/output" 2>&1; then
+                echo "test $test ... ok"
+            else
+                echo "test $test ... FAILED"
+                cat "$toolchain/output"
+                failed="$failed $test"
+            fi
+        done
+    done
+    [ -z "$failed" ] || {
+        echo "cross: failed on aarch64:$failed" >&2
+        exit 1
+    }
+}
+
+test_i686
+test_aarch64
