@@ -16,7 +16,7 @@ use crate::{
             objects::{self, UnindexedObject},
         },
     },
-    sync::{AtomicUsize, Ordering},
+    sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{
         file::{self, FileIdentity},
         signal::AllBlocked,
@@ -38,11 +38,19 @@ type FileBytes<'f> = &'f ReadCache<fs::File>;
 /// Calls of [`renew`] that are not fulfilled.
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
+/// Set in a forked child.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
 /// Brings the index to what is loaded now. For ordinary context; nothing may be locked.
 ///
 /// Whoever comes while another is at it leaves it to that one, which looks once more.
 pub(crate) fn renew() {
     const ROUNDS: u32 = 2;
+    // The loader lists its objects under a lock that a thread of the parent may have held at the fork, and glibc leaves it
+    // locked here. The child keeps the parent's index, and walks what it loads itself by the objects' own tables.
+    if IS_CHILD.load(Ordering::SeqCst) {
+        return;
+    }
     if REQUESTS.fetch_add(1, Ordering::SeqCst) > 0 {
         return;
     }
@@ -59,6 +67,7 @@ pub(crate) fn renew() {
 /// In a forked child: the thread that was at it does not exist here.
 pub(super) fn reset_after_fork() {
     REQUESTS.store(0, Ordering::SeqCst);
+    IS_CHILD.store(true, Ordering::SeqCst);
 }
 
 fn renew_once() {
