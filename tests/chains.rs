@@ -112,8 +112,10 @@ fn walks_end_at_the_threads_entry_point() {
         });
         let profile = profiler.stop().unwrap();
         let walks = profile.summary().walks;
-        // None is known to fail; the measure of the whole is one in a hundred.
-        assert!(walks.whole_share() >= 0.99, "{walks:?}");
+        // None is known to fail; the measure of the whole is one in a hundred. On i386 LLVM's call frame information is
+        // wrong at the instruction behind a call of a function that returns a structure, in code that is not optimized.
+        let expected = if cfg!(target_arch = "x86") { 0.95 } else { 0.99 };
+        assert!(walks.whole_share() >= expected, "{walks:?}");
         // A thread's outermost PC is the call in `clone` that it begins with. A tick may also meet the main thread,
         // which waits: the kernel gives it those that come while a busy thread has signals blocked.
         let mappings = mappings_of(&profile);
@@ -128,7 +130,8 @@ fn walks_end_at_the_threads_entry_point() {
             }
         }
         assert!(ends.len() <= 3, "{ends:?}");
-        assert!(whole * 100 >= profile.summary().samples * 99, "{whole} of {}", profile.summary().samples);
+        let samples = profile.summary().samples;
+        assert!(whole as f64 >= expected * samples as f64, "{whole} of {samples}");
     });
 }
 

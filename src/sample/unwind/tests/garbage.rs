@@ -131,10 +131,16 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
     let mut claim = engine.scratch().claim(0).unwrap();
     let (held, _, trail) = claim.parts();
     let slot = held.slot();
-    // Made one after the other they lie side by side, mostly: near enough for a frame.
-    let (first, second) = (MadeStack::new(16), MadeStack::new(16));
+    // Made one after the other they lie side by side, mostly: near enough for a frame. Those that do not are kept, and
+    // others made.
+    let mut made = vec![MadeStack::new(16)];
+    let is_near = |pair: &[MadeStack]| pair[0].range().start.abs_diff(pair[1].range().start) < 1 << 19;
+    while !made.windows(2).last().is_some_and(is_near) {
+        made.push(MadeStack::new(16));
+    }
+    let [.., first, second] = &made[..] else { unreachable!("two were compared") };
     let (stack, fleeting) =
-        if first.range().start < second.range().start { (&first, &second) } else { (&second, &first) };
+        if first.range().start < second.range().start { (first, second) } else { (second, first) };
     for memory in [stack, fleeting] {
         memory.range().step_by(WORD).for_each(|place| memory.write(place, NO_CODE + place % PAGE));
     }
