@@ -82,7 +82,17 @@ fn walks_lead_through_frames_of_all_kinds() {
             ("pushing.so", &["-O2", "-maccumulate-outgoing-args", "-fno-omit-frame-pointer"], false),
             ("bare.so", &[&["-O1"][..], &no_tables].concat(), true),
         ];
+        let is_aarch64 = cfg!(target_arch = "aarch64");
         for (name, flags, is_bare) in variants {
+            // There gcc stores the frame pointer anywhere in a frame: it leads to the caller, but says nothing of the
+            // caller's stack pointer, which these callers' own tables count from.
+            if is_bare && is_aarch64 {
+                continue;
+            }
+            // The flags of x86 alone.
+            let is_known = |flag: &&&str| !(is_aarch64 && flag.starts_with("-m"));
+            let flags: Vec<&str> = flags.iter().filter(is_known).copied().collect();
+            let flags = flags.as_slice();
             let library = Library::open(&compile_library("frames.c", flags, directory.path(), name));
             let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
             let names = if is_bare { &FRAMES[..4] } else { &FRAMES };
