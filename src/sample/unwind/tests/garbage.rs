@@ -54,9 +54,7 @@ impl Places {
             10 => self.other.start + random.below(self.other.len() / WORD) * WORD,
             11 => self.forbidden.start + random.below(self.forbidden.len()),
             12 => random.below(4096),
-            13 => {
-                random.choose(&[0, u64::MAX, u64::MAX & !7, 1 << 47, 1 << 63, 0xffff_8000_0000_0000]) as usize
-            }
+            13 => random.choose(&[0, u64::MAX, !7, 1 << 47, 1 << 63, 0xffff_8000_0000_0000]) as usize,
             14 => random.word() >> random.below(usize::BITS as usize),
             _ => random.word(),
         }
