@@ -29,8 +29,11 @@ use crate::sys::{
 /// call; a frame of more than a quarter of a megabyte is rare enough to be read as if it were elsewhere.
 const FARTHEST_PAGES: usize = 64;
 
-/// The kernel's probe reads eight bytes; so many of them before a page's end prove that page and the next.
-const STRADDLE: usize = 4;
+/// The kernel's probe reads so many bytes; a multiple of it lies in one page with all of them.
+const PROBED: usize = 8;
+
+/// A probe that begins so many bytes before a page's end proves that page and the next.
+const STRADDLE: usize = PROBED / 2;
 
 /// See the module.
 pub(crate) struct StackReader {
@@ -69,7 +72,7 @@ impl StackReader {
         const { assert!(0 < N && N < PAGE) };
         let last = address.checked_add(N - 1)?;
         let probed = if page_of(address) == page_of(last) {
-            address & !(size_of::<usize>() - 1)
+            address & !(PROBED - 1)
         } else {
             page_of(last) - STRADDLE
         };
@@ -104,7 +107,7 @@ impl StackReader {
         if self.extend(address) {
             return self.read_proven(address);
         }
-        if !is_user_address(address) || !is_readable(address) {
+        if !is_user_address(address) || !is_readable(address & !(PROBED - 1)) {
             return None;
         }
         // SAFETY: aligned, so within one page, which the kernel has just read (see the module).
@@ -154,6 +157,9 @@ mod tests {
         }
         let mut reader = StackReader::new(start + 100, 0);
         assert_eq!(reader.read(start + PAGE - 8), Some(0));
+        // The last word before a page that cannot be read, of eight bytes or four.
+        let last = start + 3 * PAGE - size_of::<usize>();
+        assert_eq!(StackReader::new(start + 4 * PAGE, 0).read(last), Some(0));
         assert_eq!((reader.start, reader.end), (start, start + 2 * PAGE), "two pages with one probe");
         assert_eq!(reader.read(start + PAGE), Some(start + PAGE));
         assert_eq!(reader.read(start + 2 * PAGE), Some(start + 2 * PAGE));
