@@ -108,12 +108,10 @@ test_i686() {
 test_aarch64() {
     # Left out, for what qemu-user 7.2 lacks:
     # * process_vm_readv: both_probes_work_here;
-    # * a scheduler that is even to threads which spin: a_list_is_freed_when_nobody_reads_it;
     # * the width of the columns in /proc/self/maps: own_maps_come_back_byte_for_byte.
     say "aarch64: units and formats"
     cross aarch64 cargo test --locked --package sigprof --lib --test format_roundtrip --no-fail-fast -- \
-        --skip both_probes_work_here --skip a_list_is_freed_when_nobody_reads_it \
-        --skip own_maps_come_back_byte_for_byte
+        --skip both_probes_work_here --skip own_maps_come_back_byte_for_byte
     test_aarch64_processes
     say "aarch64: the shared library in programs"
     cross aarch64 cargo build --locked --release --package sigprof-cdylib

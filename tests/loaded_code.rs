@@ -333,6 +333,7 @@ fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
 }
 
 /// Calls back through the library's function in assembler: one tick.
+#[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn calls_relay(library: &Library) -> libc::c_int {
     extern "C" fn tick_of(_argument: libc::c_int) -> libc::c_int {
