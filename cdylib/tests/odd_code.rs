@@ -81,34 +81,36 @@ fn place_of_page(record: &Record, text: &str) -> Option<usize> {
     record.pcs.iter().position(|pc| (page..page + 4096).contains(pc))
 }
 
-#[test]
-fn code_made_at_run_time_is_crossed_by_its_frame_pointer() {
+/// Runs a case whose ticks come from the page, and shows each chain to `check`: its record, its names, where the page is in
+/// it, and where it ends.
+#[track_caller]
+fn expect_in_made_code(case: &str, check: impl Fn(&Record, &[String], usize, Root)) {
     let scratch = Scratch::new();
-    let (text, profile) = run_case(&scratch, "made-with-frames");
+    let (text, profile) = run_case(&scratch, case);
     assert_eq!(profile.samples(), 100);
     let mut symbols = Symbolizer::default();
     for record in &profile.records {
         let names = symbols.names(&profile, record);
         let place = place_of_page(record, &text).expect("a PC in the page");
         assert_eq!(names[place - 1], "tick", "{names:?}");
-        assert_eq!(names[place + 1], "run_made_code", "{names:?}");
-        assert_eq!(symbols.root(&profile, record), Root::Process, "{names:?}");
+        check(record, &names, place, symbols.root(&profile, record));
     }
+}
+
+#[test]
+fn code_made_at_run_time_is_crossed_by_its_frame_pointer() {
+    expect_in_made_code("made-with-frames", |_, names, place, root| {
+        assert_eq!(names[place + 1], "run_made_code", "{names:?}");
+        assert_eq!(root, Root::Process, "{names:?}");
+    });
 }
 
 /// Without a frame pointer nothing leads on; nothing is made up either.
 #[test]
 fn code_made_at_run_time_without_frame_pointers_ends_the_chain() {
-    let scratch = Scratch::new();
-    let (text, profile) = run_case(&scratch, "made-without-frames");
-    assert_eq!(profile.samples(), 100);
-    let mut symbols = Symbolizer::default();
-    for record in &profile.records {
-        let names = symbols.names(&profile, record);
-        let place = place_of_page(record, &text).expect("a PC in the page");
-        assert_eq!(names[place - 1], "tick", "{names:?}");
+    expect_in_made_code("made-without-frames", |record, names, place, _| {
         assert_eq!(record.pcs.len(), place + 1, "{names:?}");
-    }
+    });
 }
 
 /// A frame whose return address is undefined is the outermost one, whatever stands beyond it.

@@ -13,8 +13,7 @@
 //!
 //! A rule may also name a word elsewhere: the frame of a function that switched stacks. Its page is proven anew for
 //! each word, right before it is read. `process_vm_readv` would copy such a word without this last doubt, that another
-//! thread unmaps the page between the proof and the read; but daemons run under filters that kill for it
-//! (`docs/decisions.md`).
+//! thread unmaps the page between the proof and the read; but some sandboxes kill for it (`docs/decisions.md`).
 //!
 //! # Safety
 //! Volatile loads of aligned words in pages that the kernel has just read or written for us.
