@@ -45,6 +45,28 @@ impl Filter {
     }
 }
 
+/// Where the user wants the spools of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SpoolChoice {
+    /// In a directory of the user's own below /dev/shm.
+    #[default]
+    Default,
+    /// In this directory.
+    Directory(Vec<u8>),
+    /// Nowhere: a profile does not outlive a kill.
+    Off,
+}
+
+impl SpoolChoice {
+    fn from_value(value: Option<&[u8]>) -> Self {
+        match value {
+            None | Some(b"") => Self::Default,
+            Some(b"off") => Self::Off,
+            Some(path) => Self::Directory(path.to_vec()),
+        }
+    }
+}
+
 /// The period of a frequency, in whole microseconds; the frequency is brought within 1 to [`MAX_FREQUENCY`].
 pub(crate) fn period_micros(frequency: u32) -> u32 {
     1_000_000 / frequency.clamp(1, MAX_FREQUENCY)
@@ -74,6 +96,8 @@ pub struct Environment {
     pub toggle_signal: Option<(i32, Vec<u8>)>,
     /// `CPUPROFILE_QUIET`: no line at the end.
     pub quiet: bool,
+    /// `CPUPROFILE_SPOOL`: a directory, or `off`.
+    pub spool: SpoolChoice,
     /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
     pub statistics: bool,
     /// One line for each value that could not be used, with what is used instead.
@@ -134,6 +158,7 @@ impl Environment {
                 Some((signal?, name.to_vec()))
             }),
             quiet: variables.quiet.is_some_and(is_true),
+            spool: SpoolChoice::from_value(variables.spool),
             statistics: variables.statistics.is_some_and(is_true),
             warnings,
         }
@@ -165,6 +190,7 @@ struct Variables<'p> {
     realtime: Option<&'p [u8]>,
     toggle_signal: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
+    spool: Option<&'p [u8]>,
     statistics: Option<&'p [u8]>,
     pmix_rank: Option<&'p [u8]>,
     slurm_job: Option<&'p [u8]>,
@@ -183,6 +209,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
             b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
+            b"CPUPROFILE_SPOOL" => &mut self.spool,
             b"CPUPROFILE_STATISTICS" => &mut self.statistics,
             b"PMIX_RANK" => &mut self.pmix_rank,
             b"SLURM_JOB_ID" => &mut self.slurm_job,
@@ -258,6 +285,19 @@ mod tests {
     fn name(pairs: &[(&str, &str)]) -> (String, bool) {
         let environment = environment(pairs);
         (String::from_utf8(environment.base_path().unwrap()).unwrap(), environment.adds_pid())
+    }
+
+    #[test]
+    fn spools_go_where_the_user_says() {
+        for (value, expected) in [
+            ("", SpoolChoice::Default),
+            ("off", SpoolChoice::Off),
+            ("/var/spool", SpoolChoice::Directory(b"/var/spool".to_vec())),
+            ("offside", SpoolChoice::Directory(b"offside".to_vec())),
+        ] {
+            assert_eq!(environment(&[("CPUPROFILE_SPOOL", value)]).spool, expected, "{value}");
+        }
+        assert_eq!(environment(&[]).spool, SpoolChoice::Default);
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //! Hands pointers of the C interface on to where they are read; each function says what they must be.
 #![allow(unsafe_code)]
 
-pub use crate::config::{Environment, MARK};
+pub use crate::config::{Environment, MARK, SpoolChoice};
+pub use crate::control::SpoolUse;
 pub use crate::error::Failure;
 pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
 
 use crate::{
     config::Filter,
-    control::{self, Ended, NoSamples, Sink, StartOptions, Summary, Which},
+    control::{self, Ended, NoSamples, Sink, SpoolPlace, StartOptions, Summary, Which},
     sample::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
@@ -21,7 +22,7 @@ use crate::{
     },
     sys::{
         arch::Registers,
-        file, loader, process,
+        errno, file, loader, process,
         signal::{self, Action, AllBlocked},
         timer::IntervalTimer,
     },
@@ -46,6 +47,8 @@ pub struct FileOptions<'a> {
     pub max_depth: usize,
     /// `filter_in_thread` and its argument.
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
+    /// Where the spool goes.
+    pub spool: &'a SpoolChoice,
 }
 
 /// True when the environment is not to be trusted.
@@ -87,6 +90,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         excluded: &[],
         child_path: options.child_path,
         is_child: false,
+        spool: SpoolPlace::of(options.spool),
     })
     .map(|_| ())
 }
@@ -128,6 +132,11 @@ impl Stopped<'_> {
         self.0.file.is_some()
     }
 
+    /// The path of the spool that holds what could not be written.
+    pub fn spool_path(&self) -> Option<&[u8]> {
+        self.0.spool_path()
+    }
+
     /// Periods that were lost.
     pub fn lost(&self) -> u64 {
         self.0.summary.losses.periods()
@@ -166,6 +175,7 @@ pub fn enable_toggle(
             timer: timer(options.realtime),
             frequency: options.frequency,
             max_depth: options.max_depth,
+            spool: options.spool.clone(),
             ended: Box::new(move |report: &Ended| ended(Stopped(report))),
             failed,
         },
@@ -201,6 +211,14 @@ pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
             path: session.path(),
             samples: session.summary().samples,
         }))
+    })
+}
+
+/// What failed, and why, when the running session's spool was to be made; None where it has one.
+pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
+    control::with_session(|session, _| match session?.summary().spool {
+        SpoolUse::Unavailable { action, errno } => Some((action, errno::description(errno))),
+        _ => None,
     })
 }
 

@@ -65,6 +65,8 @@ mod profile;
 #[cfg(feature = "runtime")]
 mod profiler;
 #[cfg(feature = "runtime")]
+pub mod recover;
+#[cfg(feature = "runtime")]
 mod report;
 #[cfg(feature = "runtime")]
 mod sample;
@@ -77,7 +79,7 @@ pub use chain::Pc;
 #[cfg(feature = "runtime")]
 pub use {
     config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, MAX_DEPTH, MAX_FREQUENCY},
-    control::{Losses, NoSamples, Summary, Walks},
+    control::{Losses, NoSamples, SpoolUse, Summary, Walks},
     error::Error,
     profile::{Profile, Sample},
     profiler::{Builder, MemoryProfiler, Profiler},

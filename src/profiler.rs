@@ -1,8 +1,8 @@
 //! The crate's own interface: build, start, stop.
 
 use crate::{
-    config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, Filter, MAX_DEPTH, MAX_FREQUENCY},
-    control::{self, Ended, Sink, StartOptions, Started, Summary, Which},
+    config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, Filter, MAX_DEPTH, MAX_FREQUENCY, SpoolChoice},
+    control::{self, Ended, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
     error::{Error, Failure},
     profile::Profile,
     sample::unwind::objects,
@@ -21,6 +21,7 @@ pub struct Builder {
     max_depth: usize,
     filter: Option<Filter>,
     excluded_objects: Vec<String>,
+    spool: SpoolChoice,
 }
 
 impl Builder {
@@ -59,6 +60,20 @@ impl Builder {
     /// `linux-gate.so.1` in programs for i386.
     pub fn exclude_object(mut self, name: impl Into<String>) -> Self {
         self.excluded_objects.push(name.into());
+        self
+    }
+
+    /// Keeps the spool, which outlives the process where it is killed or crashes (see [`recover`](crate::recover)), in
+    /// `directory` instead of one of the user's own below /dev/shm. It is made if it is missing; one that belongs to
+    /// another user, or that others may write to, is not used ([`Summary::spool`] tells).
+    pub fn spool_directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.spool = SpoolChoice::Directory(directory.as_ref().as_os_str().as_bytes().to_vec());
+        self
+    }
+
+    /// Goes without a spool: a profile does not outlive a kill.
+    pub fn without_spool(mut self) -> Self {
+        self.spool = SpoolChoice::Off;
         self
     }
 
@@ -115,6 +130,7 @@ impl Builder {
             excluded: &excluded_ranges(&self.excluded_objects),
             child_path: None,
             is_child: false,
+            spool: SpoolPlace::of(&self.spool),
         })
     }
 }
@@ -135,6 +151,7 @@ impl Profiler {
             max_depth: DEFAULT_DEPTH,
             filter: None,
             excluded_objects: Vec::new(),
+            spool: SpoolChoice::Default,
         }
     }
 

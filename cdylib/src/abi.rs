@@ -50,6 +50,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             frequency: settings.frequency,
             max_depth: settings.max_depth,
             filter,
+            spool: &settings.spool,
         };
         // SAFETY: the caller's word for the filter.
         c_int::from(unsafe { interface::start(&options) }.is_ok())

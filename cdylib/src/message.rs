@@ -14,7 +14,7 @@ use core::{
     fmt::{self, Write},
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
-use sigprof::interface::{self, Failure, Stopped};
+use sigprof::interface::{self, Failure, SpoolUse, Stopped};
 
 const STDERR: i32 = 2;
 
@@ -60,7 +60,16 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
         return;
     }
     match stopped.file_bytes() {
-        Err(failure) => failed(stopped.path(), failure),
+        Err(failure) => {
+            failed(stopped.path(), failure);
+            if let Some(path) = stopped.spool_path() {
+                let mut line = Line::new();
+                let _ = line.write_str("sigprof: its samples are kept in ");
+                line.path(path);
+                let _ = line.write_str(" (sigprof::recover makes a profile of it)");
+                line.send();
+            }
+        }
         Ok(_) if settings().quiet => {}
         Ok(bytes) => {
             let mut line = Line::new();
@@ -72,6 +81,9 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                 let _ = write!(line, " ({} lost)", stopped.lost());
             }
             line.send();
+            if stopped.summary().spool == SpoolUse::Cut {
+                warn("the spool's file system is full: a kill would have lost what came after that");
+            }
         }
     }
     if settings().statistics {
@@ -112,6 +124,13 @@ fn statistics(stopped: &Stopped<'_>) {
     for (name, figure) in figures {
         let _ = write!(line, " {name}={figure}");
     }
+    let _ = line.write_str(" spool=");
+    let _ = match summary.spool {
+        SpoolUse::Off => line.write_str("off"),
+        SpoolUse::Whole => line.write_str("whole"),
+        SpoolUse::Cut => line.write_str("cut"),
+        _ => line.write_str("unavailable"),
+    };
     let _ = line.write_str(" profile=");
     line.path(stopped.path());
     line.send();
@@ -132,6 +151,15 @@ pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
     let _ = line.write_str("sigprof: CPUPROFILESIGNAL=");
     line.bytes(name);
     let _ = write!(line, " cannot switch profiling, which stays off: {failure}");
+    line.send();
+}
+
+/// One line that says why there is no spool in the directory that the user has named.
+pub(crate) fn no_spool(directory: &[u8], action: &str, reason: &str) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: no spool in CPUPROFILE_SPOOL=");
+    line.path(directory);
+    let _ = write!(line, ", so that a kill would lose the profile: cannot {action}: {reason}");
     line.send();
 }
 

@@ -7,7 +7,7 @@
 
 use crate::{guarded, interpose, message};
 use core::ffi::{CStr, c_char};
-use sigprof::interface::{self, Environment, FileOptions, MARK};
+use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice};
 use std::sync::OnceLock;
 
 /// Called by the loader when the library is initialised, behind the libraries it needs.
@@ -66,6 +66,7 @@ fn start(settings: &Environment, base: &[u8]) {
         frequency: settings.frequency,
         max_depth: settings.max_depth,
         filter: None,
+        spool: &settings.spool,
     };
     if let Some((signal, name)) = &settings.toggle_signal {
         let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);
@@ -76,7 +77,13 @@ fn start(settings: &Environment, base: &[u8]) {
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
-        message::failed(&path, failure);
+        return message::failed(&path, failure);
+    }
+    // Where nobody asked for a spool, going without is no news.
+    if let SpoolChoice::Directory(directory) = &settings.spool {
+        if let Some((action, reason)) = interface::spool_refusal() {
+            message::no_spool(directory, action, reason);
+        }
     }
 }
 

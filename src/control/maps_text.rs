@@ -45,6 +45,38 @@ pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -
     Ok(())
 }
 
+/// Gathers the lines of executable mappings in `buffer`, and gives them to `keep` whenever it is full, and at the end.
+///
+/// # Errors
+/// The error number of `open(2)` for /proc/self/maps; those of `keep`.
+pub(super) fn for_executable_lines(
+    buffer: &mut [u8],
+    lines: &mut [u8],
+    mut keep: impl FnMut(&[u8]) -> Result<(), i32>,
+) -> Result<(), i32> {
+    let maps = File::read(c"/proc/self/maps")?;
+    let (mut used, mut result) = (0, Ok(()));
+    let look = |line: &[u8]| {
+        if !Mapping::parse_line(line).is_some_and(|mapping| mapping.is_executable()) {
+            return;
+        }
+        if used + line.len() >= buffer.len() {
+            let full = buffer.get(..used).unwrap_or_default();
+            result = result.and_then(|()| keep(full));
+            used = 0;
+        }
+        if let Some([place @ .., newline]) = buffer.get_mut(used..=used + line.len()) {
+            place.copy_from_slice(line);
+            *newline = b'\n';
+            used += line.len() + 1;
+        }
+    };
+    // A sink has no errors, and what /proc/self/maps cannot give is not there.
+    let _ = copy_lines(&mut io::sink(), lines, |buffer| maps.read_some(buffer), look);
+    result?;
+    keep(buffer.get(..used).unwrap_or_default())
+}
+
 /// Copies what `read` gives to `out`, and shows each whole line to `look`.
 fn copy_lines(
     out: &mut impl Write,

@@ -17,14 +17,16 @@ mod frame_files;
 mod maps_text;
 mod output;
 mod session;
+mod spool;
 mod summary;
 mod toggle;
 
 pub(crate) use frame_files::renew as renew_frame_index;
 pub(crate) use maps_text::write as write_maps_text;
 pub(crate) use session::{Session, Sink, StartOptions, Started};
+pub(crate) use spool::{DEFAULT_DIRECTORY, SUFFIX, SpoolPlace};
 pub(crate) use summary::Ended;
-pub use summary::{Losses, NoSamples, Summary, Walks};
+pub use summary::{Losses, NoSamples, SpoolUse, Summary, Walks};
 pub(crate) use toggle::{ToggleOptions, enable as enable_toggle};
 
 use crate::{

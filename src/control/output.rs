@@ -17,6 +17,7 @@ use crate::{
     sample::{met_objects::MetObject, recording::Recording},
     sync::Ordering,
     sys::{
+        directory::identity_of,
         file::{self, File, FileKind, PATH_BYTES, PathBuffer},
         memory::{MappedBox, Zeroable},
     },
@@ -63,6 +64,16 @@ impl Output {
     /// The path as the user gave it.
     pub(crate) fn given(&self) -> &PathBuffer {
         &self.given
+    }
+
+    /// The absolute path, and the two buffers.
+    pub(super) fn parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        (self.target.as_bytes(), &mut self.buffer, &mut self.lines)
+    }
+
+    /// Device and inode of what stands at the target now.
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        identity_of(self.target.as_c_str())
     }
 
     /// Makes the target absolute, and follows links: renaming would replace the link itself.

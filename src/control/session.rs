@@ -2,7 +2,8 @@
 
 use super::{
     output::Output,
-    summary::{Ended, Facts, Summary},
+    spool::{Spool, SpoolFor, SpoolPlace},
+    summary::{Ended, Facts, SpoolUse, Summary},
 };
 use crate::{
     config::{self, Filter, TABLE_BYTES},
@@ -12,7 +13,7 @@ use crate::{
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
         host_action::HostAction,
         met_objects::{self, MetObject},
-        recording::{self, OwnedRecording, Recording, RecordingOptions},
+        recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps, weight,
     },
     sync::{AtomicU64, Ordering},
@@ -46,6 +47,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) child_path: Option<&'a [u8]>,
     /// This is such a child: most end without a tick, so nothing is tried beforehand, and no empty file written.
     pub(crate) is_child: bool,
+    /// Where the spool of a file's session is kept.
+    pub(crate) spool: SpoolPlace<'a>,
 }
 
 /// Where a profile goes.
@@ -65,6 +68,9 @@ pub(crate) struct Session {
     recording: OwnedRecording,
     output: Option<MappedBox<Output>>,
     child_path: Option<MappedBox<PathBuffer>>,
+    /// None without a spool, and since a call of `exec` that failed.
+    spool: Option<Spool>,
+    spool_use: SpoolUse,
     /// A forked child writes no file when it has no samples.
     skips_empty_file: bool,
     frequency: u32,
@@ -85,7 +91,7 @@ impl Session {
         let system = |action| move |errno| Failure::System { action, errno };
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
         ensure_handler_possible(options.timer)?;
-        let output = match options.sink {
+        let mut output = match options.sink {
             Sink::File(path) => Some(Output::open(path, !options.is_child)?),
             Sink::Memory => None,
         };
@@ -94,27 +100,46 @@ impl Session {
             None => None,
         };
         let period_micros = config::period_micros(options.frequency);
-        let recording = OwnedRecording::new(
-            engine,
-            &RecordingOptions {
-                timer: options.timer,
-                period_micros,
-                filter: options.filter,
-                max_depth: options.max_depth,
-                excluded: options.excluded,
-                table_bytes: table_bytes(),
-            },
-        )
-        .map_err(system("map memory for the table"))?;
-        install_handler(options.timer)?;
-        let session = Self {
+        let start_time = clock::seconds_since_epoch();
+        let (spool, spool_use, memory) = match &mut output {
+            Some(output) => memory_for(options.spool, output, start_time, period_micros),
+            None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes())),
+        };
+        let recording = memory.and_then(|memory| {
+            OwnedRecording::new(
+                engine,
+                memory,
+                &RecordingOptions {
+                    timer: options.timer,
+                    period_micros,
+                    filter: options.filter,
+                    max_depth: options.max_depth,
+                    excluded: options.excluded,
+                },
+            )
+        });
+        let started = recording
+            .map_err(system("map memory for the table"))
+            .and_then(|recording| install_handler(options.timer).map(|()| recording));
+        let recording = match started {
+            Ok(recording) => recording,
+            Err(failure) => {
+                if let Some(spool) = spool {
+                    spool.remove();
+                }
+                return Err(failure);
+            }
+        };
+        let mut session = Self {
             name: Started(SESSIONS.fetch_add(1, Ordering::Relaxed) + 1),
             recording,
             output,
             child_path,
+            spool,
+            spool_use,
             skips_empty_file: options.is_child,
             frequency: options.frequency,
-            start_time: clock::seconds_since_epoch(),
+            start_time,
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
@@ -125,6 +150,7 @@ impl Session {
         session.recording.publish();
         if let Err(errno) = options.timer.arm(period_micros) {
             recording::withdraw();
+            session.discard_spool();
             if wait_for_handlers(engine) > 0 {
                 session.recording.abandon();
             }
@@ -175,6 +201,7 @@ impl Session {
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
             handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
+            spool: if recording.memory().is_cut() { SpoolUse::Cut } else { self.spool_use },
         }
         .summary()
     }
@@ -184,9 +211,19 @@ impl Session {
     /// # Errors
     /// Why it could not be written.
     pub(super) fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
-        match &mut self.output {
-            Some(output) => output.write(self.recording.get(), met),
-            None => Ok(0),
+        let Some(output) = &mut self.output else { return Ok(0) };
+        let bytes = output.write(self.recording.get(), met)?;
+        // So that a recovery can tell this file from one that another program has written since.
+        if let Some(identity) = output.identity() {
+            self.recording.get().memory().note_written(identity);
+        }
+        Ok(bytes)
+    }
+
+    /// Removes the spool, of which nothing is needed any more.
+    fn discard_spool(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            spool.discard(self.recording.get().memory());
         }
     }
 
@@ -195,9 +232,9 @@ impl Session {
         let timer = self.recording.get().timer;
         let _ = timer.disarm();
         signal::discard_pending(timer.signal());
-        if self.summary().samples > 0 {
-            // Whoever would be told is about to be replaced.
-            let _ = self.write_file(met);
+        // Whoever would be told of a failure is about to be replaced; the spool then keeps what there is.
+        if self.summary().samples == 0 || self.write_file(met).is_ok() {
+            self.discard_spool();
         }
     }
 
@@ -221,7 +258,11 @@ impl Session {
         let is_skipped = self.skips_empty_file && summary.samples == 0;
         let file = (self.output.is_some() && !is_skipped).then(|| self.write_file(met));
         stamps::write_out();
-        let ended = Ended { summary, file, output: self.output };
+        // What could not be written may be recovered.
+        if summary.samples == 0 || !matches!(file, Some(Err(_))) {
+            self.discard_spool();
+        }
+        let ended = Ended { summary, file, output: self.output, spool: self.spool };
         if stuck_handlers > 0 {
             self.recording.abandon();
         }
@@ -232,9 +273,15 @@ impl Session {
     ///
     /// # Errors
     /// Why the child goes on unprofiled.
-    pub(super) fn restart_in_child(self, process: u32) -> Result<Option<Self>, Failure> {
+    pub(super) fn restart_in_child(mut self, process: u32) -> Result<Option<Self>, Failure> {
+        let child = self.start_in_child(process);
+        self.recording.leave_to_parent();
+        child
+    }
+
+    fn start_in_child(&mut self, process: u32) -> Result<Option<Self>, Failure> {
         let recording = self.recording.get();
-        let Some(mut path) = self.child_path else { return Ok(None) };
+        let Some(path) = &mut self.child_path else { return Ok(None) };
         let fails = |errno| Failure::Output { action: "take the path", errno };
         let base_length = path.as_bytes().len();
         path.push(b"_").and_then(|()| path.push_decimal(u64::from(process))).map_err(fails)?;
@@ -248,6 +295,7 @@ impl Session {
             excluded: recording.excluded(),
             child_path: base,
             is_child: true,
+            spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
         };
         Self::start(&options).map(Some)
     }
@@ -258,6 +306,24 @@ impl Session {
 fn table_bytes() -> usize {
     const SHARE: usize = 64;
     process::address_space_limit().map_or(TABLE_BYTES, |limit| TABLE_BYTES.min(limit / SHARE))
+}
+
+/// The memory of a file's session: a spool's, where one can be had.
+fn memory_for(
+    place: SpoolPlace<'_>,
+    output: &mut Output,
+    started: i64,
+    period_micros: u32,
+) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
+    let table_bytes = table_bytes();
+    let anonymous = |spool_use| (None, spool_use, TableMemory::anonymous(table_bytes));
+    if place == SpoolPlace::Off {
+        return anonymous(SpoolUse::Off);
+    }
+    match Spool::make(place, &SpoolFor { started, period_micros, table_bytes }, output) {
+        Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory)),
+        Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
+    }
 }
 
 /// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.

@@ -1,6 +1,6 @@
 //! What came of a session.
 
-use super::output::Output;
+use super::{output::Output, spool::Spool};
 use crate::{
     error::Failure,
     sample::counters::{Counter, Totals},
@@ -47,6 +47,8 @@ pub struct Summary {
     pub frames_without_rule: u64,
     /// Why there are no samples, when there are none.
     pub no_samples: Option<NoSamples>,
+    /// Whether the samples would outlive a kill.
+    pub spool: SpoolUse,
 }
 
 impl Summary {
@@ -112,6 +114,26 @@ impl Walks {
     }
 }
 
+/// Whether a session's samples outlive the process where it is killed or crashes, in a file from which
+/// [`recover`](crate::recover) makes the profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpoolUse {
+    /// None was asked for: the session keeps its profile in memory, or the user has turned spools off.
+    Off,
+    /// All samples do.
+    Whole,
+    /// The spool's file system is full: chains that came later do not.
+    Cut,
+    /// None do, since no spool was to be had.
+    Unavailable {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed, as an error number of the system.
+        errno: i32,
+    },
+}
+
 /// Why a session has no samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -147,12 +169,19 @@ pub(crate) struct Ended {
     pub(crate) file: Option<Result<u64, Failure>>,
     /// Holds the path, for messages.
     pub(super) output: Option<MappedBox<Output>>,
+    /// The spool, where it holds what could not be written.
+    pub(super) spool: Option<Spool>,
 }
 
 impl Ended {
     /// The path as the user gave it; empty for a session in memory.
     pub(crate) fn path(&self) -> &[u8] {
         self.output.as_ref().map_or(&[], |output| output.given().as_bytes())
+    }
+
+    /// The path of the spool that holds what could not be written.
+    pub(crate) fn spool_path(&self) -> Option<&[u8]> {
+        self.spool.as_ref().map(Spool::path)
     }
 }
 
@@ -165,6 +194,7 @@ pub(super) struct Facts {
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
     pub(super) handler_replaced: bool,
+    pub(super) spool: SpoolUse,
 }
 
 impl Facts {
@@ -201,6 +231,7 @@ impl Facts {
             rules_evaluated: get(Counter::RulesEvaluated),
             frames_without_rule: get(Counter::FramesWithoutRule),
             no_samples: (get(Counter::Samples) == 0).then(|| self.reason(&losses)),
+            spool: self.spool,
         }
     }
 

@@ -4,8 +4,9 @@
 //! wait for the lock. Each start writes to the next of `NAME.0`, `NAME.1`, and so on, as in gperftools. Toggles that
 //! come while one is being fulfilled cancel each other in pairs.
 
-use super::{CONTROL_TOGGLES, Control, Locked, Session, Sink, StartOptions, summary::Ended};
+use super::{CONTROL_TOGGLES, Control, Locked, Session, Sink, SpoolPlace, StartOptions, summary::Ended};
 use crate::{
+    config::SpoolChoice,
     error::Failure,
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
@@ -26,6 +27,7 @@ pub(crate) struct ToggleOptions {
     pub(crate) timer: IntervalTimer,
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
+    pub(crate) spool: SpoolChoice,
     /// Told of each profile's end, in the signal's handler.
     pub(crate) ended: Box<dyn Fn(&Ended) + Send + Sync>,
     /// Told of a start that failed, in the signal's handler.
@@ -119,6 +121,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         excluded: &[],
         child_path: None,
         is_child: false,
+        spool: SpoolPlace::of(&options.spool),
     })?);
     Ok(())
 }

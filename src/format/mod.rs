@@ -21,6 +21,8 @@
 mod maps;
 mod reader;
 mod second_frame;
+#[cfg(feature = "runtime")]
+pub(crate) mod spool;
 mod word;
 mod writer;
 

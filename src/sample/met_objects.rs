@@ -4,7 +4,7 @@
 //! that meets one for the first time puts its name and its executable segments into a queue; ordinary context
 //! takes them out, with the signal blocked, since a queue operation waits for one that was interrupted half-way.
 
-use super::{counters::Counter, scratch::Slot, unwind::objects::KeptObject};
+use super::{counters::Counter, recording, scratch::Slot, unwind::objects::KeptObject};
 use crate::{
     sync::{AtomicUsize, Ordering},
     sys::loader::LoadedObject,
@@ -69,7 +69,10 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
         Seen::Before => {}
         Seen::NoRoom => slot.count(Counter::ObjectsMissed),
         Seen::First => {
-            let noted = describe(kept).is_some_and(|met| queue.push(met).is_ok());
+            let noted = describe(kept).is_some_and(|met| {
+                let in_spool = recording::keep_object(slot, &met);
+                queue.push(met).is_ok() && in_spool
+            });
             if !noted {
                 slot.count(Counter::ObjectsMissed);
             }

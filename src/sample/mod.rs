@@ -25,6 +25,7 @@ pub(crate) mod host_action;
 pub(crate) mod met_objects;
 pub(crate) mod recording;
 pub(crate) mod scratch;
+pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]
 pub(crate) mod stamps;
 pub(crate) mod table;

@@ -11,7 +11,9 @@
 use super::{
     counters::Totals,
     engine::Engine,
-    scratch::Held,
+    met_objects::MetObject,
+    scratch::{Held, Slot},
+    spool_memory::SpoolMemory,
     table::{Memory, Table, index_words},
 };
 use crate::{
@@ -29,8 +31,6 @@ static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 /// The signal of the running recording's timer, or 0: a handler's first look, before it claims a slot.
 static RUNNING_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Bytes by which the table's memory grows.
-const SLICE: usize = 1 << 20;
 /// Levels of the index, the first of 32 KiB, each further one four times as large.
 const INDEX_LEVELS: u32 = 5;
 /// Address ranges that can be excluded.
@@ -61,8 +61,6 @@ pub(crate) struct RecordingOptions<'a> {
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
     pub(crate) excluded: &'a [(usize, usize)],
-    /// Bytes of records that the table may hold.
-    pub(crate) table_bytes: usize,
 }
 
 /// Owns a recording that is not published, or not yet freed.
@@ -76,8 +74,11 @@ impl OwnedRecording {
     ///
     /// # Errors
     /// The error number of `mmap(2)`, when not even a small table is to be had.
-    pub(crate) fn new(engine: &Engine, options: &RecordingOptions<'_>) -> Result<Self, i32> {
-        let memory = TableMemory::new(options.table_bytes)?;
+    pub(crate) fn new(
+        engine: &Engine,
+        memory: TableMemory,
+        options: &RecordingOptions<'_>,
+    ) -> Result<Self, i32> {
         let home = Mapping::writable(size_of::<Recording>())?;
         let place = home.start().cast::<Recording>();
         let mut excluded = [(0, 0); EXCLUDED];
@@ -119,6 +120,16 @@ impl OwnedRecording {
     pub(crate) fn abandon(self) {
         core::mem::forget(self);
     }
+
+    /// Drops it in a forked child, which has no such spool memory.
+    pub(crate) fn leave_to_parent(self) {
+        // SAFETY: nobody else uses it: it is withdrawn, and no other thread exists.
+        let recording = unsafe { self.0.read() };
+        core::mem::forget(self);
+        let Recording { table, home, .. } = recording;
+        table.into_memory().arena.leave_to_parent();
+        drop(home);
+    }
 }
 
 impl Drop for OwnedRecording {
@@ -158,7 +169,20 @@ pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
     unsafe { recording.as_ref() }
 }
 
+/// Keeps an object in the spool of the running recording, if there is one; false where it finds no place. Signal-safe.
+/// For the slot's holder.
+pub(super) fn keep_object(_held: &Slot, met: &MetObject) -> bool {
+    let recording = RUNNING.load(Ordering::SeqCst);
+    // SAFETY: as in `running`: the caller holds the slot.
+    unsafe { recording.as_ref() }.is_none_or(|recording| recording.table.memory().arena.keep_object(met))
+}
+
 impl Recording {
+    /// The memory of its records.
+    pub(crate) fn memory(&self) -> &SpoolMemory {
+        &self.table.memory().arena
+    }
+
     /// True when `pc` lies in an object that the user excluded. Signal-safe.
     pub(crate) fn excludes(&self, pc: usize) -> bool {
         self.excluded().iter().any(|&(start, end)| (start..end).contains(&pc))
@@ -170,83 +194,82 @@ impl Recording {
     }
 }
 
-/// Index and arena of a table, in reserved address space that is made usable slice by slice.
+/// Index and arena of a table, in reserved address space that is made usable piece by piece.
 pub(crate) struct TableMemory {
     index: Mapping,
     /// Bytes of the index that are usable.
     index_usable: AtomicUsize,
-    arena: Mapping,
-    arena_usable: AtomicUsize,
+    arena: SpoolMemory,
 }
 
 impl TableMemory {
-    /// Reserves room for `bytes` of records, or less where the process may not have as much.
-    fn new(bytes: usize) -> Result<Self, i32> {
-        let mut arena_bytes = bytes.max(SLICE);
+    /// With the arena of a spool. For ordinary context, or a toggle.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(crate) fn new(arena: SpoolMemory) -> Result<Self, i32> {
         let mut levels = INDEX_LEVELS;
         loop {
-            match Self::reserve(arena_bytes, levels) {
-                Ok(memory) => return Ok(memory),
-                Err(error) if arena_bytes <= SLICE => return Err(error),
-                Err(_) => {
-                    arena_bytes = (arena_bytes / 4).max(SLICE);
-                    levels = (levels - 1).max(2);
-                }
+            match Mapping::reserved(index_words(levels) * size_of::<u64>()) {
+                Ok(index) => return Ok(Self { index, index_usable: AtomicUsize::new(0), arena }),
+                Err(error) if levels <= 2 => return Err(error),
+                Err(_) => levels -= 1,
             }
         }
     }
 
-    fn reserve(arena_bytes: usize, levels: u32) -> Result<Self, i32> {
-        let index = Mapping::reserved(index_words(levels) * size_of::<u64>())?;
-        let arena = Mapping::reserved(arena_bytes.next_multiple_of(SLICE))?;
-        Ok(Self { index, index_usable: AtomicUsize::new(0), arena, arena_usable: AtomicUsize::new(0) })
+    /// In anonymous memory: room for `bytes` of records, or less where the process may not have as much.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`, when not even a small table is to be had.
+    pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
+        const FEWEST: usize = 1 << 20;
+        let mut bytes = bytes.max(FEWEST);
+        loop {
+            match SpoolMemory::anonymous(bytes) {
+                Ok(arena) => return Self::new(arena),
+                Err(error) if bytes <= FEWEST => return Err(error),
+                Err(_) => bytes = (bytes / 4).max(FEWEST),
+            }
+        }
     }
-}
-
-/// Makes the first `needed` bytes of a mapping usable, in steps of `unit`. Handlers may do so at once: the system
-/// call may be repeated, and the mark only grows.
-fn grow(mapping: &Mapping, usable: &AtomicUsize, needed: usize, unit: usize) -> bool {
-    let present = usable.load(Ordering::Acquire);
-    if needed <= present {
-        return true;
-    }
-    let target = needed.next_multiple_of(unit).min(mapping.length());
-    if needed > target || mapping.commit(present, target).is_err() {
-        return false;
-    }
-    // Release: whoever sees the mark may touch the memory.
-    usable.fetch_max(target, Ordering::Release);
-    true
-}
-
-/// Words `from..to` of a mapping, if they are usable.
-fn words<'m, W>(mapping: &'m Mapping, usable: &AtomicUsize, from: usize, to: usize) -> Option<&'m [W]> {
-    let end = to.checked_mul(size_of::<W>())?;
-    if from > to || end > usable.load(Ordering::Acquire) {
-        return None;
-    }
-    // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
-    let start = unsafe { mapping.start().cast::<W>().add(from) };
-    // SAFETY: the range was made usable, is aligned to words, zeroed by the kernel, and atomics may be shared.
-    // (Under loom, whose atomics are no plain words, no recording is ever made.)
-    Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), to - from) })
 }
 
 impl Memory for TableMemory {
     fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {
-        words(&self.index, &self.index_usable, from, to)
+        let end = to.checked_mul(size_of::<u64>())?;
+        if from > to || end > self.index_usable.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
+        let start = unsafe { self.index.start().cast::<modelled::AtomicU64>().add(from) };
+        // SAFETY: the range was made usable, is aligned to words, zeroed by the kernel, and atomics may be shared.
+        // (Under loom, whose atomics are no plain words, no recording is ever made.)
+        Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), to - from) })
     }
 
+    /// Handlers may do so at once: the system call may be repeated, and the mark only grows.
     fn grow_index(&self, to: usize) -> bool {
-        grow(&self.index, &self.index_usable, to * size_of::<u64>(), PROTECTED)
+        let present = self.index_usable.load(Ordering::Acquire);
+        let needed = to * size_of::<u64>();
+        if needed <= present {
+            return true;
+        }
+        let target = needed.next_multiple_of(PROTECTED).min(self.index.length());
+        if needed > target || self.index.commit(present, target).is_err() {
+            return false;
+        }
+        // Release: whoever sees the mark may touch the memory.
+        self.index_usable.fetch_max(target, Ordering::Release);
+        true
     }
 
     fn arena(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
-        words(&self.arena, &self.arena_usable, from, to)
+        self.arena.words(from, to)
     }
 
     fn grow_arena(&self, to: usize) -> bool {
-        grow(&self.arena, &self.arena_usable, to * size_of::<usize>(), SLICE)
+        self.arena.grow(to * size_of::<usize>())
     }
 }
 

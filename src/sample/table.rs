@@ -4,10 +4,12 @@
 //! time. Nothing is ever removed or moved, so there is no ABA.
 //!
 //! The *arena* is an array of words that holds records laid out as in the file, one behind another. A record
-//! belongs to one handler until it is published; after that only its count changes.
+//! belongs to one handler until it is published; after that only its count changes, which is 0 until then. The depth
+//! carries a mark by which records are found without the index: the arena may be a spool file that outlives the process
+//! (`format/spool.rs`).
 //!
 //! ```text
-//! arena   | count | depth | pc 0 | pc 1 | ... | count | depth | pc 0 | ...
+//! arena   | count | mark + depth | pc 0 | pc 1 | ... | count | mark + depth | pc 0 | ...
 //! index   | word | word | ... 8 words to a bucket, buckets in levels of growing size
 //! word    | tag: 32 high bits of the chain's hash | 1 + place of its record in the arena: 32 bits |
 //! ```
@@ -23,7 +25,10 @@
 //!
 //! When full (arena or all levels), `add` says so, and the handler counts the tick as lost.
 
-use crate::sync::{Ordering, modelled::AtomicU64, modelled::AtomicUsize};
+use crate::{
+    format::spool::{DEPTH_MASK, RECORD_MARK},
+    sync::{Ordering, modelled::AtomicU64, modelled::AtomicUsize},
+};
 
 /// Words in a bucket: one cache line.
 const BUCKET: usize = if cfg!(loom) { 2 } else { 8 };
@@ -63,6 +68,14 @@ impl<M: Memory> Table<M> {
         Self { memory, free: AtomicUsize::new(0), used: AtomicUsize::new(0) }
     }
 
+    pub(crate) fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    pub(crate) fn into_memory(self) -> M {
+        self.memory
+    }
+
     /// Adds `weight` to the count of the chain `pcs`. Signal-safe.
     ///
     /// # Errors
@@ -81,7 +94,7 @@ impl<M: Memory> Table<M> {
                 if present == 0 {
                     let place = match own_record {
                         Some(place) => place,
-                        None => *own_record.insert(self.write_record(pcs, weight)?),
+                        None => *own_record.insert(self.write_record(pcs)?),
                     };
                     let published = pack(hash, place);
                     // Release: publishes the record. Acquire on failure: we look at the winner's record.
@@ -89,9 +102,9 @@ impl<M: Memory> Table<M> {
                         Ok(_) => {
                             // Relaxed: `records` may miss a chain that is published while it runs.
                             self.used.fetch_max(end, Ordering::Relaxed);
-                            return Ok(());
+                            present = published;
                         }
-                        // Another handler was first. If it has our chain, our record stays unused in the arena.
+                        // Another handler was first. If it has our chain, our record stays in the arena with count 0.
                         Err(winner) => present = winner,
                     }
                 }
@@ -113,7 +126,8 @@ impl<M: Memory> Table<M> {
         // Acquire: pairs with the release in `add`.
         index.iter().filter_map(|word| {
             let (count, pcs) = self.record(word.load(Ordering::Acquire))?;
-            Some((count.load(Ordering::Relaxed), pcs))
+            // A record is published before it is counted.
+            Some((count.load(Ordering::Relaxed), pcs)).filter(|(count, _)| *count > 0)
         })
     }
 
@@ -135,12 +149,13 @@ impl<M: Memory> Table<M> {
         let place = usize::try_from(present & u64::from(u32::MAX)).ok()?.checked_sub(1)?;
         let [count, depth] = self.memory.arena(place, place + RECORD_HEAD)? else { return None };
         let start = place + RECORD_HEAD;
-        let pcs = self.memory.arena(start, start.checked_add(depth.load(Ordering::Relaxed))?)?;
+        let depth = depth.load(Ordering::Relaxed) & DEPTH_MASK;
+        let pcs = self.memory.arena(start, start + depth)?;
         Some((count, pcs))
     }
 
-    /// Writes a record that nobody else sees yet, and gives its place.
-    fn write_record(&self, pcs: &[usize], weight: usize) -> Result<usize, Full> {
+    /// Writes a record that nobody else sees yet, with a count of 0, and gives its place.
+    fn write_record(&self, pcs: &[usize]) -> Result<usize, Full> {
         let length = RECORD_HEAD + pcs.len();
         let mut place = self.free.load(Ordering::Relaxed);
         loop {
@@ -155,9 +170,12 @@ impl<M: Memory> Table<M> {
             }
         }
         let words = self.memory.arena(place, place + length).ok_or(Full)?;
-        let values = [weight, pcs.len()].into_iter().chain(pcs.iter().copied());
-        for (word, value) in words.iter().zip(values) {
-            word.store(value, Ordering::Relaxed);
+        let [_count, marked, places @ ..] = words else { return Err(Full) };
+        // The mark first: a reader of the memory of a process that was killed here can then step over the record, which
+        // nobody has counted.
+        marked.store(RECORD_MARK | pcs.len(), Ordering::Relaxed);
+        for (place, pc) in places.iter().zip(pcs) {
+            place.store(*pc, Ordering::Relaxed);
         }
         Ok(place)
     }

@@ -12,6 +12,8 @@ pub(crate) const EXISTS: i32 = libc::EEXIST;
 pub(crate) const NOT_PERMITTED: i32 = libc::EPERM;
 pub(crate) const BUSY: i32 = libc::EBUSY;
 pub(crate) const INVALID: i32 = libc::EINVAL;
+pub(crate) const NO_SPACE: i32 = libc::ENOSPC;
+pub(crate) const TOO_LARGE: i32 = libc::EFBIG;
 pub(crate) const IO: i32 = libc::EIO;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.

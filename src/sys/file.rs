@@ -94,7 +94,12 @@ impl PathBuffer {
     }
 
     pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+        self.c_str_from(0)
+    }
+
+    /// The path from byte `start` on.
+    pub(crate) fn c_str_from(&self, start: usize) -> &CStr {
+        CStr::from_bytes_until_nul(self.bytes.get(start..).unwrap_or_default()).unwrap_or_default()
     }
 }
 
@@ -132,7 +137,7 @@ fn mode(path: &CStr, follow: bool) -> Result<libc::mode_t, i32> {
 }
 
 /// What lets a program of 32 bits open files of more than 2 GiB; nothing elsewhere.
-const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
+pub(super) const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
 
 /// Milliseconds that a write waits for a full pipe to move.
 const MOST_WAITS: u32 = 2000;
@@ -244,6 +249,34 @@ impl File {
         identity(self.0)
     }
 
+    /// Its number, for calls that take one; it stays ours.
+    pub(super) fn descriptor(&self) -> i32 {
+        self.0
+    }
+
+    /// The file of a descriptor that was just opened, and is nobody else's.
+    pub(super) fn from_new(descriptor: i32) -> Self {
+        Self(descriptor)
+    }
+
+    /// Sets the length; what is new reads as zeros and takes no room yet.
+    ///
+    /// # Errors
+    /// The error number of `ftruncate(2)`. A signal that the failed call raised (SIGXFSZ) is taken back, if the caller
+    /// has all signals blocked.
+    pub(crate) fn set_length(&self, length: u64) -> Result<(), i32> {
+        let length = i64::try_from(length).map_err(|_| libc::EFBIG)?;
+        // SAFETY: a plain call on our own descriptor.
+        if unsafe { libc::ftruncate64(self.0, length) } == 0 {
+            return Ok(());
+        }
+        let error = super::errno::get();
+        if error == libc::EFBIG {
+            super::signal::discard_pending(libc::SIGXFSZ);
+        }
+        Err(error)
+    }
+
     /// Closes the file.
     ///
     /// # Errors
@@ -320,6 +353,13 @@ pub(crate) fn open_ordinary(path: &[u8]) -> Option<(std::fs::File, FileIdentity)
     let status = file.metadata().ok().filter(|status| status.is_file())?;
     let (major, minor) = (nix::sys::stat::major(status.dev()), nix::sys::stat::minor(status.dev()));
     Some((file, FileIdentity { major, minor, inode: status.ino() }))
+}
+
+/// Opens `path` for reading; a symbolic link is refused, and a pipe is not waited for. For ordinary context.
+pub(crate) fn open_unfollowed(path: &std::path::Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// True when the process may write the existing file `path`, by its effective ids.
@@ -432,8 +472,13 @@ pub(crate) fn random() -> u64 {
     if result == 8 { number } else { super::clock::monotonic() ^ u64::from(super::process::id()) << 32 }
 }
 
+/// A system call's result, or its error number.
+pub(super) fn check(result: isize) -> Result<usize, i32> {
+    if result < 0 { Err(-result as i32) } else { Ok(result as usize) }
+}
+
 /// Repeats a system call that a signal interrupted.
-fn restart(mut call: impl FnMut() -> isize) -> Result<usize, i32> {
+pub(super) fn restart(mut call: impl FnMut() -> isize) -> Result<usize, i32> {
     loop {
         let result = call();
         if result >= 0 {

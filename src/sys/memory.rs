@@ -5,7 +5,10 @@
 //! Owns mappings made here and nothing else; a probe hands the kernel an address and never dereferences it.
 #![allow(unsafe_code)]
 
-use super::arch::{LARGEST_PAGE, MAP_MEMORY, call_on_stack, system_call};
+use super::{
+    arch::{LARGEST_PAGE, MAP_MEMORY, call_on_stack, system_call},
+    file::File,
+};
 use crate::sync::{AtomicBool, Ordering};
 use core::{
     marker::PhantomData,
@@ -20,11 +23,17 @@ pub(crate) const PAGE: usize = 4096;
 /// The unit in which memory is protected: the largest page of any kernel for this machine, so that it serves all.
 pub(crate) const PROTECTED: usize = LARGEST_PAGE;
 
-/// An anonymous private mapping, zeroed, kept out of core dumps and huge pages; unmapped when dropped.
+/// A mapping of our own, zeroed, kept out of core dumps and huge pages; unmapped when dropped. It is anonymous and
+/// private, or, from [`of_file`](Mapping::of_file), a file's.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
+
+/// What an anonymous mapping is made with.
+const ANONYMOUS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+/// In the place of a descriptor.
+const NO_FILE: usize = usize::MAX;
 
 // SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Mapping {}
@@ -51,19 +60,112 @@ impl Mapping {
     fn new(length: usize, protection: libc::c_int) -> Result<Self, i32> {
         let length =
             length.checked_next_multiple_of(PROTECTED).and_then(NonZeroUsize::new).ok_or(libc::EINVAL)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let no_file = usize::MAX;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
         let start = check(unsafe {
-            system_call(MAP_MEMORY, [0, length.get(), protection as usize, flags as usize, no_file, 0])
+            system_call(MAP_MEMORY, [0, length.get(), protection as usize, ANONYMOUS as usize, NO_FILE, 0])
         })?;
-        let start = NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?;
-        for advice in [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
-            let arguments = [start.as_ptr() as usize, length.get(), advice as usize, 0, 0, 0];
-            // SAFETY: the range is the mapping just made. Advice that the kernel refuses changes nothing.
-            unsafe { system_call(libc::SYS_madvise, arguments) };
+        let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
+        mapping.advise_all(&[libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE]);
+        Ok(mapping)
+    }
+
+    /// The first `length` bytes of `file` (a multiple of [`PROTECTED`]), shared with it; a forked child has no such
+    /// mapping. Nothing of it may be touched before [`populate`](Self::populate) has found room for it: a full file
+    /// system would raise SIGBUS.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`, `mprotect(2)` or `madvise(2)`.
+    pub(crate) fn of_file(file: &File, length: usize) -> Result<Self, i32> {
+        let length = NonZeroUsize::new(length).ok_or(libc::EINVAL)?;
+        // First without any access, and unlocked: under `mlockall(MCL_FUTURE)` all of it would become resident.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let start = check(unsafe {
+            system_call(
+                MAP_MEMORY,
+                [
+                    0,
+                    length.get(),
+                    libc::PROT_NONE as usize,
+                    libc::MAP_SHARED as usize,
+                    file.descriptor() as usize,
+                    0,
+                ],
+            )
+        })?;
+        let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
+        // SAFETY: the range is the mapping just made; the call changes no contents.
+        unsafe { system_call(libc::SYS_munlock, [start, length.get(), 0, 0, 0, 0]) };
+        mapping.commit(0, length.get())?;
+        mapping.advise(0, length.get(), libc::MADV_DONTFORK)?;
+        mapping.advise_all(&[libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE]);
+        Ok(mapping)
+    }
+
+    /// Gives bytes `from..to` (multiples of [`PROTECTED`]) of a file's mapping memory and room in the file.
+    ///
+    /// Signal-safe: one `madvise` system call (MADV_POPULATE_WRITE, Linux 5.14), on memory of our own.
+    ///
+    /// # Errors
+    /// The error number of `madvise(2)`: `EFAULT` where the file system is full, `EINVAL` from an older kernel.
+    pub(crate) fn populate(&self, from: usize, to: usize) -> Result<(), i32> {
+        const TRIES: usize = 3;
+        let mut result = Ok(());
+        for _ in 0..TRIES {
+            result = self.advise(from, to, libc::MADV_POPULATE_WRITE);
+            if !matches!(result, Err(libc::EINTR | libc::EAGAIN)) {
+                break;
+            }
         }
-        Ok(Self { start, length })
+        result
+    }
+
+    /// Puts anonymous memory in the place of a file's from byte `from` (a multiple of [`PROTECTED`]) on, zeroed and
+    /// not yet usable. For who knows that nobody uses it.
+    ///
+    /// Signal-safe: system calls on memory of our own.
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`; all is as it was then.
+    pub(crate) fn part_from_file(&self, from: usize) -> Result<(), i32> {
+        let length = self.length().checked_sub(from).ok_or(libc::EINVAL)?;
+        let start = self.start.as_ptr() as usize + from;
+        let flags = (ANONYMOUS | libc::MAP_FIXED) as usize;
+        // SAFETY: the range lies within this mapping, and its caller says that nobody uses it.
+        check(unsafe {
+            system_call(MAP_MEMORY, [start, length, libc::PROT_NONE as usize, flags, NO_FILE, 0])
+        })?;
+        for advice in [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
+            let _ = self.advise(from, self.length(), advice);
+        }
+        Ok(())
+    }
+
+    /// Frees the memory and the room in the file of bytes `from..to` of a file's mapping, as far as the file system can.
+    pub(crate) fn punch(&self, from: usize, to: usize) {
+        let _ = self.advise(from, to, libc::MADV_REMOVE);
+    }
+
+    /// Lets go of the mapping without unmapping it: in a forked child, which does not have it, something else may
+    /// stand there.
+    pub(crate) fn forget(self) {
+        core::mem::forget(self);
+    }
+
+    /// Gives advice on the whole mapping; what the kernel refuses changes nothing.
+    fn advise_all(&self, advices: &[libc::c_int]) {
+        for &advice in advices {
+            let _ = self.advise(0, self.length(), advice);
+        }
+    }
+
+    fn advise(&self, from: usize, to: usize, advice: libc::c_int) -> Result<(), i32> {
+        if from > to || to > self.length() {
+            return Err(libc::EINVAL);
+        }
+        let start = self.start.as_ptr() as usize + from;
+        // SAFETY: the range lies within this mapping. What frees contents is asked for by `punch` alone.
+        check(unsafe { system_call(libc::SYS_madvise, [start, to - from, advice as usize, 0, 0, 0]) })?;
+        Ok(())
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {

@@ -5,6 +5,7 @@
 
 pub(crate) mod arch;
 pub(crate) mod clock;
+pub(crate) mod directory;
 pub(crate) mod errno;
 pub(crate) mod file;
 pub(crate) mod loader;

@@ -1,8 +1,14 @@
-//! The process: its id, its privileges, fork hooks.
+//! The process: its id, its beginning, its privileges and limits, fork hooks.
 //!
 //! # Safety
-//! Calls of `getauxval` and `pthread_atfork`, which take no pointer to memory of ours.
+//! Calls of `getauxval` and `pthread_atfork`, which take no pointer to memory of ours, and of `readlinkat`, whose
+//! buffer is borrowed.
 #![allow(unsafe_code)]
+
+use super::{
+    arch::system_call,
+    file::{File, check},
+};
 
 /// The process id.
 ///
@@ -19,6 +25,50 @@ pub(crate) fn is_privileged() -> bool {
     secure != 0
         || nix::unistd::getuid() != nix::unistd::geteuid()
         || nix::unistd::getgid() != nix::unistd::getegid()
+}
+
+/// The effective user id. Signal-safe: `geteuid` is on the list of `signal-safety(7)`.
+pub(crate) fn user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+/// When the process began, in clock ticks since boot; None without /proc. Together with its id this names a process.
+/// Signal-safe: system calls alone.
+pub(crate) fn start_ticks() -> Option<u64> {
+    let mut line = [0; 1024];
+    let got = File::read(c"/proc/self/stat").ok()?.read_some(&mut line).ok()?;
+    start_ticks_in(line.get(..got)?)
+}
+
+/// Field 22 of a line of /proc/PID/stat (proc_pid_stat(5)).
+pub(crate) fn start_ticks_in(line: &[u8]) -> Option<u64> {
+    // The second field, the name in parentheses, may hold anything, but none of the fields behind it does.
+    let name_end = line.iter().rposition(|&byte| byte == b')')?;
+    let field = line.get(name_end + 1..)?.split(|&byte| byte == b' ').nth(20)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// True for a line of /proc/PID/stat of a process whose first thread has ended.
+pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
+    let state = line.iter().rposition(|&byte| byte == b')').and_then(|name_end| line.get(name_end + 2));
+    matches!(state, Some(b'Z' | b'X'))
+}
+
+/// The path of the program, cut to the buffer; empty without /proc. Signal-safe: one system call.
+pub(crate) fn program(buffer: &mut [u8]) -> &[u8] {
+    let path = c"/proc/self/exe".as_ptr() as usize;
+    let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: the path is NUL-terminated; the kernel writes at most `length` bytes into the borrowed buffer.
+    let result =
+        unsafe { system_call(libc::SYS_readlinkat, [libc::AT_FDCWD as usize, path, start, length, 0, 0]) };
+    buffer.get(..check(result).unwrap_or(0)).unwrap_or_default()
+}
+
+/// Bytes that a file may be made long (RLIMIT_FSIZE), or None for no limit.
+pub(crate) fn file_size_limit() -> Option<usize> {
+    use nix::sys::resource::{Resource, getrlimit};
+    let (soft, _) = getrlimit(Resource::RLIMIT_FSIZE).ok()?;
+    usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
 /// Bytes of address space that the process may use (RLIMIT_AS), or None for no limit.
@@ -41,5 +91,38 @@ pub(crate) fn at_fork(
     match unsafe { libc::pthread_atfork(prepare, parent, child) } {
         0 => Ok(()),
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_began_in_the_past() {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let start = start_ticks().unwrap();
+        assert!(start > 0 && start as f64 <= uptime * 1000.0, "{start} {uptime}");
+        assert_eq!(start_ticks(), Some(start));
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_hides_no_field() {
+        let fields: Vec<String> = (3..=30).map(|i| i.to_string()).collect();
+        let line = format!("17 (a) b (c) {}\n", fields.join(" "));
+        assert_eq!(start_ticks_in(line.as_bytes()), Some(22));
+        for line in
+            ["", "17", "17 (a", "17 (a) S 1 2", "17 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x"]
+        {
+            assert_eq!(start_ticks_in(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_program_is_this_one() {
+        use std::os::unix::ffi::OsStrExt;
+        let mut buffer = [0; 4096];
+        assert_eq!(program(&mut buffer), std::env::current_exe().unwrap().as_os_str().as_bytes());
     }
 }

@@ -1,0 +1,41 @@
+//! Lists the spools that killed or crashed programs have left behind, or makes profiles of them.
+//!
+//! ```sh
+//! cargo run --release --example recover             # list
+//! cargo run --release --example recover -- all      # recover all whose process is gone
+//! cargo run --release --example recover -- DIRECTORY [all]
+//! ```
+
+use sigprof::recover::{self, Owner};
+use std::{env, error::Error, path::PathBuf, process::ExitCode};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut arguments: Vec<_> = env::args_os().skip(1).collect();
+    let all = arguments.last().is_some_and(|last| last == "all");
+    if all {
+        arguments.pop();
+    }
+    let directory = arguments.pop().map_or_else(recover::default_directory, PathBuf::from);
+    let spools = recover::spools(&directory)?;
+    if spools.is_empty() {
+        println!("no spools in {}", directory.display());
+    }
+    let mut failures = 0;
+    for spool in spools {
+        let owner = spool.owner();
+        let whose = format!("process {} ({})", spool.process(), spool.program().display());
+        match owner {
+            Owner::Running => println!("{whose} runs; its profile will be {}", spool.target().display()),
+            Owner::Gone if all => match spool.recover() {
+                Ok(recovered) => println!("{whose}: {recovered}"),
+                Err(error) => {
+                    eprintln!("{whose}: {error}");
+                    failures += 1;
+                }
+            },
+            Owner::Gone => println!("{whose} is gone; its profile would be {}", spool.target().display()),
+            _ => println!("{whose} is of another container; recover {} there", spool.path().display()),
+        }
+    }
+    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,198 @@
+//! The spool's file: made at the start of a session, removed when its profile is complete.
+//!
+//! Where none can be had the session goes on in anonymous memory, and only a profile of a process that is killed is
+//! lost. Nothing but the spool directory is ever touched, and in it nothing but this session's own file.
+//!
+//! Nothing here allocates: see the module above.
+
+use super::{maps_text, output::Output};
+use crate::{
+    config::SpoolChoice,
+    sample::spool_memory::{HeadFacts, SpoolMemory},
+    sys::{
+        clock,
+        directory::{Access, Directory, identity_of, remove_same},
+        errno,
+        file::{self, PathBuffer},
+        memory::{MappedBox, Mapping},
+        process,
+    },
+};
+
+/// Where spools are kept unless the user says otherwise; `-` and the user's id follow.
+pub(crate) const DEFAULT_DIRECTORY: &str = "/dev/shm/sigprof";
+/// What the names of spools end in.
+pub(crate) const SUFFIX: &str = ".spool";
+/// Most spools in a directory: those of programs that end badly all the time must not fill the memory.
+pub(crate) const MOST_SPOOLS: usize = 256;
+
+/// The length of the file, and by how much it grows, are multiples of this.
+const UNIT: usize = 64 << 10;
+
+/// Where a session's spool is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpoolPlace<'a> {
+    /// In the user's private directory below /dev/shm.
+    Default,
+    /// In this directory.
+    Directory(&'a [u8]),
+    /// Nowhere.
+    Off,
+}
+
+/// A session's spool file.
+pub(crate) struct Spool {
+    path: MappedBox<PathBuffer>,
+    directory_bytes: usize,
+    is_default: bool,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+/// What a spool is made for.
+pub(super) struct SpoolFor {
+    pub(super) started: i64,
+    pub(super) period_micros: u32,
+    /// Bytes of records that it may hold.
+    pub(super) table_bytes: usize,
+}
+
+impl Spool {
+    /// Makes a spool at `place`, and the memory that is shared with it.
+    ///
+    /// # Errors
+    /// What failed, and the error number; nothing is left behind then.
+    pub(super) fn make(
+        place: SpoolPlace<'_>,
+        purpose: &SpoolFor,
+        output: &mut Output,
+    ) -> Result<(SpoolMemory, Self), (&'static str, i32)> {
+        let system = |action| move |errno| (action, errno);
+        let mut path =
+            MappedBox::<PathBuffer>::zeroed().map_err(system("map memory for the spool's path"))?;
+        let access = place.write_directory(&mut path).map_err(system("take the spool directory's path"))?;
+        let directory_bytes = path.as_bytes().len();
+        let directory =
+            Directory::open_own(path.as_c_str(), access).map_err(system("use the spool directory"))?;
+        if directory.holds_many(SUFFIX.as_bytes(), MOST_SPOOLS) {
+            return Err(system("add to the spools of a directory that is full of them")(errno::NO_SPACE));
+        }
+        let process_start =
+            process::start_ticks().ok_or(system("read /proc/self/stat")(errno::NO_SUCH_FILE))?;
+        path.push(b"/")
+            .and_then(|()| path.push_decimal(u64::from(process::id())))
+            .and_then(|()| path.push(b"-"))
+            .and_then(|()| path.push_decimal(process_start))
+            .and_then(|()| path.push(b"-"))
+            .and_then(|()| path.push_hexadecimal(file::random()))
+            .and_then(|()| path.push(SUFFIX.as_bytes()))
+            .map_err(system("take the spool's path"))?;
+        let file =
+            directory.create_new(path.c_str_from(directory_bytes + 1)).map_err(system("create a spool"))?;
+        let memory = file
+            .identity()
+            .ok_or(errno::IO)
+            .and_then(|identity| Ok((identity, fill(&file, process_start, purpose, output)?)));
+        match memory {
+            Ok((identity, memory)) => {
+                let is_default = place == SpoolPlace::Default;
+                Ok((memory, Self { path, directory_bytes, is_default, identity }))
+            }
+            Err(errno) => {
+                directory.remove(path.c_str_from(directory_bytes + 1));
+                Err(system("make a spool")(errno))
+            }
+        }
+    }
+
+    /// Where the spool of a forked child goes.
+    pub(super) fn place(&self) -> SpoolPlace<'_> {
+        if self.is_default {
+            SpoolPlace::Default
+        } else {
+            SpoolPlace::Directory(self.path.as_bytes().get(..self.directory_bytes).unwrap_or_default())
+        }
+    }
+
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+
+    /// Removes the file of a session that never began.
+    pub(super) fn remove(self) {
+        remove_same(self.path.as_c_str(), self.identity);
+    }
+
+    /// Removes the file: its profile stands elsewhere, complete, or has nothing to say.
+    pub(super) fn discard(self, memory: &SpoolMemory) {
+        // First the word, for who looks at a file that could not be removed (behind `chroot` or `setuid`).
+        memory.set_complete();
+        if !remove_same(self.path.as_c_str(), self.identity) {
+            memory.punch();
+        }
+    }
+}
+
+impl<'a> SpoolPlace<'a> {
+    /// Where the user's choice puts it.
+    pub(crate) fn of(choice: &'a SpoolChoice) -> Self {
+        match choice {
+            SpoolChoice::Default => Self::Default,
+            SpoolChoice::Directory(path) => Self::Directory(path),
+            SpoolChoice::Off => Self::Off,
+        }
+    }
+
+    /// Writes the directory's absolute path.
+    fn write_directory(self, path: &mut PathBuffer) -> Result<Access, i32> {
+        match self {
+            Self::Off => Err(errno::INVALID),
+            Self::Default => {
+                path.push(DEFAULT_DIRECTORY.as_bytes())?;
+                path.push(b"-")?;
+                path.push_decimal(u64::from(process::user()))?;
+                Ok(Access::Private)
+            }
+            Self::Directory(directory) => {
+                if !directory.starts_with(b"/") {
+                    file::current_directory(path)?;
+                    path.push(b"/")?;
+                }
+                path.push(directory)?;
+                Ok(Access::Readable)
+            }
+        }
+    }
+}
+
+/// Sets the file's length, maps it, and writes what a recovery has to know.
+fn fill(
+    file: &file::File,
+    process_start: u64,
+    purpose: &SpoolFor,
+    output: &mut Output,
+) -> Result<SpoolMemory, i32> {
+    use crate::format::spool::ARENA;
+    let wanted = ARENA + purpose.table_bytes;
+    let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
+    if length < ARENA + UNIT {
+        return Err(errno::TOO_LARGE);
+    }
+    file.set_length(length as u64)?;
+    let mapping = Mapping::of_file(file, length)?;
+    let (target, buffer, lines) = output.parts();
+    let mut program = [0; 1024];
+    let facts = HeadFacts {
+        process: process::id(),
+        process_start,
+        namespace: identity_of(c"/proc/self/ns/pid").map_or(0, |(_, inode)| inode),
+        started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
+        period_micros: purpose.period_micros,
+        target,
+        program: process::program(&mut program),
+    };
+    let memory = SpoolMemory::spooled(mapping, &facts)?;
+    // Without the lines the PCs of a recovered profile have no names, which is better than no profile.
+    let _ = maps_text::for_executable_lines(buffer, lines, |text| memory.keep_text(text));
+    Ok(memory)
+}

@@ -1,0 +1,462 @@
+//! The spool: a session's file while it runs, from which a profile is made when the process could not.
+//!
+//! It is no exchange format. The library writes it through a shared mapping, and the same version reads it; another
+//! version, or another byte order, is refused. All numbers but those of the arena are 8 bytes wide and native.
+//!
+//! ```text
+//! offset            what
+//! 0                 head, one number at each offset of `field`, then target and program
+//! TEXT              executable lines of /proc/self/maps as they were at the start
+//! OBJECTS           objects that were met later, `OBJECT_BYTES` each
+//! ARENA             records, one behind another: count | RECORD_MARK + depth | PCs, in words of the process
+//! ```
+//!
+//! A record whose count is 0 was never counted: another thread had added the same chain, or the process ended right
+//! then. Room that was claimed and never filled is all zeros; the next record is found by its mark, which is no
+//! address of a program.
+//!
+//! What is read here may be anything: the file is no more trusted than any other.
+
+use super::{Mapping, Permissions, maps::Device};
+use std::{borrow::Cow, io};
+
+/// The first bytes.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
+/// Changes with the layout.
+pub(crate) const VERSION: u64 = 1;
+
+/// Offsets of the head's numbers.
+pub(crate) mod field {
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const VERSION: usize = 8;
+    /// Bytes of the process's words: 4 or 8.
+    pub(crate) const WORD_BYTES: usize = 16;
+    /// See [`super::State`].
+    pub(crate) const STATE: usize = 24;
+    pub(crate) const PROCESS: usize = 32;
+    /// When the process began, in clock ticks since boot (field 22 of /proc/PID/stat).
+    pub(crate) const PROCESS_START: usize = 40;
+    /// Inode of the process's namespace of process ids.
+    pub(crate) const NAMESPACE: usize = 48;
+    /// Seconds since 1970.
+    pub(crate) const STARTED: usize = 56;
+    pub(crate) const PERIOD_MICROS: usize = 64;
+    /// Bytes of the arena that are in the file.
+    pub(crate) const ARENA_BYTES: usize = 72;
+    /// 1 when the file system was full, and what came later is not in the file.
+    pub(crate) const IS_CUT: usize = 80;
+    pub(crate) const TEXT_BYTES: usize = 88;
+    /// How many places of objects were given away; some may not be filled.
+    pub(crate) const OBJECTS: usize = 96;
+    /// Device and inode of the file that the session last wrote under its name, or zeros.
+    pub(crate) const WRITTEN_DEVICE: usize = 104;
+    pub(crate) const WRITTEN_INODE: usize = 112;
+    /// Bytes of the absolute path that the profile is meant for, which stands at [`super::PATHS`].
+    pub(crate) const TARGET_BYTES: usize = 120;
+    /// Bytes of the program's path, which stands behind it.
+    pub(crate) const PROGRAM_BYTES: usize = 128;
+}
+
+/// Where the two paths stand.
+pub(crate) const PATHS: usize = 136;
+/// Bytes of the head, paths included.
+pub(crate) const TEXT: usize = 64 << 10;
+pub(crate) const TEXT_BYTES: usize = 960 << 10;
+pub(crate) const OBJECTS: usize = TEXT + TEXT_BYTES;
+/// Most objects that are kept.
+pub(crate) const MOST_OBJECTS: usize = 307;
+/// State, length of the name, number of segments; start, end and offset of each segment; the name.
+pub(crate) const OBJECT_BYTES: usize = 8 * (3 + 3 * OBJECT_SEGMENTS) + OBJECT_NAME_BYTES;
+pub(crate) const OBJECT_SEGMENTS: usize = 4;
+pub(crate) const OBJECT_NAME_BYTES: usize = 512;
+/// State of an object that is complete.
+pub(crate) const OBJECT_COMPLETE: u64 = 1;
+pub(crate) const ARENA: usize = OBJECTS + (192 << 10);
+const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= ARENA && ARENA % (64 << 10) == 0);
+
+/// What a record's depth is marked with: half of it is no address of any program.
+pub(crate) const RECORD_MARK: usize =
+    if cfg!(target_pointer_width = "64") { MARK_OF_8 as usize } else { MARK_OF_4 as usize };
+const MARK_OF_8: u64 = 0xffc0_5a6d_9e37_0000;
+const MARK_OF_4: u64 = 0xffc0_0000;
+/// The bits of a marked depth that hold the depth.
+pub(crate) const DEPTH_MASK: usize = 0xffff;
+
+/// More than the arena of any session.
+const MOST_ARENA_BYTES: u64 = 1 << 30;
+const MOST_PATH_BYTES: u64 = 4096;
+/// Depths of records: none is larger.
+const MOST_DEPTH: u64 = 4096;
+
+/// How far a session came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum State {
+    /// The profile is nowhere else.
+    Running = 1,
+    /// It has been written; the file is of no use.
+    Complete = 2,
+}
+
+/// Bytes that can be read at any offset.
+pub(crate) trait Source {
+    /// Fills `buffer` from `offset` on as far as there are bytes; gives their number.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// Why a file is no spool that can be read.
+#[derive(Debug)]
+pub(crate) enum SpoolError {
+    Io(io::Error),
+    /// Not a spool, or not begun.
+    NoSpool,
+    /// Of another version of the library, or of a machine with another byte order.
+    OtherVersion,
+    /// A number in the head cannot be.
+    Damaged(&'static str),
+}
+
+impl From<io::Error> for SpoolError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The head of a spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) word_bytes: usize,
+    pub(crate) is_complete: bool,
+    pub(crate) process: u32,
+    pub(crate) process_start: u64,
+    pub(crate) namespace: u64,
+    pub(crate) started: u64,
+    pub(crate) period_micros: u64,
+    pub(crate) is_cut: bool,
+    pub(crate) written: (u64, u64),
+    pub(crate) target: Vec<u8>,
+    pub(crate) program: Vec<u8>,
+    arena_bytes: u64,
+    text_bytes: u64,
+    objects: u64,
+}
+
+/// One call chain, leaf first, and its count, at least 1.
+pub(crate) type SpooledRecord = (u64, Vec<u64>);
+
+impl Head {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(crate) fn read(source: &impl Source) -> Result<Self, SpoolError> {
+        let bytes = read(source, 0, PATHS as u64)?;
+        let number = |offset: usize| number_at(&bytes, offset).ok_or(SpoolError::NoSpool);
+        if number(field::MAGIC)? != MAGIC {
+            let is_swapped = number(field::MAGIC)?.swap_bytes() == MAGIC;
+            return Err(if is_swapped { SpoolError::OtherVersion } else { SpoolError::NoSpool });
+        }
+        if number(field::VERSION)? != VERSION {
+            return Err(SpoolError::OtherVersion);
+        }
+        let is_complete = match number(field::STATE)? {
+            0 => return Err(SpoolError::NoSpool),
+            state => state != State::Running as u64,
+        };
+        let word_bytes = match number(field::WORD_BYTES)? {
+            4 => 4,
+            8 => 8,
+            _ => return Err(SpoolError::Damaged("width of words")),
+        };
+        let process =
+            u32::try_from(number(field::PROCESS)?).map_err(|_| SpoolError::Damaged("process id"))?;
+        let period_micros = number(field::PERIOD_MICROS)?;
+        if !(1..=u64::from(u32::MAX)).contains(&period_micros) {
+            return Err(SpoolError::Damaged("period"));
+        }
+        let paths = [number(field::TARGET_BYTES)?, number(field::PROGRAM_BYTES)?];
+        if paths.iter().any(|&length| length > MOST_PATH_BYTES) {
+            return Err(SpoolError::Damaged("length of a path"));
+        }
+        Ok(Self {
+            word_bytes,
+            is_complete,
+            process,
+            process_start: number(field::PROCESS_START)?,
+            namespace: number(field::NAMESPACE)?,
+            started: number(field::STARTED)?,
+            period_micros,
+            is_cut: number(field::IS_CUT)? != 0,
+            written: (number(field::WRITTEN_DEVICE)?, number(field::WRITTEN_INODE)?),
+            target: read(source, PATHS as u64, paths[0])?,
+            program: read(source, PATHS as u64 + paths[0], paths[1])?,
+            arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
+            text_bytes: number(field::TEXT_BYTES)?.min(TEXT_BYTES as u64),
+            objects: number(field::OBJECTS)?.min(MOST_OBJECTS as u64),
+        })
+    }
+
+    /// Reads all records, in the order in which their chains were first met.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn records(&self, source: &impl Source) -> io::Result<Vec<SpooledRecord>> {
+        let arena = read(source, ARENA as u64, self.arena_bytes)?;
+        let words = Words { bytes: &arena, width: self.word_bytes };
+        let mut records = Vec::new();
+        let mut place = 0;
+        while let Some(head) = words.next_head(place) {
+            let (count, depth) = (words.get(head.place).unwrap_or(0), head.depth);
+            let start = head.place + 2;
+            place = start + depth;
+            let Some(pcs) = (start..place).map(|i| words.get(i)).collect::<Option<Vec<u64>>>() else { break };
+            if count > 0 && !pcs.contains(&0) {
+                records.push((count, pcs));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Reads the mapped objects: those of the start, then those that were met later and overlap none of them.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn mappings(&self, source: &impl Source) -> io::Result<Vec<Mapping<'static>>> {
+        let text = read(source, TEXT as u64, self.text_bytes)?;
+        let lines = text.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
+        let mut mappings: Vec<Mapping<'static>> = lines.map(owned).collect();
+        let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;
+        // Several objects may have had the same addresses, one after another: the last one met is listed.
+        for object in objects.chunks_exact(OBJECT_BYTES).rev() {
+            for segment in segments(object) {
+                let overlaps = |known: &Mapping<'_>| known.start < segment.end && segment.start < known.end;
+                if !mappings.iter().any(overlaps) {
+                    mappings.push(segment);
+                }
+            }
+        }
+        Ok(mappings)
+    }
+}
+
+/// The executable segments of an object that was met.
+fn segments(object: &[u8]) -> Vec<Mapping<'static>> {
+    let number = |i: usize| number_at(object, 8 * i).unwrap_or(0);
+    let name_at = 8 * (3 + 3 * OBJECT_SEGMENTS);
+    let name_bytes = usize::try_from(number(1)).unwrap_or(usize::MAX).min(OBJECT_NAME_BYTES);
+    let name = object.get(name_at..name_at + name_bytes).unwrap_or_default();
+    let is_usable = number(0) == OBJECT_COMPLETE && !name.is_empty() && !name.contains(&b'\n');
+    let count = if is_usable { number(2).min(OBJECT_SEGMENTS as u64) as usize } else { 0 };
+    let segment = |i: usize| Mapping {
+        start: number(3 + 3 * i),
+        end: number(4 + 3 * i),
+        permissions: Permissions { read: true, write: false, execute: true, shared: false },
+        offset: number(5 + 3 * i),
+        device: Device { major: 0, minor: 0 },
+        inode: 0,
+        path: Cow::Owned(name.to_vec()),
+        build_id: Cow::Borrowed(&[]),
+    };
+    (0..count).map(segment).filter(|segment| segment.start < segment.end).collect()
+}
+
+fn owned(mapping: Mapping<'_>) -> Mapping<'static> {
+    Mapping {
+        path: Cow::Owned(mapping.path.into_owned()),
+        build_id: Cow::Owned(mapping.build_id.into_owned()),
+        ..mapping
+    }
+}
+
+/// Where a record begins, and its depth.
+struct RecordHead {
+    place: usize,
+    depth: usize,
+}
+
+/// The words of the arena.
+struct Words<'b> {
+    bytes: &'b [u8],
+    width: usize,
+}
+
+impl Words<'_> {
+    fn get(&self, i: usize) -> Option<u64> {
+        let start = i.checked_mul(self.width)?;
+        let bytes = self.bytes.get(start..start.checked_add(self.width)?)?;
+        match *bytes {
+            [a, b, c, d] => Some(u64::from(u32::from_ne_bytes([a, b, c, d]))),
+            _ => Some(u64::from_ne_bytes(bytes.try_into().ok()?)),
+        }
+    }
+
+    /// The first record at `place` or behind it.
+    fn next_head(&self, place: usize) -> Option<RecordHead> {
+        let mark = if self.width == 8 { MARK_OF_8 } else { MARK_OF_4 };
+        (place..self.bytes.len() / self.width).find_map(|place| {
+            let marked = self.get(place + 1)?;
+            let depth = marked & DEPTH_MASK as u64;
+            let is_head = marked & !(DEPTH_MASK as u64) == mark && (1..=MOST_DEPTH).contains(&depth);
+            is_head.then_some(RecordHead { place, depth: depth as usize })
+        })
+    }
+}
+
+fn number_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
+}
+
+/// Up to `length` bytes from `offset` on; fewer where the source ends.
+fn read(source: &impl Source, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    const PIECE: usize = 256 << 10;
+    let mut bytes = Vec::new();
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    while bytes.len() < length {
+        let start = bytes.len();
+        // In pieces: what the head claims may be far more than the file holds.
+        bytes.resize((start + PIECE).min(length), 0);
+        let got = source.read_at(offset + start as u64, bytes.get_mut(start..).unwrap_or_default())?;
+        bytes.truncate(start + got);
+        if got == 0 {
+            break;
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(any(test, fuzzing))]
+impl Source for Vec<u8> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.get(start..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        for (place, byte) in buffer.iter_mut().zip(rest) {
+            *place = *byte;
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A spool with these words of 8 bytes in its arena.
+    fn spool(words: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0; ARENA];
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        let text = b"1000-2000 r-xp 00000000 00:00 0    /start\n5000-6000 rw-p 0 00:00 0\nnonsense\n";
+        bytes[TEXT..TEXT + text.len()].copy_from_slice(text);
+        bytes[PATHS..PATHS + 9].copy_from_slice(b"/t/prof/p");
+        let numbers = [
+            (field::MAGIC, MAGIC),
+            (field::VERSION, VERSION),
+            (field::WORD_BYTES, 8),
+            (field::STATE, State::Running as u64),
+            (field::PROCESS, 17),
+            (field::PERIOD_MICROS, 10_000),
+            (field::ARENA_BYTES, 8 * words.len() as u64),
+            (field::TEXT_BYTES, text.len() as u64),
+            (field::TARGET_BYTES, 7),
+            (field::PROGRAM_BYTES, 2),
+        ];
+        for (offset, number) in numbers {
+            set(&mut bytes, offset, number);
+        }
+        bytes
+    }
+
+    fn set(bytes: &mut [u8], offset: usize, number: u64) {
+        bytes[offset..offset + 8].copy_from_slice(&number.to_ne_bytes());
+    }
+
+    fn marked(depth: u64) -> u64 {
+        MARK_OF_8 | depth
+    }
+
+    fn records(words: &[u64]) -> Vec<SpooledRecord> {
+        let spool = spool(words);
+        Head::read(&spool).unwrap().records(&spool).unwrap()
+    }
+
+    #[test]
+    fn a_head_says_whose_the_spool_is() {
+        let head = Head::read(&spool(&[])).unwrap();
+        assert_eq!((head.process, head.period_micros, head.is_complete), (17, 10_000, false));
+        assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
+    }
+
+    #[test]
+    fn records_are_found_behind_each_other() {
+        assert_eq!(records(&[3, marked(2), 10, 11, 1, marked(1), 12]), [(3, vec![10, 11]), (1, vec![12])]);
+    }
+
+    #[test]
+    fn what_was_not_counted_or_not_filled_is_stepped_over() {
+        let uncounted = [0, marked(3), 10, 0, 0];
+        let unfilled = [0; 7];
+        let words = [&[2, marked(1), 5][..], &uncounted, &unfilled, &[4, marked(1), 6], &unfilled].concat();
+        assert_eq!(records(&words), [(2, vec![5]), (4, vec![6])]);
+    }
+
+    #[test]
+    fn a_record_that_the_file_cuts_off_is_left_out() {
+        assert_eq!(records(&[2, marked(1), 5, 2, marked(3), 5, 6]), [(2, vec![5])]);
+        assert_eq!(records(&[2, marked(1), 5, 2]), [(2, vec![5])]);
+    }
+
+    #[test]
+    fn a_depth_that_cannot_be_is_no_record() {
+        assert_eq!(records(&[1, marked(0), 1, marked(4097), 2, marked(1), 9]), [(2, vec![9])]);
+    }
+
+    #[test]
+    fn objects_that_were_met_follow_the_lines_of_the_start() {
+        let mut bytes = spool(&[]);
+        let mut put = |i: usize, state: u64, start: u64, name: &[u8]| {
+            let at = OBJECTS + i * OBJECT_BYTES;
+            for (j, number) in
+                [state, name.len() as u64, 1, start, start + 0x1000, 0x40].into_iter().enumerate()
+            {
+                set(&mut bytes, at + 8 * j, number);
+            }
+            let name_at = at + 8 * (3 + 3 * OBJECT_SEGMENTS);
+            bytes[name_at..name_at + name.len()].copy_from_slice(name);
+        };
+        put(0, OBJECT_COMPLETE, 0x9000, b"/older");
+        put(1, 0, 0xa000, b"/not complete");
+        put(2, OBJECT_COMPLETE, 0x1800, b"/over the start");
+        put(3, OBJECT_COMPLETE, 0x9000, b"/newer");
+        put(4, OBJECT_COMPLETE, 0xc000, b"/beyond the count");
+        set(&mut bytes, field::OBJECTS, 4);
+        let mappings = Head::read(&bytes).unwrap().mappings(&bytes).unwrap();
+        let seen: Vec<_> =
+            mappings.iter().map(|m| (m.start, m.is_executable(), String::from_utf8_lossy(&m.path))).collect();
+        assert_eq!(
+            seen,
+            [(0x1000, true, "/start".into()), (0x5000, false, "".into()), (0x9000, true, "/newer".into())]
+        );
+    }
+
+    #[test]
+    fn heads_that_cannot_be_are_refused() {
+        let refused = |offset: usize, number: u64| {
+            let mut bytes = spool(&[]);
+            set(&mut bytes, offset, number);
+            Head::read(&bytes).unwrap_err()
+        };
+        assert!(matches!(refused(field::MAGIC, 1), SpoolError::NoSpool));
+        assert!(matches!(refused(field::MAGIC, MAGIC.swap_bytes()), SpoolError::OtherVersion));
+        assert!(matches!(refused(field::VERSION, VERSION + 1), SpoolError::OtherVersion));
+        assert!(matches!(refused(field::STATE, 0), SpoolError::NoSpool));
+        for (offset, number) in [
+            (field::WORD_BYTES, 5),
+            (field::PROCESS, 1 << 32),
+            (field::PERIOD_MICROS, 0),
+            (field::TARGET_BYTES, 4097),
+        ] {
+            assert!(matches!(refused(offset, number), SpoolError::Damaged(_)), "{offset}");
+        }
+        assert!(matches!(Head::read(&Vec::new()), Err(SpoolError::NoSpool)));
+    }
+}

@@ -1,0 +1,396 @@
+//! Profiles of processes that were killed or crashed.
+//!
+//! While a session writes to a file, its samples lie in a *spool*: a file of its own, in a directory that belongs to the
+//! user alone (`/dev/shm/sigprof-UID`, or where `CPUPROFILE_SPOOL` or [`Builder::spool_directory`] says). A session
+//! that ends writes its profile and removes its spool. One whose process is killed leaves it behind, and this module
+//! makes the profile of it, complete but for ticks that were being recorded at that very moment.
+//!
+//! ```no_run
+//! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())? {
+//!     if spool.owner() == sigprof::recover::Owner::Gone {
+//!         println!("{}: {}", spool.program().display(), spool.recover()?);
+//!     }
+//! }
+//! # Ok::<(), sigprof::recover::RecoverError>(())
+//! ```
+//!
+//! Spools are trusted no more than any file: one that is damaged is refused or read as far as it makes sense, and only
+//! the user's own are read at all, since they name the file to be written.
+//!
+//! [`Builder::spool_directory`]: crate::Builder::spool_directory
+
+use crate::{
+    control::{DEFAULT_DIRECTORY, SUFFIX},
+    format::{
+        ByteOrder, ProfileWriter, SlotLayout, SlotWidth, WriteError,
+        spool::{Head, Source, SpoolError},
+        write_records,
+    },
+    sys::{clock, directory, file, process},
+};
+use std::{
+    ffi::OsStr,
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{FileExt, MetadataExt as _},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// The directory of this user's spools where nobody chose another: `/dev/shm/sigprof-UID`.
+pub fn default_directory() -> PathBuf {
+    PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::user()))
+}
+
+/// The spools in `directory`, oldest first: those of processes that run, and those that were left behind. Files that
+/// are no spools of this user are passed over. A directory that does not exist holds none.
+///
+/// # Errors
+/// Where the directory cannot be read.
+pub fn spools(directory: &Path) -> Result<Vec<Spool>, RecoverError> {
+    let fails = |error| RecoverError::new(directory, Reason::Io("read the directory", error));
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(fails)?,
+    };
+    let mut spools = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(fails)?.path();
+        if path.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes()) {
+            // One that is being made, or has just been removed, is none.
+            spools.extend(Spool::open(&path).ok());
+        }
+    }
+    spools.sort_by(|a, b| (a.head.started, &a.path).cmp(&(b.head.started, &b.path)));
+    Ok(spools)
+}
+
+/// Whether the process that a spool belongs to still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Owner {
+    /// It runs: the spool is in use.
+    Running,
+    /// It is gone.
+    Gone,
+    /// It is, or was, in another namespace of process ids (a container), where we cannot look.
+    Elsewhere,
+}
+
+/// A session's spool file.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    file: File,
+    head: Head,
+}
+
+impl Spool {
+    /// Opens the spool at `path`.
+    ///
+    /// # Errors
+    /// Where it cannot be read, belongs to another user, or is no spool of this version.
+    pub fn open(path: &Path) -> Result<Self, RecoverError> {
+        let fails = |reason| RecoverError::new(path, reason);
+        let file = file::open_unfollowed(path).map_err(|error| fails(Reason::Io("open the spool", error)))?;
+        let status = file.metadata().map_err(|error| fails(Reason::Io("look at the spool", error)))?;
+        if !status.is_file() {
+            return Err(fails(Reason::NoSpool));
+        }
+        if status.uid() != process::user() {
+            return Err(fails(Reason::OtherUser(status.uid())));
+        }
+        let head = Head::read(&file).map_err(|error| {
+            fails(match error {
+                SpoolError::Io(error) => Reason::Io("read the spool", error),
+                SpoolError::NoSpool => Reason::NoSpool,
+                SpoolError::OtherVersion => Reason::OtherVersion,
+                SpoolError::Damaged(what) => Reason::Damaged(what),
+            })
+        })?;
+        Ok(Self { path: path.into(), file, head })
+    }
+
+    /// The spool's own path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Process id of the session's process.
+    pub fn process(&self) -> u32 {
+        self.head.process
+    }
+
+    /// The program that the process ran; empty where it could not be found out.
+    pub fn program(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.head.program))
+    }
+
+    /// The absolute path that the profile is meant for.
+    pub fn target(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.head.target))
+    }
+
+    /// When the session began.
+    pub fn started(&self) -> SystemTime {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.head.started)).unwrap_or(UNIX_EPOCH)
+    }
+
+    /// True when the profile was written in full, and only the spool could not be removed (behind `chroot` or `setuid`).
+    pub fn is_complete(&self) -> bool {
+        self.head.is_complete
+    }
+
+    /// True when the spool's file system was full: chains that were first met later are missing.
+    pub fn is_cut(&self) -> bool {
+        self.head.is_cut
+    }
+
+    /// Whether the session's process still runs.
+    pub fn owner(&self) -> Owner {
+        let head = &self.head;
+        if head.started.saturating_add(CLOCK_TOLERANCE) < clock::boot_time_seconds() {
+            return Owner::Gone;
+        }
+        if Some(head.namespace) != directory::identity_of(c"/proc/self/ns/pid").map(|(_, inode)| inode) {
+            return Owner::Elsewhere;
+        }
+        let line = fs::read(format!("/proc/{}/stat", head.process)).unwrap_or_default();
+        if process::start_ticks_in(&line) != Some(head.process_start) {
+            return Owner::Gone;
+        }
+        // One that was killed and not yet waited for has one thread; where only the first one has ended there are more.
+        let threads = || fs::read_dir(format!("/proc/{}/task", head.process)).map_or(0, Iterator::count);
+        if process::is_zombie_in(&line) && threads() < 2 { Owner::Gone } else { Owner::Running }
+    }
+
+    /// Makes the profile under the name it was meant for, and removes the spool.
+    ///
+    /// Where another profile has been written under that name since the session began, it stays as it is, and the
+    /// recovered one gets `.recovered-PID` behind its name.
+    ///
+    /// # Errors
+    /// Where the process still runs or may run; where the profile cannot be written. The spool then stays.
+    pub fn recover(&self) -> Result<Recovered, RecoverError> {
+        self.ensure_abandoned()?;
+        if self.head.is_complete {
+            return self.without_file();
+        }
+        self.write(&self.free_target()?)
+    }
+
+    /// Makes the profile at `path`, which is replaced if it exists, and removes the spool.
+    ///
+    /// # Errors
+    /// As [`recover`](Self::recover).
+    pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
+        self.ensure_abandoned()?;
+        self.write(path)
+    }
+
+    /// Removes the spool of a process that is gone, and with it the samples.
+    ///
+    /// # Errors
+    /// Where the process still runs or may run, or the spool cannot be removed.
+    pub fn discard(&self) -> Result<(), RecoverError> {
+        self.ensure_abandoned()?;
+        fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
+    }
+
+    fn ensure_abandoned(&self) -> Result<(), RecoverError> {
+        match self.owner() {
+            Owner::Gone => Ok(()),
+            Owner::Running => Err(self.fails(Reason::Running(self.head.process))),
+            Owner::Elsewhere => Err(self.fails(Reason::Elsewhere(self.head.process))),
+        }
+    }
+
+    /// The target, or the name beside it where the target is somebody else's by now.
+    fn free_target(&self) -> Result<PathBuf, RecoverError> {
+        let target = self.target();
+        let is_ours = match fs::symlink_metadata(target) {
+            Err(_) => true,
+            Ok(status) if !status.is_file() => {
+                return Err(self.fails(Reason::SpecialTarget(target.into())));
+            }
+            Ok(status) => {
+                let began = i64::try_from(self.head.started).unwrap_or(i64::MAX);
+                status.mtime() < began || (status.dev(), status.ino()) == self.head.written
+            }
+        };
+        if is_ours {
+            return Ok(target.into());
+        }
+        let mut beside = target.as_os_str().to_owned();
+        beside.push(format!(".recovered-{}", self.head.process));
+        Ok(beside.into())
+    }
+
+    fn write(&self, target: &Path) -> Result<Recovered, RecoverError> {
+        let fails = |error| self.fails(Reason::Io("read the spool", error));
+        let records = self.head.records(&self.file).map_err(fails)?;
+        if records.is_empty() {
+            return self.without_file();
+        }
+        let mappings = self.head.mappings(&self.file).map_err(fails)?;
+        let written = replace_file(target, |out| {
+            let width = if self.head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
+            let layout = SlotLayout { width, order: ByteOrder::NATIVE };
+            let mut writer = ProfileWriter::new(out, layout);
+            writer.header(self.head.period_micros)?;
+            write_records(&mut writer, || {
+                records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
+            })?;
+            writer.trailer()?;
+            for mapping in &mappings {
+                mapping.write_line(writer.text(), width)?;
+            }
+            Ok(())
+        });
+        written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
+        let samples = records.iter().map(|(count, _)| count).sum();
+        // The profile is there: a spool that stays is only recovered again.
+        let _ = fs::remove_file(&self.path);
+        let path = Some(target.into());
+        Ok(Recovered { path, samples, is_cut: self.head.is_cut })
+    }
+
+    /// Removes a spool that has nothing to say.
+    fn without_file(&self) -> Result<Recovered, RecoverError> {
+        let _ = fs::remove_file(&self.path);
+        Ok(Recovered { path: None, samples: 0, is_cut: self.head.is_cut })
+    }
+
+    fn fails(&self, reason: Reason) -> RecoverError {
+        RecoverError::new(&self.path, reason)
+    }
+}
+
+/// Seconds by which the time of day may have been set since a session began.
+const CLOCK_TOLERANCE: u64 = 60;
+
+/// What came of a recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// The profile; None where there were no samples, or the process had written it itself.
+    pub path: Option<PathBuf>,
+    /// Sum of the profile's counts, in periods.
+    pub samples: u64,
+    /// Chains that were first met after the spool's file system was full are missing.
+    pub is_cut: bool,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            None => f.write_str("nothing to recover"),
+            Some(path) => {
+                write!(f, "{} samples recovered to {}", self.samples, path.display())?;
+                if self.is_cut {
+                    f.write_str(
+                        ", without call chains that were first met when the spool's file system was full",
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why a spool cannot be recovered.
+#[derive(Debug)]
+pub struct RecoverError {
+    path: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug)]
+enum Reason {
+    Io(&'static str, io::Error),
+    Write(WriteError),
+    NoSpool,
+    OtherVersion,
+    Damaged(&'static str),
+    OtherUser(u32),
+    Running(u32),
+    Elsewhere(u32),
+    SpecialTarget(PathBuf),
+}
+
+impl RecoverError {
+    fn new(path: &Path, reason: Reason) -> Self {
+        Self { path: path.into(), reason }
+    }
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.reason {
+            Reason::Io(action, error) => write!(f, "cannot {action}: {error}"),
+            Reason::Write(error) => write!(f, "cannot write the profile: {error}"),
+            Reason::NoSpool => f.write_str("this is no spool, or one that was not begun"),
+            Reason::OtherVersion => {
+                f.write_str("the spool is of another version of sigprof; recover it with that version")
+            }
+            Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} cannot be"),
+            Reason::OtherUser(user) => {
+                write!(
+                    f,
+                    "the spool belongs to user {user}; it names the file to write, so only that user recovers it"
+                )
+            }
+            Reason::Running(process) => {
+                write!(f, "process {process} still runs; its profile comes when it ends")
+            }
+            Reason::Elsewhere(process) => write!(
+                f,
+                "process {process} is of another container, where it may still run; recover the spool from there"
+            ),
+            Reason::SpecialTarget(target) => {
+                write!(
+                    f,
+                    "the profile was meant for {}, which is no regular file; name another",
+                    target.display()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            Reason::Io(_, error) => Some(error),
+            Reason::Write(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Source for File {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+/// Writes a file beside `target` and gives it that name when it is complete.
+fn replace_file(
+    target: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    let temporary = target.with_file_name(format!(".sigprof-{:016x}", file::random()));
+    // A name that exists is not written to, be it a link or not.
+    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
+    let written =
+        fill(&mut out).and_then(|()| Ok(out.flush()?)).and_then(|()| Ok(fs::rename(&temporary, target)?));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}

@@ -1,0 +1,190 @@
+//! A directory that belongs to the user alone, for files that nobody else may read or replace.
+//!
+//! As in `file.rs`, nothing here allocates or is a cancellation point; it may run in a toggle and in a forked child.
+//!
+//! # Safety
+//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+#![allow(unsafe_code)]
+
+use super::{
+    arch::system_call,
+    file::{File, LARGE, check, restart},
+};
+use core::ffi::CStr;
+
+/// Who may use a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nobody but its owner: it is made so if it is missing.
+    Private,
+    /// Others may look into it, but not write: the user has chosen it.
+    Readable,
+}
+
+/// An open directory of the user's own.
+pub(crate) struct Directory(File);
+
+impl Directory {
+    /// Opens `path`, which is made if it is missing; its last part may not be a symbolic link.
+    ///
+    /// # Errors
+    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for a directory of another owner, `EACCES` for one that
+    /// others may use more than `access` says.
+    pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
+        let directory = match Self::open(path) {
+            Err(libc::ENOENT) => {
+                let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
+                // SAFETY: the path is NUL-terminated and outlives the call.
+                match check(unsafe { system_call(libc::SYS_mkdirat, arguments) }) {
+                    Ok(_) | Err(libc::EEXIST) => Self::open(path)?,
+                    Err(error) => return Err(error),
+                }
+            }
+            other => other?,
+        };
+        // SAFETY: all fields are integers, for which zero is a value.
+        let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
+        // SAFETY: the descriptor is ours, the structure a local.
+        if unsafe { libc::fstat64(directory.0.descriptor(), &mut status) } != 0 {
+            return Err(super::errno::get());
+        }
+        let forbidden = if access == Access::Private { 0o077 } else { 0o022 };
+        if status.st_uid != nix::unistd::geteuid().as_raw() {
+            return Err(libc::EPERM);
+        }
+        if status.st_mode & forbidden != 0 { Err(libc::EACCES) } else { Ok(directory) }
+    }
+
+    fn open(path: &CStr) -> Result<Self, i32> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC | LARGE;
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0, 0, 0];
+        // SAFETY: the path is NUL-terminated and outlives the call.
+        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
+        Ok(Self(File::from_new(descriptor as i32)))
+    }
+
+    /// Creates a file in it that must not exist yet, for reading and writing, and for nobody but the user.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC | LARGE;
+        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, flags as usize, 0o600, 0, 0];
+        // SAFETY: the name is NUL-terminated and outlives the call.
+        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
+        Ok(File::from_new(descriptor as i32))
+    }
+
+    /// Removes a file from it.
+    pub(crate) fn remove(&self, name: &CStr) {
+        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, 0, 0, 0, 0];
+        // SAFETY: the name is NUL-terminated and outlives the call.
+        unsafe { system_call(libc::SYS_unlinkat, arguments) };
+    }
+
+    /// True if it holds at least `limit` entries whose names end in `suffix`.
+    pub(crate) fn holds_many(&self, suffix: &[u8], limit: usize) -> bool {
+        /// As the kernel aligns its entries.
+        #[repr(C, align(8))]
+        struct Entries([u8; 2048]);
+        // The kernel's `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
+        const LENGTH: usize = 16;
+        const NAME: usize = 19;
+        let mut entries = Entries([0; 2048]);
+        let mut found = 0;
+        while found < limit {
+            let room = entries.0.len();
+            let arguments = [self.0.descriptor() as usize, entries.0.as_mut_ptr() as usize, room, 0, 0, 0];
+            // SAFETY: the kernel writes at most `room` bytes into the buffer.
+            let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { break };
+            let mut rest = entries.0.get(..got).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+            while let Some(&[low, high]) = rest.get(LENGTH..LENGTH + 2) {
+                let length = usize::from(u16::from_ne_bytes([low, high]));
+                let name = rest.get(NAME..length).unwrap_or_default();
+                let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+                found += usize::from(name.ends_with(suffix));
+                rest = rest.get(length.max(1)..).unwrap_or_default();
+            }
+        }
+        found >= limit
+    }
+}
+
+/// Removes the file `path` if it still is the one with this device and inode; true if it is gone.
+pub(crate) fn remove_same(path: &CStr, expected: (u64, u64)) -> bool {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
+    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) };
+    result == 0 && (status.st_dev, status.st_ino) == expected && super::file::unlink(path).is_ok()
+}
+
+/// Device and inode of what `path` names, links followed.
+pub(crate) fn identity_of(path: &CStr) -> Option<(u64, u64)> {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
+    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, 0) };
+    (result == 0).then_some((status.st_dev, status.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, os::unix::fs::PermissionsExt};
+
+    fn c_path(path: &std::path::Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_directory_is_made_and_must_be_the_users_own() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("own");
+        assert!(Directory::open_own(&c_path(&path), Access::Private).is_ok());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+        for (mode, private, readable) in [
+            (0o755, Some(libc::EACCES), None),
+            (0o720, Some(libc::EACCES), Some(libc::EACCES)),
+            (0o702, Some(libc::EACCES), Some(libc::EACCES)),
+        ] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let result = |access| Directory::open_own(&c_path(&path), access).err();
+            assert_eq!((result(Access::Private), result(Access::Readable)), (private, readable), "{mode:o}");
+        }
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Directory::open_own(&c_path(&link), Access::Readable).is_err(), "a link is not followed");
+    }
+
+    #[test]
+    fn files_in_it_are_counted_by_their_suffix() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        for i in 0..100 {
+            fs::write(scratch.path().join(format!("{i}.spool")), "").unwrap();
+            fs::write(scratch.path().join(format!("{i}.other")), "").unwrap();
+        }
+        for (limit, expected) in [(1, true), (100, true), (101, false)] {
+            let directory = Directory::open_own(&c_path(scratch.path()), Access::Private).unwrap();
+            assert_eq!(directory.holds_many(b".spool", limit), expected, "{limit}");
+        }
+    }
+
+    #[test]
+    fn only_the_same_file_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = c_path(&scratch.path().join("file"));
+        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        let file = directory.create_new(c"file").unwrap();
+        let identity = file.identity().unwrap();
+        assert!(directory.create_new(c"file").is_err());
+        assert!(!remove_same(&path, (identity.0, identity.1 + 1)));
+        assert!(remove_same(&path, identity) && !remove_same(&path, identity));
+        assert_eq!(identity_of(&path), None);
+    }
+}
