@@ -34,7 +34,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 }
             },
             Owner::Gone => println!("{whose} is gone; its profile would be {}", spool.target().display()),
-            _ => println!("{whose} is of another container; recover {} there", spool.path().display()),
+            _ => println!("{whose} is of another container; its spool is {}", spool.path().display()),
         }
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -28,6 +28,8 @@
 //!   end the program at a late tick.
 //! * System calls may be interrupted; they are restarted as `SA_RESTART` allows (`signal(7)` lists those that fail
 //!   with `EINTR` all the same).
+//! * A profile outlives a process that is killed or crashes: [`recover`] makes it from what is left. For that a file
+//!   stands in `/dev/shm` (or where the builder says) while a session that writes a file runs.
 //! * A forked child is not profiled. (One of a program profiled through `CPUPROFILE` is, see the README.)
 //! * Libraries that are closed by `dlclose` while ticks land in them are a danger to a program that only links this
 //!   crate: the shared library interposes `dlclose` to exclude it, a crate cannot.
@@ -41,8 +43,8 @@
 //!
 //! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs` and, under
 //! `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`, `engine.rs`, `handler.rs`,
-//! `recording.rs`, `scratch.rs` and, under `unwind/`, `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`,
-//! `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`; in `src/control/`, `fork.rs` and `output.rs`; `config.rs`,
+//! `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`, `frame_index.rs`, `memory.rs`, `objects.rs`,
+//! `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`; in `src/control/`, `fork.rs` and `output.rs`; `config.rs`,
 //! `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
 
 mod chain;

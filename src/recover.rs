@@ -176,36 +176,40 @@ impl Spool {
     /// # Errors
     /// Where the process still runs or may run; where the profile cannot be written. The spool then stays.
     pub fn recover(&self) -> Result<Recovered, RecoverError> {
-        self.ensure_abandoned()?;
+        if self.owner() == Owner::Elsewhere {
+            return Err(self.fails(Reason::Elsewhere(self.head.process)));
+        }
+        self.ensure_not_running()?;
         if self.head.is_complete {
             return self.without_file();
         }
         self.write(&self.free_target()?)
     }
 
-    /// Makes the profile at `path`, which is replaced if it exists, and removes the spool.
+    /// Makes the profile at `path`, which is replaced if it exists, and removes the spool. For a process of another
+    /// container ([`Owner::Elsewhere`]) the caller has to know that it is gone: if it runs it comes to no harm, but its
+    /// profile does not outlive a kill any more.
     ///
     /// # Errors
-    /// As [`recover`](Self::recover).
+    /// Where the process still runs; where the profile cannot be written. The spool then stays.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
-        self.ensure_abandoned()?;
+        self.ensure_not_running()?;
         self.write(path)
     }
 
-    /// Removes the spool of a process that is gone, and with it the samples.
+    /// Removes the spool, and with it the samples; as for [`recover_to`](Self::recover_to), of a process that is gone.
     ///
     /// # Errors
-    /// Where the process still runs or may run, or the spool cannot be removed.
+    /// Where the process still runs, or the spool cannot be removed.
     pub fn discard(&self) -> Result<(), RecoverError> {
-        self.ensure_abandoned()?;
+        self.ensure_not_running()?;
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
 
-    fn ensure_abandoned(&self) -> Result<(), RecoverError> {
+    fn ensure_not_running(&self) -> Result<(), RecoverError> {
         match self.owner() {
-            Owner::Gone => Ok(()),
             Owner::Running => Err(self.fails(Reason::Running(self.head.process))),
-            Owner::Elsewhere => Err(self.fails(Reason::Elsewhere(self.head.process))),
+            Owner::Gone | Owner::Elsewhere => Ok(()),
         }
     }
 
@@ -350,7 +354,7 @@ impl fmt::Display for RecoverError {
             }
             Reason::Elsewhere(process) => write!(
                 f,
-                "process {process} is of another container, where it may still run; recover the spool from there"
+                "process {process} is of another container, where it may still run; if it does not, name the file to write"
             ),
             Reason::SpecialTarget(target) => {
                 write!(

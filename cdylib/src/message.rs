@@ -60,16 +60,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
         return;
     }
     match stopped.file_bytes() {
-        Err(failure) => {
-            failed(stopped.path(), failure);
-            if let Some(path) = stopped.spool_path() {
-                let mut line = Line::new();
-                let _ = line.write_str("sigprof: its samples are kept in ");
-                line.path(path);
-                let _ = line.write_str(" (sigprof::recover makes a profile of it)");
-                line.send();
-            }
-        }
+        Err(failure) => no_profile(stopped.path(), failure, stopped.spool_path()),
         Ok(_) if settings().quiet => {}
         Ok(bytes) => {
             let mut line = Line::new();
@@ -138,10 +129,19 @@ fn statistics(stopped: &Stopped<'_>) {
 
 /// One line that says why there is no profile at `path`.
 pub(crate) fn failed(path: &[u8], failure: Failure) {
+    no_profile(path, failure, None);
+}
+
+/// The same, and where the samples are kept that could not be written.
+fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no profile at ");
     line.path(path);
     let _ = write!(line, ": {failure}");
+    if let Some(spool) = spool {
+        let _ = line.write_str("; recover its samples from ");
+        line.path(spool);
+    }
     line.send();
 }
 

@@ -139,7 +139,8 @@ pub(crate) fn start(command: &mut Command) -> Child {
 /// Waits for the end of a program that `start` started; kills its group and panics when it hangs.
 #[track_caller]
 pub(crate) fn wait(child: Child) -> Finished {
-    let group = Pid::from_raw(child.id().try_into().expect("a process id"));
+    let child_id = child.id();
+    let group = Pid::from_raw(child_id.try_into().expect("a process id"));
     let (ended, end) = mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
         let hangs = end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
@@ -150,8 +151,26 @@ pub(crate) fn wait(child: Child) -> Finished {
     drop(ended);
     let hung = watchdog.join().expect("the watchdog does not panic");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    discard_spools(child_id, &stderr);
     assert!(!hung, "the program was still running after {LIMIT:?}; its standard error:\n{stderr}");
     Finished { status: output.status, stdout: output.stdout, stderr }
+}
+
+/// Removes the spools that a program has left in the default place, since it was killed or could not write its profile;
+/// tests that want them have a place of their own.
+fn discard_spools(process: u32, stderr: &str) {
+    let directory = sigprof::recover::default_directory();
+    let own = format!("{process}-");
+    for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&own) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    for (_, kept) in stderr.lines().filter_map(|line| line.split_once("; recover its samples from ")) {
+        if Path::new(kept).parent() == Some(&directory) {
+            let _ = std::fs::remove_file(kept);
+        }
+    }
 }
 
 /// The exit code, or the signal that ended the program as shells report it: 128 plus its number.

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Runs each row of docs/reliability.md with our library and with gperftools', and prints the table: what the host does,
+# and what came of it. Takes the names of test files, or all that hold rows. A person runs it; the tests alone, with our
+# library, are part of ci/test.sh.
+set -eu
+cd "$(dirname "$0")/.."
+
+theirs=${SIGPROF_THEIRS:-$(ldconfig -p | awk '$1 == "libprofiler.so.0" { print $NF; exit }')}
+[ -n "$theirs" ] || { echo "reliability: no libprofiler.so.0; ci/setup.sh installs gperftools'" >&2; exit 1; }
+[ $# -gt 0 ] || set -- bad_output ends exec fork_children fork_daemons host_edges output_names output_places spool
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+# Sentence of each test: its doc comment, on one line.
+sentences() {
+    awk '
+        /^\/\/\/ / { text = text (text == "" ? "" : " ") substr($0, 5); next }
+        /^fn / { name = $2; sub(/\(.*/, "", name); if (text != "") print name "\t" text }
+        !/^#\[/ { text = "" }
+    ' "cdylib/tests/$1.rs"
+}
+
+# Name and outcome of each test of a run: "ok", or the first line that says what went wrong.
+outcomes() {
+    awk '
+        /^test .* \.\.\. / { outcome[$2] = ($NF == "ok") ? "as it should" : "fails" }
+        /^---- .* stdout ----$/ { failed = $2; taken = 0; next }
+        /^thread .* panicked at / { panicked = 1; next }
+        panicked && failed != "" && !taken && NF { outcome[failed] = "**" substr($0, 1, 160) "**"; taken = 1; panicked = 0 }
+        END { for (name in outcome) print name "\t" outcome[name] }
+    ' "$1"
+}
+
+echo "| the host | sigprof | gperftools |"
+echo "| --- | --- | --- |"
+for file; do
+    [ -e "cdylib/tests/$file.rs" ] || continue
+    run="cargo test --quiet --package sigprof-cdylib --locked --test $file -- --format=pretty"
+    RUST_BACKTRACE=0 $run >"$directory/ours" 2>"$directory/errors" || true
+    RUST_BACKTRACE=0 SIGPROF_TEST_LIBRARY=$theirs $run >"$directory/theirs" 2>>"$directory/errors" || true
+    [ -s "$directory/ours" ] || { cat "$directory/errors" >&2; exit 1; }
+    outcomes "$directory/ours" | sort >"$directory/ours.outcomes"
+    outcomes "$directory/theirs" | sort >"$directory/theirs.outcomes"
+    sentences "$file" | while IFS="$(printf '\t')" read -r name text; do
+        ours=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/ours.outcomes")
+        other=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/theirs.outcomes")
+        [ -z "$ours" ] || printf '| %s | %s | %s |\n' "$text" "$ours" "${other:-**its test did not end**}" | sed 's/\\|/\\\\|/g'
+    done
+done
