@@ -8,6 +8,7 @@
 use super::{maps_text, output::Output};
 use crate::{
     config::SpoolChoice,
+    format::spool::{ARENA, EmptyOwner, PATHS, owner_of_empty},
     sample::spool_memory::{HeadFacts, SpoolMemory},
     sys::{
         clock,
@@ -74,7 +75,10 @@ impl Spool {
         let directory_bytes = path.as_bytes().len();
         let directory =
             Directory::open_own(path.as_c_str(), access).map_err(system("use the spool directory"))?;
-        if directory.holds_many(SUFFIX.as_bytes(), MOST_SPOOLS) {
+        if holds_many(&directory) {
+            remove_empty(&directory);
+        }
+        if holds_many(&directory) {
             return Err(system("add to the spools of a directory that is full of them")(errno::NO_SPACE));
         }
         let process_start =
@@ -133,6 +137,55 @@ impl Spool {
     }
 }
 
+/// True if the directory has no room for another spool.
+fn holds_many(directory: &Directory) -> bool {
+    let mut found = 0;
+    directory.for_each(|name| {
+        found += usize::from(name.to_bytes().ends_with(SUFFIX.as_bytes()));
+        found < MOST_SPOOLS
+    });
+    found >= MOST_SPOOLS
+}
+
+/// Removes spools of processes that are gone in which no sample ever came to lie, or whose profile is complete: a server
+/// whose idle children are killed leaves many.
+fn remove_empty(directory: &Directory) {
+    let namespace = namespace();
+    directory.for_each(|name| {
+        let is_spool = name.to_bytes().ends_with(SUFFIX.as_bytes());
+        let mut head = [0; PATHS];
+        let got = match directory.read(name) {
+            Ok(file) if is_spool => file.read_some(&mut head).unwrap_or(0),
+            _ => 0,
+        };
+        let owner = head.get(..got).and_then(owner_of_empty);
+        if owner.is_some_and(|owner| owner.namespace == namespace && !owner.runs()) {
+            directory.remove(name);
+        }
+        true
+    });
+}
+
+impl EmptyOwner {
+    fn runs(&self) -> bool {
+        // Where it cannot be told the spool stays.
+        let Ok(mut path) = MappedBox::<PathBuffer>::zeroed() else { return true };
+        let named = path
+            .push(b"/proc/")
+            .and_then(|()| path.push_decimal(self.process))
+            .and_then(|()| path.push(b"/stat"));
+        if named.is_err() {
+            return true;
+        }
+        process::start_ticks_of(path.as_c_str()) == Some(self.process_start)
+    }
+}
+
+/// The inode of this process's namespace of process ids.
+fn namespace() -> u64 {
+    identity_of(c"/proc/self/ns/pid").map_or(0, |(_, inode)| inode)
+}
+
 impl<'a> SpoolPlace<'a> {
     /// Where the user's choice puts it.
     pub(crate) fn of(choice: &'a SpoolChoice) -> Self {
@@ -172,7 +225,6 @@ fn fill(
     purpose: &SpoolFor,
     output: &mut Output,
 ) -> Result<SpoolMemory, i32> {
-    use crate::format::spool::ARENA;
     let wanted = ARENA + purpose.table_bytes;
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
     if length < ARENA + UNIT {
@@ -185,7 +237,7 @@ fn fill(
     let facts = HeadFacts {
         process: process::id(),
         process_start,
-        namespace: identity_of(c"/proc/self/ns/pid").map_or(0, |(_, inode)| inode),
+        namespace: namespace(),
         started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
         period_micros: purpose.period_micros,
         target,

@@ -141,6 +141,25 @@ pub(crate) struct Head {
     objects: u64,
 }
 
+/// Whose a spool is in which no sample lies.
+pub(crate) struct EmptyOwner {
+    pub(crate) process: u64,
+    pub(crate) process_start: u64,
+    pub(crate) namespace: u64,
+}
+
+/// The owner that these first bytes name, if they are those of a spool that is complete or holds no sample.
+pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
+    let number = |offset| number_at(head, offset);
+    let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
+    let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
+    (is_spool && is_empty).then_some(EmptyOwner {
+        process: number(field::PROCESS)?,
+        process_start: number(field::PROCESS_START)?,
+        namespace: number(field::NAMESPACE)?,
+    })
+}
+
 /// One call chain, leaf first, and its count, at least 1.
 pub(crate) type SpooledRecord = (u64, Vec<u64>);
 
@@ -436,6 +455,20 @@ mod tests {
             seen,
             [(0x1000, true, "/start".into()), (0x5000, false, "".into()), (0x9000, true, "/newer".into())]
         );
+    }
+
+    #[test]
+    fn a_spool_is_empty_without_samples_and_when_it_is_complete() {
+        let with = |offset: usize, number: u64, words: &[u64]| {
+            let mut bytes = spool(words);
+            set(&mut bytes, offset, number);
+            owner_of_empty(&bytes).map(|owner| owner.process)
+        };
+        assert_eq!(with(field::PROCESS_START, 3, &[]), Some(17));
+        assert_eq!(with(field::PROCESS_START, 3, &[1]), None);
+        assert_eq!(with(field::STATE, State::Complete as u64, &[1]), Some(17));
+        assert_eq!(with(field::VERSION, VERSION + 1, &[]), None);
+        assert!(owner_of_empty(&[]).is_none());
     }
 
     #[test]

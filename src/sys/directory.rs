@@ -82,34 +82,47 @@ impl Directory {
         unsafe { system_call(libc::SYS_unlinkat, arguments) };
     }
 
-    /// True if it holds at least `limit` entries whose names end in `suffix`.
-    pub(crate) fn holds_many(&self, suffix: &[u8], limit: usize) -> bool {
+    /// Opens a file in it for reading, if it is no link.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn read(&self, name: &CStr) -> Result<File, i32> {
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | LARGE;
+        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, flags as usize, 0, 0, 0];
+        // SAFETY: the name is NUL-terminated and outlives the call.
+        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
+        Ok(File::from_new(descriptor as i32))
+    }
+
+    /// Calls `visit` with the name of each entry, from the first on, until it returns false.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&CStr) -> bool) {
         /// As the kernel aligns its entries.
         #[repr(C, align(8))]
         struct Entries([u8; 2048]);
         // The kernel's `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
         const LENGTH: usize = 16;
         const NAME: usize = 19;
+        let descriptor = self.0.descriptor() as usize;
+        // SAFETY: a plain call on our own descriptor.
+        unsafe { system_call(libc::SYS_lseek, [descriptor, 0, libc::SEEK_SET as usize, 0, 0, 0]) };
         let mut entries = Entries([0; 2048]);
-        let mut found = 0;
-        while found < limit {
-            let room = entries.0.len();
-            let arguments = [self.0.descriptor() as usize, entries.0.as_mut_ptr() as usize, room, 0, 0, 0];
-            // SAFETY: the kernel writes at most `room` bytes into the buffer.
-            let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { break };
+        loop {
+            let arguments = [descriptor, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
+            // SAFETY: the kernel writes at most as many bytes into the buffer as it is told.
+            let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { return };
             let mut rest = entries.0.get(..got).unwrap_or_default();
             if rest.is_empty() {
-                break;
+                return;
             }
             while let Some(&[low, high]) = rest.get(LENGTH..LENGTH + 2) {
-                let length = usize::from(u16::from_ne_bytes([low, high]));
-                let name = rest.get(NAME..length).unwrap_or_default();
-                let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-                found += usize::from(name.ends_with(suffix));
-                rest = rest.get(length.max(1)..).unwrap_or_default();
+                let length = usize::from(u16::from_ne_bytes([low, high])).max(1);
+                let name = CStr::from_bytes_until_nul(rest.get(NAME..length).unwrap_or_default());
+                if name.is_ok_and(|name| !visit(name)) {
+                    return;
+                }
+                rest = rest.get(length..).unwrap_or_default();
             }
         }
-        found >= limit
     }
 }
 
@@ -162,17 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn files_in_it_are_counted_by_their_suffix() {
+    fn all_entries_are_visited_as_often_as_one_asks() {
         let scratch = tempfile::tempdir().unwrap();
-        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        for i in 0..100 {
-            fs::write(scratch.path().join(format!("{i}.spool")), "").unwrap();
-            fs::write(scratch.path().join(format!("{i}.other")), "").unwrap();
+        let expected: std::collections::BTreeSet<String> = (0..300).map(|i| format!("file {i}")).collect();
+        for name in &expected {
+            fs::write(scratch.path().join(name), name).unwrap();
         }
-        for (limit, expected) in [(1, true), (100, true), (101, false)] {
-            let directory = Directory::open_own(&c_path(scratch.path()), Access::Private).unwrap();
-            assert_eq!(directory.holds_many(b".spool", limit), expected, "{limit}");
+        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        for _ in 0..2 {
+            let mut seen = std::collections::BTreeSet::new();
+            directory.for_each(|name| {
+                seen.insert(name.to_str().unwrap().to_owned());
+                true
+            });
+            assert!(seen.remove(".") && seen.remove(".."));
+            assert_eq!(seen, expected);
         }
+        let mut visits = 0;
+        directory.for_each(|_| {
+            visits += 1;
+            visits < 3
+        });
+        assert_eq!(visits, 3);
+        let mut buffer = [0; 20];
+        let got = directory.read(c"file 7").unwrap().read_some(&mut buffer).unwrap();
+        assert_eq!(&buffer[..got], b"file 7");
     }
 
     #[test]

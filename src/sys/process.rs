@@ -35,8 +35,13 @@ pub(crate) fn user() -> u32 {
 /// When the process began, in clock ticks since boot; None without /proc. Together with its id this names a process.
 /// Signal-safe: system calls alone.
 pub(crate) fn start_ticks() -> Option<u64> {
+    start_ticks_of(c"/proc/self/stat")
+}
+
+/// The same of the process whose `stat` file this is.
+pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Option<u64> {
     let mut line = [0; 1024];
-    let got = File::read(c"/proc/self/stat").ok()?.read_some(&mut line).ok()?;
+    let got = File::read(stat).ok()?.read_some(&mut line).ok()?;
     start_ticks_in(line.get(..got)?)
 }
 
