@@ -16,12 +16,15 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         arguments.pop();
     }
     let directory = arguments.pop().map_or_else(recover::default_directory, PathBuf::from);
-    let spools = recover::spools(&directory)?;
-    if spools.is_empty() {
+    let found = recover::spools(&directory)?;
+    if found.spools.is_empty() && found.unusable.is_empty() {
         println!("no spools in {}", directory.display());
     }
-    let mut failures = 0;
-    for spool in spools {
+    let mut failures = found.unusable.len();
+    for error in found.unusable {
+        eprintln!("{error}");
+    }
+    for spool in found.spools {
         let owner = spool.owner();
         let whose = format!("process {} ({})", spool.process(), spool.program().display());
         match owner {

@@ -6,7 +6,7 @@
 //! makes the profile of it, complete but for ticks that were being recorded at that very moment.
 //!
 //! ```no_run
-//! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())? {
+//! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())?.spools {
 //!     if spool.owner() == sigprof::recover::Owner::Gone {
 //!         println!("{}: {}", spool.program().display(), spool.recover()?);
 //!     }
@@ -23,10 +23,13 @@ use crate::{
     control::{DEFAULT_DIRECTORY, SUFFIX},
     format::{
         ByteOrder, ProfileWriter, SlotLayout, SlotWidth, WriteError,
-        spool::{Head, Source, SpoolError},
+        spool::{FileStamp, Head, Source, SpoolError},
         write_records,
     },
-    sys::{clock, directory, file, process},
+    sys::{
+        directory, file,
+        process::{self, Life},
+    },
 };
 use std::{
     ffi::OsStr,
@@ -46,27 +49,42 @@ pub fn default_directory() -> PathBuf {
     PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::user()))
 }
 
-/// The spools in `directory`, oldest first: those of processes that run, and those that were left behind. Files that
-/// are no spools of this user are passed over. A directory that does not exist holds none.
+/// The spools in a directory.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Spools {
+    /// Oldest first: those of processes that run, and those that were left behind.
+    pub spools: Vec<Spool>,
+    /// Files named like spools that are none, or are damaged, another user's, or of another version.
+    pub unusable: Vec<RecoverError>,
+}
+
+/// Looks for spools in `directory`. One that does not exist holds none.
 ///
 /// # Errors
 /// Where the directory cannot be read.
-pub fn spools(directory: &Path) -> Result<Vec<Spool>, RecoverError> {
+pub fn spools(directory: &Path) -> Result<Spools, RecoverError> {
     let fails = |error| RecoverError::new(directory, Reason::Io("read the directory", error));
     let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Spools::default()),
         other => other.map_err(fails)?,
     };
-    let mut spools = Vec::new();
+    let mut found = Spools::default();
     for entry in entries {
         let path = entry.map_err(fails)?.path();
-        if path.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes()) {
-            // One that is being made, or has just been removed, is none.
-            spools.extend(Spool::open(&path).ok());
+        if !path.as_os_str().as_bytes().ends_with(SUFFIX.as_bytes()) {
+            continue;
+        }
+        match Spool::open(&path) {
+            Ok(spool) => found.spools.push(spool),
+            // Its session has ended meanwhile.
+            Err(error) if error.is_missing() => {}
+            Err(error) => found.unusable.push(error),
         }
     }
-    spools.sort_by(|a, b| (a.head.started, &a.path).cmp(&(b.head.started, &b.path)));
-    Ok(spools)
+    found.spools.sort_by(|a, b| (a.head.started, &a.path).cmp(&(b.head.started, &b.path)));
+    found.unusable.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
 }
 
 /// Whether the process that a spool belongs to still runs.
@@ -77,7 +95,7 @@ pub enum Owner {
     Running,
     /// It is gone.
     Gone,
-    /// It is, or was, in another namespace of process ids (a container), where we cannot look.
+    /// It is, or was, in another namespace of process ids (a container), or /proc does not tell.
     Elsewhere,
 }
 
@@ -145,7 +163,7 @@ impl Spool {
         self.head.is_complete
     }
 
-    /// True when the spool's file system was full: chains that were first met later are missing.
+    /// True when the spool could not grow further: chains that were first met after that are missing.
     pub fn is_cut(&self) -> bool {
         self.head.is_cut
     }
@@ -153,19 +171,23 @@ impl Spool {
     /// Whether the session's process still runs.
     pub fn owner(&self) -> Owner {
         let head = &self.head;
-        if head.started.saturating_add(CLOCK_TOLERANCE) < clock::boot_time_seconds() {
+        if head.is_ended {
             return Owner::Gone;
         }
         if Some(head.namespace) != directory::identity_of(c"/proc/self/ns/pid").map(|(_, inode)| inode) {
             return Owner::Elsewhere;
         }
-        let line = fs::read(format!("/proc/{}/stat", head.process)).unwrap_or_default();
-        if process::start_ticks_in(&line) != Some(head.process_start) {
-            return Owner::Gone;
+        match process::life_of(head.process, head.process_start) {
+            Life::Gone => Owner::Gone,
+            Life::Unknown => Owner::Elsewhere,
+            Life::Same => {
+                // One that was killed and not yet waited for has one thread; where only the first has ended there are more.
+                let line = fs::read(format!("/proc/{}/stat", head.process)).unwrap_or_default();
+                let threads = || fs::read_dir(format!("/proc/{}/task", head.process)).map(Iterator::count);
+                let is_over = process::is_zombie_in(&line) && threads().is_ok_and(|threads| threads < 2);
+                if is_over { Owner::Gone } else { Owner::Running }
+            }
         }
-        // One that was killed and not yet waited for has one thread; where only the first one has ended there are more.
-        let threads = || fs::read_dir(format!("/proc/{}/task", head.process)).map_or(0, Iterator::count);
-        if process::is_zombie_in(&line) && threads() < 2 { Owner::Gone } else { Owner::Running }
     }
 
     /// Makes the profile under the name it was meant for, and removes the spool.
@@ -183,7 +205,17 @@ impl Spool {
         if self.head.is_complete {
             return self.without_file();
         }
-        self.write(&self.free_target()?)
+        if self.may_replace(self.target())? {
+            return self.write(self.target(), true);
+        }
+        const TRIES: u32 = 1000;
+        let mut n = 1;
+        loop {
+            match self.write(&self.name_beside(n), false) {
+                Err(error) if error.is_taken() && n < TRIES => n += 1,
+                other => return other,
+            }
+        }
     }
 
     /// Makes the profile at `path`, which is replaced if it exists, and removes the spool. For a process of another
@@ -194,7 +226,7 @@ impl Spool {
     /// Where the process still runs; where the profile cannot be written. The spool then stays.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
         self.ensure_not_running()?;
-        self.write(path)
+        self.write(path, true)
     }
 
     /// Removes the spool, and with it the samples; as for [`recover_to`](Self::recover_to), of a process that is gone.
@@ -213,35 +245,42 @@ impl Spool {
         }
     }
 
-    /// The target, or the name beside it where the target is somebody else's by now.
-    fn free_target(&self) -> Result<PathBuf, RecoverError> {
-        let target = self.target();
-        let is_ours = match fs::symlink_metadata(target) {
-            Err(_) => true,
-            Ok(status) if !status.is_file() => {
-                return Err(self.fails(Reason::SpecialTarget(target.into())));
-            }
+    /// Whether what stands at the target is what the session would have replaced: what stood there when it began, or what
+    /// it wrote there itself.
+    fn may_replace(&self, target: &Path) -> Result<bool, RecoverError> {
+        match fs::symlink_metadata(target) {
+            Err(_) => Ok(true),
+            Ok(status) if !status.is_file() => Err(self.fails(Reason::SpecialTarget(target.into()))),
             Ok(status) => {
-                let began = i64::try_from(self.head.started).unwrap_or(i64::MAX);
-                status.mtime() < began || (status.dev(), status.ino()) == self.head.written
+                let seconds = (status.mtime() as u64).wrapping_mul(1_000_000_000);
+                let changed = seconds.wrapping_add(status.mtime_nsec() as u64);
+                let stamp = FileStamp { device: status.dev(), inode: status.ino(), changed };
+                Ok(self.head.stamps.contains(&stamp))
             }
-        };
-        if is_ours {
-            return Ok(target.into());
         }
-        let mut beside = target.as_os_str().to_owned();
-        beside.push(format!(".recovered-{}", self.head.process));
-        Ok(beside.into())
     }
 
-    fn write(&self, target: &Path) -> Result<Recovered, RecoverError> {
+    /// The `n`th name for a profile whose own name is somebody else's by now.
+    fn name_beside(&self, n: u32) -> PathBuf {
+        let mut beside = self.target().as_os_str().to_owned();
+        beside.push(format!(".recovered-{}", self.head.process));
+        if n > 1 {
+            beside.push(format!(".{n}"));
+        }
+        beside.into()
+    }
+
+    fn write(&self, target: &Path, replaces: bool) -> Result<Recovered, RecoverError> {
+        if self.head.word_bytes > size_of::<usize>() {
+            return Err(self.fails(Reason::Wider));
+        }
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let records = self.head.records(&self.file).map_err(fails)?;
         if records.is_empty() {
             return self.without_file();
         }
         let mappings = self.head.mappings(&self.file).map_err(fails)?;
-        let written = replace_file(target, |out| {
+        let written = write_file(target, replaces, |out| {
             let width = if self.head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
             let layout = SlotLayout { width, order: ByteOrder::NATIVE };
             let mut writer = ProfileWriter::new(out, layout);
@@ -260,22 +299,19 @@ impl Spool {
         // The profile is there: a spool that stays is only recovered again.
         let _ = fs::remove_file(&self.path);
         let path = Some(target.into());
-        Ok(Recovered { path, samples, is_cut: self.head.is_cut })
+        Ok(Recovered { path, samples, lost: self.head.lost, is_cut: self.head.is_cut })
     }
 
     /// Removes a spool that has nothing to say.
     fn without_file(&self) -> Result<Recovered, RecoverError> {
         let _ = fs::remove_file(&self.path);
-        Ok(Recovered { path: None, samples: 0, is_cut: self.head.is_cut })
+        Ok(Recovered { path: None, samples: 0, lost: self.head.lost, is_cut: self.head.is_cut })
     }
 
     fn fails(&self, reason: Reason) -> RecoverError {
         RecoverError::new(&self.path, reason)
     }
 }
-
-/// Seconds by which the time of day may have been set since a session began.
-const CLOCK_TOLERANCE: u64 = 60;
 
 /// What came of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,7 +321,9 @@ pub struct Recovered {
     pub path: Option<PathBuf>,
     /// Sum of the profile's counts, in periods.
     pub samples: u64,
-    /// Chains that were first met after the spool's file system was full are missing.
+    /// Periods that could not be recorded, but for those that found all scratch slots taken.
+    pub lost: u64,
+    /// The spool could not grow further: chains that were first met after that are missing.
     pub is_cut: bool,
 }
 
@@ -324,9 +362,19 @@ enum Reason {
     Running(u32),
     Elsewhere(u32),
     SpecialTarget(PathBuf),
+    Wider,
 }
 
 impl RecoverError {
+    fn is_missing(&self) -> bool {
+        matches!(&self.reason, Reason::Io(_, error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Another file has the name.
+    fn is_taken(&self) -> bool {
+        matches!(&self.reason, Reason::Write(WriteError::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists)
+    }
+
     fn new(path: &Path, reason: Reason) -> Self {
         Self { path: path.into(), reason }
     }
@@ -356,6 +404,7 @@ impl fmt::Display for RecoverError {
                 f,
                 "process {process} is of another container, where it may still run; if it does not, name the file to write"
             ),
+            Reason::Wider => f.write_str("the spool is of a 64-bit program; recover it with a 64-bit one"),
             Reason::SpecialTarget(target) => {
                 write!(
                     f,
@@ -383,17 +432,28 @@ impl Source for File {
     }
 }
 
-/// Writes a file beside `target` and gives it that name when it is complete.
-fn replace_file(
+/// Writes a file beside `target` and gives it that name when it is complete and on its way to the disk; only if nothing
+/// has that name, unless `replaces` says so.
+fn write_file(
     target: &Path,
+    replaces: bool,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let temporary = target.with_file_name(format!(".sigprof-{:016x}", file::random()));
     // A name that exists is not written to, be it a link or not.
     let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
-    let written =
-        fill(&mut out).and_then(|()| Ok(out.flush()?)).and_then(|()| Ok(fs::rename(&temporary, target)?));
-    if written.is_err() {
+    let written = fill(&mut out).and_then(|()| {
+        out.flush()?;
+        // Some file systems tell only now that there was no room, and the spool is about to go.
+        out.get_ref().sync_all()?;
+        if replaces {
+            fs::rename(&temporary, target)?;
+        } else {
+            fs::hard_link(&temporary, target)?;
+        }
+        Ok(())
+    });
+    if written.is_err() || !replaces {
         let _ = fs::remove_file(&temporary);
     }
     written

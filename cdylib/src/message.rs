@@ -73,7 +73,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             }
             line.send();
             if stopped.summary().spool == SpoolUse::Cut {
-                warn("the spool's file system is full: a kill would have lost what came after that");
+                warn("the spool could not grow further: a kill would have lost what came after that");
             }
         }
     }
@@ -120,6 +120,7 @@ fn statistics(stopped: &Stopped<'_>) {
         SpoolUse::Off => line.write_str("off"),
         SpoolUse::Whole => line.write_str("whole"),
         SpoolUse::Cut => line.write_str("cut"),
+        SpoolUse::Removed => line.write_str("removed"),
         _ => line.write_str("unavailable"),
     };
     let _ = line.write_str(" profile=");

@@ -13,11 +13,11 @@
 
 use crate::{
     error::Failure,
-    format::{ProfileWriter, SlotLayout, WriteError, write_records},
+    format::{ProfileWriter, SlotLayout, WriteError, spool::FileStamp, write_records},
     sample::{met_objects::MetObject, recording::Recording},
     sync::Ordering,
     sys::{
-        directory::identity_of,
+        directory::stamp_of,
         file::{self, File, FileKind, PATH_BYTES, PathBuffer},
         memory::{MappedBox, Zeroable},
     },
@@ -71,9 +71,10 @@ impl Output {
         (self.target.as_bytes(), &mut self.buffer, &mut self.lines)
     }
 
-    /// Device and inode of what stands at the target now.
-    pub(super) fn identity(&self) -> Option<(u64, u64)> {
-        identity_of(self.target.as_c_str())
+    /// What stands at the target now.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        let [device, inode, changed] = stamp_of(self.target.as_c_str())?;
+        Some(FileStamp { device, inode, changed })
     }
 
     /// Makes the target absolute, and follows links: renaming would replace the link itself.

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     config::{self, Filter, TABLE_BYTES},
     error::Failure,
+    format::spool::State,
     sample::{
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
@@ -124,7 +125,7 @@ impl Session {
         let recording = match started {
             Ok(recording) => recording,
             Err(failure) => {
-                if let Some(spool) = spool {
+                if let Some(mut spool) = spool {
                     spool.remove();
                 }
                 return Err(failure);
@@ -150,8 +151,9 @@ impl Session {
         session.recording.publish();
         if let Err(errno) = options.timer.arm(period_micros) {
             recording::withdraw();
-            session.discard_spool();
-            if wait_for_handlers(engine) > 0 {
+            let is_unused = wait_for_handlers(engine) == 0;
+            session.discard_spool(is_unused);
+            if !is_unused {
                 session.recording.abandon();
             }
             return Err(Failure::System { action: "arm the profiling timer", errno });
@@ -201,7 +203,11 @@ impl Session {
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
             handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
-            spool: if recording.memory().is_cut() { SpoolUse::Cut } else { self.spool_use },
+            spool: match &self.spool {
+                Some(spool) if !spool.is_there() => SpoolUse::Removed,
+                Some(_) if recording.memory().is_cut() => SpoolUse::Cut,
+                _ => self.spool_use,
+            },
         }
         .summary()
     }
@@ -214,16 +220,16 @@ impl Session {
         let Some(output) = &mut self.output else { return Ok(0) };
         let bytes = output.write(self.recording.get(), met)?;
         // So that a recovery can tell this file from one that another program has written since.
-        if let Some(identity) = output.identity() {
-            self.recording.get().memory().note_written(identity);
+        if let Some(stamp) = output.stamp() {
+            self.recording.get().memory().note_written(stamp);
         }
         Ok(bytes)
     }
 
-    /// Removes the spool, of which nothing is needed any more.
-    fn discard_spool(&mut self) {
+    /// Removes the spool, of which nothing is needed any more; `is_unused` says that no handler uses its memory.
+    fn discard_spool(&mut self, is_unused: bool) {
         if let Some(spool) = self.spool.take() {
-            spool.discard(self.recording.get().memory());
+            spool.discard(self.recording.get().memory(), is_unused);
         }
     }
 
@@ -233,14 +239,19 @@ impl Session {
         let _ = timer.disarm();
         signal::discard_pending(timer.signal());
         // Whoever would be told of a failure is about to be replaced; the spool then keeps what there is.
-        if self.summary().samples == 0 || self.write_file(met).is_ok() {
-            self.discard_spool();
+        let is_written = self.summary().samples == 0 || self.write_file(met).is_ok();
+        let Some(spool) = &mut self.spool else { return };
+        if is_written {
+            spool.remove();
+        } else {
+            self.recording.get().memory().set_state(State::Ended);
         }
     }
 
     /// Lets ticks come again.
     pub(super) fn resume(&self) {
         let recording = self.recording.get();
+        recording.memory().set_state(State::Running);
         let _ = recording.timer.arm(recording.period_micros);
     }
 
@@ -260,7 +271,9 @@ impl Session {
         stamps::write_out();
         // What could not be written may be recovered.
         if summary.samples == 0 || !matches!(file, Some(Err(_))) {
-            self.discard_spool();
+            self.discard_spool(stuck_handlers == 0);
+        } else {
+            self.recording.get().memory().set_state(State::Ended);
         }
         let ended = Ended { summary, file, output: self.output, spool: self.spool };
         if stuck_handlers > 0 {

@@ -4,11 +4,15 @@
 //! lost. Nothing but the spool directory is ever touched, and in it nothing but this session's own file.
 //!
 //! Nothing here allocates: see the module above.
+//!
+//! # Safety
+//! Gives back the memory of a session that is over, on the word of who ended it.
+#![allow(unsafe_code)]
 
 use super::{maps_text, output::Output};
 use crate::{
     config::SpoolChoice,
-    format::spool::{ARENA, EmptyOwner, PATHS, owner_of_empty},
+    format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
     sample::spool_memory::{HeadFacts, SpoolMemory},
     sys::{
         clock,
@@ -16,9 +20,10 @@ use crate::{
         errno,
         file::{self, PathBuffer},
         memory::{MappedBox, Mapping},
-        process,
+        process::{self, Life},
     },
 };
+use core::ffi::CStr;
 
 /// Where spools are kept unless the user says otherwise; `-` and the user's id follow.
 pub(crate) const DEFAULT_DIRECTORY: &str = "/dev/shm/sigprof";
@@ -27,6 +32,10 @@ pub(crate) const SUFFIX: &str = ".spool";
 /// Most spools in a directory: those of programs that end badly all the time must not fill the memory.
 pub(crate) const MOST_SPOOLS: usize = 256;
 
+/// Each time that a directory is found to hold a multiple of this many, it is swept.
+const SWEEP: usize = 32;
+/// Of the room that a file system has, a spool takes one part of this many: the rest is the host's.
+const SHARE: u64 = 8;
 /// The length of the file, and by how much it grows, are multiples of this.
 const UNIT: usize = 64 << 10;
 
@@ -48,6 +57,8 @@ pub(crate) struct Spool {
     is_default: bool,
     /// Device and inode.
     identity: (u64, u64),
+    /// The file is gone, the memory stays.
+    is_removed: bool,
 }
 
 /// What a spool is made for.
@@ -75,10 +86,17 @@ impl Spool {
         let directory_bytes = path.as_bytes().len();
         let directory =
             Directory::open_own(path.as_c_str(), access).map_err(system("use the spool directory"))?;
-        if holds_many(&directory) {
-            remove_empty(&directory);
+        let room = directory.file_system().map_err(system("look at the spool's file system"))?;
+        if !room.is_in_place {
+            return Err(system("trust the spool's file system")(errno::NOT_SUPPORTED));
         }
-        if holds_many(&directory) {
+        let mut spools = count(&directory);
+        // Now and then those are removed that nobody needs: a server whose idle children are killed leaves many.
+        if spools > 0 && spools % SWEEP == 0 {
+            remove_empty(&directory);
+            spools = count(&directory);
+        }
+        if spools >= MOST_SPOOLS {
             return Err(system("add to the spools of a directory that is full of them")(errno::NO_SPACE));
         }
         let process_start =
@@ -96,11 +114,11 @@ impl Spool {
         let memory = file
             .identity()
             .ok_or(errno::IO)
-            .and_then(|identity| Ok((identity, fill(&file, process_start, purpose, output)?)));
+            .and_then(|identity| Ok((identity, fill(&file, room.free, process_start, purpose, output)?)));
         match memory {
             Ok((identity, memory)) => {
                 let is_default = place == SpoolPlace::Default;
-                Ok((memory, Self { path, directory_bytes, is_default, identity }))
+                Ok((memory, Self { path, directory_bytes, is_default, identity, is_removed: false }))
             }
             Err(errno) => {
                 directory.remove(path.c_str_from(directory_bytes + 1));
@@ -122,63 +140,60 @@ impl Spool {
         self.path.as_bytes()
     }
 
-    /// Removes the file of a session that never began.
-    pub(super) fn remove(self) {
-        remove_same(self.path.as_c_str(), self.identity);
+    /// False once its file has been removed.
+    pub(super) fn is_there(&self) -> bool {
+        !self.is_removed
     }
 
-    /// Removes the file: its profile stands elsewhere, complete, or has nothing to say.
-    pub(super) fn discard(self, memory: &SpoolMemory) {
-        // First the word, for who looks at a file that could not be removed (behind `chroot` or `setuid`).
-        memory.set_complete();
-        if !remove_same(self.path.as_c_str(), self.identity) {
-            memory.punch();
+    /// Removes the file, and keeps the memory: the session may go on. Where it cannot be removed (behind `chroot` or
+    /// `setuid`) it stays as it is.
+    pub(super) fn remove(&mut self) {
+        self.is_removed |= remove_same(self.path.as_c_str(), self.identity);
+    }
+
+    /// Removes the file: its profile stands elsewhere, complete, or has nothing to say. `is_unused` says that nobody uses
+    /// the memory, now or later.
+    pub(super) fn discard(mut self, memory: &SpoolMemory, is_unused: bool) {
+        // First the word, for who looks at a file that cannot be removed.
+        memory.set_state(State::Complete);
+        self.remove();
+        if self.is_there() && is_unused {
+            // SAFETY: the caller's word.
+            unsafe { memory.punch() };
         }
     }
 }
 
-/// True if the directory has no room for another spool.
-fn holds_many(directory: &Directory) -> bool {
+/// How many spools are in the directory, [`MOST_SPOOLS`] at most.
+fn count(directory: &Directory) -> usize {
     let mut found = 0;
     directory.for_each(|name| {
-        found += usize::from(name.to_bytes().ends_with(SUFFIX.as_bytes()));
+        found += usize::from(is_spool(name));
         found < MOST_SPOOLS
     });
-    found >= MOST_SPOOLS
+    found
 }
 
-/// Removes spools of processes that are gone in which no sample ever came to lie, or whose profile is complete: a server
-/// whose idle children are killed leaves many.
+fn is_spool(name: &CStr) -> bool {
+    name.to_bytes().ends_with(SUFFIX.as_bytes())
+}
+
+/// Removes spools of processes that are gone in which no sample ever came to lie, or whose profile is complete.
 fn remove_empty(directory: &Directory) {
     let namespace = namespace();
     directory.for_each(|name| {
-        let is_spool = name.to_bytes().ends_with(SUFFIX.as_bytes());
+        if !is_spool(name) {
+            return true;
+        }
         let mut head = [0; PATHS];
-        let got = match directory.read(name) {
-            Ok(file) if is_spool => file.read_some(&mut head).unwrap_or(0),
-            _ => 0,
-        };
-        let owner = head.get(..got).and_then(owner_of_empty);
-        if owner.is_some_and(|owner| owner.namespace == namespace && !owner.runs()) {
+        let got = directory.read(name).and_then(|file| file.read_some(&mut head)).unwrap_or(0);
+        let owner = head.get(..got).and_then(owner_of_empty).filter(|owner| owner.namespace == namespace);
+        let is_gone = |owner: EmptyOwner| process::life_of(owner.process, owner.process_start) == Life::Gone;
+        if owner.is_some_and(is_gone) {
             directory.remove(name);
         }
         true
     });
-}
-
-impl EmptyOwner {
-    fn runs(&self) -> bool {
-        // Where it cannot be told the spool stays.
-        let Ok(mut path) = MappedBox::<PathBuffer>::zeroed() else { return true };
-        let named = path
-            .push(b"/proc/")
-            .and_then(|()| path.push_decimal(self.process))
-            .and_then(|()| path.push(b"/stat"));
-        if named.is_err() {
-            return true;
-        }
-        process::start_ticks_of(path.as_c_str()) == Some(self.process_start)
-    }
 }
 
 /// The inode of this process's namespace of process ids.
@@ -221,6 +236,7 @@ impl<'a> SpoolPlace<'a> {
 /// Sets the file's length, maps it, and writes what a recovery has to know.
 fn fill(
     file: &file::File,
+    free: u64,
     process_start: u64,
     purpose: &SpoolFor,
     output: &mut Output,
@@ -232,6 +248,7 @@ fn fill(
     }
     file.set_length(length as u64)?;
     let mapping = Mapping::of_file(file, length)?;
+    let target_stamp = output.stamp().unwrap_or_default();
     let (target, buffer, lines) = output.parts();
     let mut program = [0; 1024];
     let facts = HeadFacts {
@@ -242,8 +259,10 @@ fn fill(
         period_micros: purpose.period_micros,
         target,
         program: process::program(&mut program),
+        target_stamp,
     };
-    let memory = SpoolMemory::spooled(mapping, &facts)?;
+    let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
+    let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;
     // Without the lines the PCs of a recovered profile have no names, which is better than no profile.
     let _ = maps_text::for_executable_lines(buffer, lines, |text| memory.keep_text(text));
     Ok(memory)

@@ -123,8 +123,10 @@ pub enum SpoolUse {
     Off,
     /// All samples do.
     Whole,
-    /// The spool's file system is full: chains that came later do not.
+    /// The spool has taken its share of its file system, or that is full: chains that came later do not.
     Cut,
+    /// None do since a call of `exec` has failed, for which the spool was removed.
+    Removed,
     /// None do, since no spool was to be had.
     Unavailable {
         /// What was tried.
@@ -181,7 +183,7 @@ impl Ended {
 
     /// The path of the spool that holds what could not be written.
     pub(crate) fn spool_path(&self) -> Option<&[u8]> {
-        self.spool.as_ref().map(Spool::path)
+        self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path)
     }
 }
 

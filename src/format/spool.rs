@@ -48,17 +48,33 @@ pub(crate) mod field {
     pub(crate) const TEXT_BYTES: usize = 88;
     /// How many places of objects were given away; some may not be filled.
     pub(crate) const OBJECTS: usize = 96;
-    /// Device and inode of the file that the session last wrote under its name, or zeros.
-    pub(crate) const WRITTEN_DEVICE: usize = 104;
-    pub(crate) const WRITTEN_INODE: usize = 112;
+    /// The file that stood under the session's name when it began, or zeros: see [`super::FileStamp`].
+    pub(crate) const TARGET_DEVICE: usize = 104;
+    pub(crate) const TARGET_INODE: usize = 112;
+    pub(crate) const TARGET_CHANGED: usize = 120;
+    /// The file that the session last wrote under its name, or zeros.
+    pub(crate) const WRITTEN_DEVICE: usize = 128;
+    pub(crate) const WRITTEN_INODE: usize = 136;
+    pub(crate) const WRITTEN_CHANGED: usize = 144;
+    /// Periods that are missing in the records.
+    pub(crate) const LOST: usize = 152;
     /// Bytes of the absolute path that the profile is meant for, which stands at [`super::PATHS`].
-    pub(crate) const TARGET_BYTES: usize = 120;
+    pub(crate) const TARGET_BYTES: usize = 160;
     /// Bytes of the program's path, which stands behind it.
-    pub(crate) const PROGRAM_BYTES: usize = 128;
+    pub(crate) const PROGRAM_BYTES: usize = 168;
+}
+
+/// What tells a file from all that stood at its place before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// When its contents changed last, in nanoseconds since 1970, wrapping.
+    pub(crate) changed: u64,
 }
 
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = 136;
+pub(crate) const PATHS: usize = 176;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
@@ -96,6 +112,8 @@ pub(crate) enum State {
     Running = 1,
     /// It has been written; the file is of no use.
     Complete = 2,
+    /// The session is over, or its program was replaced, and the profile could not be written.
+    Ended = 3,
 }
 
 /// Bytes that can be read at any offset.
@@ -127,13 +145,17 @@ impl From<io::Error> for SpoolError {
 pub(crate) struct Head {
     pub(crate) word_bytes: usize,
     pub(crate) is_complete: bool,
+    /// The session is over, though the process may still run.
+    pub(crate) is_ended: bool,
     pub(crate) process: u32,
     pub(crate) process_start: u64,
     pub(crate) namespace: u64,
     pub(crate) started: u64,
     pub(crate) period_micros: u64,
     pub(crate) is_cut: bool,
-    pub(crate) written: (u64, u64),
+    pub(crate) lost: u64,
+    /// Of the file that stood at the target when the session began, and of the one it wrote there.
+    pub(crate) stamps: [FileStamp; 2],
     pub(crate) target: Vec<u8>,
     pub(crate) program: Vec<u8>,
     arena_bytes: u64,
@@ -143,7 +165,7 @@ pub(crate) struct Head {
 
 /// Whose a spool is in which no sample lies.
 pub(crate) struct EmptyOwner {
-    pub(crate) process: u64,
+    pub(crate) process: u32,
     pub(crate) process_start: u64,
     pub(crate) namespace: u64,
 }
@@ -154,7 +176,7 @@ pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
     let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
     (is_spool && is_empty).then_some(EmptyOwner {
-        process: number(field::PROCESS)?,
+        process: u32::try_from(number(field::PROCESS)?).ok()?,
         process_start: number(field::PROCESS_START)?,
         namespace: number(field::NAMESPACE)?,
     })
@@ -178,10 +200,10 @@ impl Head {
         if number(field::VERSION)? != VERSION {
             return Err(SpoolError::OtherVersion);
         }
-        let is_complete = match number(field::STATE)? {
-            0 => return Err(SpoolError::NoSpool),
-            state => state != State::Running as u64,
-        };
+        let state = number(field::STATE)?;
+        if state == 0 {
+            return Err(SpoolError::NoSpool);
+        }
         let word_bytes = match number(field::WORD_BYTES)? {
             4 => 4,
             8 => 8,
@@ -193,20 +215,28 @@ impl Head {
         if !(1..=u64::from(u32::MAX)).contains(&period_micros) {
             return Err(SpoolError::Damaged("period"));
         }
+        let stamp = |device, inode, changed| -> Result<FileStamp, SpoolError> {
+            Ok(FileStamp { device: number(device)?, inode: number(inode)?, changed: number(changed)? })
+        };
         let paths = [number(field::TARGET_BYTES)?, number(field::PROGRAM_BYTES)?];
         if paths.iter().any(|&length| length > MOST_PATH_BYTES) {
             return Err(SpoolError::Damaged("length of a path"));
         }
         Ok(Self {
             word_bytes,
-            is_complete,
+            is_complete: state == State::Complete as u64,
+            is_ended: state == State::Ended as u64,
             process,
             process_start: number(field::PROCESS_START)?,
             namespace: number(field::NAMESPACE)?,
             started: number(field::STARTED)?,
             period_micros,
             is_cut: number(field::IS_CUT)? != 0,
-            written: (number(field::WRITTEN_DEVICE)?, number(field::WRITTEN_INODE)?),
+            lost: number(field::LOST)?,
+            stamps: [
+                stamp(field::TARGET_DEVICE, field::TARGET_INODE, field::TARGET_CHANGED)?,
+                stamp(field::WRITTEN_DEVICE, field::WRITTEN_INODE, field::WRITTEN_CHANGED)?,
+            ],
             target: read(source, PATHS as u64, paths[0])?,
             program: read(source, PATHS as u64 + paths[0], paths[1])?,
             arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
@@ -236,26 +266,52 @@ impl Head {
         Ok(records)
     }
 
-    /// Reads the mapped objects: those of the start, then those that were met later and overlap none of them.
+    /// Reads the mapped objects: those that were met later, and those of the start where they overlap none of these.
     ///
     /// # Errors
     /// Those of the source.
     pub(crate) fn mappings(&self, source: &impl Source) -> io::Result<Vec<Mapping<'static>>> {
         let text = read(source, TEXT as u64, self.text_bytes)?;
-        let lines = text.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
-        let mut mappings: Vec<Mapping<'static>> = lines.map(owned).collect();
         let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;
+        let mut met: Vec<Mapping<'static>> = Vec::new();
         // Several objects may have had the same addresses, one after another: the last one met is listed.
-        for object in objects.chunks_exact(OBJECT_BYTES).rev() {
-            for segment in segments(object) {
-                let overlaps = |known: &Mapping<'_>| known.start < segment.end && segment.start < known.end;
-                if !mappings.iter().any(overlaps) {
-                    mappings.push(segment);
-                }
+        for segment in objects.chunks_exact(OBJECT_BYTES).rev().flat_map(segments) {
+            if !met.iter().any(|known| overlap(known, &segment)) {
+                met.push(segment);
             }
         }
+        let lines = text.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
+        let mut mappings = Vec::new();
+        for line in lines {
+            mappings.extend(without(owned(line), &met));
+        }
+        mappings.extend(met);
         Ok(mappings)
     }
+}
+
+fn overlap(a: &Mapping<'_>, b: &Mapping<'_>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// What is left of `mapping` where none of `others` lies.
+fn without(mapping: Mapping<'static>, others: &[Mapping<'_>]) -> Vec<Mapping<'static>> {
+    let mut left = vec![mapping];
+    for other in others {
+        left = left.into_iter().flat_map(|piece| cut(piece, other)).collect();
+    }
+    left
+}
+
+/// The parts of `piece` before and behind `other`.
+fn cut(piece: Mapping<'static>, other: &Mapping<'_>) -> Vec<Mapping<'static>> {
+    if !overlap(&piece, other) {
+        return vec![piece];
+    }
+    let offset_behind = piece.offset.wrapping_add(other.end.wrapping_sub(piece.start));
+    let before = Mapping { end: other.start, ..piece.clone() };
+    let behind = Mapping { start: other.end, offset: offset_behind, ..piece };
+    [before, behind].into_iter().filter(|part| part.start < part.end).collect()
 }
 
 /// The executable segments of an object that was met.
@@ -449,12 +505,44 @@ mod tests {
         put(4, OBJECT_COMPLETE, 0xc000, b"/beyond the count");
         set(&mut bytes, field::OBJECTS, 4);
         let mappings = Head::read(&bytes).unwrap().mappings(&bytes).unwrap();
-        let seen: Vec<_> =
-            mappings.iter().map(|m| (m.start, m.is_executable(), String::from_utf8_lossy(&m.path))).collect();
+        let shown = |m: &Mapping<'_>| {
+            (m.start, m.end, m.offset, m.is_executable(), String::from_utf8_lossy(&m.path).into_owned())
+        };
+        let expected = [
+            // What the later object covers is cut off.
+            (0x1000, 0x1800, 0, true, "/start"),
+            (0x5000, 0x6000, 0, false, ""),
+            (0x9000, 0xa000, 0x40, true, "/newer"),
+            (0x1800, 0x2800, 0x40, true, "/over the start"),
+        ];
+        let seen: Vec<_> = mappings.iter().map(shown).collect();
         assert_eq!(
             seen,
-            [(0x1000, true, "/start".into()), (0x5000, false, "".into()), (0x9000, true, "/newer".into())]
+            expected.map(|(start, end, offset, x, path)| (start, end, offset, x, path.to_owned()))
         );
+    }
+
+    #[test]
+    fn what_is_left_behind_a_later_object_keeps_its_place_in_the_file() {
+        let mapping = |start, end, offset| Mapping {
+            start,
+            end,
+            permissions: Permissions { read: true, write: false, execute: true, shared: false },
+            offset,
+            device: Device { major: 0, minor: 0 },
+            inode: 0,
+            path: Cow::Borrowed(b"/lib"),
+            build_id: Cow::Borrowed(&[]),
+        };
+        let cut_by = |others: &[(u64, u64)]| -> Vec<_> {
+            let others: Vec<_> = others.iter().map(|&(start, end)| mapping(start, end, 7)).collect();
+            let left = without(mapping(0x1000, 0x5000, 0x200), &others);
+            left.iter().map(|m| (m.start, m.end, m.offset)).collect()
+        };
+        assert_eq!(cut_by(&[]), [(0x1000, 0x5000, 0x200)]);
+        assert_eq!(cut_by(&[(0x2000, 0x3000)]), [(0x1000, 0x2000, 0x200), (0x3000, 0x5000, 0x2200)]);
+        assert_eq!(cut_by(&[(0, 0x2000), (0x4000, 0x9000)]), [(0x2000, 0x4000, 0x1200)]);
+        assert_eq!(cut_by(&[(0, 0x9000)]), []);
     }
 
     #[test]

@@ -120,6 +120,7 @@ fn tick(tick: Tick<'_>) {
     }
     let pc = tick.registers.pc();
     if !is_user_address(pc) {
+        recording.memory().note_lost(1);
         return slot.count(Counter::NoPc);
     }
     if recording.excludes(pc) {
@@ -162,7 +163,10 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
             slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
             LIVE_TICKS.fetch_add(1, Ordering::Relaxed);
         }
-        Err(_) => slot.count_many(Counter::TableFull, weight),
+        Err(_) => {
+            slot.count_many(Counter::TableFull, weight);
+            recording.memory().note_lost(weight);
+        }
     }
     tick.marks.added();
 }

@@ -70,8 +70,8 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
         Seen::NoRoom => slot.count(Counter::ObjectsMissed),
         Seen::First => {
             let noted = describe(kept).is_some_and(|met| {
-                let in_spool = recording::keep_object(slot, &met);
-                queue.push(met).is_ok() && in_spool
+                recording::keep_object(slot, &met);
+                queue.push(met).is_ok()
             });
             if !noted {
                 slot.count(Counter::ObjectsMissed);

@@ -20,6 +20,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod engine;
+mod growth;
 pub(crate) mod handler;
 pub(crate) mod host_action;
 pub(crate) mod met_objects;

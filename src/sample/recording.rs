@@ -169,12 +169,14 @@ pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
     unsafe { recording.as_ref() }
 }
 
-/// Keeps an object in the spool of the running recording, if there is one; false where it finds no place. Signal-safe.
-/// For the slot's holder.
-pub(super) fn keep_object(_held: &Slot, met: &MetObject) -> bool {
+/// Keeps an object in the spool of the running recording, if there is one and it finds a place. Signal-safe. For the
+/// slot's holder.
+pub(super) fn keep_object(_held: &Slot, met: &MetObject) {
     let recording = RUNNING.load(Ordering::SeqCst);
     // SAFETY: as in `running`: the caller holds the slot.
-    unsafe { recording.as_ref() }.is_none_or(|recording| recording.table.memory().arena.keep_object(met))
+    if let Some(recording) = unsafe { recording.as_ref() } {
+        recording.memory().keep_object(met);
+    }
 }
 
 impl Recording {

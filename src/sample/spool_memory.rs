@@ -1,48 +1,39 @@
 //! The memory that a session's records lie in: a spool file's, shared with it, or anonymous.
 //!
-//! It becomes usable from its start on, as records need it. Where the spool's file system is full, the rest becomes
-//! anonymous memory, at the same addresses: nothing is lost but the chance to recover what came later.
-//!
-//! One word says how far the memory is usable, in bytes, multiples of 4096, and has two flags:
-//!
-//! | flags | meaning | may become |
-//! | --- | --- | --- |
-//! | none | in the spool | none, with more bytes; switching |
-//! | switching | one handler puts anonymous memory behind the usable bytes | anonymous, by that handler |
-//! | anonymous | what comes next is anonymous | anonymous, with more bytes |
-//!
-//! Handlers may populate the same bytes at once, which is harmless; only who has set the switching flag replaces
-//! memory, and nobody uses bytes beyond the mark. A handler that needs more meanwhile counts its tick as lost.
+//! It becomes usable from its start on, as records need it; `growth.rs` says how.
 //!
 //! # Safety
 //! Makes references to numbers in a mapping that lives as long as they do.
 #![allow(unsafe_code)]
 
-use super::met_objects::MetObject;
+use super::{
+    growth::{Ground, Growth, SLICE},
+    met_objects::{MetObject, MetSegment},
+};
 use crate::{
     format::spool::{
-        self, ARENA, MOST_OBJECTS, OBJECT_BYTES, OBJECT_COMPLETE, OBJECT_NAME_BYTES, OBJECT_SEGMENTS,
-        OBJECTS, PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
+        self, ARENA, FileStamp, MOST_OBJECTS, OBJECT_BYTES, OBJECT_COMPLETE, OBJECT_NAME_BYTES,
+        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
-    sys::memory::{Mapping, PROTECTED},
+    sys::{
+        errno,
+        memory::{Mapping, PROTECTED},
+    },
 };
-
-/// Bytes of a spool that one system call makes usable.
-const SPOOLED: usize = 64 << 10;
-/// Bytes of anonymous memory that one system call makes usable; it becomes resident as it is touched.
-const SLICE: usize = 1 << 20;
-
-const SWITCHING: usize = 1;
-const ANONYMOUS: usize = 2;
-const FLAGS: usize = 4095;
 
 /// See the module.
 pub(crate) struct SpoolMemory {
     mapping: Mapping,
     /// Where the records begin: [`ARENA`], or 0 without a spool.
     arena: usize,
-    usable: AtomicUsize,
+    growth: Growth,
+    /// Bytes of records that the spool's file may take.
+    most_spooled: usize,
+    /// Bytes of records that are mapped for reading and writing, as far as they are the spool's.
+    committed: AtomicUsize,
+    /// One bit for each place of an object that is complete.
+    objects: [AtomicU64; MOST_OBJECTS.div_ceil(64)],
 }
 
 /// What the head of a spool says.
@@ -54,6 +45,8 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) period_micros: u32,
     pub(crate) target: &'a [u8],
     pub(crate) program: &'a [u8],
+    /// What stands at the target already.
+    pub(crate) target_stamp: FileStamp,
 }
 
 impl SpoolMemory {
@@ -63,17 +56,24 @@ impl SpoolMemory {
     /// The error number of `mmap(2)`.
     pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
         let mapping = Mapping::reserved(bytes.next_multiple_of(SLICE))?;
-        Ok(Self { mapping, arena: 0, usable: AtomicUsize::new(ANONYMOUS) })
+        let growth = Growth::anonymous(mapping.length());
+        Ok(Self::new(mapping, 0, growth, 0))
     }
 
-    /// The memory of a spool file, whose mapping this is, new and all zeros. For ordinary context.
+    /// The memory of a spool file, whose mapping this is, new and all zeros; of records it takes `most_spooled` bytes at
+    /// most. For ordinary context.
     ///
     /// # Errors
-    /// The error number of `madvise(2)`, where not even the head finds room; `EINVAL` from Linux before 5.14.
-    pub(crate) fn spooled(mapping: Mapping, facts: &HeadFacts<'_>) -> Result<Self, i32> {
+    /// The error number of `mprotect(2)`, or of `madvise(2)` where not even the head finds room; `EINVAL` from Linux before
+    /// 5.14.
+    pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
-        mapping.populate(0, head_bytes.next_multiple_of(PROTECTED))?;
-        let memory = Self { mapping, arena: ARENA, usable: AtomicUsize::new(0) };
+        if head_bytes > TEXT || mapping.length() <= ARENA {
+            return Err(errno::INVALID);
+        }
+        prepare(&mapping, 0, head_bytes)?;
+        let growth = Growth::spooled(mapping.length() - ARENA);
+        let memory = Self::new(mapping, ARENA, growth, most_spooled);
         let numbers = [
             (field::VERSION, VERSION),
             (field::WORD_BYTES, size_of::<usize>() as u64),
@@ -84,6 +84,9 @@ impl SpoolMemory {
             (field::PERIOD_MICROS, u64::from(facts.period_micros)),
             (field::TARGET_BYTES, facts.target.len() as u64),
             (field::PROGRAM_BYTES, facts.program.len() as u64),
+            (field::TARGET_DEVICE, facts.target_stamp.device),
+            (field::TARGET_INODE, facts.target_stamp.inode),
+            (field::TARGET_CHANGED, facts.target_stamp.changed),
             (field::MAGIC, spool::MAGIC),
         ];
         for (offset, number) in numbers {
@@ -95,12 +98,16 @@ impl SpoolMemory {
         Ok(memory)
     }
 
+    fn new(mapping: Mapping, arena: usize, growth: Growth, most_spooled: usize) -> Self {
+        let objects = [const { AtomicU64::new(0) }; MOST_OBJECTS.div_ceil(64)];
+        Self { mapping, arena, growth, most_spooled, committed: AtomicUsize::new(0), objects }
+    }
+
     /// Words `from..to` of the records; None where they are not usable. Signal-safe.
     #[inline]
     pub(crate) fn words(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
         let end = to.checked_mul(size_of::<usize>())?;
-        // Acquire: pairs with the release in `grow`.
-        if from > to || end > self.usable.load(Ordering::Acquire) & !FLAGS {
+        if from > to || !self.growth.covers(end) {
             return None;
         }
         // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
@@ -113,50 +120,12 @@ impl SpoolMemory {
     /// Makes the first `needed` bytes of the records usable. Signal-safe: one system call for many records.
     #[inline]
     pub(crate) fn grow(&self, needed: usize) -> bool {
-        needed <= self.usable.load(Ordering::Acquire) & !FLAGS || self.grow_now(needed)
-    }
-
-    #[cold]
-    fn grow_now(&self, needed: usize) -> bool {
-        let length = self.mapping.length() - self.arena;
-        loop {
-            let present = self.usable.load(Ordering::Acquire);
-            let (bytes, flags) = (present & !FLAGS, present & FLAGS);
-            if needed <= bytes {
-                return true;
-            }
-            let step = if flags == ANONYMOUS { SLICE } else { SPOOLED };
-            let target = needed.next_multiple_of(step).min(length);
-            if needed > target || flags == SWITCHING {
-                return false;
-            }
-            let (from, to) = (self.arena + bytes, self.arena + target);
-            let next = match flags {
-                ANONYMOUS if self.mapping.commit(from, to).is_err() => return false,
-                ANONYMOUS => target | ANONYMOUS,
-                _ if self.mapping.populate(from, to).is_ok() => target,
-                _ => bytes | SWITCHING,
-            };
-            // Release: whoever sees the mark may touch the memory. Where another handler was first, all is asked again.
-            if self.usable.compare_exchange(present, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                continue;
-            }
-            if next & FLAGS == 0 {
-                self.head(field::ARENA_BYTES, |number| number.fetch_max(target as u64, Ordering::Relaxed));
-            } else if next & FLAGS == SWITCHING {
-                self.head(field::IS_CUT, |number| number.store(1, Ordering::Relaxed));
-                // Ours alone: nobody else goes past the flag, and nobody has used what lies behind the mark.
-                if self.mapping.part_from_file(from).is_err() {
-                    return false;
-                }
-                self.usable.store(bytes | ANONYMOUS, Ordering::Release);
-            }
-        }
+        self.growth.covers(needed) || self.growth.grow(self, needed)
     }
 
     /// True for a spool whose file system was full.
     pub(crate) fn is_cut(&self) -> bool {
-        self.arena > 0 && self.usable.load(Ordering::Acquire) & FLAGS != 0
+        self.is_spooled() && self.growth.is_anonymous()
     }
 
     /// True for a spool's.
@@ -172,42 +141,36 @@ impl SpoolMemory {
         if !self.is_spooled() {
             return Ok(());
         }
-        let kept = self.present_text().map_or(0, <[u8]>::len);
+        let kept =
+            self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed) as usize).unwrap_or(0);
         let end = kept + text.len();
         if end > TEXT_BYTES {
-            return Err(crate::sys::errno::NO_SPACE);
+            return Err(errno::NO_SPACE);
         }
         // What was populated before stays as it is.
-        self.mapping.populate(TEXT, TEXT + end.next_multiple_of(PROTECTED))?;
+        prepare(&self.mapping, TEXT, TEXT + end)?;
         self.copy(TEXT + kept, text);
         self.set(field::TEXT_BYTES, end as u64);
         Ok(())
     }
 
-    /// The lines that were kept.
-    fn present_text(&self) -> Option<&[u8]> {
-        let length = self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed))?;
-        let length = usize::try_from(length).ok().filter(|length| *length <= TEXT_BYTES)?;
-        // SAFETY: the offset lies within the mapping.
-        let start = unsafe { self.mapping.start().add(TEXT) };
-        // SAFETY: so many bytes were populated and written, and none is written again.
-        Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), length) })
-    }
-
-    /// Keeps an object that a handler met. Signal-safe: writes to a place of its own, behind a system call that finds
-    /// room for it. False where there is none.
-    pub(crate) fn keep_object(&self, met: &MetObject) -> bool {
-        if !self.is_spooled() {
-            return true;
+    /// Keeps an object that a handler met; not twice. Signal-safe: writes to a place of its own, behind system calls that
+    /// find room for it.
+    pub(crate) fn keep_object(&self, met: &MetObject) {
+        let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
+        let Some(present) = present else { return };
+        let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
+        // Every time that a library is closed those that stay are met anew.
+        if (0..present).any(|i| self.is_kept(i, met)) {
+            return;
         }
-        let taken = self.head(field::OBJECTS, |number| number.fetch_add(1, Ordering::Relaxed));
+        let taken = self.head(field::OBJECTS, |number| number.fetch_add(1, Ordering::AcqRel));
         let Some(i) = taken.and_then(|i| usize::try_from(i).ok()).filter(|i| *i < MOST_OBJECTS) else {
-            return false;
+            return;
         };
-        let place = OBJECTS + i * OBJECT_BYTES;
-        let (from, to) = (place / PROTECTED * PROTECTED, (place + OBJECT_BYTES).next_multiple_of(PROTECTED));
-        if self.mapping.populate(from, to).is_err() {
-            return false;
+        let place = object_place(i);
+        if prepare(&self.mapping, place, place + OBJECT_BYTES).is_err() {
+            return;
         }
         let segments = met.segments().iter().take(OBJECT_SEGMENTS);
         let name = met.name().get(..OBJECT_NAME_BYTES).unwrap_or(met.name());
@@ -220,28 +183,67 @@ impl SpoolMemory {
         }
         self.copy(place + 8 * (3 + 3 * OBJECT_SEGMENTS), name);
         self.set(place, OBJECT_COMPLETE);
-        true
+        if let Some(word) = self.objects.get(i / 64) {
+            // Release: pairs with the acquire in `is_kept`.
+            word.fetch_or(1 << (i % 64), Ordering::Release);
+        }
+    }
+
+    /// True where place `i` holds this object.
+    fn is_kept(&self, i: usize, met: &MetObject) -> bool {
+        // Acquire: a place that is marked was made usable, and is complete.
+        let is_ready =
+            self.objects.get(i / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (i % 64) & 1 == 1);
+        let place = object_place(i);
+        let number = |i: usize| self.number(place + 8 * i).map_or(0, |number| number.load(Ordering::Relaxed));
+        let is_same_segment = |(i, segment): (usize, &MetSegment)| {
+            let numbers = [segment.start, segment.end, segment.offset];
+            numbers.iter().enumerate().all(|(j, value)| number(3 + 3 * i + j) == *value as u64)
+        };
+        // An object elsewhere may have the same segments: the name decides, by its length and its bytes, eight at a time.
+        is_ready
+            && number(2) == met.segments().len() as u64
+            && met.segments().iter().enumerate().all(is_same_segment)
+            && number(1) == met.name().len() as u64
+            && met.name().chunks(8).enumerate().all(|(i, chunk)| {
+                let mut word = [0; 8];
+                for (to, from) in word.iter_mut().zip(chunk) {
+                    *to = *from;
+                }
+                number(3 + 3 * OBJECT_SEGMENTS + i) == u64::from_ne_bytes(word)
+            })
     }
 
     /// Notes which file was written under the session's name.
-    pub(crate) fn note_written(&self, (device, inode): (u64, u64)) {
+    pub(crate) fn note_written(&self, stamp: FileStamp) {
         if self.is_spooled() {
-            self.set(field::WRITTEN_DEVICE, device);
-            self.set(field::WRITTEN_INODE, inode);
+            self.set(field::WRITTEN_DEVICE, stamp.device);
+            self.set(field::WRITTEN_INODE, stamp.inode);
+            self.set(field::WRITTEN_CHANGED, stamp.changed);
         }
     }
 
-    /// Tells that the profile stands elsewhere, complete.
-    pub(crate) fn set_complete(&self) {
+    /// Notes periods that are not in the records. Signal-safe: an atomic.
+    pub(crate) fn note_lost(&self, periods: u64) {
+        self.head(field::LOST, |number| number.fetch_add(periods, Ordering::Relaxed));
+    }
+
+    /// Tells how far the session came.
+    pub(crate) fn set_state(&self, state: State) {
         if self.is_spooled() {
-            self.set(field::STATE, State::Complete as u64);
+            self.set(field::STATE, state as u64);
         }
     }
 
-    /// Gives back what the spool's file holds, but its head. For who knows that nobody uses the records.
-    pub(crate) fn punch(&self) {
-        if self.is_spooled() && !self.is_cut() {
-            self.mapping.punch(TEXT, self.mapping.length());
+    /// Gives back what the spool's file holds, but its head.
+    ///
+    /// # Safety
+    /// * Nobody uses the records, now or later.
+    pub(crate) unsafe fn punch(&self) {
+        if let Some(bytes) = self.head(field::ARENA_BYTES, |number| number.load(Ordering::Relaxed)) {
+            let end = ARENA.saturating_add(bytes as usize).min(self.mapping.length());
+            // SAFETY: the caller's word for the records; text and objects are for a reader of the file alone.
+            unsafe { self.mapping.punch(TEXT, end) };
         }
     }
 
@@ -254,29 +256,82 @@ impl SpoolMemory {
 
     /// Calls `f` with the number at `offset` of the head; None without a spool.
     fn head<T>(&self, offset: usize, f: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
-        self.is_spooled().then(|| f(self.number(offset)))
+        self.number(offset).map(f)
     }
 
     fn set(&self, offset: usize, number: u64) {
-        // Release: what was written before belongs to it; the reader comes when the process is gone.
-        self.number(offset).store(number, Ordering::Release);
+        if let Some(place) = self.number(offset) {
+            // Release: what was written before belongs to it; the reader comes when the process is gone.
+            place.store(number, Ordering::Release);
+        }
     }
 
-    /// A number of a spool, in bytes that were populated.
-    fn number(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(self.is_spooled() && offset % 8 == 0 && offset < ARENA);
-        // SAFETY: callers name offsets before the arena, all within the mapping.
+    /// A number before the records of a spool, in bytes that were prepared.
+    fn number(&self, offset: usize) -> Option<&AtomicU64> {
+        if !self.is_spooled() || offset % 8 != 0 || offset >= ARENA {
+            return None;
+        }
+        // SAFETY: the offset lies before the arena, so within the mapping.
         let place = unsafe { self.mapping.start().add(offset) };
-        // SAFETY: the place is aligned to 8 bytes, was populated, and is only ever used as this atomic.
-        unsafe { place.cast::<AtomicU64>().as_ref() }
+        // SAFETY: the place is aligned to 8 bytes, and callers have prepared it. It is used as this atomic, or not yet.
+        Some(unsafe { place.cast::<AtomicU64>().as_ref() })
     }
 
-    /// Copies bytes to a place of the head that was populated and that nobody else uses yet.
+    /// Copies bytes to a place before the records that was prepared and that nobody else uses yet.
     fn copy(&self, offset: usize, bytes: &[u8]) {
-        debug_assert!(self.is_spooled() && offset + bytes.len() <= ARENA);
-        // SAFETY: callers name offsets before the arena, all within the mapping.
+        if !self.is_spooled() || offset.saturating_add(bytes.len()) > ARENA {
+            return;
+        }
+        // SAFETY: the offset lies before the arena, so within the mapping.
         let place = unsafe { self.mapping.start().add(offset) };
-        // SAFETY: the bytes there are populated, ours alone, and no part of what is copied.
+        // SAFETY: the bytes there are prepared, ours alone, and no part of what is copied.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
+    }
+}
+
+fn object_place(i: usize) -> usize {
+    OBJECTS + i * OBJECT_BYTES
+}
+
+/// Makes the pages of bytes `from..to` usable. Signal-safe: two system calls on memory of our own.
+fn prepare(mapping: &Mapping, from: usize, to: usize) -> Result<(), i32> {
+    let (from, to) = (from / PROTECTED * PROTECTED, to.next_multiple_of(PROTECTED));
+    mapping.commit(from, to)?;
+    mapping.populate(from, to)
+}
+
+/// The records, which begin at `arena`.
+impl Ground for SpoolMemory {
+    fn populate(&self, from: usize, to: usize) -> bool {
+        if to > self.most_spooled {
+            return false;
+        }
+        // Not all at once: `mlockall(2)` would make all that can be written resident.
+        let committed = self.committed.load(Ordering::Acquire);
+        if to > committed {
+            let target = to.next_multiple_of(SLICE).min(self.mapping.length() - self.arena);
+            if self.mapping.commit(self.arena + committed, self.arena + target).is_err() {
+                return false;
+            }
+            self.committed.fetch_max(target, Ordering::AcqRel);
+        }
+        self.mapping.populate(self.arena + from, self.arena + to).is_ok()
+    }
+
+    fn note_spooled(&self, to: usize) {
+        self.head(field::ARENA_BYTES, |number| number.fetch_max(to as u64, Ordering::Relaxed));
+    }
+
+    fn note_cut(&self) {
+        self.head(field::IS_CUT, |number| number.store(1, Ordering::Relaxed));
+    }
+
+    fn part(&self, from: usize) -> bool {
+        // SAFETY: the growth word says that nobody uses what lies behind `from`.
+        unsafe { self.mapping.part_from_file(self.arena + from) }.is_ok()
+    }
+
+    fn commit(&self, from: usize, to: usize) -> bool {
+        self.mapping.commit(self.arena + from, self.arena + to).is_ok()
     }
 }

@@ -20,12 +20,6 @@ pub(crate) fn seconds_since_epoch() -> i64 {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec() as i64)
 }
 
-/// When the machine was started, in seconds since 1970, as the time of day is set now.
-pub(crate) fn boot_time_seconds() -> u64 {
-    let since_boot = read(ClockId::CLOCK_BOOTTIME) / 1_000_000_000;
-    u64::try_from(seconds_since_epoch()).unwrap_or(0).saturating_sub(since_boot)
-}
-
 /// The clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.
 fn read(clock: ClockId) -> u64 {
     // They count from the start of the machine or of the process, so neither field is negative.

@@ -21,6 +21,22 @@ pub(crate) enum Access {
     Readable,
 }
 
+// Kinds of file systems, from <linux/magic.h>.
+const TMPFS: u32 = 0x0102_1994;
+const RAMFS: u32 = 0x8584_58f6;
+const EXT: u32 = 0xef53;
+const XFS: u32 = 0x5846_5342;
+
+/// A directory's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    /// Room that a page of a file has found once stays its own. Elsewhere (btrfs, network file systems) each write may need
+    /// new room, or a server, and a mapping that finds none is a SIGBUS.
+    pub(crate) is_in_place: bool,
+    /// Bytes that are free for this user.
+    pub(crate) free: u64,
+}
+
 /// An open directory of the user's own.
 pub(crate) struct Directory(File);
 
@@ -73,6 +89,25 @@ impl Directory {
         // SAFETY: the name is NUL-terminated and outlives the call.
         let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
         Ok(File::from_new(descriptor as i32))
+    }
+
+    /// What its file system is, and how much room it has.
+    ///
+    /// # Errors
+    /// The error number of `fstatfs(2)`.
+    pub(crate) fn file_system(&self) -> Result<FileSystem, i32> {
+        // SAFETY: all fields are integers or arrays of them, for which zero is a value.
+        let mut status: libc::statfs64 = unsafe { core::mem::zeroed() };
+        // SAFETY: the descriptor is ours, the structure a local.
+        if unsafe { libc::fstatfs64(self.0.descriptor(), &mut status) } != 0 {
+            return Err(super::errno::get());
+        }
+        #[allow(clippy::unnecessary_cast, reason = "of another width on other machines")]
+        let (kind, block) = (status.f_type as u32, status.f_bsize as u64);
+        let is_in_place = [TMPFS, RAMFS, EXT, XFS].contains(&kind);
+        // A memory file system without a limit has no blocks.
+        let free = if status.f_blocks == 0 { u64::MAX } else { status.f_bavail.saturating_mul(block) };
+        Ok(FileSystem { is_in_place, free })
     }
 
     /// Removes a file from it.
@@ -134,6 +169,19 @@ pub(crate) fn remove_same(path: &CStr, expected: (u64, u64)) -> bool {
     // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
     let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) };
     result == 0 && (status.st_dev, status.st_ino) == expected && super::file::unlink(path).is_ok()
+}
+
+/// Device, inode, and time of the last change of contents in nanoseconds since 1970 (wrapping), of what `path` names,
+/// links followed.
+pub(crate) fn stamp_of(path: &CStr) -> Option<[u64; 3]> {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
+    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, 0) };
+    #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 32-bit machines")]
+    let changed =
+        (status.st_mtime as u64).wrapping_mul(1_000_000_000).wrapping_add(status.st_mtime_nsec as u64);
+    (result == 0).then_some([status.st_dev, status.st_ino, changed])
 }
 
 /// Device and inode of what `path` names, links followed.

@@ -14,6 +14,7 @@ pub(crate) const BUSY: i32 = libc::EBUSY;
 pub(crate) const INVALID: i32 = libc::EINVAL;
 pub(crate) const NO_SPACE: i32 = libc::ENOSPC;
 pub(crate) const TOO_LARGE: i32 = libc::EFBIG;
+pub(crate) const NOT_SUPPORTED: i32 = libc::EOPNOTSUPP;
 pub(crate) const IO: i32 = libc::EIO;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.

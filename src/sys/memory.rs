@@ -70,11 +70,12 @@ impl Mapping {
     }
 
     /// The first `length` bytes of `file` (a multiple of [`PROTECTED`]), shared with it; a forked child has no such
-    /// mapping. Nothing of it may be touched before [`populate`](Self::populate) has found room for it: a full file
-    /// system would raise SIGBUS.
+    /// mapping. Nothing of it can be touched before [`commit`](Self::commit), so that no `mlockall(2)` makes all of it
+    /// resident, and nothing may be before [`populate`](Self::populate) has found room for it: a full file system would
+    /// raise SIGBUS.
     ///
     /// # Errors
-    /// The error number of `mmap(2)`, `mprotect(2)` or `madvise(2)`.
+    /// The error number of `mmap(2)` or `madvise(2)`.
     pub(crate) fn of_file(file: &File, length: usize) -> Result<Self, i32> {
         let length = NonZeroUsize::new(length).ok_or(libc::EINVAL)?;
         // First without any access, and unlocked: under `mlockall(MCL_FUTURE)` all of it would become resident.
@@ -95,7 +96,6 @@ impl Mapping {
         let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
         // SAFETY: the range is the mapping just made; the call changes no contents.
         unsafe { system_call(libc::SYS_munlock, [start, length.get(), 0, 0, 0, 0]) };
-        mapping.commit(0, length.get())?;
         mapping.advise(0, length.get(), libc::MADV_DONTFORK)?;
         mapping.advise_all(&[libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE]);
         Ok(mapping)
@@ -125,23 +125,29 @@ impl Mapping {
     /// Signal-safe: system calls on memory of our own.
     ///
     /// # Errors
-    /// The error number of `mmap(2)`; all is as it was then.
-    pub(crate) fn part_from_file(&self, from: usize) -> Result<(), i32> {
+    /// The error number of `mmap(2)`; nothing behind `from` may be used then.
+    ///
+    /// # Safety
+    /// * Nobody uses the bytes from `from` on, now or until they have been made usable again.
+    pub(crate) unsafe fn part_from_file(&self, from: usize) -> Result<(), i32> {
         let length = self.length().checked_sub(from).ok_or(libc::EINVAL)?;
         let start = self.start.as_ptr() as usize + from;
         let flags = (ANONYMOUS | libc::MAP_FIXED) as usize;
-        // SAFETY: the range lies within this mapping, and its caller says that nobody uses it.
+        // SAFETY: the range lies within this mapping; the caller's word that nobody uses it.
         check(unsafe {
             system_call(MAP_MEMORY, [start, length, libc::PROT_NONE as usize, flags, NO_FILE, 0])
         })?;
-        for advice in [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
+        for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
             let _ = self.advise(from, self.length(), advice);
         }
         Ok(())
     }
 
     /// Frees the memory and the room in the file of bytes `from..to` of a file's mapping, as far as the file system can.
-    pub(crate) fn punch(&self, from: usize, to: usize) {
+    ///
+    /// # Safety
+    /// * Nobody uses these bytes, now or later.
+    pub(crate) unsafe fn punch(&self, from: usize, to: usize) {
         let _ = self.advise(from, to, libc::MADV_REMOVE);
     }
 

@@ -59,9 +59,66 @@ pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     matches!(state, Some(b'Z' | b'X'))
 }
 
+/// What can be said of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// The process with this id began then: it runs, or waits to be waited for.
+    Same,
+    /// There is no such process, or another one has its id.
+    Gone,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Whether the process `id` that began at `start_ticks` still is there. Both are of this process's namespace of process
+/// ids. Signal-safe: `kill` is on the list of `signal-safety(7)`, the rest are system calls.
+pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
+    let Some(raw) = i32::try_from(id).ok().filter(|raw| *raw > 0) else { return Life::Gone };
+    // SAFETY: signal 0 is sent to nobody.
+    let exists = unsafe { libc::kill(raw, 0) } == 0 || super::errno::get() != libc::ESRCH;
+    if !exists {
+        return Life::Gone;
+    }
+    // A /proc of another namespace would tell of another process.
+    let mut own = [0; 20];
+    if link(c"/proc/self", &mut own) != decimal(&mut [0; 20], self::id()) {
+        return Life::Unknown;
+    }
+    let mut path = [0; 32];
+    let mut digits = [0; 20];
+    let parts = [b"/proc/".as_slice(), decimal(&mut digits, id), b"/stat"];
+    for (place, byte) in path.iter_mut().zip(parts.into_iter().flatten()) {
+        *place = *byte;
+    }
+    match core::ffi::CStr::from_bytes_until_nul(&path).ok().and_then(start_ticks_of) {
+        Some(ticks) if ticks == start_ticks => Life::Same,
+        Some(_) => Life::Gone,
+        None => Life::Unknown,
+    }
+}
+
+/// A number in decimal, at the end of `digits`.
+fn decimal(digits: &mut [u8; 20], mut number: u32) -> &[u8] {
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        used += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(digits.len() - used..).unwrap_or_default()
+}
+
 /// The path of the program, cut to the buffer; empty without /proc. Signal-safe: one system call.
 pub(crate) fn program(buffer: &mut [u8]) -> &[u8] {
-    let path = c"/proc/self/exe".as_ptr() as usize;
+    link(c"/proc/self/exe", buffer)
+}
+
+/// What a symbolic link points to, cut to the buffer; empty where there is none.
+fn link<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+    let path = path.as_ptr() as usize;
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the path is NUL-terminated; the kernel writes at most `length` bytes into the borrowed buffer.
     let result =
@@ -122,6 +179,18 @@ mod tests {
         {
             assert_eq!(start_ticks_in(line.as_bytes()), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_process_is_the_same_only_with_its_beginning() {
+        let start = start_ticks().unwrap();
+        assert_eq!(life_of(id(), start), Life::Same);
+        assert_eq!(life_of(id(), start + 1), Life::Gone);
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(life_of(child.id(), start), Life::Gone);
+        assert_eq!([life_of(0, start), life_of(u32::MAX, start)], [Life::Gone; 2]);
+        assert_eq!((decimal(&mut [0; 20], 0), decimal(&mut [0; 20], 40_960)), (&b"0"[..], &b"40960"[..]));
     }
 
     #[test]
