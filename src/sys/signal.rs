@@ -4,10 +4,9 @@
 //! Calls of `sigaction` with borrowed structures, and calls of handlers that the host registered for just that.
 #![allow(unsafe_code)]
 
-use super::arch::{self, Registers};
+use super::arch::{self, Registers, system_call};
 use crate::sync::{AtomicPtr, Ordering};
 use core::{mem, ptr};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 /// C's `struct sigaction`.
 pub type CAction = libc::sigaction;
@@ -165,10 +164,10 @@ pub(crate) fn alternate_stack() -> libc::stack_t {
 /// Keeps the calling thread from being interrupted, until it is dropped: every signal is blocked, and a request to
 /// cancel the thread waits.
 ///
-/// Signal-safe: `pthread_sigmask` is on the list of `signal-safety(7)`; glibc's manual (section "POSIX Thread
-/// Cancelability") calls `pthread_setcancelstate` async-signal-safe.
+/// Signal-safe: a system call, and `pthread_setcancelstate`, which glibc's manual (section "POSIX Thread Cancelability")
+/// calls async-signal-safe. It takes a few bytes of the stack, of which a handler on an alternate stack may have no more.
 pub(crate) struct AllBlocked {
-    mask: SigSet,
+    mask: u64,
     cancel_state: libc::c_int,
 }
 
@@ -180,11 +179,12 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE` of glibc's `<pthread.h>`.
 const CANCEL_DISABLE: libc::c_int = 1;
 
+/// All signals but the two that glibc keeps to itself, 32 and 33: for cancellation, and for `setuid` in all threads.
+const ALL: u64 = !(1 << 31 | 1 << 32);
+
 impl AllBlocked {
     pub(crate) fn new() -> Self {
-        // Only a bad `how` can fail.
-        let mut mask = SigSet::empty();
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask));
+        let mask = exchange_mask(ALL);
         let mut cancel_state = 0;
         // SAFETY: the state is a known one, the old one is written into a local.
         unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut cancel_state) };
@@ -194,7 +194,7 @@ impl AllBlocked {
     /// True when the thread had `signal` blocked before.
     #[cfg(test)]
     pub(crate) fn had_blocked(&self, signal: i32) -> bool {
-        mask_bits(self.mask.as_ref()) >> (signal - 1) & 1 == 1
+        self.mask >> (signal - 1) & 1 == 1
     }
 }
 
@@ -203,8 +203,18 @@ impl Drop for AllBlocked {
         let mut unused = 0;
         // SAFETY: the state is the one that was found.
         unsafe { pthread_setcancelstate(self.cancel_state, &mut unused) };
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None);
+        exchange_mask(self.mask);
     }
+}
+
+/// Sets the calling thread's mask, and gives the one before: bit n - 1 for signal n.
+fn exchange_mask(new: u64) -> u64 {
+    let mut old = 0u64;
+    let arguments =
+        [libc::SIG_SETMASK as usize, &raw const new as usize, &raw mut old as usize, size_of::<u64>(), 0, 0];
+    // SAFETY: the kernel reads and writes eight bytes each, of two locals.
+    unsafe { system_call(libc::SYS_rt_sigprocmask, arguments) };
+    old
 }
 
 /// Takes back a signal that is pending for the calling thread, which has it blocked.
