@@ -23,16 +23,11 @@ const SEGMENTS: usize = 1024;
 pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -> io::Result<()> {
     let mut covered = Covered::new();
     if let Ok(maps) = File::read(c"/proc/self/maps") {
-        copy_lines(
-            out,
-            lines,
-            |buffer| maps.read_some(buffer),
-            |line| {
-                if let Some(mapping) = Mapping::parse_line(line) {
-                    covered.mark(met, mapping.start, mapping.end);
-                }
-            },
-        )?;
+        copy_lines(out, lines, reader(maps), |line| {
+            if let Some(mapping) = Mapping::parse_line(line) {
+                covered.mark(met, mapping.start, mapping.end);
+            }
+        })?;
     }
     for (i, (object, segment)) in segments_of(met).enumerate() {
         if covered.is_marked(i) {
@@ -72,9 +67,24 @@ pub(super) fn for_executable_lines(
         }
     };
     // A sink has no errors, and what /proc/self/maps cannot give is not there.
-    let _ = copy_lines(&mut io::sink(), lines, |buffer| maps.read_some(buffer), look);
+    let _ = copy_lines(&mut io::sink(), lines, reader(maps), look);
     result?;
     keep(buffer.get(..used).unwrap_or_default())
+}
+
+/// Reads `maps`. The kernel shows an empty list where the process's first thread has ended (`pthread_exit` in `main`); the
+/// calling thread's own is then read.
+fn reader(mut maps: File) -> impl FnMut(&mut [u8]) -> Result<usize, i32> {
+    let mut is_first = true;
+    move |buffer| {
+        let got = maps.read_some(buffer)?;
+        let is_empty = std::mem::take(&mut is_first) && got == 0;
+        if !is_empty {
+            return Ok(got);
+        }
+        maps = File::read(c"/proc/thread-self/maps")?;
+        maps.read_some(buffer)
+    }
 }
 
 /// Copies what `read` gives to `out`, and shows each whole line to `look`.
