@@ -150,6 +150,12 @@ pub fn stop(report: impl FnOnce(Stopped<'_>)) {
     }
 }
 
+/// The process is about to end, and nothing more of it will run: stops its session, if it has one, and shows it to
+/// `report`. Waits for nobody for longer than two seconds. Signal-safe, on a stack of any size, if `report` is.
+pub fn complete(report: impl FnOnce(Stopped<'_>)) {
+    control::complete(|ended| report(Stopped(ended)));
+}
+
 /// Writes the profile so far.
 ///
 /// # Errors
@@ -183,12 +189,13 @@ pub fn enable_toggle(
 }
 
 /// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything.
-/// True if there was something to end. Signal-safe.
+/// True if there was something to end. Waits for nobody for longer than two seconds. Signal-safe, on a stack of any
+/// size.
 pub fn before_exec() -> bool {
     control::suspend()
 }
 
-/// The program was not replaced: ticks come again. Signal-safe.
+/// The program was not replaced, as [`before_exec`] had been told: ticks come again. Keeps errno. Signal-safe, likewise.
 pub fn after_failed_exec() {
     control::resume();
 }

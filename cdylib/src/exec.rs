@@ -2,8 +2,9 @@
 //! next tick would end it.
 //!
 //! So the timer is disarmed before, a tick that is pending is taken back, and what was gathered is written; where the
-//! call fails, profiling goes on. Each function is interposed by its own name, since libc calls the others directly.
-//! Those with a variable number of arguments (`execl` and its kin) are not: stable Rust cannot define them.
+//! call fails, profiling goes on. Each function is interposed by its own name, since libc calls the others directly;
+//! those with a variable number of arguments are in [`crate::exec_lists`]. No signal is blocked when the call is made, so
+//! the new program gets the mask that the host has.
 //!
 //! A child of `vfork` has no timer and is not the session's process; for it nothing is done.
 //!
@@ -19,7 +20,7 @@ use core::{
 use sigprof::interface;
 
 /// Arguments or environment: an array of strings that a null pointer ends.
-type Strings = *const *const c_char;
+pub(crate) type Strings = *const *const c_char;
 
 static EXECVE: Next = Next::new(c"execve");
 static EXECV: Next = Next::new(c"execv");

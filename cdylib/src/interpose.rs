@@ -49,6 +49,11 @@ impl Next {
         self.address.store(found, Ordering::Release);
         found
     }
+
+    /// The address, if it was looked up before; otherwise null. Signal-safe.
+    pub(crate) fn known(&self) -> *mut c_void {
+        self.address.load(Ordering::Acquire)
+    }
 }
 
 /// Looks all of them up, so that a host that calls one in a signal handler finds it known.
@@ -57,6 +62,7 @@ pub(crate) fn resolve() {
         next.get();
     }
     crate::exec::resolve();
+    crate::ends::resolve();
     let address = SIGACTION.get();
     let function = if address.is_null() {
         // A static program has no next definition; glibc has the same function under a second name.

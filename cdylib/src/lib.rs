@@ -2,13 +2,16 @@
 //!
 //! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
 //! * [`preload`] what happens when the library is loaded and when the program ends,
-//! * [`interpose`] and [`exec`] the functions of libc that the host shares with us,
+//! * [`interpose`] the functions of libc that the host shares with us; [`exec`], [`exec_lists`] and [`ends`] those that
+//!   end the program,
 //! * [`message`] the lines on stderr; the crate itself prints nothing.
 //!
 //! No entry from C lets a panic out: each goes through [`guarded`].
 
 mod abi;
+mod ends;
 mod exec;
+mod exec_lists;
 mod interpose;
 mod message;
 mod preload;

@@ -5,7 +5,7 @@
 //! places two functions where the loader calls them.
 #![allow(unsafe_code)]
 
-use crate::{guarded, interpose, message};
+use crate::{ends, guarded, interpose, message};
 use core::ffi::{CStr, c_char};
 use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice};
 use std::sync::OnceLock;
@@ -33,6 +33,7 @@ pub(crate) fn settings() -> &'static Environment {
 extern "C" fn at_load() {
     guarded((), || {
         interpose::resolve();
+        ends::watch_quick_exit();
         // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
         let prepared = interface::prepare(interpose::sees_unloads());
         let settings = settings();

@@ -12,6 +12,7 @@
 //! it calls allocates nothing and asks only for system calls; memory comes from `mmap`, text is built in buffers
 //! of fixed size. When the lock is taken it leaves its request to the lock's owner.
 
+mod ends;
 mod fork;
 mod frame_files;
 mod maps_text;
@@ -21,6 +22,7 @@ mod spool;
 mod summary;
 mod toggle;
 
+pub(crate) use ends::{complete, resume, suspend};
 pub(crate) use frame_files::renew as renew_frame_index;
 pub(crate) use maps_text::write as write_maps_text;
 pub(crate) use session::{Session, Sink, StartOptions, Started};
@@ -36,7 +38,7 @@ use crate::{
         met_objects::{self, MetObject},
     },
     sync::{AtomicU32, AtomicUsize, Ordering},
-    sys::{process, signal::AllBlocked, thread},
+    sys::{clock, process, signal::AllBlocked, thread},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -72,11 +74,24 @@ impl Locked {
     /// Waits for the lock by trying, and never in the lock's own queue: a forked child would find threads there that
     /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
     fn new() -> Self {
+        loop {
+            // For ever: who waits so has nothing else to do.
+            if let Some(locked) = Self::before(u64::MAX) {
+                return locked;
+            }
+        }
+    }
+
+    /// Waits so until `deadline`, by the monotonic clock.
+    fn before(deadline: u64) -> Option<Self> {
         let mask = AllBlocked::new();
         let mut rounds = 0;
         loop {
             if let Some(control) = CONTROL.try_lock() {
-                return Self { control: Some(control), mask, serves_toggles: true };
+                return Some(Self { control: Some(control), mask, serves_toggles: true });
+            }
+            if clock::monotonic() > deadline {
+                return None;
             }
             rounds += 1;
             if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
@@ -134,6 +149,7 @@ impl DerefMut for Locked {
 /// What the system refused.
 pub(crate) fn prepare() -> Result<(), Failure> {
     Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
+    ends::prepare().map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
     // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.
     let room = Vec::with_capacity(MET_OBJECTS);
@@ -211,30 +227,6 @@ pub(crate) fn flush() -> Result<(), Failure> {
     let control = &mut *control;
     control.take_met();
     control.session.as_mut().ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
-}
-
-/// Ends the ticks of the running session, and writes its file if it has samples; true if there was one. No tick is
-/// pending for this thread or the process afterwards.
-pub(crate) fn suspend() -> bool {
-    // Without a session there is nothing to wait for: children of a fork come here on their way to another program.
-    if SESSION_PROCESS.load(Ordering::SeqCst) != process::id() {
-        return false;
-    }
-    let mut control = Locked::new();
-    let control = &mut *control;
-    control.take_met();
-    let Some(session) = &mut control.session else { return false };
-    session.suspend(&control.met);
-    true
-}
-
-/// Lets the session's ticks come again.
-pub(crate) fn resume() {
-    if !is_elsewhere() {
-        if let Some(session) = &Locked::new().session {
-            session.resume();
-        }
-    }
 }
 
 /// Calls `f` with the running session, if there is one, and the objects met.

@@ -1,6 +1,7 @@
 //! One session, from start to summary.
 
 use super::{
+    ends,
     output::Output,
     spool::{Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
@@ -149,7 +150,7 @@ impl Session {
         met_objects::forget_seen();
         weight::begin(options.timer, period_micros);
         session.recording.publish();
-        if let Err(errno) = options.timer.arm(period_micros) {
+        if let Err(errno) = arm(options.timer, period_micros) {
             recording::withdraw();
             let is_unused = wait_for_handlers(engine) == 0;
             session.discard_spool(is_unused);
@@ -252,7 +253,7 @@ impl Session {
     pub(super) fn resume(&self) {
         let recording = self.recording.get();
         recording.memory().set_state(State::Running);
-        let _ = recording.timer.arm(recording.period_micros);
+        let _ = arm(recording.timer, recording.period_micros);
     }
 
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
@@ -312,6 +313,12 @@ impl Session {
         };
         Self::start(&options).map(Some)
     }
+}
+
+/// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
+fn arm(timer: IntervalTimer, period_micros: u32) -> Result<(), i32> {
+    timer.arm(period_micros)?;
+    if ends::is_replacing() { timer.disarm() } else { Ok(()) }
 }
 
 /// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the

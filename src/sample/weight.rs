@@ -30,6 +30,11 @@ pub(crate) fn begin(timer: IntervalTimer, period_micros: u32) {
     CHARGED.store(read_clock(), Ordering::Release);
 }
 
+/// The timer that [`begin`] was called for last. Signal-safe.
+pub(crate) fn timer() -> IntervalTimer {
+    if IS_REAL.load(Ordering::Relaxed) { IntervalTimer::Real } else { IntervalTimer::Cpu }
+}
+
 /// The weight of a tick of our timer, 0 for one that came early. Signal-safe: `clock_gettime` and atomics.
 pub(crate) fn consume() -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);

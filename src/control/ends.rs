@@ -1,0 +1,187 @@
+//! ANY CONTEXT: the process is about to end without a further word (`_exit`), or to replace its program (`exec`).
+//!
+//! Both are legal in signal handlers, so nothing here allocates. They come on any stack, even one that has room for
+//! little more than the signal; so the work is done on a stack of ours. They may come while another thread has the lock
+//! for long, writing to a device that does not answer; so they wait for it for two seconds and then go on without: the
+//! host is on its way out. The lock's owner has all signals blocked, so it is never the thread that they interrupted;
+//! only a fork hook of the host's that runs beside ours can be.
+//!
+//! The timer survives `exec`, and our handler does not. So it is disarmed before, and nobody arms it again while any
+//! thread may still be on its way into another program: each counts itself in before it disarms, and whoever arms looks
+//! at the count behind that.
+//!
+//! | thread | does in turn |
+//! | --- | --- |
+//! | one that replaces the program | counts up, disarms, takes back a pending tick, calls `exec`; if that fails, counts down, arms |
+//! | one that arms | arms, looks at the count, disarms if it is not zero |
+
+use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended};
+use crate::{
+    sample::weight,
+    sync::{AtomicU32, AtomicU64, Ordering},
+    sys::{
+        clock,
+        errno::ErrnoGuard,
+        memory::{Mapping, run_on},
+        process,
+        signal::{self, AllBlocked},
+        thread,
+    },
+};
+use once_cell::race::OnceBox;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Nanoseconds to wait for another thread.
+const PATIENCE: u64 = 2_000_000_000;
+
+const STACK_BYTES: usize = 256 << 10;
+
+/// The stack that all of this runs on, and who does.
+struct Stack {
+    memory: Mapping,
+    /// The process one of whose threads is on it, or 0. In a forked child another's claim is void.
+    user: AtomicU32,
+}
+
+static STACK: OnceBox<Stack> = OnceBox::new();
+
+/// Threads between [`suspend`] and [`resume`]: their number, and in the upper half their process, as above.
+static REPLACING: AtomicU64 = AtomicU64::new(0);
+
+/// Maps the stack. Not for signal context.
+///
+/// # Errors
+/// The error number of `mmap(2)`.
+pub(super) fn prepare() -> Result<(), i32> {
+    let stack =
+        || Ok::<_, i32>(Box::new(Stack { memory: Mapping::writable(STACK_BYTES)?, user: AtomicU32::new(0) }));
+    STACK.get_or_try_init(stack).map(|_| ())
+}
+
+/// Stops this process's session, if it has one, and shows it to `report`. Without effect where the lock is not to be
+/// had. Signal-safe.
+pub(crate) fn complete(report: impl FnOnce(&Ended)) {
+    if is_here() {
+        with_control(|control| {
+            if let Ok((ended, ())) = control.stop_locked(|_, _| ()) {
+                report(&ended);
+            }
+        });
+    }
+}
+
+/// Ends the ticks of this process's session for a while, and writes its file if it has samples; true if there was one.
+/// No tick is pending for this thread or the process afterwards. Signal-safe.
+pub(crate) fn suspend() -> bool {
+    // Without a session there is nothing to wait for: children of a fork come here on their way to another program.
+    if !is_here() {
+        return false;
+    }
+    count(|threads| threads.saturating_add(1));
+    let suspended = with_control(|control| {
+        control.take_met();
+        let Some(session) = &mut control.session else { return false };
+        session.suspend(&control.met);
+        true
+    });
+    let suspended = suspended.unwrap_or_else(|| {
+        // Somebody is writing, and does not come to an end. The new program must not be harmed.
+        let _blocked = AllBlocked::new();
+        let timer = weight::timer();
+        let _ = timer.disarm();
+        signal::discard_pending(timer.signal());
+        true
+    });
+    if !suspended {
+        count(|threads| threads.saturating_sub(1));
+    }
+    suspended
+}
+
+/// Lets the session's ticks come again, unless another thread still replaces the program. For whoever was told `true`
+/// by [`suspend`]. Keeps `errno`. Signal-safe.
+pub(crate) fn resume() {
+    let _errno = ErrnoGuard::new();
+    if count(|threads| threads.saturating_sub(1)) == 0 && is_here() {
+        with_control(|control| control.session.as_ref().map(Session::resume));
+    }
+}
+
+/// True while a thread of this process may be on its way into another program: the timer must stay silent.
+pub(super) fn is_replacing() -> bool {
+    threads_in(REPLACING.load(Ordering::SeqCst)) > 0
+}
+
+/// Changes the number of this process's threads that replace the program, and gives the new one.
+fn count(change: impl Fn(u32) -> u32) -> u32 {
+    let mut seen = REPLACING.load(Ordering::SeqCst);
+    loop {
+        let threads = change(threads_in(seen));
+        let next = u64::from(process::id()) << 32 | u64::from(threads);
+        // Sequentially consistent, as the look behind an arming: one of the two sees the other.
+        match REPLACING.compare_exchange_weak(seen, next, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => return threads,
+            Err(other) => seen = other,
+        }
+    }
+}
+
+/// The lower half of `word`, if the upper one is this process.
+fn threads_in(word: u64) -> u32 {
+    if word >> 32 == u64::from(process::id()) { word as u32 } else { 0 }
+}
+
+/// True in the session's own process.
+fn is_here() -> bool {
+    SESSION_PROCESS.load(Ordering::SeqCst) == process::id()
+}
+
+/// Calls `f` with the lock, on the prepared stack; None where these are not to be had in time.
+fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
+    struct Call<F, R> {
+        f: Option<F>,
+        deadline: u64,
+        result: Option<R>,
+    }
+    fn run<F: FnOnce(&mut Control) -> R, R>(call: &mut Call<F, R>) {
+        let Some(f) = call.f.take() else { return };
+        let Some(mut control) = Locked::before(call.deadline) else { return };
+        // A panic, which would be a defect of ours, must neither unwind off this stack nor end the host.
+        call.result = catch_unwind(AssertUnwindSafe(|| f(&mut control))).ok();
+    }
+    let stack = STACK.get()?;
+    // Before the claim: a handler on this thread would wait for it in vain.
+    let _blocked = AllBlocked::new();
+    let deadline = clock::monotonic().saturating_add(PATIENCE);
+    let claim = stack.claim(deadline)?;
+    let mut call = Call { f: Some(f), deadline, result: None };
+    run_on(&claim.0.memory, &mut call, run);
+    call.result
+}
+
+/// The stack, in this thread's hands.
+struct Claim(&'static Stack);
+
+impl Stack {
+    fn claim(&'static self, deadline: u64) -> Option<Claim> {
+        let process = process::id();
+        loop {
+            let user = self.user.load(Ordering::Relaxed);
+            // Acquire: pairs with the release in `drop`, so what the last user left on the stack is not mixed with ours.
+            let exchange = || self.user.compare_exchange(user, process, Ordering::Acquire, Ordering::Relaxed);
+            if user != process && exchange().is_ok() {
+                return Some(Claim(self));
+            }
+            if clock::monotonic() > deadline {
+                return None;
+            }
+            thread::pause();
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.user.store(0, Ordering::Release);
+    }
+}
