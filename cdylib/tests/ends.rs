@@ -3,12 +3,15 @@
 
 mod support;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use support::{
     Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, program_source, repository_root, run,
-    shared_library, tool,
+    shared_library, start, tool, wait,
 };
 
 /// Ticks that `programs/ends.c` sends itself before it ends.
@@ -234,6 +237,41 @@ fn a_signal_ends_the_program_as_ever() {
         expect_status(&finished, 128 + signal);
         assert_eq!((finished.text().as_str(), finished.complaints()), ("", vec![]), "{case}");
     }
+}
+
+/// A thread writes the profile to a pipe whose reader takes little at a time, and another calls `_exit`: the program ends,
+/// long before all is written.
+#[test]
+fn underscore_exit_does_not_wait_for_a_slow_reader() {
+    // A thousand words and more in each of the longer half of 500 chains.
+    const LEAST: usize = 500 * 500 / 2 * size_of::<usize>();
+    let scratch = Scratch::new();
+    let program = ends(&scratch, Linkage::None);
+    let path = scratch.path("pipe");
+    run(tool("mkfifo").arg(&path)).expect_success();
+    // Opened at both ends, so that it waits for nobody; the writing end goes before the program starts.
+    let both_ends = File::options().read(true).write(true).open(&path).expect("our own pipe");
+    let mut reader = File::open(&path).expect("our own pipe");
+    let mut command = profiled(&program, &path);
+    let child = start(quietly(&mut command).env("CPUPROFILE_MAX_DEPTH", "4096").arg("beside-a-flush"));
+    let reading = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        let mut total = 0;
+        // So slow that the writer needs a minute, and never so slow that it gives up.
+        while let Ok(read @ 1..) = reader.read(&mut buffer) {
+            total += read;
+            if total >= LEAST {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        total
+    });
+    let finished = wait(child);
+    drop(both_ends);
+    expect_status(&finished, STATUS);
+    let total = reading.join().expect("the reader does not panic");
+    assert!(total < LEAST, "all was written before the program ended");
 }
 
 /// No signal but the profiling signal, and the toggle where there is one, is caught by us.

@@ -1,12 +1,14 @@
 /* A host that ends in a way of its own, after ticks that it sends itself. usage: ends CASE [FILE]; see `cases` at the
  * end. With a FILE it starts the profiler itself. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,6 +22,7 @@
 /* Absent when the library is neither linked nor preloaded. */
 #pragma weak ProfilerStart
 #pragma weak ProfilerStop
+#pragma weak ProfilerFlush
 /* Defined by detector.c; absent when it is not preloaded. */
 extern void detector_enter(void) __attribute__((weak));
 
@@ -216,6 +219,27 @@ static void after_a_stop(void) {
     _exit(STATUS);
 }
 
+__attribute__((noinline, noclone)) static int tick_at_each_depth(volatile int depth) {
+    tick(1);
+    return depth > 0 ? 1 + tick_at_each_depth(depth - 1) : depth;
+}
+
+static void *flush(void *unused) {
+    ProfilerFlush();
+    return unused;
+}
+
+/* Another thread is writing the profile, to a pipe that hardly anybody empties. */
+static void beside_a_flush(void) {
+    enum { DEPTH = 500, FULL = 60000 };
+    int bytes = 0;
+    const int pipe = open(getenv("CPUPROFILE"), O_RDONLY | O_NONBLOCK);
+    CHECK(pipe >= 0 && tick_at_each_depth(DEPTH) == DEPTH);
+    start_thread(flush);
+    while (bytes < FULL) CHECK(ioctl(pipe, FIONREAD, &bytes) == 0);
+    _exit(STATUS);
+}
+
 static void print_caught_signals(void) {
     char line[256];
     FILE *const file = fopen("/proc/self/status", "r");
@@ -246,6 +270,7 @@ static const struct {
     {"cancelled", cancelled},
     {"after-children", after_children},
     {"after-a-stop", after_a_stop},
+    {"beside-a-flush", beside_a_flush},
     {"print-caught-signals", print_caught_signals},
 };
 
