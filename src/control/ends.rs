@@ -17,7 +17,7 @@
 
 use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended};
 use crate::{
-    sample::weight,
+    sample::{process_mark, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
         clock,
@@ -133,7 +133,7 @@ fn threads_in(word: u64) -> u32 {
 
 /// True in the session's own process.
 fn is_here() -> bool {
-    SESSION_PROCESS.load(Ordering::SeqCst) == process::id()
+    SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !process_mark::is_in_copy()
 }
 
 /// Calls `f` with the lock, on the prepared stack; None where these are not to be had in time.

@@ -36,6 +36,7 @@ use crate::{
     sample::{
         engine::Engine,
         met_objects::{self, MetObject},
+        process_mark,
     },
     sync::{AtomicU32, AtomicUsize, Ordering},
     sys::{clock, process, signal::AllBlocked, thread},
@@ -121,7 +122,7 @@ impl Drop for Locked {
 /// whose copy of the lock may be held by a thread that does not exist there.
 fn is_elsewhere() -> bool {
     let process = SESSION_PROCESS.load(Ordering::SeqCst);
-    process != 0 && process != process::id()
+    process != 0 && (process != process::id() || process_mark::is_in_copy())
 }
 
 impl Deref for Locked {

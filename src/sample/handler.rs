@@ -9,6 +9,7 @@ use super::{
     counters::Counter,
     engine::Engine,
     host_action::{HostAction, Service},
+    process_mark,
     recording::{self, Recording},
     scratch::Held,
     stamps::{Marks, Stamps},
@@ -68,7 +69,8 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
     let from_interval_timer = unsafe { signal::is_from_interval_timer(info) };
-    let running_signal = recording::running_signal();
+    // 0 in a copy of the session's process, whose table may be shared with it.
+    let running_signal = process_mark::running_signal();
     // A timer's signal is ours only while we run that timer: afterwards the host may have armed it.
     let is_own_tick = from_interval_timer && running_signal == number;
     if !is_own_tick && serve_host(number, info, context, from_interval_timer) {

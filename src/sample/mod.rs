@@ -24,6 +24,7 @@ mod growth;
 pub(crate) mod handler;
 pub(crate) mod host_action;
 pub(crate) mod met_objects;
+pub(crate) mod process_mark;
 pub(crate) mod recording;
 pub(crate) mod scratch;
 pub(crate) mod spool_memory;

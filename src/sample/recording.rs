@@ -12,13 +12,14 @@ use super::{
     counters::Totals,
     engine::Engine,
     met_objects::MetObject,
+    process_mark,
     scratch::{Held, Slot},
     spool_memory::SpoolMemory,
     table::{Memory, Table, index_words},
 };
 use crate::{
     config::{Filter, MAX_DEPTH},
-    sync::{AtomicI32, AtomicPtr, AtomicUsize, Ordering, modelled},
+    sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
         memory::{Mapping, PROTECTED},
         process,
@@ -28,8 +29,6 @@ use crate::{
 use core::ptr::{self, NonNull};
 
 static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
-/// The signal of the running recording's timer, or 0: a handler's first look, before it claims a slot.
-static RUNNING_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Levels of the index, the first of 32 KiB, each further one four times as large.
 const INDEX_LEVELS: u32 = 5;
@@ -79,6 +78,7 @@ impl OwnedRecording {
         memory: TableMemory,
         options: &RecordingOptions<'_>,
     ) -> Result<Self, i32> {
+        process_mark::prepare();
         let home = Mapping::writable(size_of::<Recording>())?;
         let place = home.start().cast::<Recording>();
         let mut excluded = [(0, 0); EXCLUDED];
@@ -113,7 +113,7 @@ impl OwnedRecording {
     pub(crate) fn publish(&self) {
         // SeqCst: see the module. Release is part of it, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
-        RUNNING_SIGNAL.store(self.get().timer.signal(), Ordering::Release);
+        process_mark::set(self.get().timer.signal());
     }
 
     /// Leaves the memory behind for good: a handler that never came back may be using it.
@@ -144,19 +144,13 @@ impl Drop for OwnedRecording {
 
 /// Hides the running recording from handlers that come from now on.
 pub(crate) fn withdraw() {
-    RUNNING_SIGNAL.store(0, Ordering::Release);
+    process_mark::set(0);
     RUNNING.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
-/// The signal of the running recording, or 0. Signal-safe.
-#[inline]
-pub(crate) fn running_signal() -> i32 {
-    RUNNING_SIGNAL.load(Ordering::Relaxed)
-}
-
-/// True while `recording` is the one that is published. Signal-safe.
+/// True while `recording` is the one that is published, in the process that published it. Signal-safe.
 pub(crate) fn is_running(recording: &Recording) -> bool {
-    ptr::eq(RUNNING.load(Ordering::SeqCst), recording)
+    ptr::eq(RUNNING.load(Ordering::SeqCst), recording) && process_mark::running_signal() != 0
 }
 
 /// The running recording, for as long as the slot is held. Signal-safe.
@@ -172,6 +166,10 @@ pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
 /// Keeps an object in the spool of the running recording, if there is one and it finds a place. Signal-safe. For the
 /// slot's holder.
 pub(super) fn keep_object(_held: &Slot, met: &MetObject) {
+    // A copy of the process does not have the spool's memory.
+    if process_mark::running_signal() == 0 {
+        return;
+    }
     let recording = RUNNING.load(Ordering::SeqCst);
     // SAFETY: as in `running`: the caller holds the slot.
     if let Some(recording) = unsafe { recording.as_ref() } {

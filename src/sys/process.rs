@@ -1,8 +1,8 @@
 //! The process: its id, its beginning, its privileges and limits, fork hooks.
 //!
 //! # Safety
-//! Calls of `getauxval` and `pthread_atfork`, which take no pointer to memory of ours, and of `readlinkat`, whose
-//! buffer is borrowed.
+//! Calls of `getauxval`, `pthread_atfork` and `getpid`, which take no pointer to memory of ours, and of `readlinkat`,
+//! whose buffer is borrowed.
 #![allow(unsafe_code)]
 
 use super::{
@@ -15,6 +15,14 @@ use super::{
 /// Signal-safe: `getpid` is on the list of `signal-safety(7)`.
 pub(crate) fn id() -> u32 {
     std::process::id()
+}
+
+/// The id of this process as the kernel has it, whatever the host or an old C library makes of `getpid`.
+///
+/// Signal-safe: one system call.
+pub(crate) fn id_by_system_call() -> u32 {
+    // SAFETY: it takes no argument and cannot fail.
+    unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
 /// True when the program runs with more rights than who started it (`AT_SECURE`, or real and effective ids that
@@ -154,6 +162,26 @@ pub(crate) fn at_fork(
         0 => Ok(()),
         error => Err(error),
     }
+}
+
+/// Runs `child` in a child process that no hook is told of, and gives its result, from 0 to 255. Other threads are not
+/// in the child: `child` must use nothing that one of them may have locked.
+#[cfg(test)]
+pub(crate) fn in_raw_fork(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: without a stack, and with no flag but the signal, the child goes on here with a copy of this memory.
+    let id = unsafe { system_call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) };
+    assert!(id >= 0, "clone: {id}");
+    if id == 0 {
+        let status = child() as usize;
+        // SAFETY: ends the child, and runs nothing of it.
+        unsafe { system_call(libc::SYS_exit_group, [status, 0, 0, 0, 0, 0]) };
+    }
+    let mut status = 0;
+    let arguments = [id as usize, &raw mut status as usize, 0, 0, 0, 0];
+    // SAFETY: the status is a local.
+    let waited = unsafe { system_call(libc::SYS_wait4, arguments) };
+    assert!(waited == id && libc::WIFEXITED(status), "child {id}: {waited}, status {status:#x}");
+    libc::WEXITSTATUS(status)
 }
 
 #[cfg(test)]
