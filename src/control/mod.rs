@@ -69,6 +69,8 @@ struct Locked {
     mask: AllBlocked,
     /// Whether toggles that came meanwhile are fulfilled when the lock goes.
     serves_toggles: bool,
+    /// Whether it goes back to the fork that this thread is in.
+    is_lent: bool,
 }
 
 impl Locked {
@@ -89,7 +91,10 @@ impl Locked {
         let mut rounds = 0;
         loop {
             if let Some(control) = CONTROL.try_lock() {
-                return Some(Self { control: Some(control), mask, serves_toggles: true });
+                return Some(Self { control: Some(control), mask, serves_toggles: true, is_lent: false });
+            }
+            if let Some(control) = fork::lend() {
+                return Some(Self { control: Some(control), mask, serves_toggles: false, is_lent: true });
             }
             if clock::monotonic() > deadline {
                 return None;
@@ -102,7 +107,7 @@ impl Locked {
     /// For who cannot wait; the toggle looks for further toggles itself.
     fn try_new() -> Option<Self> {
         let mask = AllBlocked::new();
-        Some(Self { control: Some(CONTROL.try_lock()?), mask, serves_toggles: false })
+        Some(Self { control: Some(CONTROL.try_lock()?), mask, serves_toggles: false, is_lent: false })
     }
 }
 
@@ -110,6 +115,9 @@ impl Drop for Locked {
     fn drop(&mut self) {
         if let Some(control) = self.control.take() {
             control.note_process();
+            if self.is_lent {
+                fork::take_back(control);
+            }
         }
         // Whoever found the lock taken left its wish before; now it is seen.
         if self.serves_toggles && CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {

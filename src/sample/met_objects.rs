@@ -6,7 +6,7 @@
 
 use super::{counters::Counter, recording, scratch::Slot, unwind::objects::KeptObject};
 use crate::{
-    sync::{AtomicUsize, Ordering},
+    sync::{AtomicBool, AtomicUsize, Ordering},
     sys::loader::LoadedObject,
 };
 use crossbeam_queue::ArrayQueue;
@@ -18,6 +18,9 @@ const NAME_BYTES: usize = 512;
 const SEGMENTS: usize = 4;
 
 static QUEUE: OnceBox<ArrayQueue<MetObject>> = OnceBox::new();
+/// Set in a forked child whose copy of the queue may be in the middle of a push: whoever used it would wait for a thread
+/// that does not exist.
+static IS_TORN: AtomicBool = AtomicBool::new(false);
 /// Which objects are in the queue or were: a set with free places of 0, filled by compare-exchange.
 static SEEN: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 
@@ -65,13 +68,14 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
         return;
     }
     let Some(queue) = QUEUE.get() else { return };
+    let is_torn = IS_TORN.load(Ordering::Relaxed);
     match see(&kept.object) {
         Seen::Before => {}
         Seen::NoRoom => slot.count(Counter::ObjectsMissed),
         Seen::First => {
             let noted = describe(kept).is_some_and(|met| {
                 recording::keep_object(slot, &met);
-                queue.push(met).is_ok()
+                !is_torn && queue.push(met).is_ok()
             });
             if !noted {
                 slot.count(Counter::ObjectsMissed);
@@ -82,7 +86,14 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
 
 /// Takes what was noted since. For ordinary context, with the profiling signal blocked.
 pub(crate) fn take() -> Option<MetObject> {
-    QUEUE.get()?.pop()
+    if IS_TORN.load(Ordering::Relaxed) { None } else { QUEUE.get()?.pop() }
+}
+
+/// In a forked child; `handlers_were_inside` says that handlers of threads that do not exist here may have been pushing.
+pub(crate) fn reset_after_fork(handlers_were_inside: bool) {
+    if handlers_were_inside {
+        IS_TORN.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Forgets which objects were seen: some are about to be unloaded, and others may come to their addresses.

@@ -170,11 +170,18 @@ impl Scratch {
         self.count
     }
 
-    /// In a forked child: the handlers that held slots do not exist here.
-    pub(crate) fn release_all(&self) {
-        for slot in self.all() {
+    /// In a forked child: the handlers that held slots do not exist here. True if there were any: what they were at is
+    /// half done.
+    pub(crate) fn reset_after_fork(&self) -> bool {
+        let mut were_held = false;
+        // Looked at first: a slot that nobody has used has no memory yet, and writing to it would take some.
+        for slot in self.all().filter(|slot| !slot.occupancy.is_free()) {
+            // SAFETY: the slot's holder does not exist here, and neither does any other thread.
+            unsafe { &mut *slot.trail.get() }.forget();
             slot.occupancy.release();
+            were_held = true;
         }
+        were_held
     }
 
     fn all(&self) -> impl Iterator<Item = &Slot> {
@@ -259,6 +266,17 @@ mod tests {
         });
         let slot = core::ptr::from_ref(held.slot()) as usize;
         assert!((slot - STACK_BYTES..slot).contains(&place));
+    }
+
+    #[test]
+    fn a_forked_child_frees_the_slots_that_were_held() {
+        let scratch = Scratch::new(3).unwrap();
+        assert!(!scratch.reset_after_fork(), "nobody was inside");
+        let held = scratch.claim(0).unwrap();
+        assert_eq!(scratch.occupied(), 1);
+        assert!(scratch.reset_after_fork());
+        assert_eq!(scratch.occupied(), 0);
+        core::mem::forget(held);
     }
 
     #[test]

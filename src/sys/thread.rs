@@ -1,7 +1,7 @@
 //! The calling thread.
 //!
 //! # Safety
-//! System calls with a pointer to a local.
+//! System calls with a pointer to a local, and a question without arguments.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock};
@@ -12,6 +12,16 @@ use core::ffi::c_long;
 pub(crate) struct Time {
     pub(crate) seconds: c_long,
     pub(crate) nanos: c_long,
+}
+
+/// Tells the calling thread from all others of its process, and is never 0. The thread that a forked child begins with
+/// goes by the same as the one that forked.
+///
+/// Signal-safe: `pthread_self` is on the list of `signal-safety(7)`.
+#[allow(clippy::unnecessary_cast, reason = "a pointer in some C libraries")]
+pub(crate) fn itself() -> usize {
+    // SAFETY: no precondition.
+    unsafe { libc::pthread_self() as usize }
 }
 
 /// Lets other threads run for a millisecond at least, while ordinary context waits for them, however many signals come

@@ -43,6 +43,12 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
+    /// Forgets the last walk. In a forked child, for a walk that was keeping its steps when the process was copied: steps
+    /// that are half one walk's and half another's would lead astray.
+    pub(crate) fn forget(&mut self) {
+        self.kept_length = 0;
+    }
+
     /// Begins a walk, while the rule cache is of this `generation`.
     #[inline]
     pub(super) fn begin(&mut self, generation: usize) -> Tracing<'_> {
@@ -270,6 +276,16 @@ mod tests {
         assert_eq!(memory.walk(&mut trail, 1, &frames), [false; 3]);
         assert_eq!(memory.walk(&mut trail, 1, &frames)[..2], [true; 2]);
         assert_eq!(memory.walk(&mut trail, 0, &frames), [false; 3]);
+    }
+
+    #[test]
+    fn a_trail_that_was_forgotten_leads_nowhere() {
+        let (mut trail, mut memory) = (empty(), Memory::new());
+        let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
+        memory.walk(&mut trail, 0, &frames);
+        trail.forget();
+        assert_eq!(memory.walk(&mut trail, 0, &frames), [false; 3]);
+        assert_eq!(memory.walk(&mut trail, 0, &frames)[..2], [true; 2]);
     }
 
     #[test]
