@@ -94,6 +94,8 @@ pub struct Environment {
     pub realtime: bool,
     /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off, and how it was written.
     pub toggle_signal: Option<(i32, Vec<u8>)>,
+    /// `CPUPROFILE_FOLLOW_FORK`: forked children write profiles of their own, as they do unless told otherwise.
+    pub follow_fork: bool,
     /// `CPUPROFILE_QUIET`: no line at the end.
     pub quiet: bool,
     /// `CPUPROFILE_SPOOL`: a directory, or `off`.
@@ -157,6 +159,7 @@ impl Environment {
                 }
                 Some((signal?, name.to_vec()))
             }),
+            follow_fork: variables.follow_fork.is_none_or(is_true),
             quiet: variables.quiet.is_some_and(is_true),
             spool: SpoolChoice::from_value(variables.spool),
             statistics: variables.statistics.is_some_and(is_true),
@@ -189,6 +192,7 @@ struct Variables<'p> {
     max_depth: Option<&'p [u8]>,
     realtime: Option<&'p [u8]>,
     toggle_signal: Option<&'p [u8]>,
+    follow_fork: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
     spool: Option<&'p [u8]>,
     statistics: Option<&'p [u8]>,
@@ -208,6 +212,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_MAX_DEPTH" => &mut self.max_depth,
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
             b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
+            b"CPUPROFILE_FOLLOW_FORK" => &mut self.follow_fork,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
             b"CPUPROFILE_SPOOL" => &mut self.spool,
             b"CPUPROFILE_STATISTICS" => &mut self.statistics,
@@ -343,6 +348,14 @@ mod tests {
         assert_eq!(name(&slurm), ("p.slurmid-5".into(), false));
         assert_eq!(name(&[("CPUPROFILE", "p"), ("OMPI_HOME", "/x")]), ("p".into(), true));
         assert_eq!(name(&[("CPUPROFILE", "p"), ("PMI_RANK", "3")]), ("p.rank-3".into(), false));
+    }
+
+    #[test]
+    fn children_are_followed_unless_told_otherwise() {
+        assert!(environment(&[]).follow_fork);
+        for (value, follows) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
+            assert_eq!(environment(&[("CPUPROFILE_FOLLOW_FORK", value)]).follow_fork, follows, "{value}");
+        }
     }
 
     #[test]

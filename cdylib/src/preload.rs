@@ -8,7 +8,11 @@
 use crate::{ends, guarded, interpose, message};
 use core::ffi::{CStr, c_char};
 use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice};
-use std::sync::OnceLock;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    sync::OnceLock,
+};
 
 /// Called by the loader when the library is initialised, behind the libraries it needs.
 #[used]
@@ -60,9 +64,10 @@ fn start(settings: &Environment, base: &[u8]) {
     if settings.adds_pid() {
         path.extend_from_slice(format!("_{}", std::process::id()).as_bytes());
     }
+    let of_children = absolute(base);
     let options = FileOptions {
         path: &path,
-        child_path: Some(base),
+        child_path: settings.follow_fork.then_some(&of_children),
         realtime: settings.realtime,
         frequency: settings.frequency,
         max_depth: settings.max_depth,
@@ -86,6 +91,12 @@ fn start(settings: &Environment, base: &[u8]) {
             message::no_spool(directory, action, reason);
         }
     }
+}
+
+/// The path from the root: a child may be forked in another directory.
+fn absolute(path: &[u8]) -> Vec<u8> {
+    std::path::absolute(OsStr::from_bytes(path))
+        .map_or_else(|_| path.to_vec(), |path| path.into_os_string().into_vec())
 }
 
 /// Asks the programs that this one starts to add their process ids to the name, by `CPUPROFILE_USE_PID`, as
