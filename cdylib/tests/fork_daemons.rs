@@ -1,0 +1,69 @@
+//! Programs that become daemons: two forks, another directory, all descriptors closed. What the daemon does is in a
+//! profile of its own, where the user asked for it.
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{Linkage, Profile, Scratch, exit_code, profiled, run};
+
+/// As in `programs/daemon.c`.
+const TICKS: usize = 7;
+
+/// Waits until `done` gives something; panics when it does not in a minute.
+#[track_caller]
+fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = done() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Lets `programs/daemon.c` become a daemon, with a profile named relative to the directory that it starts in.
+fn expect_daemon_with_profile(how: &str) {
+    let scratch = Scratch::new();
+    let program = scratch.compile("daemon.c", Linkage::None, &[]);
+    let start = scratch.directory("start");
+    let mut command = profiled(program, Path::new("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1").current_dir(&start).arg(how).arg(scratch.root());
+    let finished = run(&mut command);
+    assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
+    assert_eq!(finished.complaints(), Vec::<&str>::new());
+    let daemon = wait_for("the daemon's id", || {
+        let text = std::fs::read_to_string(scratch.path("pid")).ok()?;
+        text.strip_suffix('\n').map(str::to_owned)
+    });
+    let profile = start.join(format!("prof_{daemon}"));
+    wait_for("the daemon's profile", || profile.exists().then_some(()));
+    assert_eq!(Profile::read(&profile).samples(), TICKS, "the daemon's samples");
+    wait_for("the daemon's end", || (!Path::new("/proc").join(&daemon).exists()).then_some(()));
+    // Those between end without a tick, by whatever way.
+    let names: Vec<_> =
+        std::fs::read_dir(&start).expect("a directory").map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name == "prof" || name == profile.file_name().unwrap()), "{names:?}");
+    let log = std::fs::read_to_string(scratch.path("log")).expect("the daemon's own file");
+    assert_eq!(log, "log\n", "the daemon's own file is nobody else's");
+}
+
+/// A program forks twice, begins a session, goes to the root directory and closes each descriptor.
+#[test]
+fn a_daemon_that_closes_each_descriptor_has_a_complete_profile() {
+    expect_daemon_with_profile("close-each");
+}
+
+/// The same, with all descriptors closed by one call of `close_range`.
+#[test]
+fn a_daemon_that_closes_all_descriptors_at_once_has_a_complete_profile() {
+    expect_daemon_with_profile("close-range");
+}
+
+/// A program calls `daemon(3)`.
+#[test]
+fn a_daemon_made_by_the_c_library_has_a_complete_profile() {
+    expect_daemon_with_profile("daemon");
+}

@@ -1,0 +1,137 @@
+//! Forks in great number and under load: nothing hangs, nothing is lost, nothing is left over.
+
+mod support;
+
+use support::{Finished, Linkage, Profile, Scratch, exit_code, profiled, run};
+
+const FORKS: usize = 100;
+/// As in `programs/fork_storm.c`.
+const TICKS_OF_A_CHILD: usize = 5;
+
+#[track_caller]
+fn expect_success(finished: &Finished) {
+    assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
+    assert_eq!(finished.complaints(), Vec::<&str>::new());
+}
+
+fn storm(scratch: &Scratch, variables: &[(&str, &str)]) -> Finished {
+    let plugin = scratch.compile_library("plugin_tick.c", &[]);
+    let mut command = profiled(scratch.compile("fork_storm.c", Linkage::None, &[]), &scratch.path("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1").envs(variables.iter().copied());
+    run(command.arg(FORKS.to_string()).arg(plugin))
+}
+
+/// A program forks while its other threads tick, flush, ask for the state, and open and close a library: no child hangs,
+/// each has its own ticks in its own file, and the parent has all of its own.
+#[test]
+fn children_of_a_program_with_busy_threads_are_sound() {
+    let scratch = Scratch::new();
+    let finished = storm(&scratch, &[]);
+    expect_success(&finished);
+    let text = finished.text();
+    let children: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("child ")).collect();
+    assert_eq!(children.len(), FORKS);
+    for child in &children {
+        let samples = Profile::read(&scratch.path(&format!("prof_{child}"))).samples();
+        assert_eq!(samples, TICKS_OF_A_CHILD, "samples of a child are lost or others'");
+    }
+    assert_eq!(scratch.names("prof").len(), 1 + FORKS);
+    let ticks: usize =
+        text.lines().find_map(|line| line.strip_prefix("ticks ")).expect("a line").parse().expect("a number");
+    let samples = Profile::read(&scratch.path("prof")).samples();
+    // The timer adds its own when a second of CPU time is over.
+    assert!(samples >= ticks, "{samples} of the parent's {ticks} ticks");
+}
+
+/// The same while a thread switches profiling on and off by its signal all the time: each child switches its own on, in a
+/// file of its own.
+#[test]
+fn children_of_a_program_that_is_being_toggled_are_sound() {
+    let scratch = Scratch::new();
+    let finished = storm(&scratch, &[("CPUPROFILESIGNAL", "SIGUSR2")]);
+    expect_success(&finished);
+    let text = finished.text();
+    for child in text.lines().filter_map(|line| line.strip_prefix("child ")) {
+        let names = scratch.names(&format!("prof_{child}."));
+        let [name] = &names[..] else { panic!("{names:?}: the child's profile") };
+        assert_eq!(Profile::read(&scratch.path(name)).samples(), TICKS_OF_A_CHILD);
+    }
+}
+
+/// Thousands of short children, one in ten with a tick: the parent holds no more descriptors, mappings or memory than
+/// before, and no file is left but profiles of those that ticked.
+#[test]
+fn many_short_children_leave_nothing_behind() {
+    const MANY: usize = 3000;
+    /// As in `programs/many_forks.c`: before it begins to count.
+    const FIRST: usize = 10;
+    let scratch = Scratch::new();
+    let mut command = profiled(scratch.compile("many_forks.c", Linkage::None, &[]), &scratch.path("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_QUIET", "1");
+    let finished = run(command.arg(MANY.to_string()));
+    expect_success(&finished);
+    let names = scratch.names("");
+    let (profiles, others): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.starts_with("prof_"));
+    assert_eq!(others, ["many_forks", "prof"]);
+    assert_eq!(profiles.len(), MANY / 10 + FIRST.div_ceil(10));
+    for name in profiles.iter().step_by(50) {
+        assert_eq!(Profile::read(&scratch.path(name)).samples(), 1);
+    }
+}
+
+/// A server with eight workers, forked beforehand, serves a load and is shut down in an orderly way: nine profiles, whose
+/// time adds up to what the nine processes say that they have used.
+#[test]
+fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
+    const PROCESSES: usize = 9;
+    for frequency in ["100", "1000"] {
+        let scratch = Scratch::new();
+        let mut command = profiled(scratch.compile("prefork.c", Linkage::None, &[]), &scratch.path("prof"));
+        let finished = run(command.env("CPUPROFILE_FREQUENCY", frequency).arg(scratch.path("socket")));
+        expect_success(&finished);
+        let text = finished.text();
+        let used: Vec<(&str, usize)> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("used ")?.split_once(' '))
+            .map(|(process, micros)| (process, micros.parse().expect("a number")))
+            .collect();
+        assert_eq!(used.len(), PROCESSES, "{text}");
+        let mut expected: Vec<String> = used.iter().map(|(process, _)| format!("prof_{process}")).collect();
+        // The parent comes last, and its name is the plain one.
+        expected.pop();
+        expected.push("prof".to_owned());
+        expected.sort();
+        assert_eq!(scratch.names("prof"), expected, "a worker's time is in no profile");
+        let profiles: Vec<Profile> = expected.iter().map(|name| Profile::read(&scratch.path(name))).collect();
+        let period = profiles[0].period_micros;
+        let sampled: usize = profiles.iter().map(|profile| profile.samples() * period).sum();
+        let total: usize = used.iter().map(|(_, micros)| micros).sum();
+        println!("{frequency} Hz: {sampled} of {total} us, {} samples", sampled / period);
+        let (below, above) = bounds(period);
+        assert!(
+            sampled + PROCESSES * below >= total && sampled <= total + PROCESSES * above,
+            "{sampled} of {total} us at {frequency} Hz"
+        );
+    }
+}
+
+/// By how many microseconds the time in a process's profile may lie below and above the time that it has used.
+///
+/// Each tick takes account of all time since the one before, rounded to periods with the remainder carried on. So what is
+/// missing is what the process used behind its last tick, and half a period. The kernel's timer runs on the times that it
+/// samples once per jiffy: a tick comes when a period's worth of jiffies has found the process running. One that runs in
+/// short bursts is found at random, and uses a jiffy's time on average between two finds: three times that, in nine
+/// processes at once, comes once in a million runs. Above lies no more than half a period, and the little that a process
+/// uses between its own look at the clock and the profiler's last tick.
+fn bounds(period: usize) -> (usize, usize) {
+    let jiffy = jiffy_micros();
+    (3 * period.max(jiffy) + period / 2, period / 2 + jiffy)
+}
+
+/// The kernel's tick: the resolution of its coarse clocks.
+fn jiffy_micros() -> usize {
+    let resolution =
+        nix::time::clock_getres(nix::time::ClockId::CLOCK_MONOTONIC_COARSE).expect("a known clock");
+    resolution.tv_nsec() as usize / 1000
+}
