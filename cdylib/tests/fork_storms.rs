@@ -12,6 +12,7 @@ const TICKS_OF_A_CHILD: usize = 5;
 fn expect_success(finished: &Finished) {
     assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
     assert_eq!(finished.complaints(), Vec::<&str>::new());
+    assert!(!finished.stderr.contains("lost"), "{}", finished.stderr);
 }
 
 fn storm(scratch: &Scratch, variables: &[(&str, &str)]) -> Finished {
@@ -74,7 +75,7 @@ fn many_short_children_leave_nothing_behind() {
     let (profiles, others): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.starts_with("prof_"));
     assert_eq!(others, ["many_forks", "prof"]);
-    assert_eq!(profiles.len(), MANY / 10 + FIRST.div_ceil(10));
+    assert_eq!(profiles.len(), MANY / 10 + FIRST.div_ceil(10), "the profiles of children that ticked");
     for name in profiles.iter().step_by(50) {
         assert_eq!(Profile::read(&scratch.path(name)).samples(), 1);
     }

@@ -144,3 +144,29 @@ fn describe(kept: &KeptObject<'_>) -> Option<MetObject> {
     });
     (met.segment_count > 0).then_some(met)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::process::in_raw_fork;
+
+    #[test]
+    fn a_child_leaves_a_queue_alone_that_may_be_torn() {
+        prepare();
+        let take_one = |handlers_were_inside| {
+            let met = MetObject {
+                name: [b'x'; NAME_BYTES],
+                name_length: 1,
+                segments: [MetSegment::default(); SEGMENTS],
+                segment_count: 0,
+            };
+            in_raw_fork(|| {
+                let is_pushed = QUEUE.get().is_some_and(|queue| queue.push(met).is_ok());
+                reset_after_fork(handlers_were_inside);
+                i32::from(is_pushed) + i32::from(take().is_some())
+            })
+        };
+        assert_eq!(take_one(false), 2);
+        assert_eq!(take_one(true), 1);
+    }
+}
