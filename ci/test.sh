@@ -7,4 +7,4 @@ ci/setup.sh
 # Development profile, for its overflow checks. What tests preload into other programs they build in release.
 cargo test --workspace --locked --no-fail-fast
 # One short round of each bench: they must work, whatever their figures.
-cargo test --locked --bench tick --bench footprint --bench cold --bench walkers --bench whole
+cargo test --locked --bench tick --bench footprint --bench cold --bench walkers --bench fork --bench whole

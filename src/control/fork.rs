@@ -1,10 +1,10 @@
 //! What a fork does to us.
 //!
-//! The forking thread holds the control lock across the fork, with every signal blocked: a tick that came while the
-//! kernel copies a large process would make it begin again, for ever at a high rate. So the child finds a session that
-//! nobody was changing. In the child only that thread exists: handlers and lock waiters of all others
+//! The forking thread holds the control lock across the fork, so the child finds a session that nobody was changing;
+//! and it has every signal blocked: before Linux 4.19 a tick that came while the kernel copied a large process made it
+//! begin again, for ever at a high rate. In the child only that thread exists: handlers and lock waiters of all others
 //! are gone, and their marks are wiped. A session that the environment started goes on in a file of the child's
-//! own; any other is off in the child. The parent's file is untouched: nothing has been written to it yet.
+//! own; any other is off in the child. The parent's file is untouched: the child has no descriptor of it.
 //!
 //! Hooks of others run in a ring around ours, or between ours:
 //!
