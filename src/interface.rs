@@ -11,7 +11,7 @@ pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
 
 use crate::{
     config::Filter,
-    control::{self, Ended, NoSamples, Sink, SpoolPlace, StartOptions, Summary, Which},
+    control::{self, Ended, Naming, NoSamples, Sink, SpoolPlace, StartOptions, Summary, Which},
     sample::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
@@ -37,6 +37,9 @@ use core::{
 pub struct FileOptions<'a> {
     /// Where the profile goes.
     pub path: &'a [u8],
+    /// A file of this name that the process itself has written is kept: the next free of NAME.2, NAME.3 and so on is
+    /// taken. For names that nobody chose for this very session.
+    pub is_numbered: bool,
     /// What a forked child's path begins with; None leaves children unprofiled.
     pub child_path: Option<&'a [u8]>,
     /// Elapsed time instead of CPU time.
@@ -88,11 +91,18 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         max_depth: options.max_depth,
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
         excluded: &[],
+        naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
+        near: None,
         child_path: options.child_path,
         is_child: false,
         spool: SpoolPlace::of(options.spool),
     })
     .map(|_| ())
+}
+
+/// True where `path` leads to a device or a pipe, beside which nothing can be written.
+pub fn is_special(path: &[u8]) -> bool {
+    control::is_special(path)
 }
 
 /// A session that is over.

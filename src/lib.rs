@@ -41,11 +41,12 @@
 //!
 //! # Unsafe code
 //!
-//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs` and, under
-//! `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`, `engine.rs`, `handler.rs`,
-//! `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`, `frame_index.rs`, `memory.rs`, `objects.rs`,
-//! `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`; in `src/control/`, `fork.rs` and `output.rs`; `config.rs`,
-//! `interface.rs`, and the one `unsafe fn` of the builder in `profiler.rs`.
+//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `links.rs`,
+//! `process_age.rs` and, under `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`,
+//! `engine.rs`, `handler.rs`, `process_mark.rs`, `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`,
+//! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`;
+//! in `src/control/`, `fork.rs`, `spool.rs` and, under `output/`, `mod.rs` and `place.rs`; `config.rs`, `interface.rs`,
+//! and the one `unsafe fn` of the builder in `profiler.rs`.
 
 mod chain;
 pub mod format;

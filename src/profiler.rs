@@ -2,7 +2,7 @@
 
 use crate::{
     config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, Filter, MAX_DEPTH, MAX_FREQUENCY, SpoolChoice},
-    control::{self, Ended, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
+    control::{self, Ended, Naming, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
     error::{Error, Failure},
     profile::Profile,
     sample::unwind::objects,
@@ -128,6 +128,8 @@ impl Builder {
             max_depth: self.max_depth,
             filter: self.filter,
             excluded: &excluded_ranges(&self.excluded_objects),
+            naming: Naming::Exact,
+            near: None,
             child_path: None,
             is_child: false,
             spool: SpoolPlace::of(&self.spool),

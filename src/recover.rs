@@ -27,7 +27,7 @@ use crate::{
         write_records,
     },
     sys::{
-        directory, file,
+        file,
         process::{self, Life},
     },
 };
@@ -46,7 +46,7 @@ use std::{
 
 /// The directory of this user's spools where nobody chose another: `/dev/shm/sigprof-UID`.
 pub fn default_directory() -> PathBuf {
-    PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::user()))
+    PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::effective_user()))
 }
 
 /// The spools in a directory.
@@ -119,7 +119,7 @@ impl Spool {
         if !status.is_file() {
             return Err(fails(Reason::NoSpool));
         }
-        if status.uid() != process::user() {
+        if status.uid() != process::effective_user() {
             return Err(fails(Reason::OtherUser(status.uid())));
         }
         let head = Head::read(&file).map_err(|error| {
@@ -174,7 +174,7 @@ impl Spool {
         if head.is_ended {
             return Owner::Gone;
         }
-        if Some(head.namespace) != directory::identity_of(c"/proc/self/ns/pid").map(|(_, inode)| inode) {
+        if Some(head.namespace) != process::namespace() {
             return Owner::Elsewhere;
         }
         match process::life_of(head.process, head.process_start) {

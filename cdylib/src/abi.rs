@@ -45,6 +45,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
         let settings = settings();
         let options = FileOptions {
             path,
+            is_numbered: false,
             child_path: None,
             realtime: settings.realtime,
             frequency: settings.frequency,

@@ -62,11 +62,16 @@ fn start(settings: &Environment, base: &[u8]) {
     }
     let mut path = base.to_vec();
     if settings.adds_pid() {
+        // The device or pipe is the profile of the program that was started with it; nothing can be made beside it.
+        if interface::is_special(base) {
+            return;
+        }
         path.extend_from_slice(format!("_{}", std::process::id()).as_bytes());
     }
     let of_children = absolute(base);
     let options = FileOptions {
         path: &path,
+        is_numbered: true,
         child_path: settings.follow_fork.then_some(&of_children),
         realtime: settings.realtime,
         frequency: settings.frequency,

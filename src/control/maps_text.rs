@@ -19,7 +19,7 @@ const SEGMENTS: usize = 1024;
 /// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut.
 ///
 /// # Errors
-/// Those of the sink, and of /proc/self/maps. Without /proc the list holds met objects only.
+/// Those of the sink. Without /proc the list holds met objects only, and where reading it fails, what came before.
 pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -> io::Result<()> {
     let mut covered = Covered::new();
     if let Ok(maps) = File::read(c"/proc/self/maps") {
@@ -97,7 +97,8 @@ fn copy_lines(
     let mut filled = 0;
     loop {
         let room = buffer.get_mut(filled..).unwrap_or_default();
-        let got = read(room).map_err(io::Error::from_raw_os_error)?;
+        // The records are worth more than the list: they are not given up for it.
+        let got = read(room).unwrap_or(0);
         filled += got;
         let text = buffer.get(..filled).unwrap_or_default();
         let whole = match text.iter().rposition(|&byte| byte == b'\n') {

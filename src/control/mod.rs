@@ -25,6 +25,7 @@ mod toggle;
 pub(crate) use ends::{complete, resume, suspend};
 pub(crate) use frame_files::renew as renew_frame_index;
 pub(crate) use maps_text::write as write_maps_text;
+pub(crate) use output::{Naming, is_special};
 pub(crate) use session::{Session, Sink, StartOptions, Started};
 pub(crate) use spool::{DEFAULT_DIRECTORY, SUFFIX, SpoolPlace};
 pub(crate) use summary::Ended;

@@ -2,7 +2,7 @@
 
 use super::{
     ends,
-    output::Output,
+    output::{self, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
 };
@@ -45,6 +45,10 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) filter: Option<Filter>,
     /// Address ranges that are not recorded.
     pub(crate) excluded: &'a [(usize, usize)],
+    /// What becomes of a file that has the name already.
+    pub(crate) naming: Naming,
+    /// A directory that is open already: the file's, if that is what the path asks for.
+    pub(crate) near: Option<&'a Place>,
     /// A forked child goes on in this file, with `_` and its process id added.
     pub(crate) child_path: Option<&'a [u8]>,
     /// This is such a child: most end without a tick, so nothing is tried beforehand, and no empty file written.
@@ -68,7 +72,7 @@ pub(crate) struct Started(u64);
 pub(crate) struct Session {
     name: Started,
     recording: OwnedRecording,
-    output: Option<MappedBox<Output>>,
+    output: Option<Output>,
     child_path: Option<MappedBox<PathBuffer>>,
     /// None without a spool, and since a call of `exec` that failed.
     spool: Option<Spool>,
@@ -94,12 +98,16 @@ impl Session {
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
         ensure_handler_possible(options.timer)?;
         let mut output = match options.sink {
-            Sink::File(path) => Some(Output::open(path, !options.is_child)?),
+            Sink::File(path) => {
+                let (naming, near, tries) = (options.naming, options.near, !options.is_child);
+                Some(Output::open(path, Opening { naming, near, tries })?)
+            }
             Sink::Memory => None,
         };
         let child_path = match options.child_path {
-            Some(path) => Some(path_box(path)?),
-            None => None,
+            // Nothing can be written beside a device or a pipe.
+            Some(path) if !output::is_special(path) => Some(path_box(path)?),
+            _ => None,
         };
         let period_micros = config::period_micros(options.frequency);
         let start_time = clock::seconds_since_epoch();
@@ -307,6 +315,8 @@ impl Session {
             max_depth: recording.max_depth,
             filter: recording.filter,
             excluded: recording.excluded(),
+            naming: Naming::Numbered,
+            near: self.output.as_ref().and_then(Output::place),
             child_path: base,
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
@@ -398,6 +408,7 @@ fn install_handler(timer: IntervalTimer) -> Result<(), Failure> {
 fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {
     let mut copy = MappedBox::<PathBuffer>::zeroed()
         .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
-    copy.push(path).map_err(|errno| Failure::Output { action: "take the path", errno })?;
+    // The program may change its directory before it forks.
+    output::absolute(path, &mut copy)?;
     Ok(copy)
 }

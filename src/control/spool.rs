@@ -15,11 +15,10 @@ use crate::{
     format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
     sample::spool_memory::{HeadFacts, SpoolMemory},
     sys::{
-        clock,
-        directory::{Access, Directory, identity_of, remove_same},
-        errno,
+        clock, errno,
         file::{self, PathBuffer},
         memory::{MappedBox, Mapping},
+        private_directory::{Access, Directory, remove_same},
         process::{self, Life},
     },
 };
@@ -109,19 +108,17 @@ impl Spool {
             .and_then(|()| path.push_hexadecimal(file::random()))
             .and_then(|()| path.push(SUFFIX.as_bytes()))
             .map_err(system("take the spool's path"))?;
-        let file =
-            directory.create_new(path.c_str_from(directory_bytes + 1)).map_err(system("create a spool"))?;
-        let memory = file
-            .identity()
-            .ok_or(errno::IO)
-            .and_then(|identity| Ok((identity, fill(&file, room.free, process_start, purpose, output)?)));
+        let file = directory.create_new(path.tail(directory_bytes + 1)).map_err(system("create a spool"))?;
+        let memory = file.status().and_then(|status| {
+            Ok((status.identity, fill(&file, room.free, process_start, purpose, output)?))
+        });
         match memory {
             Ok((identity, memory)) => {
                 let is_default = place == SpoolPlace::Default;
                 Ok((memory, Self { path, directory_bytes, is_default, identity, is_removed: false }))
             }
             Err(errno) => {
-                directory.remove(path.c_str_from(directory_bytes + 1));
+                directory.remove(path.tail(directory_bytes + 1));
                 Err(system("make a spool")(errno))
             }
         }
@@ -180,25 +177,21 @@ fn is_spool(name: &CStr) -> bool {
 
 /// Removes spools of processes that are gone in which no sample ever came to lie, or whose profile is complete.
 fn remove_empty(directory: &Directory) {
-    let namespace = namespace();
+    let namespace = process::namespace();
     directory.for_each(|name| {
         if !is_spool(name) {
             return true;
         }
         let mut head = [0; PATHS];
         let got = directory.read(name).and_then(|file| file.read_some(&mut head)).unwrap_or(0);
-        let owner = head.get(..got).and_then(owner_of_empty).filter(|owner| owner.namespace == namespace);
+        let owner =
+            head.get(..got).and_then(owner_of_empty).filter(|owner| Some(owner.namespace) == namespace);
         let is_gone = |owner: EmptyOwner| process::life_of(owner.process, owner.process_start) == Life::Gone;
         if owner.is_some_and(is_gone) {
             directory.remove(name);
         }
         true
     });
-}
-
-/// The inode of this process's namespace of process ids.
-fn namespace() -> u64 {
-    identity_of(c"/proc/self/ns/pid").map_or(0, |(_, inode)| inode)
 }
 
 impl<'a> SpoolPlace<'a> {
@@ -218,7 +211,7 @@ impl<'a> SpoolPlace<'a> {
             Self::Default => {
                 path.push(DEFAULT_DIRECTORY.as_bytes())?;
                 path.push(b"-")?;
-                path.push_decimal(u64::from(process::user()))?;
+                path.push_decimal(u64::from(process::effective_user()))?;
                 Ok(Access::Private)
             }
             Self::Directory(directory) => {
@@ -254,7 +247,7 @@ fn fill(
     let facts = HeadFacts {
         process: process::id(),
         process_start,
-        namespace: namespace(),
+        namespace: process::namespace().unwrap_or(0),
         started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
         period_micros: purpose.period_micros,
         target,

@@ -4,7 +4,6 @@ use super::{output::Output, spool::Spool};
 use crate::{
     error::Failure,
     sample::counters::{Counter, Totals},
-    sys::memory::MappedBox,
 };
 use core::{fmt, time::Duration};
 
@@ -170,7 +169,7 @@ pub(crate) struct Ended {
     /// Bytes of header, records and trailer; or why there is no file. None for a session without a file.
     pub(crate) file: Option<Result<u64, Failure>>,
     /// Holds the path, for messages.
-    pub(super) output: Option<MappedBox<Output>>,
+    pub(super) output: Option<Output>,
     /// The spool, where it holds what could not be written.
     pub(super) spool: Option<Spool>,
 }

@@ -1,14 +1,19 @@
 //! The signal that switches profiling on and off (`CPUPROFILESIGNAL`).
 //!
 //! Its handler runs start and stop where it interrupts. See the module above for why it may: no allocation, no
-//! wait for the lock. Each start writes to the next of `NAME.0`, `NAME.1`, and so on, as in gperftools. Toggles that
-//! come while one is being fulfilled cancel each other in pairs.
+//! wait for the lock. Each start writes to the next of `NAME.0`, `NAME.1`, and so on, as in gperftools, and passes over
+//! those that the process wrote before an exec. Toggles that come while one is being fulfilled cancel each other in
+//! pairs.
 
-use super::{CONTROL_TOGGLES, Control, Locked, Session, Sink, SpoolPlace, StartOptions, summary::Ended};
+use super::{
+    CONTROL_TOGGLES, Control, Locked, Session, Sink, SpoolPlace, StartOptions,
+    output::{self, Naming, Place},
+    summary::Ended,
+};
 use crate::{
     config::SpoolChoice,
     error::Failure,
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::{self, ErrnoGuard},
         file::PathBuffer,
@@ -35,7 +40,11 @@ pub(crate) struct ToggleOptions {
 }
 
 static OPTIONS: OnceBox<ToggleOptions> = OnceBox::new();
+/// Where the profiles go; empty if there was no such directory yet.
+static PLACE: OnceBox<Place> = OnceBox::new();
 static STARTS: AtomicU64 = AtomicU64::new(0);
+/// The path leads to a device or a pipe: nothing can be made beside it, so all profiles go to it, and none of a child.
+static IS_DEVICE: AtomicBool = AtomicBool::new(false);
 /// The process id that a forked child adds to its files' names, or 0.
 static CHILD: AtomicU32 = AtomicU32::new(0);
 /// Start and stop take some kilobytes, more than the stack that the signal interrupts may have left.
@@ -46,7 +55,7 @@ const STACK_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// [`Failure::HandlerTaken`] where the program handles it itself, or what the system refused.
-pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure> {
+pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Failure> {
     super::prepare()?;
     let system = |errno| Failure::System { action: "install its handler", errno };
     if [IntervalTimer::Cpu, IntervalTimer::Real].iter().any(|timer| timer.signal() == signal) {
@@ -55,6 +64,16 @@ pub(crate) fn enable(signal: i32, options: ToggleOptions) -> Result<(), Failure>
     if signal::action(signal).map_err(system)?.is_handler() {
         return Err(Failure::HandlerTaken { signal });
     }
+    // The program may change its directory before the signal comes.
+    let mut path = MappedBox::<PathBuffer>::zeroed()
+        .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
+    output::absolute(&options.path, &mut path)?;
+    options.path = path.as_bytes().to_vec();
+    let is_device = output::is_special(path.as_bytes());
+    if let Some(place) = Place::of(path.as_bytes()).ok().filter(|_| !is_device) {
+        let _ = PLACE.set(Box::new(place));
+    }
+    IS_DEVICE.store(is_device, Ordering::SeqCst);
     OPTIONS.get_or_init(|| Box::new(options));
     super::renew_frame_index();
     STACK
@@ -105,13 +124,19 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
     let mut path = MappedBox::<PathBuffer>::zeroed()
         .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
     let child = u64::from(CHILD.load(Ordering::SeqCst));
-    path.push(&options.path)
-        .and_then(
-            |()| if child == 0 { Ok(()) } else { path.push(b"_").and_then(|()| path.push_decimal(child)) },
-        )
-        .and_then(|()| path.push(b"."))
-        .and_then(|()| path.push_decimal(STARTS.fetch_add(1, Ordering::Relaxed)))
-        .map_err(|errno| Failure::Output { action: "take the path", errno })?;
+    let fails = |errno| Failure::Output { action: "take the path", errno };
+    path.push(&options.path).map_err(fails)?;
+    if IS_DEVICE.load(Ordering::SeqCst) {
+        if child != 0 {
+            return Ok(());
+        }
+    } else {
+        if child != 0 {
+            path.push(b"_").and_then(|()| path.push_decimal(child)).map_err(fails)?;
+        }
+        path.push(b".").map_err(fails)?;
+        number(&mut path).map_err(fails)?;
+    }
     control.session = Some(Session::start(&StartOptions {
         sink: Sink::File(path.as_bytes()),
         timer: options.timer,
@@ -119,9 +144,23 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         max_depth: options.max_depth,
         filter: None,
         excluded: &[],
+        naming: Naming::Exact,
+        near: PLACE.get(),
         child_path: None,
         is_child: false,
         spool: SpoolPlace::of(&options.spool),
     })?);
     Ok(())
+}
+
+/// Appends the next number under which this process has written nothing.
+fn number(path: &mut PathBuffer) -> Result<(), i32> {
+    let length = path.as_bytes().len();
+    loop {
+        path.truncate(length);
+        path.push_decimal(STARTS.fetch_add(1, Ordering::Relaxed))?;
+        if !output::has_own_work(path, PLACE.get()) {
+            return Ok(());
+        }
+    }
 }

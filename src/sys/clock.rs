@@ -20,6 +20,16 @@ pub(crate) fn seconds_since_epoch() -> i64 {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec() as i64)
 }
 
+/// Nanoseconds since 1970 (`CLOCK_REALTIME`). Signal-safe, as `process_cpu`.
+pub(crate) fn since_epoch() -> i64 {
+    read(ClockId::CLOCK_REALTIME) as i64
+}
+
+/// Nanoseconds since the machine started, sleep included (`CLOCK_BOOTTIME`). Signal-safe, as `process_cpu`.
+pub(crate) fn since_boot() -> i64 {
+    read(ClockId::CLOCK_BOOTTIME) as i64
+}
+
 /// The clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.
 fn read(clock: ClockId) -> u64 {
     // They count from the start of the machine or of the process, so neither field is negative.

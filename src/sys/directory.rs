@@ -1,265 +1,115 @@
-//! A directory that belongs to the user alone, for files that nobody else may read or replace.
+//! Directories that stay open: for files that are named there later, whatever became of paths meanwhile.
 //!
-//! As in `file.rs`, nothing here allocates or is a cancellation point; it may run in a toggle and in a forked child.
+//! The host may close any descriptor, and open something of its own under the same number. So what the descriptor was
+//! opened for is noted, and it is used, and closed, only while it still is that. Nothing here allocates.
 //!
 //! # Safety
-//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+//! Calls on descriptors.
 #![allow(unsafe_code)]
 
 use super::{
-    arch::system_call,
-    file::{File, LARGE, check, restart},
+    entry::Status,
+    file::{self, File},
 };
-use core::ffi::CStr;
+use core::{ffi::CStr, mem};
 
-/// Who may use a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Nobody but its owner: it is made so if it is missing.
-    Private,
-    /// Others may look into it, but not write: the user has chosen it.
-    Readable,
+/// A directory that is open, for nothing but to name files in it.
+pub(crate) struct Directory {
+    descriptor: i32,
+    /// Device and inode.
+    identity: (u64, u64),
 }
-
-// Kinds of file systems, from <linux/magic.h>.
-const TMPFS: u32 = 0x0102_1994;
-const RAMFS: u32 = 0x8584_58f6;
-const EXT: u32 = 0xef53;
-const XFS: u32 = 0x5846_5342;
-
-/// A directory's file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileSystem {
-    /// Room that a page of a file has found once stays its own. Elsewhere (btrfs, network file systems) each write may need
-    /// new room, or a server, and a mapping that finds none is a SIGBUS.
-    pub(crate) is_in_place: bool,
-    /// Bytes that are free for this user.
-    pub(crate) free: u64,
-}
-
-/// An open directory of the user's own.
-pub(crate) struct Directory(File);
 
 impl Directory {
-    /// Opens `path`, which is made if it is missing; its last part may not be a symbolic link.
-    ///
-    /// # Errors
-    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for a directory of another owner, `EACCES` for one that
-    /// others may use more than `access` says.
-    pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
-        let directory = match Self::open(path) {
-            Err(libc::ENOENT) => {
-                let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
-                // SAFETY: the path is NUL-terminated and outlives the call.
-                match check(unsafe { system_call(libc::SYS_mkdirat, arguments) }) {
-                    Ok(_) | Err(libc::EEXIST) => Self::open(path)?,
-                    Err(error) => return Err(error),
-                }
-            }
-            other => other?,
-        };
-        // SAFETY: all fields are integers, for which zero is a value.
-        let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-        // SAFETY: the descriptor is ours, the structure a local.
-        if unsafe { libc::fstat64(directory.0.descriptor(), &mut status) } != 0 {
-            return Err(super::errno::get());
-        }
-        let forbidden = if access == Access::Private { 0o077 } else { 0o022 };
-        if status.st_uid != nix::unistd::geteuid().as_raw() {
-            return Err(libc::EPERM);
-        }
-        if status.st_mode & forbidden != 0 { Err(libc::EACCES) } else { Ok(directory) }
-    }
-
-    fn open(path: &CStr) -> Result<Self, i32> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC | LARGE;
-        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0, 0, 0];
-        // SAFETY: the path is NUL-terminated and outlives the call.
-        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
-        Ok(Self(File::from_new(descriptor as i32)))
-    }
-
-    /// Creates a file in it that must not exist yet, for reading and writing, and for nobody but the user.
+    /// Opens a directory; no right to read it is needed.
     ///
     /// # Errors
     /// The error number of `open(2)`.
-    pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC | LARGE;
-        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, flags as usize, 0o600, 0, 0];
-        // SAFETY: the name is NUL-terminated and outlives the call.
-        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
-        Ok(File::from_new(descriptor as i32))
+    pub(crate) fn open(path: &CStr) -> Result<Self, i32> {
+        let file = File::open_at(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY)?;
+        let identity = file::identity(file.number()).ok_or(libc::EBADF)?;
+        let descriptor = file.number();
+        mem::forget(file);
+        Ok(Self { descriptor, identity })
     }
 
-    /// What its file system is, and how much room it has.
-    ///
-    /// # Errors
-    /// The error number of `fstatfs(2)`.
-    pub(crate) fn file_system(&self) -> Result<FileSystem, i32> {
-        // SAFETY: all fields are integers or arrays of them, for which zero is a value.
-        let mut status: libc::statfs64 = unsafe { core::mem::zeroed() };
-        // SAFETY: the descriptor is ours, the structure a local.
-        if unsafe { libc::fstatfs64(self.0.descriptor(), &mut status) } != 0 {
-            return Err(super::errno::get());
+    /// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where
+    /// the limit on open files leaves no room.
+    pub(crate) fn duplicate_high(&self) -> Option<Self> {
+        if !self.is_ours() {
+            return None;
         }
-        #[allow(clippy::unnecessary_cast, reason = "of another width on other machines")]
-        let (kind, block) = (status.f_type as u32, status.f_bsize as u64);
-        let is_in_place = [TMPFS, RAMFS, EXT, XFS].contains(&kind);
-        // A memory file system without a limit has no blocks.
-        let free = if status.f_blocks == 0 { u64::MAX } else { status.f_bavail.saturating_mul(block) };
-        Ok(FileSystem { is_in_place, free })
+        [1000, 100, 20].into_iter().find_map(|lowest| {
+            // SAFETY: a new descriptor for an open file; it is closed by exec.
+            let descriptor = unsafe { libc::fcntl(self.descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
+            (descriptor >= 0).then_some(Self { descriptor, identity: self.identity })
+        })
     }
 
-    /// Removes a file from it.
-    pub(crate) fn remove(&self, name: &CStr) {
-        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, 0, 0, 0, 0];
-        // SAFETY: the name is NUL-terminated and outlives the call.
-        unsafe { system_call(libc::SYS_unlinkat, arguments) };
+    /// True while the descriptor is what it was opened as. `O_PATH` tells it from one that the host has opened for
+    /// the same directory.
+    pub(crate) fn is_ours(&self) -> bool {
+        // SAFETY: the flags of a descriptor, whatever it is.
+        let flags = unsafe { libc::fcntl(self.descriptor, libc::F_GETFL) };
+        flags >= 0 && flags & libc::O_PATH != 0 && file::identity(self.descriptor) == Some(self.identity)
     }
 
-    /// Opens a file in it for reading, if it is no link.
-    ///
-    /// # Errors
-    /// The error number of `open(2)`.
-    pub(crate) fn read(&self, name: &CStr) -> Result<File, i32> {
-        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | LARGE;
-        let arguments = [self.0.descriptor() as usize, name.as_ptr() as usize, flags as usize, 0, 0, 0];
-        // SAFETY: the name is NUL-terminated and outlives the call.
-        let descriptor = restart(|| unsafe { system_call(libc::SYS_openat, arguments) })?;
-        Ok(File::from_new(descriptor as i32))
+    /// What the system knows of it; None where the descriptor is another's now.
+    pub(crate) fn status(&self) -> Option<Status> {
+        if self.is_ours() { Status::of_descriptor(self.descriptor).ok() } else { None }
     }
 
-    /// Calls `visit` with the name of each entry, from the first on, until it returns false.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&CStr) -> bool) {
-        /// As the kernel aligns its entries.
-        #[repr(C, align(8))]
-        struct Entries([u8; 2048]);
-        // The kernel's `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
-        const LENGTH: usize = 16;
-        const NAME: usize = 19;
-        let descriptor = self.0.descriptor() as usize;
-        // SAFETY: a plain call on our own descriptor.
-        unsafe { system_call(libc::SYS_lseek, [descriptor, 0, libc::SEEK_SET as usize, 0, 0, 0]) };
-        let mut entries = Entries([0; 2048]);
-        loop {
-            let arguments = [descriptor, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
-            // SAFETY: the kernel writes at most as many bytes into the buffer as it is told.
-            let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { return };
-            let mut rest = entries.0.get(..got).unwrap_or_default();
-            if rest.is_empty() {
-                return;
-            }
-            while let Some(&[low, high]) = rest.get(LENGTH..LENGTH + 2) {
-                let length = usize::from(u16::from_ne_bytes([low, high])).max(1);
-                let name = CStr::from_bytes_until_nul(rest.get(NAME..length).unwrap_or_default());
-                if name.is_ok_and(|name| !visit(name)) {
-                    return;
-                }
-                rest = rest.get(length..).unwrap_or_default();
-            }
+    /// Device and inode.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    pub(super) fn number(&self) -> i32 {
+        self.descriptor
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            let _ = file::close(self.descriptor);
         }
     }
-}
-
-/// Removes the file `path` if it still is the one with this device and inode; true if it is gone.
-pub(crate) fn remove_same(path: &CStr, expected: (u64, u64)) -> bool {
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-    let flags = libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
-    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) };
-    result == 0 && (status.st_dev, status.st_ino) == expected && super::file::unlink(path).is_ok()
-}
-
-/// Device, inode, and time of the last change of contents in nanoseconds since 1970 (wrapping), of what `path` names,
-/// links followed.
-pub(crate) fn stamp_of(path: &CStr) -> Option<[u64; 3]> {
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
-    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, 0) };
-    #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 32-bit machines")]
-    let changed =
-        (status.st_mtime as u64).wrapping_mul(1_000_000_000).wrapping_add(status.st_mtime_nsec as u64);
-    (result == 0).then_some([status.st_dev, status.st_ino, changed])
-}
-
-/// Device and inode of what `path` names, links followed.
-pub(crate) fn identity_of(path: &CStr) -> Option<(u64, u64)> {
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
-    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, 0) };
-    (result == 0).then_some((status.st_dev, status.st_ino))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, os::unix::fs::PermissionsExt};
+    use std::os::{fd::AsRawFd, unix::ffi::OsStrExt};
 
-    fn c_path(path: &std::path::Path) -> CString {
-        CString::new(path.as_os_str().as_bytes()).unwrap()
+    fn open(path: &std::path::Path) -> Directory {
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        Directory::open(&path).unwrap()
     }
 
     #[test]
-    fn a_directory_is_made_and_must_be_the_users_own() {
+    fn a_directory_is_kept_under_a_high_number() {
         let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("own");
-        assert!(Directory::open_own(&c_path(&path), Access::Private).is_ok());
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
-        for (mode, private, readable) in [
-            (0o755, Some(libc::EACCES), None),
-            (0o720, Some(libc::EACCES), Some(libc::EACCES)),
-            (0o702, Some(libc::EACCES), Some(libc::EACCES)),
-        ] {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let result = |access| Directory::open_own(&c_path(&path), access).err();
-            assert_eq!((result(Access::Private), result(Access::Readable)), (private, readable), "{mode:o}");
-        }
-        let link = scratch.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Directory::open_own(&c_path(&link), Access::Readable).is_err(), "a link is not followed");
+        let low = open(scratch.path());
+        let high = low.duplicate_high().unwrap();
+        assert!(high.number() >= 20 && high.is_ours());
+        let number = high.number();
+        drop(high);
+        assert_eq!(file::identity(number), None, "it was not closed");
     }
 
     #[test]
-    fn all_entries_are_visited_as_often_as_one_asks() {
+    fn a_number_that_the_host_has_taken_over_is_left_to_it() {
         let scratch = tempfile::tempdir().unwrap();
-        let expected: std::collections::BTreeSet<String> = (0..300).map(|i| format!("file {i}")).collect();
-        for name in &expected {
-            fs::write(scratch.path().join(name), name).unwrap();
-        }
-        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
-        for _ in 0..2 {
-            let mut seen = std::collections::BTreeSet::new();
-            directory.for_each(|name| {
-                seen.insert(name.to_str().unwrap().to_owned());
-                true
-            });
-            assert!(seen.remove(".") && seen.remove(".."));
-            assert_eq!(seen, expected);
-        }
-        let mut visits = 0;
-        directory.for_each(|_| {
-            visits += 1;
-            visits < 3
-        });
-        assert_eq!(visits, 3);
-        let mut buffer = [0; 20];
-        let got = directory.read(c"file 7").unwrap().read_some(&mut buffer).unwrap();
-        assert_eq!(&buffer[..got], b"file 7");
-    }
-
-    #[test]
-    fn only_the_same_file_is_removed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = c_path(&scratch.path().join("file"));
-        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
-        let file = directory.create_new(c"file").unwrap();
-        let identity = file.identity().unwrap();
-        assert!(directory.create_new(c"file").is_err());
-        assert!(!remove_same(&path, (identity.0, identity.1 + 1)));
-        assert!(remove_same(&path, identity) && !remove_same(&path, identity));
-        assert_eq!(identity_of(&path), None);
+        let ours = open(scratch.path());
+        // The host's own descriptor of the very same directory.
+        let host = std::fs::File::open(scratch.path()).unwrap();
+        // SAFETY: both are open; what ours was is closed by it, and is not used again.
+        assert!(unsafe { libc::dup2(host.as_raw_fd(), ours.number()) } >= 0);
+        assert!(!ours.is_ours());
+        let number = ours.number();
+        drop(ours);
+        assert!(file::identity(number).is_some(), "the host's descriptor was closed");
+        file::close(number).unwrap();
     }
 }

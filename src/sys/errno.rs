@@ -16,6 +16,12 @@ pub(crate) const NO_SPACE: i32 = libc::ENOSPC;
 pub(crate) const TOO_LARGE: i32 = libc::EFBIG;
 pub(crate) const NOT_SUPPORTED: i32 = libc::EOPNOTSUPP;
 pub(crate) const IO: i32 = libc::EIO;
+pub(crate) const NOT_A_DIRECTORY: i32 = libc::ENOTDIR;
+pub(crate) const TOO_MANY_LINKS: i32 = libc::ELOOP;
+pub(crate) const READ_ONLY: i32 = libc::EROFS;
+pub(crate) const STALE: i32 = libc::ESTALE;
+pub(crate) const OPEN_FILES: i32 = libc::EMFILE;
+pub(crate) const OPEN_FILES_OF_ALL: i32 = libc::ENFILE;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.
 pub(crate) fn description(number: i32) -> &'static str {

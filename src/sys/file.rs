@@ -89,55 +89,41 @@ impl PathBuffer {
         }
     }
 
+    /// Replaces the path.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); the path is then empty.
+    pub(crate) fn replace(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        self.truncate(0);
+        self.push(bytes)
+    }
+
+    /// Replaces the path by what `write` puts into the room that it is given; it gives the number of bytes, or a
+    /// negative error number.
+    pub(super) fn fill(&mut self, write: impl FnOnce(&mut [u8]) -> isize) -> Result<(), i32> {
+        self.truncate(0);
+        let result = write(self.bytes.get_mut(..PATH_BYTES - 1).unwrap_or_default());
+        self.length = usize::try_from(result).map_err(|_| -result as i32)?.min(PATH_BYTES - 1);
+        Ok(())
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
+    /// The path from its byte `start` on.
+    pub(crate) fn tail(&self, start: usize) -> &CStr {
+        let tail = self.bytes.get(start.min(self.length)..).unwrap_or_default();
+        CStr::from_bytes_until_nul(tail).unwrap_or_default()
+    }
+
     pub(crate) fn as_c_str(&self) -> &CStr {
-        self.c_str_from(0)
+        self.tail(0)
     }
-
-    /// The path from byte `start` on.
-    pub(crate) fn c_str_from(&self, start: usize) -> &CStr {
-        CStr::from_bytes_until_nul(self.bytes.get(start..).unwrap_or_default()).unwrap_or_default()
-    }
-}
-
-/// What a path names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    Regular,
-    Directory,
-    SymbolicLink,
-    /// A device, a pipe or a socket.
-    Special,
-}
-
-/// What `path` names; a symbolic link is not followed unless `follow` says so.
-///
-/// # Errors
-/// The error number of `stat(2)`.
-pub(crate) fn kind(path: &CStr, follow: bool) -> Result<FileKind, i32> {
-    Ok(match mode(path, follow)? & libc::S_IFMT {
-        libc::S_IFREG => FileKind::Regular,
-        libc::S_IFDIR => FileKind::Directory,
-        libc::S_IFLNK => FileKind::SymbolicLink,
-        _ => FileKind::Special,
-    })
-}
-
-/// Type and permissions of a file, by the call that knows inode numbers of 64 bits on every machine.
-fn mode(path: &CStr, follow: bool) -> Result<libc::mode_t, i32> {
-    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated, the structure a local, and both outlive the call.
-    let result = unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut status, flags) };
-    if result == 0 { Ok(status.st_mode) } else { Err(super::errno::get()) }
 }
 
 /// What lets a program of 32 bits open files of more than 2 GiB; nothing elsewhere.
-pub(super) const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
+const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
 
 /// Milliseconds that a write waits for a full pipe to move.
 const MOST_WAITS: u32 = 2000;
@@ -146,38 +132,26 @@ const MOST_WAITS: u32 = 2000;
 pub(crate) struct File(i32);
 
 impl File {
-    /// Opens an existing file for reading.
+    /// Opens an existing file for reading; a pipe in its place is not waited for.
     ///
     /// # Errors
     /// The error number of `open(2)`.
     pub(crate) fn read(path: &CStr) -> Result<Self, i32> {
-        Self::open(path, libc::O_RDONLY)
+        Self::open_at(libc::AT_FDCWD, path, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)
     }
 
-    /// Opens an existing file for writing from its start; `truncate` empties it. Neither a terminal that it names
-    /// becomes ours, nor is a pipe without reader waited for.
-    ///
-    /// # Errors
-    /// The error number of `open(2)`; `ENXIO` for a pipe that nobody reads.
-    pub(crate) fn write_existing(path: &CStr, truncate: bool) -> Result<Self, i32> {
-        let flags = libc::O_WRONLY | libc::O_NOCTTY | libc::O_NONBLOCK;
-        Self::open(path, if truncate { flags | libc::O_TRUNC } else { flags })
+    /// Opens `path` from `directory`; exec closes it. A file that is created is everybody's as far as the user's umask
+    /// says.
+    pub(super) fn open_at(directory: i32, path: &CStr, flags: i32) -> Result<Self, i32> {
+        Self::open_with_mode(directory, path, flags, 0o666)
     }
 
-    /// Creates a file that must not exist yet, with the user's umask.
-    ///
-    /// # Errors
-    /// The error number of `open(2)`.
-    pub(crate) fn create_new(path: &CStr) -> Result<Self, i32> {
-        Self::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)
-    }
-
-    fn open(path: &CStr, flags: i32) -> Result<Self, i32> {
+    /// The same, for a file that is created with these permissions at most.
+    pub(super) fn open_with_mode(directory: i32, path: &CStr, flags: i32, mode: usize) -> Result<Self, i32> {
         let flags = (flags | libc::O_CLOEXEC | LARGE) as usize;
-        let directory = libc::AT_FDCWD as usize;
         // SAFETY: the path is NUL-terminated and outlives the call.
         let result = restart(|| unsafe {
-            system_call(libc::SYS_openat, [directory, path.as_ptr() as usize, flags, 0o666, 0, 0])
+            system_call(libc::SYS_openat, [directory as usize, path.as_ptr() as usize, flags, mode, 0, 0])
         });
         result.map(|descriptor| Self(descriptor as i32))
     }
@@ -195,8 +169,8 @@ impl File {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds. A signal that the failed call raised (SIGXFSZ, SIGPIPE) is taken back, if
-    /// the caller has all signals blocked.
+    /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds. A signal that the failed
+    /// call raised (SIGXFSZ, SIGPIPE) is taken back, if the caller has all signals blocked.
     pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), i32> {
         let mut waits = 0;
         while !bytes.is_empty() {
@@ -230,12 +204,10 @@ impl File {
         Ok(())
     }
 
-    /// Gives the file the permissions of the existing file `path`, if there is one.
-    pub(crate) fn take_mode_of(&self, path: &CStr) {
-        if let Ok(mode) = mode(path, true) {
-            // SAFETY: a plain call on our own descriptor. Where it fails the file keeps the user's umask.
-            unsafe { libc::fchmod(self.0, mode & 0o777) };
-        }
+    /// Sets the file's permissions, as far as the file system has any.
+    pub(crate) fn set_permissions(&self, permissions: u32) {
+        // SAFETY: a plain call on our own descriptor. Where it fails the file keeps what the umask left.
+        unsafe { libc::fchmod(self.0, permissions & 0o777) };
     }
 
     /// Empties the file, as far as it can be.
@@ -244,19 +216,9 @@ impl File {
         unsafe { libc::ftruncate64(self.0, 0) };
     }
 
-    /// Device and inode.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
-        identity(self.0)
-    }
-
-    /// Its number, for calls that take one; it stays ours.
-    pub(super) fn descriptor(&self) -> i32 {
+    /// The descriptor's number.
+    pub(super) fn number(&self) -> i32 {
         self.0
-    }
-
-    /// The file of a descriptor that was just opened, and is nobody else's.
-    pub(super) fn from_new(descriptor: i32) -> Self {
-        Self(descriptor)
     }
 
     /// Sets the length; what is new reads as zeros and takes no room yet.
@@ -294,7 +256,7 @@ impl Drop for File {
     }
 }
 
-fn close(descriptor: i32) -> Result<(), i32> {
+pub(super) fn close(descriptor: i32) -> Result<(), i32> {
     // SAFETY: the descriptor is ours and used no more.
     let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
@@ -360,76 +322,6 @@ pub(crate) fn open_unfollowed(path: &std::path::Path) -> std::io::Result<std::fs
     use std::os::unix::fs::OpenOptionsExt;
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
-/// True when the process may write the existing file `path`, by its effective ids.
-pub(crate) fn is_writable(path: &CStr) -> bool {
-    let directory = libc::AT_FDCWD;
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    unsafe { libc::faccessat(directory, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 }
-}
-
-/// Replaces `path`, if it is a symbolic link, by what it points to, however many links that takes; a link whose
-/// target is missing gives that target.
-///
-/// # Errors
-/// The error number of `readlink(2)`; `ELOOP` for too many links.
-pub(crate) fn resolve_links(path: &mut PathBuffer) -> Result<(), i32> {
-    const MOST_LINKS: usize = 40;
-    for _ in 0..MOST_LINKS {
-        if kind(path.as_c_str(), false) != Ok(FileKind::SymbolicLink) {
-            return Ok(());
-        }
-        let mut target = [0u8; PATH_BYTES];
-        // SAFETY: the path is NUL-terminated; the kernel writes at most the given number of bytes into the buffer.
-        let length = unsafe {
-            system_call(
-                libc::SYS_readlinkat,
-                [
-                    libc::AT_FDCWD as usize,
-                    path.as_c_str().as_ptr() as usize,
-                    target.as_mut_ptr() as usize,
-                    PATH_BYTES - 1,
-                    0,
-                    0,
-                ],
-            )
-        };
-        let target = usize::try_from(length).ok().and_then(|length| target.get(..length));
-        let target = target.ok_or(-length as i32)?;
-        // A relative target counts from the directory that the link stands in.
-        let directory = path.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-        path.truncate(if target.starts_with(b"/") { 0 } else { directory });
-        path.push(target)?;
-    }
-    Err(libc::ELOOP)
-}
-
-/// Renames a file, replacing what stands at `to`.
-///
-/// # Errors
-/// The error number of `rename(2)`.
-pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
-    let directory = libc::AT_FDCWD as usize;
-    // SAFETY: both paths are NUL-terminated and outlive the call.
-    let result = unsafe {
-        system_call(
-            libc::SYS_renameat,
-            [directory, from.as_ptr() as usize, directory, to.as_ptr() as usize, 0, 0],
-        )
-    };
-    if result < 0 { Err(-result as i32) } else { Ok(()) }
-}
-
-/// Removes a file.
-///
-/// # Errors
-/// The error number of `unlink(2)`.
-pub(crate) fn unlink(path: &CStr) -> Result<(), i32> {
-    let directory = libc::AT_FDCWD as usize;
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    let result = unsafe { system_call(libc::SYS_unlinkat, [directory, path.as_ptr() as usize, 0, 0, 0, 0]) };
-    if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
 /// Sets `path` to the working directory.

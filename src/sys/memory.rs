@@ -109,7 +109,7 @@ impl Mapping {
                     length.get(),
                     libc::PROT_NONE as usize,
                     libc::MAP_SHARED as usize,
-                    file.descriptor() as usize,
+                    file.number() as usize,
                     0,
                 ],
             )

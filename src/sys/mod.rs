@@ -6,11 +6,15 @@
 pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod directory;
+pub(crate) mod entry;
 pub(crate) mod errno;
 pub(crate) mod file;
+pub(crate) mod links;
 pub(crate) mod loader;
 pub(crate) mod memory;
+pub(crate) mod private_directory;
 pub(crate) mod process;
+pub(crate) mod process_age;
 pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod timer;

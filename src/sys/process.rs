@@ -7,6 +7,7 @@
 
 use super::{
     arch::system_call,
+    entry::Entry,
     file::{File, check},
 };
 
@@ -25,6 +26,11 @@ pub(crate) fn id_by_system_call() -> u32 {
     unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
+/// The user whose rights the process has. Signal-safe: `geteuid` is on the list of `signal-safety(7)`.
+pub(crate) fn effective_user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
 /// True when the program runs with more rights than who started it (`AT_SECURE`, or real and effective ids that
 /// differ): its environment is then not to be trusted.
 pub(crate) fn is_privileged() -> bool {
@@ -33,11 +39,6 @@ pub(crate) fn is_privileged() -> bool {
     secure != 0
         || nix::unistd::getuid() != nix::unistd::geteuid()
         || nix::unistd::getgid() != nix::unistd::getegid()
-}
-
-/// The effective user id. Signal-safe: `geteuid` is on the list of `signal-safety(7)`.
-pub(crate) fn user() -> u32 {
-    nix::unistd::geteuid().as_raw()
 }
 
 /// When the process began, in clock ticks since boot; None without /proc. Together with its id this names a process.
@@ -65,6 +66,12 @@ pub(crate) fn start_ticks_in(line: &[u8]) -> Option<u64> {
 pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     let state = line.iter().rposition(|&byte| byte == b')').and_then(|name_end| line.get(name_end + 2));
     matches!(state, Some(b'Z' | b'X'))
+}
+
+/// The inode of this process's namespace of process ids; None without /proc. Signal-safe: `stat` is on the list of
+/// `signal-safety(7)`.
+pub(crate) fn namespace() -> Option<u64> {
+    Some(Entry::at(c"/proc/self/ns/pid").status_behind_links().ok()?.identity.1)
 }
 
 /// What can be said of another process.

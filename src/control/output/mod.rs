@@ -1,0 +1,310 @@
+//! The profile's file: where it goes, and that it appears there complete or not at all.
+//!
+//! A profile is written under a random name beside its target and renamed when complete. A device or a pipe is
+//! written in place, and so is a file of the user's own where the directory takes no second one. The path is made
+//! absolute, its links are followed and its directory is opened at the start ([`place`]), since the host may change
+//! all that the path depends on.
+//!
+//! | the name is | at the start | at each write |
+//! | --- | --- | --- |
+//! | free, or a file of ours | another is created beside it, and removed | created beside it, and renamed |
+//! | a file of ours in a directory that takes no other | looked at | emptied and written in place |
+//! | another user's file | refused where it cannot be replaced | replaced, never written into |
+//! | a link | followed, unless it may be a trap (`sys/links.rs`) | replaced, if it came later |
+//! | a device, a pipe | looked at | opened, without waiting for a reader |
+//! | a directory, the program's own output | refused | refused |
+//!
+//! Nothing here allocates: see the module above.
+//!
+//! # Safety
+//! Declares a structure of integers zeroable.
+#![allow(unsafe_code)]
+
+mod body;
+mod names;
+mod place;
+mod spot;
+
+pub(crate) use names::Naming;
+pub(crate) use place::Place;
+
+use crate::{
+    error::Failure,
+    format::spool::FileStamp,
+    sample::{met_objects::MetObject, recording::Recording},
+    sys::{
+        entry::{Entry, FileKind, Status},
+        errno,
+        file::{self, PATH_BYTES, PathBuffer},
+        links::{self, Astray},
+        memory::{MappedBox, Zeroable},
+    },
+};
+use place::split;
+use spot::Spot;
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Paths and buffers, in memory of their own.
+#[repr(C)]
+struct Buffers {
+    /// As the user gave it, with a number where one was added.
+    given: PathBuffer,
+    /// Absolute, links not followed.
+    asked: PathBuffer,
+    /// Absolute, without links.
+    target: PathBuffer,
+    /// For the name while it is written.
+    temporary: PathBuffer,
+    room: links::Room,
+    buffer: [u8; BUFFER_BYTES],
+    /// For the lines of /proc/self/maps: room for the longest.
+    lines: [u8; 4 * PATH_BYTES],
+}
+
+// SAFETY: integers, arrays of them, and path buffers, whose zeros are empty paths.
+unsafe impl Zeroable for Buffers {}
+
+impl Buffers {
+    fn new() -> Result<MappedBox<Self>, Failure> {
+        MappedBox::zeroed().map_err(|errno| Failure::System { action: "map memory for the output", errno })
+    }
+}
+
+/// How a session comes by its file.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub(crate) naming: Naming,
+    /// Try now what would fail at the end.
+    pub(crate) tries: bool,
+    /// A place that is known already: it serves where the path asks for the same directory.
+    pub(crate) near: Option<&'a Place>,
+}
+
+/// Where a session's profile goes.
+pub(crate) struct Output {
+    buffers: MappedBox<Buffers>,
+    target: Target,
+}
+
+enum Target {
+    /// A name in a directory; it begins at this byte of the target's path.
+    Named(Place, usize),
+    /// A device or a pipe that is known by the number of a descriptor only: its device and inode.
+    Descriptor((u64, u64)),
+}
+
+impl Output {
+    /// Finds out where `path` leads.
+    ///
+    /// # Errors
+    /// Why a profile could not be written there.
+    pub(crate) fn open(path: &[u8], opening: Opening<'_>) -> Result<Self, Failure> {
+        let mut buffers = Buffers::new()?;
+        if path.is_empty() {
+            return Err(fails("find a file name")(errno::NO_SUCH_FILE));
+        }
+        buffers.given.replace(path).map_err(fails("take the path"))?;
+        absolute(path, &mut buffers.asked)?;
+        if matches!(last_name(path), b"" | b"." | b"..") {
+            return Err(fails("write a file")(errno::IS_DIRECTORY));
+        }
+        let target = match opening.near.map(|near| beside(&mut buffers, near)).transpose()?.flatten() {
+            Some(target) => target,
+            None => locate(&mut buffers)?,
+        };
+        let mut output = Self { buffers, target };
+        if opening.naming == Naming::Numbered {
+            output.take_free_name()?;
+        }
+        if opening.tries {
+            output.try_out()?;
+        }
+        Ok(output)
+    }
+
+    /// The absolute path, and the two buffers.
+    pub(super) fn parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        let Buffers { target, buffer, lines, .. } = &mut *self.buffers;
+        (target.as_bytes(), buffer, lines)
+    }
+
+    /// What stands at the target now.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        let Target::Named(place, name) = &self.target else { return None };
+        let status = place.reach().ok()?.entry(&self.buffers.target, *name).status().ok()?;
+        let (device, inode) = status.identity;
+        Some(FileStamp { device, inode, changed: status.modified as u64 })
+    }
+
+    /// The path as the user gave it, with a number where one was added.
+    pub(crate) fn given(&self) -> &PathBuffer {
+        &self.buffers.given
+    }
+
+    /// The directory, for another session's file; None for what has no name of its own.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match &self.target {
+            Target::Named(place, _) => Some(place),
+            Target::Descriptor(_) => None,
+        }
+    }
+
+    /// Adds a number to the name if this process has written a file of that name.
+    fn take_free_name(&mut self) -> Result<(), Failure> {
+        let Target::Named(place, name) = &self.target else { return Ok(()) };
+        // Where it cannot be found, the end says so.
+        let Ok(reach) = place.reach() else { return Ok(()) };
+        let Buffers { given, target, .. } = &mut *self.buffers;
+        let found = reach.entry(target, *name).status().ok();
+        let Some(status) = found.filter(names::is_own_work) else { return Ok(()) };
+        refuse_own_output(&status)?;
+        let lengths = (given.as_bytes().len(), target.as_bytes().len());
+        for number in 2..=names::MOST_NUMBERS {
+            add_number(given, lengths.0, number)?;
+            add_number(target, lengths.1, number)?;
+            match reach.entry(target, *name).status() {
+                Ok(_) => {}
+                Err(errno::NO_SUCH_FILE) => return Ok(()),
+                Err(errno) => return Err(fails("look for a free name")(errno)),
+            }
+        }
+        Err(fails("find a free name")(errno::EXISTS))
+    }
+
+    fn try_out(&mut self) -> Result<(), Failure> {
+        let Buffers { asked, target, temporary, .. } = &mut *self.buffers;
+        match &mut self.target {
+            Target::Named(place, name) => {
+                let left = Spot::new(place, target, *name, temporary)?.try_out()?;
+                place.permissions = left.unwrap_or(place.permissions);
+                Ok(())
+            }
+            Target::Descriptor(_) if Entry::at(asked.as_c_str()).is_writable() => Ok(()),
+            Target::Descriptor(_) => Err(fails("write the file")(errno::NO_ACCESS)),
+        }
+    }
+
+    /// Writes the profile of `recording`, complete, under the target's name; gives the bytes of its binary part.
+    ///
+    /// # Errors
+    /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
+    pub(crate) fn write(&mut self, recording: &Recording, met: &[MetObject]) -> Result<u64, Failure> {
+        let Buffers { asked, target, temporary, buffer, lines, .. } = &mut *self.buffers;
+        let fill = |file: &file::File| body::write(file, buffer, lines, recording, met);
+        match &self.target {
+            Target::Named(place, name) => Spot::new(place, target, *name, temporary)?.write(fill),
+            Target::Descriptor(identity) => {
+                spot::write_special(Entry::at(asked.as_c_str()), *identity, true, fill)
+            }
+        }
+    }
+}
+
+/// Sets `place` to the absolute path of `path`.
+///
+/// # Errors
+/// It does not fit, or the working directory is gone.
+pub(crate) fn absolute(path: &[u8], place: &mut PathBuffer) -> Result<(), Failure> {
+    place.truncate(0);
+    if !path.starts_with(b"/") {
+        file::current_directory(place).map_err(fails("find the working directory"))?;
+        place.push(b"/").map_err(fails("take the path"))?;
+    }
+    place.push(path).map_err(fails("take the path"))
+}
+
+/// True where this process has written the file of an absolute path, which is in the directory of `near` if that is
+/// given.
+pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&Place>) -> bool {
+    let status = match near.and_then(|near| near.reach().ok()) {
+        Some(reach) => reach.entry(path, split(path.as_bytes()).1).status(),
+        None => Entry::at(path.as_c_str()).status(),
+    };
+    status.is_ok_and(|status| names::is_own_work(&status))
+}
+
+/// True where `path` leads to a device or a pipe: nothing is made of its name then, for others to be written beside.
+pub(crate) fn is_special(path: &[u8]) -> bool {
+    MappedBox::<PathBuffer>::zeroed().is_ok_and(|mut buffer| {
+        buffer.push(path).is_ok()
+            && Entry::at(buffer.as_c_str())
+                .status_behind_links()
+                .is_ok_and(|status| status.kind == FileKind::Special)
+    })
+}
+
+/// The target in a directory that is known, if that is the one asked for.
+fn beside(buffers: &mut Buffers, near: &Place) -> Result<Option<Target>, Failure> {
+    let Buffers { asked, target, .. } = buffers;
+    if split(asked.as_bytes()).0 != near.asked() {
+        return Ok(None);
+    }
+    let place = near.duplicate()?;
+    target
+        .replace(place.resolved())
+        .and_then(|()| target.push(b"/"))
+        .and_then(|()| target.push(last_name(asked.as_bytes())))
+        .map_err(fails("take the path"))?;
+    let name = place.resolved().len() + 1;
+    let is_link = place.reach().is_ok_and(|reach| {
+        let status = reach.entry(target, name).status();
+        status.is_ok_and(|status| status.kind == FileKind::SymbolicLink)
+    });
+    Ok((!is_link).then_some(Target::Named(place, name)))
+}
+
+/// Follows the links of what is asked for, and opens its directory.
+fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
+    let Buffers { asked, target, room, .. } = buffers;
+    let behind = Entry::at(asked.as_c_str()).status_behind_links().ok();
+    target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
+    let followed = follow(target, room);
+    let found = Entry::at(target.as_c_str()).status().ok();
+    if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Some(behind.identity)) {
+        // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
+        return match behind.kind {
+            FileKind::Special => Ok(Target::Descriptor(behind.identity)),
+            _ => refuse_own_output(&behind)
+                .and(Err(fails("find the name of what the link leads to")(errno::NO_SUCH_FILE))),
+        };
+    }
+    followed?;
+    if target.as_bytes().is_empty() {
+        return Err(fails("write a file")(errno::IS_DIRECTORY));
+    }
+    let (directory, name) = split(target.as_bytes());
+    let is_link =
+        Entry::at(asked.as_c_str()).status().is_ok_and(|status| status.kind == FileKind::SymbolicLink);
+    let known_as = if is_link { directory } else { split(asked.as_bytes()).0 };
+    Ok(Target::Named(Place::open(known_as, directory)?, name))
+}
+
+fn follow(path: &mut PathBuffer, room: &mut links::Room) -> Result<(), Failure> {
+    links::resolve(path, room).map_err(|astray| match astray {
+        Astray::ForeignLink => {
+            fails("follow another user's link in a directory that is open to all")(errno::NO_ACCESS)
+        }
+        Astray::System(errno) => fails("find the directory")(errno),
+    })
+}
+
+/// Refuses what is the program's own standard input, output or error: the profile would destroy what the program writes
+/// there.
+fn refuse_own_output(status: &Status) -> Result<(), Failure> {
+    let is_own = (0..=2).any(|descriptor| file::identity(descriptor) == Some(status.identity));
+    if is_own { Err(fails("share the program's own output")(errno::BUSY)) } else { Ok(()) }
+}
+
+fn add_number(path: &mut PathBuffer, length: usize, number: u64) -> Result<(), Failure> {
+    path.truncate(length);
+    path.push(b".").and_then(|()| path.push_decimal(number)).map_err(fails("add a number to the path"))
+}
+
+fn last_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+fn fails(action: &'static str) -> impl Fn(i32) -> Failure {
+    move |errno| Failure::Output { action, errno }
+}

@@ -1,0 +1,207 @@
+//! The directory that a profile is written to.
+//!
+//! It is opened at the start and kept, so that a profile lands where it was meant to after `chroot`, after `chdir`,
+//! and when the directory got another name. Where no descriptor is to be had, or the host has closed it, or the
+//! directory was removed, its path serves, as long as the process's root is what it was: else the path would name
+//! something else.
+//!
+//! # Safety
+//! Declares a structure of integers zeroable.
+#![allow(unsafe_code)]
+
+use super::{Buffers, fails};
+use crate::{
+    error::Failure,
+    sys::{
+        directory::Directory,
+        entry::{Entry, Status},
+        errno,
+        file::PathBuffer,
+        links,
+        memory::{MappedBox, Zeroable},
+        process,
+    },
+};
+use core::ffi::CStr;
+
+/// A directory and what was found out about it.
+pub(crate) struct Place {
+    paths: MappedBox<Paths>,
+    kept: Option<Directory>,
+    /// Device and inode of the process's root directory.
+    root: Option<(u64, u64)>,
+    /// The user whose rights the process had.
+    user: u32,
+    /// What the umask of the start left of the permissions of a new file.
+    pub(super) permissions: u32,
+}
+
+/// Two directories; the root is the empty path, others have no slash at their end.
+#[repr(C)]
+struct Paths {
+    /// Absolute, as it was asked for.
+    asked: PathBuffer,
+    /// Absolute, without links.
+    resolved: PathBuffer,
+}
+
+// SAFETY: path buffers, whose zeros are empty paths.
+unsafe impl Zeroable for Paths {}
+
+/// The way to the directory, for one write.
+pub(super) enum Reach<'p> {
+    Kept(&'p Directory),
+    Opened(Directory),
+    /// There is no descriptor left; the names of files are whole paths.
+    ByPath,
+}
+
+impl Reach<'_> {
+    /// The entry of the file whose `path` begins with the directory's, and whose name begins at `name`.
+    pub(super) fn entry<'n>(&'n self, path: &'n PathBuffer, name: usize) -> Entry<'n> {
+        self.directory()
+            .map_or(Entry::at(path.as_c_str()), |directory| Entry::within(directory, path.tail(name)))
+    }
+
+    pub(super) fn directory(&self) -> Option<&Directory> {
+        match self {
+            Self::Kept(directory) => Some(directory),
+            Self::Opened(directory) => Some(directory),
+            Self::ByPath => None,
+        }
+    }
+}
+
+impl Place {
+    /// The directory of `path`, which is resolved.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn of(path: &[u8]) -> Result<Self, Failure> {
+        let mut buffers = Buffers::new()?;
+        super::absolute(path, &mut buffers.target)?;
+        let (asked, _) = split(buffers.target.as_bytes());
+        let length = asked.len();
+        buffers.target.truncate(length);
+        let Buffers { target, asked, room, .. } = &mut *buffers;
+        asked.replace(target.as_bytes()).map_err(fails("take the path"))?;
+        super::follow(target, room)?;
+        Self::open(asked.as_bytes(), target.as_bytes())
+    }
+
+    /// The directory `resolved`, which is known as `asked`.
+    ///
+    /// # Errors
+    /// What the system refused: that it has no descriptor to spare is none.
+    pub(super) fn open(asked: &[u8], resolved: &[u8]) -> Result<Self, Failure> {
+        let mut place = Self {
+            paths: MappedBox::zeroed()
+                .map_err(|errno| Failure::System { action: "map memory for the output", errno })?,
+            kept: None,
+            root: root(),
+            user: process::effective_user(),
+            permissions: 0o666,
+        };
+        place.paths.asked.replace(asked).map_err(fails("take the path"))?;
+        place.paths.resolved.replace(resolved).map_err(fails("take the path"))?;
+        match Directory::open(place.path()) {
+            Ok(directory) => {
+                // Links of /proc may say that they lead to one directory and lead to another.
+                let asked = if asked.is_empty() { c"/" } else { place.paths.asked.as_c_str() };
+                let status = Entry::at(asked).status_behind_links().map_err(fails("find the directory"))?;
+                if status.identity != directory.identity() {
+                    return Err(fails("find the directory")(errno::NO_SUCH_FILE));
+                }
+                place.kept = directory.duplicate_high();
+            }
+            Err(errno::OPEN_FILES | errno::OPEN_FILES_OF_ALL) => {}
+            Err(errno) => return Err(fails("open the directory")(errno)),
+        }
+        Ok(place)
+    }
+
+    /// The same place, for another session.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn duplicate(&self) -> Result<Self, Failure> {
+        let mut paths = MappedBox::<Paths>::zeroed()
+            .map_err(|errno| Failure::System { action: "map memory for the output", errno })?;
+        paths.asked.replace(self.asked()).map_err(fails("take the path"))?;
+        paths.resolved.replace(self.resolved()).map_err(fails("take the path"))?;
+        let kept = self.kept.as_ref().and_then(Directory::duplicate_high);
+        Ok(Self { paths, kept, root: self.root, user: self.user, permissions: self.permissions })
+    }
+
+    /// As it was asked for, without a slash at its end.
+    pub(super) fn asked(&self) -> &[u8] {
+        self.paths.asked.as_bytes()
+    }
+
+    /// Without links, and without a slash at its end.
+    pub(super) fn resolved(&self) -> &[u8] {
+        self.paths.resolved.as_bytes()
+    }
+
+    fn path(&self) -> &CStr {
+        if self.resolved().is_empty() { c"/" } else { self.paths.resolved.as_c_str() }
+    }
+
+    /// Finds the directory as it is now.
+    ///
+    /// # Errors
+    /// Why it cannot be found.
+    pub(super) fn reach(&self) -> Result<Reach<'_>, Failure> {
+        let exists = |directory: &&Directory| directory.status().is_some_and(|status| status.names > 0);
+        if let Some(directory) = self.kept.as_ref().filter(exists) {
+            return Ok(Reach::Kept(directory));
+        }
+        if self.root != root() {
+            return Err(fails("find the directory from another root than at the start")(errno::NO_SUCH_FILE));
+        }
+        match Directory::open(self.path()) {
+            Ok(directory) => Ok(Reach::Opened(directory)),
+            Err(errno::OPEN_FILES | errno::OPEN_FILES_OF_ALL) => Ok(Reach::ByPath),
+            Err(errno) => Err(fails("open the directory")(errno)),
+        }
+    }
+
+    /// Whether the process has the rights of another user now.
+    pub(super) fn has_changed_user(&self) -> bool {
+        self.user != process::effective_user()
+    }
+
+    /// Whether only this user, or the directory's owner, can have made the file.
+    pub(super) fn is_trusted(&self, reach: &Reach<'_>, file: &Status) -> bool {
+        let directory = self.status(reach);
+        file.owner == process::effective_user()
+            || directory.is_some_and(|directory| links::is_trusted(file, &directory))
+    }
+
+    /// True where the kernel will not let the file be replaced: another user's in a directory like /tmp.
+    pub(super) fn keeps(&self, reach: &Reach<'_>, file: &Status) -> bool {
+        const ROOT: u32 = 0;
+        const STICKY: u32 = 0o1000;
+        let user = process::effective_user();
+        let is_sticky = |directory: Status| directory.permissions & STICKY != 0 && directory.owner != user;
+        user != ROOT && file.owner != user && self.status(reach).is_some_and(is_sticky)
+    }
+
+    fn status(&self, reach: &Reach<'_>) -> Option<Status> {
+        match reach.directory() {
+            Some(directory) => directory.status(),
+            None => Entry::at(self.path()).status().ok(),
+        }
+    }
+}
+
+/// Device and inode of the process's root directory.
+fn root() -> Option<(u64, u64)> {
+    Entry::at(c"/").status().ok().map(|status| status.identity)
+}
+
+/// The directory of an absolute path, without a slash at its end, and where the last name begins.
+pub(super) fn split(path: &[u8]) -> (&[u8], usize) {
+    let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    (path.get(..slash).unwrap_or_default(), slash + 1)
+}

@@ -1,0 +1,231 @@
+//! The target's name in its directory: tried out, replaced, or written in place.
+
+use super::{
+    fails,
+    place::{Place, Reach},
+    refuse_own_output,
+};
+use crate::{
+    error::Failure,
+    sys::{
+        entry::{Entry, FileKind, Status},
+        errno,
+        file::{self, File, PathBuffer},
+        process,
+    },
+};
+
+/// A name in a directory that can be reached now.
+pub(super) struct Spot<'s> {
+    place: &'s Place,
+    reach: Reach<'s>,
+    target: &'s PathBuffer,
+    /// Where the name begins in the target's path.
+    name: usize,
+    /// For the name while it is written, which begins at the second.
+    temporary: &'s mut PathBuffer,
+}
+
+impl<'s> Spot<'s> {
+    /// # Errors
+    /// Why the directory cannot be reached.
+    pub(super) fn new(
+        place: &'s Place,
+        target: &'s PathBuffer,
+        name: usize,
+        temporary: &'s mut PathBuffer,
+    ) -> Result<Self, Failure> {
+        let reach = place.reach()?;
+        Ok(Self { place, reach, target, name, temporary })
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.reach.entry(self.target, self.name)
+    }
+
+    fn temporary_entry(&self) -> Entry<'_> {
+        match self.reach.directory() {
+            Some(directory) => Entry::within(directory, self.temporary.as_c_str()),
+            None => Entry::at(self.temporary.as_c_str()),
+        }
+    }
+
+    /// What stands under the name now.
+    fn found(&self) -> Result<Option<Status>, Failure> {
+        match self.entry().status() {
+            Ok(status) => Ok(Some(status)),
+            Err(errno::NO_SUCH_FILE) => Ok(None),
+            Err(errno) => Err(self.fails("look at the file")(errno)),
+        }
+    }
+
+    /// Finds out whether the target can be written; gives what the umask leaves of a new file's permissions, where one
+    /// could be made.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(super) fn try_out(&mut self) -> Result<Option<u32>, Failure> {
+        let found = self.found()?;
+        if let Some(status) = &found {
+            match status.kind {
+                FileKind::Directory => return Err(fails("write a file")(errno::IS_DIRECTORY)),
+                FileKind::Special if !self.place.is_trusted(&self.reach, status) => return Err(foreign()),
+                _ if !self.entry().is_writable() => return Err(fails("write the file")(errno::NO_ACCESS)),
+                // Not opened: a reader of a pipe would take the close for the end.
+                FileKind::Special => return Ok(None),
+                _ if self.place.keeps(&self.reach, status) => return Err(foreign()),
+                _ => refuse_own_output(status)?,
+            }
+        }
+        match self.create_temporary() {
+            Ok(created) => {
+                let _ = self.temporary_entry().unlink();
+                Ok(created.status().ok().map(|status| status.permissions))
+            }
+            Err(errno) => match found {
+                Some(status) if is_refusal(errno) => ensure_ours(&status).map(|()| None),
+                _ => Err(fails("create a file")(errno)),
+            },
+        }
+    }
+
+    /// Lets `fill` write the file, and sees to it that it appears under its name when it is complete.
+    ///
+    /// # Errors
+    /// Why there is no profile; nothing remains of it then.
+    pub(super) fn write<R>(mut self, mut fill: impl FnMut(&File) -> Result<R, i32>) -> Result<R, Failure> {
+        let found = self.found()?;
+        if let Some(status) = found.filter(|status| status.kind == FileKind::Special) {
+            return match self.place.is_trusted(&self.reach, &status) {
+                true => write_special(self.entry(), status.identity, false, fill),
+                false => Err(foreign()),
+            };
+        }
+        let created = match (self.create_temporary(), &found) {
+            (Ok(created), _) => created,
+            (Err(errno), Some(status)) if is_refusal(errno) => return self.write_in_place(status, fill),
+            (Err(errno), _) => return Err(self.fails("create a file")(errno)),
+        };
+        self.set_permissions(&created, found.as_ref());
+        let written = fill(&created).and_then(|result| created.close().map(|()| result));
+        let renamed = match written {
+            Ok(_) => self.temporary_entry().rename(self.entry()),
+            Err(_) => Ok(()),
+        };
+        if written.is_err() || renamed.is_err() {
+            let _ = self.temporary_entry().unlink();
+        }
+        match (written, renamed, &found) {
+            (Err(errno), _, _) => Err(fails("write the file")(errno)),
+            (Ok(result), Ok(()), _) => Ok(result),
+            // Something else is mounted on the name, or it came to belong to somebody else.
+            (_, Err(errno), Some(status)) if is_refusal(errno) || errno == errno::BUSY => {
+                self.write_in_place(status, fill)
+            }
+            (_, Err(errno), _) => Err(self.fails("name the file")(errno)),
+        }
+    }
+
+    /// The permissions of a file of ours that is replaced stay; a new one has those that the umask left at the start
+    /// and leaves now: a daemon clears its umask, and means its own files.
+    fn set_permissions(&self, created: &File, found: Option<&Status>) {
+        let Ok(status) = created.status() else { return };
+        let is_same = |found: &&Status| {
+            found.kind == FileKind::Regular && (found.owner, found.group) == (status.owner, status.group)
+        };
+        let wanted = match found.filter(is_same) {
+            Some(found) => found.permissions & 0o777,
+            None => status.permissions & self.place.permissions,
+        };
+        if wanted != status.permissions {
+            created.set_permissions(wanted);
+        }
+    }
+
+    /// Creates a file under a fresh name in the target's directory.
+    fn create_temporary(&mut self) -> Result<File, i32> {
+        const TRIES: usize = 4;
+        let mut last = errno::EXISTS;
+        for _ in 0..TRIES {
+            self.temporary.truncate(0);
+            if self.reach.directory().is_none() {
+                self.temporary.push(self.place.resolved())?;
+                self.temporary.push(b"/")?;
+            }
+            self.temporary.push(b".sigprof-")?;
+            self.temporary.push_hexadecimal(file::random())?;
+            match self.temporary_entry().create() {
+                Ok(created) => return Ok(created),
+                Err(errno::EXISTS) => {}
+                Err(errno) => {
+                    last = errno;
+                    break;
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn write_in_place<R>(
+        &self,
+        found: &Status,
+        mut fill: impl FnMut(&File) -> Result<R, i32>,
+    ) -> Result<R, Failure> {
+        ensure_ours(found)?;
+        let file = self.entry().open_for_writing(false).map_err(self.fails("open the file"))?;
+        let status = file.status().map_err(fails("look at the file"))?;
+        ensure_ours(&status)?;
+        file.empty();
+        let written = fill(&file);
+        if written.is_err() {
+            file.empty();
+        }
+        written.and_then(|result| file.close().map(|()| result)).map_err(fails("write the file"))
+    }
+
+    /// An error of ours, or of the user's that the process has become since.
+    fn fails(&self, action: &'static str) -> impl Fn(i32) -> Failure + use<> {
+        let is_other = self.place.has_changed_user();
+        move |errno| {
+            let action = match errno {
+                errno::NO_ACCESS | errno::NOT_PERMITTED if is_other => {
+                    "write there as the user that the program has become"
+                }
+                _ => action,
+            };
+            fails(action)(errno)
+        }
+    }
+}
+
+/// Writes a device or a pipe, if it still is the one that was looked at: device and inode.
+///
+/// # Errors
+/// Why it was not written to its end.
+pub(super) fn write_special<R>(
+    entry: Entry<'_>,
+    identity: (u64, u64),
+    follows: bool,
+    mut fill: impl FnMut(&File) -> Result<R, i32>,
+) -> Result<R, Failure> {
+    let file = entry.open_for_writing(follows).map_err(fails("open it"))?;
+    if file.status().map(|status| status.identity) != Ok(identity) {
+        return Err(fails("write to what has taken its place")(errno::STALE));
+    }
+    let written = fill(&file);
+    written.and_then(|result| file.close().map(|()| result)).map_err(fails("write to it"))
+}
+
+/// The directory takes no file from us.
+fn is_refusal(errno: i32) -> bool {
+    matches!(errno, errno::NO_ACCESS | errno::NOT_PERMITTED | errno::READ_ONLY)
+}
+
+fn ensure_ours(status: &Status) -> Result<(), Failure> {
+    let is_ours = status.kind == FileKind::Regular && status.owner == process::effective_user();
+    if is_ours { Ok(()) } else { Err(foreign()) }
+}
+
+fn foreign() -> Failure {
+    fails("write into another user's file")(errno::NOT_PERMITTED)
+}

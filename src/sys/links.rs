@@ -1,0 +1,197 @@
+//! Symbolic links on the way to a file.
+//!
+//! Where anybody may make entries, a link may have been laid as a trap: it would let a user with more rights write into
+//! a file of his own, or of others. So a link in a directory like /tmp is followed only if it belongs to us or to the
+//! directory's owner. Kernels have this rule too (`fs.protected_symlinks`), some are told to leave it out, and it holds
+//! for the last link of a path only.
+
+use super::{
+    entry::{Entry, FileKind, Status},
+    errno,
+    file::PathBuffer,
+    process,
+};
+
+/// Links that are followed on one way, as the kernel's limit is.
+const MOST_LINKS: usize = 40;
+
+/// Why a path leads to no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Astray {
+    /// A link of another user's, in a directory that is open to all.
+    ForeignLink,
+    /// An error number.
+    System(i32),
+}
+
+impl From<i32> for Astray {
+    fn from(errno: i32) -> Self {
+        Self::System(errno)
+    }
+}
+
+/// Room to work in.
+pub(crate) struct Room {
+    rest: PathBuffer,
+    link: PathBuffer,
+}
+
+/// Replaces the absolute `path` by one to the same file that has no links in it, nor `.` and `..`; the root becomes
+/// the empty path. The file itself may be missing.
+///
+/// # Errors
+/// A link that is not followed, or an error number of `lstat(2)` and `readlink(2)`; `ELOOP` for too many links.
+pub(crate) fn resolve(path: &mut PathBuffer, room: &mut Room) -> Result<(), Astray> {
+    room.rest.replace(path.as_bytes())?;
+    path.truncate(0);
+    let mut links = 0;
+    let mut done = 0;
+    loop {
+        let rest = room.rest.as_bytes();
+        let Some(start) = (done..rest.len()).find(|&at| rest.get(at) != Some(&b'/')) else { return Ok(()) };
+        let end = (start..rest.len()).find(|&at| rest.get(at) == Some(&b'/')).unwrap_or(rest.len());
+        let component = rest.get(start..end).unwrap_or_default();
+        let is_last = rest.iter().skip(end).all(|&byte| byte == b'/');
+        done = end;
+        let parent = path.as_bytes().len();
+        match component {
+            b"." => continue,
+            b".." => {
+                path.truncate(path.as_bytes().iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+                continue;
+            }
+            _ => {}
+        }
+        path.push(b"/")?;
+        path.push(component)?;
+        let status = match Entry::at(path.as_c_str()).status() {
+            Ok(status) => status,
+            Err(errno::NO_SUCH_FILE) if is_last => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        match status.kind {
+            FileKind::SymbolicLink if links == MOST_LINKS => return Err(errno::TOO_MANY_LINKS.into()),
+            FileKind::SymbolicLink => {
+                links += 1;
+                Entry::at(path.as_c_str()).read_link(&mut room.link)?;
+                room.link.push(rest.get(end..).unwrap_or_default())?;
+                path.truncate(parent);
+                if !is_followed(&status, path) {
+                    return Err(Astray::ForeignLink);
+                }
+                if room.link.as_bytes().starts_with(b"/") {
+                    path.truncate(0);
+                }
+                core::mem::swap(&mut room.rest, &mut room.link);
+                done = 0;
+            }
+            FileKind::Directory => {}
+            FileKind::Regular | FileKind::Special if is_last => {}
+            FileKind::Regular | FileKind::Special => return Err(errno::NOT_A_DIRECTORY.into()),
+        }
+    }
+}
+
+fn is_followed(link: &Status, directory: &PathBuffer) -> bool {
+    let path = if directory.as_bytes().is_empty() { c"/" } else { directory.as_c_str() };
+    link.owner == process::effective_user()
+        || Entry::at(path).status().is_ok_and(|directory| is_trusted(link, &directory))
+}
+
+/// True for an entry that only the owner of its directory, or somebody in his place, can have made: not for another
+/// user's in a directory that is open to all.
+pub(crate) fn is_trusted(entry: &Status, directory: &Status) -> bool {
+    !directory.is_shared_directory() || directory.owner == entry.owner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        os::unix::{
+            ffi::OsStrExt,
+            fs::{PermissionsExt, lchown, symlink},
+        },
+        path::Path,
+    };
+
+    fn resolved(path: &Path) -> Result<String, Astray> {
+        let mut buffer = PathBuffer::new();
+        buffer.push(path.as_os_str().as_bytes()).unwrap();
+        resolve(&mut buffer, &mut Room { rest: PathBuffer::new(), link: PathBuffer::new() })?;
+        Ok(String::from_utf8(buffer.as_bytes().to_vec()).unwrap())
+    }
+
+    /// The path as the kernel sees it, so that links above the directory do not matter.
+    fn real(directory: &tempfile::TempDir) -> std::path::PathBuf {
+        directory.path().canonicalize().unwrap()
+    }
+
+    #[test]
+    fn links_lead_where_the_kernel_says() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = real(&scratch);
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), "").unwrap();
+        symlink("a/b", root.join("relative")).unwrap();
+        symlink(root.join("relative"), root.join("absolute")).unwrap();
+        symlink("../b/file", root.join("a/b/up")).unwrap();
+        symlink("b/", root.join("a/slash")).unwrap();
+        for path in ["a/b/file", "relative/file", "absolute/up", "./a//b/../b/./file", "a/slash/file"] {
+            let expected = root.join(path).canonicalize().unwrap();
+            assert_eq!(resolved(&root.join(path)).as_deref(), Ok(expected.to_str().unwrap()), "{path}");
+        }
+        assert_eq!(resolved(Path::new("//")).as_deref(), Ok(""));
+        assert_eq!(resolved(Path::new("/..")).as_deref(), Ok(""));
+    }
+
+    #[test]
+    fn only_the_last_name_may_be_missing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = real(&scratch);
+        symlink("gone", root.join("dangling")).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        assert_eq!(resolved(&root.join("dangling")).as_deref(), Ok(root.join("gone").to_str().unwrap()));
+        assert_eq!(resolved(&root.join("dangling/file")), Err(Astray::System(libc::ENOENT)));
+        assert_eq!(resolved(&root.join("file/below")), Err(Astray::System(libc::ENOTDIR)));
+        assert_eq!(resolved(&root.join("loop")), Err(Astray::System(libc::ELOOP)));
+    }
+
+    #[test]
+    fn a_strangers_link_is_followed_only_where_nobody_else_could_have_made_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = real(&scratch);
+        fs::write(root.join("file"), "").unwrap();
+        symlink("file", root.join("link")).unwrap();
+        let is_root = process::effective_user() == 0;
+        for (mode, stranger, followed) in
+            [(0o755, true, true), (0o777, true, true), (0o1777, false, true), (0o1777, true, false)]
+        {
+            fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
+            if is_root {
+                let owner = if stranger { 65534 } else { 0 };
+                lchown(root.join("link"), Some(owner), None).unwrap();
+            } else if stranger {
+                // Nobody but root can give a link away; the rule itself is tested all the same.
+                let link = Status { owner: !process::effective_user(), ..status(&root.join("link")) };
+                let mut directory = PathBuffer::new();
+                directory.push(root.as_os_str().as_bytes()).unwrap();
+                assert_eq!(is_followed(&link, &directory), followed, "{mode:o}");
+                continue;
+            }
+            let expected = if followed {
+                Ok(root.join("file").to_str().unwrap().to_owned())
+            } else {
+                Err(Astray::ForeignLink)
+            };
+            assert_eq!(resolved(&root.join("link")), expected, "{mode:o} {stranger}");
+        }
+    }
+
+    fn status(path: &Path) -> Status {
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        Entry::at(&path).status().unwrap()
+    }
+}

@@ -1,0 +1,224 @@
+//! A directory that belongs to the user alone, for files that nobody else may read or replace.
+//!
+//! As in `file.rs`, nothing here allocates or is a cancellation point; it may run in a toggle and in a forked child.
+//!
+//! # Safety
+//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+#![allow(unsafe_code)]
+
+use super::{
+    arch::system_call,
+    entry::Entry,
+    file::{File, check, restart},
+};
+use core::ffi::CStr;
+
+/// Who may use a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nobody but its owner: it is made so if it is missing.
+    Private,
+    /// Others may look into it, but not write: the user has chosen it.
+    Readable,
+}
+
+// Kinds of file systems, from <linux/magic.h>.
+const TMPFS: u32 = 0x0102_1994;
+const RAMFS: u32 = 0x8584_58f6;
+const EXT: u32 = 0xef53;
+const XFS: u32 = 0x5846_5342;
+
+/// A directory's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    /// Room that a page of a file has found once stays its own. Elsewhere (btrfs, network file systems) each write may need
+    /// new room, or a server, and a mapping that finds none is a SIGBUS.
+    pub(crate) is_in_place: bool,
+    /// Bytes that are free for this user.
+    pub(crate) free: u64,
+}
+
+/// An open directory of the user's own.
+pub(crate) struct Directory(File);
+
+impl Directory {
+    /// Opens `path`, which is made if it is missing; its last part may not be a symbolic link.
+    ///
+    /// # Errors
+    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for a directory of another owner, `EACCES` for one that
+    /// others may use more than `access` says.
+    pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
+        let directory = match Self::open(path) {
+            Err(libc::ENOENT) => {
+                let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
+                // SAFETY: the path is NUL-terminated and outlives the call.
+                match check(unsafe { system_call(libc::SYS_mkdirat, arguments) }) {
+                    Ok(_) | Err(libc::EEXIST) => Self::open(path)?,
+                    Err(error) => return Err(error),
+                }
+            }
+            other => other?,
+        };
+        let status = directory.0.status()?;
+        let forbidden = if access == Access::Private { 0o077 } else { 0o022 };
+        if status.owner != super::process::effective_user() {
+            return Err(libc::EPERM);
+        }
+        if status.permissions & forbidden != 0 { Err(libc::EACCES) } else { Ok(directory) }
+    }
+
+    fn open(path: &CStr) -> Result<Self, i32> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        File::open_at(libc::AT_FDCWD, path, flags).map(Self)
+    }
+
+    /// Creates a file in it that must not exist yet, for reading and writing, and for nobody but the user.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        File::open_with_mode(self.0.number(), name, flags, 0o600)
+    }
+
+    /// What its file system is, and how much room it has.
+    ///
+    /// # Errors
+    /// The error number of `fstatfs(2)`.
+    pub(crate) fn file_system(&self) -> Result<FileSystem, i32> {
+        // SAFETY: all fields are integers or arrays of them, for which zero is a value.
+        let mut status: libc::statfs64 = unsafe { core::mem::zeroed() };
+        // SAFETY: the descriptor is ours, the structure a local.
+        if unsafe { libc::fstatfs64(self.0.number(), &mut status) } != 0 {
+            return Err(super::errno::get());
+        }
+        #[allow(clippy::unnecessary_cast, reason = "of another width on other machines")]
+        let (kind, block) = (status.f_type as u32, status.f_bsize as u64);
+        let is_in_place = [TMPFS, RAMFS, EXT, XFS].contains(&kind);
+        // A memory file system without a limit has no blocks.
+        let free = if status.f_blocks == 0 { u64::MAX } else { status.f_bavail.saturating_mul(block) };
+        Ok(FileSystem { is_in_place, free })
+    }
+
+    /// Removes a file from it.
+    pub(crate) fn remove(&self, name: &CStr) {
+        let arguments = [self.0.number() as usize, name.as_ptr() as usize, 0, 0, 0, 0];
+        // SAFETY: the name is NUL-terminated and outlives the call.
+        unsafe { system_call(libc::SYS_unlinkat, arguments) };
+    }
+
+    /// Opens a file in it for reading, if it is no link.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`.
+    pub(crate) fn read(&self, name: &CStr) -> Result<File, i32> {
+        File::open_at(self.0.number(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+    }
+
+    /// Calls `visit` with the name of each entry, from the first on, until it returns false.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&CStr) -> bool) {
+        /// As the kernel aligns its entries.
+        #[repr(C, align(8))]
+        struct Entries([u8; 2048]);
+        // The kernel's `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
+        const LENGTH: usize = 16;
+        const NAME: usize = 19;
+        let descriptor = self.0.number() as usize;
+        // SAFETY: a plain call on our own descriptor.
+        unsafe { system_call(libc::SYS_lseek, [descriptor, 0, libc::SEEK_SET as usize, 0, 0, 0]) };
+        let mut entries = Entries([0; 2048]);
+        loop {
+            let arguments = [descriptor, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
+            // SAFETY: the kernel writes at most as many bytes into the buffer as it is told.
+            let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { return };
+            let mut rest = entries.0.get(..got).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
+            while let Some(&[low, high]) = rest.get(LENGTH..LENGTH + 2) {
+                let length = usize::from(u16::from_ne_bytes([low, high])).max(1);
+                let name = CStr::from_bytes_until_nul(rest.get(NAME..length).unwrap_or_default());
+                if name.is_ok_and(|name| !visit(name)) {
+                    return;
+                }
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Removes the file `path` if it still is the one with this device and inode; true if it is gone.
+pub(crate) fn remove_same(path: &CStr, expected: (u64, u64)) -> bool {
+    let entry = Entry::at(path);
+    entry.status().is_ok_and(|status| status.identity == expected) && entry.unlink().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, os::unix::fs::PermissionsExt};
+
+    fn c_path(path: &std::path::Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_directory_is_made_and_must_be_the_users_own() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("own");
+        assert!(Directory::open_own(&c_path(&path), Access::Private).is_ok());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
+        for (mode, private, readable) in [
+            (0o755, Some(libc::EACCES), None),
+            (0o720, Some(libc::EACCES), Some(libc::EACCES)),
+            (0o702, Some(libc::EACCES), Some(libc::EACCES)),
+        ] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let result = |access| Directory::open_own(&c_path(&path), access).err();
+            assert_eq!((result(Access::Private), result(Access::Readable)), (private, readable), "{mode:o}");
+        }
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Directory::open_own(&c_path(&link), Access::Readable).is_err(), "a link is not followed");
+    }
+
+    #[test]
+    fn all_entries_are_visited_as_often_as_one_asks() {
+        let scratch = tempfile::tempdir().unwrap();
+        let expected: std::collections::BTreeSet<String> = (0..300).map(|i| format!("file {i}")).collect();
+        for name in &expected {
+            fs::write(scratch.path().join(name), name).unwrap();
+        }
+        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        for _ in 0..2 {
+            let mut seen = std::collections::BTreeSet::new();
+            directory.for_each(|name| {
+                seen.insert(name.to_str().unwrap().to_owned());
+                true
+            });
+            assert!(seen.remove(".") && seen.remove(".."));
+            assert_eq!(seen, expected);
+        }
+        let mut visits = 0;
+        directory.for_each(|_| {
+            visits += 1;
+            visits < 3
+        });
+        assert_eq!(visits, 3);
+        let mut buffer = [0; 20];
+        let got = directory.read(c"file 7").unwrap().read_some(&mut buffer).unwrap();
+        assert_eq!(&buffer[..got], b"file 7");
+    }
+
+    #[test]
+    fn only_the_same_file_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = c_path(&scratch.path().join("file"));
+        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        let file = directory.create_new(c"file").unwrap();
+        let identity = file.status().unwrap().identity;
+        assert!(directory.create_new(c"file").is_err());
+        assert!(!remove_same(&path, (identity.0, identity.1 + 1)));
+        assert!(remove_same(&path, identity) && !remove_same(&path, identity));
+    }
+}
