@@ -1,5 +1,6 @@
 //! Why a profiler could not be started, or its profile not be written.
 
+use crate::sys::errno;
 use std::{fmt, io, path::PathBuf};
 
 /// Why a profiler could not be started, or its profile not be written.
@@ -99,9 +100,11 @@ impl fmt::Display for Failure {
             Self::AlreadyRunning => f.write_str("a profiler is running already"),
             Self::NotRunning => f.write_str("no profiler is running"),
             Self::HandlerTaken { signal } => write!(f, "the program handles signal {signal} itself"),
-            Self::Output { action, errno } | Self::System { action, errno } => {
-                write!(f, "cannot {action}: {}", crate::sys::errno::description(*errno))
+            Self::Output { action, errno } => {
+                let (reason, advice) = (errno::description(*errno), errno::advice(*errno));
+                write!(f, "cannot {action}: {reason}; {advice}")
             }
+            Self::System { action, errno } => write!(f, "cannot {action}: {}", errno::description(*errno)),
         }
     }
 }

@@ -25,7 +25,44 @@ pub(crate) const OPEN_FILES_OF_ALL: i32 = libc::ENFILE;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.
 pub(crate) fn description(number: i32) -> &'static str {
-    nix::errno::Errno::from_raw(number).desc()
+    match number {
+        // In the words that users know from strerror(3), where those of nix say something else.
+        libc::ENFILE => "Too many open files in system",
+        libc::ENOMEM => "Cannot allocate memory",
+        libc::EBADF => "Bad file descriptor",
+        libc::ELOOP => "Too many levels of symbolic links",
+        libc::EIO => "Input/output error",
+        libc::EDQUOT => "Disk quota exceeded",
+        libc::ESTALE => "Stale file handle",
+        // Of a pipe, not of a connection.
+        libc::ETIMEDOUT => "Timed out",
+        _ => nix::errno::Errno::from_raw(number).desc(),
+    }
+}
+
+/// What the user can do about an error number that a profile's file met.
+pub(crate) fn advice(number: i32) -> &'static str {
+    match number {
+        libc::EACCES | libc::EPERM => "name a file where the program's user may create files",
+        libc::EROFS => "name a file on a file system that can be written",
+        libc::ENOENT => "name a file in a directory that is there, from start to end",
+        libc::ENOTDIR | libc::EISDIR => "name a file in a directory",
+        libc::ENOSPC => "free some space, or name a file on another file system",
+        libc::EDQUOT => "free some of the user's quota, or name a file on another file system",
+        libc::EFBIG => "raise the limit on the size of files (ulimit -f)",
+        libc::EMFILE => "raise the limit on open files (ulimit -n)",
+        libc::ENFILE => "raise the system's limit on open files (sysctl fs.file-max)",
+        libc::ENOMEM => "raise the limit on memory (ulimit -v)",
+        libc::ELOOP => "name the file without so many symbolic links",
+        libc::ENAMETOOLONG => "name a file with a shorter path",
+        libc::EPIPE | libc::ENXIO => "let something read it until the program has ended",
+        libc::ETIMEDOUT => "let something read it faster",
+        libc::EIO => "look for the device's fault in the kernel's log",
+        libc::ESTALE => "let it stay what it is until the program has ended",
+        libc::EEXIST => "remove older profiles, or name another file",
+        // EBUSY, ETXTBSY, and what no file system is known to answer.
+        _ => "name another file",
+    }
 }
 
 /// Restores the `errno` of its creation when it is dropped.
@@ -59,4 +96,41 @@ pub(crate) fn set(value: i32) {
     let location = unsafe { libc::__errno_location() };
     // SAFETY: as in `get`; nobody holds a reference to it.
     unsafe { *location = value };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_can_meet_has_a_reason() {
+        let numbers = [
+            (libc::EACCES, "Permission denied"),
+            (libc::EPERM, "Operation not permitted"),
+            (libc::EROFS, "Read-only file system"),
+            (libc::ENOENT, "No such file or directory"),
+            (libc::ENOTDIR, "Not a directory"),
+            (libc::EISDIR, "Is a directory"),
+            (libc::ENOSPC, "No space left on device"),
+            (libc::EDQUOT, "Disk quota exceeded"),
+            (libc::EFBIG, "File too large"),
+            (libc::EMFILE, "Too many open files"),
+            (libc::ENFILE, "Too many open files in system"),
+            (libc::ENOMEM, "Cannot allocate memory"),
+            (libc::ELOOP, "Too many levels of symbolic links"),
+            (libc::ENAMETOOLONG, "File name too long"),
+            (libc::EPIPE, "Broken pipe"),
+            (libc::ENXIO, "No such device or address"),
+            (libc::ETIMEDOUT, "Timed out"),
+            (libc::EIO, "Input/output error"),
+            (libc::ESTALE, "Stale file handle"),
+            (libc::EEXIST, "File exists"),
+            (libc::EBUSY, "Device or resource busy"),
+            (libc::ETXTBSY, "Text file busy"),
+            (libc::EBADF, "Bad file descriptor"),
+        ];
+        for (number, expected) in numbers {
+            assert_eq!(description(number), expected);
+        }
+    }
 }
