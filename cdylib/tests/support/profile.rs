@@ -46,6 +46,20 @@ impl Profile {
         profile
     }
 
+    /// The sum of the counts of a profile that may have no list of mapped objects: its program had no /proc.
+    #[track_caller]
+    pub(crate) fn samples_without_list(path: &Path) -> usize {
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut slots = Slots { bytes: &bytes, offset: 5 * SLOT };
+        let mut samples = 0;
+        loop {
+            match parse_record(&mut slots).unwrap_or_else(|fault| panic!("{}: {fault}", path.display())) {
+                Some(record) => samples += record.count,
+                None => return samples,
+            }
+        }
+    }
+
     /// The sum of all counts.
     pub(crate) fn samples(&self) -> usize {
         self.records.iter().map(|record| record.count).sum()
