@@ -119,10 +119,15 @@ impl<'n> Entry<'n> {
         if result == 0 { Ok(Status::of(&status)) } else { Err(errno::get()) }
     }
 
-    /// True when the process may write the existing file, by its effective ids.
-    pub(crate) fn is_writable(&self) -> bool {
+    /// Finds out whether the process may write the existing file, by its effective ids.
+    ///
+    /// # Errors
+    /// The error number of `access(2)`.
+    pub(crate) fn ensure_writable(&self) -> Result<(), i32> {
         // SAFETY: the name is NUL-terminated and outlives the call.
-        unsafe { libc::faccessat(self.directory, self.name.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 }
+        let result =
+            unsafe { libc::faccessat(self.directory, self.name.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+        if result == 0 { Ok(()) } else { Err(errno::get()) }
     }
 
     /// Creates a file that must not exist yet, with the process's umask.

@@ -180,8 +180,9 @@ impl Output {
                 place.permissions = left.unwrap_or(place.permissions);
                 Ok(())
             }
-            Target::Descriptor(_) if Entry::at(asked.as_c_str()).is_writable() => Ok(()),
-            Target::Descriptor(_) => Err(fails("write the file")(errno::NO_ACCESS)),
+            Target::Descriptor(_) => {
+                Entry::at(asked.as_c_str()).ensure_writable().map_err(fails("write to it"))
+            }
         }
     }
 
@@ -259,7 +260,10 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     let Buffers { asked, target, room, .. } = buffers;
     let behind = Entry::at(asked.as_c_str()).status_behind_links().ok();
     target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
-    let followed = follow(target, room);
+    let followed = links::resolve(target, room);
+    if let Err(Astray::ForeignLink) = followed {
+        return Err(lost(Astray::ForeignLink));
+    }
     let found = Entry::at(target.as_c_str()).status().ok();
     if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Some(behind.identity)) {
         // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
@@ -269,7 +273,7 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
                 .and(Err(fails("find the name of what the link leads to")(errno::NO_SUCH_FILE))),
         };
     }
-    followed?;
+    followed.map_err(lost)?;
     if target.as_bytes().is_empty() {
         return Err(fails("write a file")(errno::IS_DIRECTORY));
     }
@@ -280,13 +284,14 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     Ok(Target::Named(Place::open(known_as, directory)?, name))
 }
 
-fn follow(path: &mut PathBuffer, room: &mut links::Room) -> Result<(), Failure> {
-    links::resolve(path, room).map_err(|astray| match astray {
+/// Why links could not be followed.
+fn lost(astray: Astray) -> Failure {
+    match astray {
         Astray::ForeignLink => {
             fails("follow another user's link in a directory that is open to all")(errno::NO_ACCESS)
         }
         Astray::System(errno) => fails("find the directory")(errno),
-    })
+    }
 }
 
 /// Refuses what is the program's own standard input, output or error: the profile would destroy what the program writes

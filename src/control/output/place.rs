@@ -85,7 +85,7 @@ impl Place {
         buffers.target.truncate(length);
         let Buffers { target, asked, room, .. } = &mut *buffers;
         asked.replace(target.as_bytes()).map_err(fails("take the path"))?;
-        super::follow(target, room)?;
+        links::resolve(target, room).map_err(super::lost)?;
         Self::open(asked.as_bytes(), target.as_bytes())
     }
 

@@ -70,7 +70,9 @@ impl<'s> Spot<'s> {
             match status.kind {
                 FileKind::Directory => return Err(fails("write a file")(errno::IS_DIRECTORY)),
                 FileKind::Special if !self.place.is_trusted(&self.reach, status) => return Err(foreign()),
-                _ if !self.entry().is_writable() => return Err(fails("write the file")(errno::NO_ACCESS)),
+                _ => self.entry().ensure_writable().map_err(fails("write the file"))?,
+            }
+            match status.kind {
                 // Not opened: a reader of a pipe would take the close for the end.
                 FileKind::Special => return Ok(None),
                 _ if self.place.keeps(&self.reach, status) => return Err(foreign()),
