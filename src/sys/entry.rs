@@ -19,8 +19,10 @@ pub(crate) enum FileKind {
     Regular,
     Directory,
     SymbolicLink,
-    /// A device, a pipe or a socket.
+    /// A device or a pipe.
     Special,
+    /// It cannot be opened.
+    Socket,
 }
 
 /// What the system knows of a file.
@@ -48,6 +50,7 @@ impl Status {
                 libc::S_IFREG => FileKind::Regular,
                 libc::S_IFDIR => FileKind::Directory,
                 libc::S_IFLNK => FileKind::SymbolicLink,
+                libc::S_IFSOCK => FileKind::Socket,
                 _ => FileKind::Special,
             },
             permissions: status.st_mode & 0o7777,

@@ -20,6 +20,7 @@ pub(crate) const NOT_A_DIRECTORY: i32 = libc::ENOTDIR;
 pub(crate) const TOO_MANY_LINKS: i32 = libc::ELOOP;
 pub(crate) const READ_ONLY: i32 = libc::EROFS;
 pub(crate) const STALE: i32 = libc::ESTALE;
+pub(crate) const NO_DEVICE: i32 = libc::ENXIO;
 pub(crate) const OPEN_FILES: i32 = libc::EMFILE;
 pub(crate) const OPEN_FILES_OF_ALL: i32 = libc::ENFILE;
 
@@ -55,7 +56,8 @@ pub(crate) fn advice(number: i32) -> &'static str {
         libc::ENOMEM => "raise the limit on memory (ulimit -v)",
         libc::ELOOP => "name the file without so many symbolic links",
         libc::ENAMETOOLONG => "name a file with a shorter path",
-        libc::EPIPE | libc::ENXIO => "let something read it until the program has ended",
+        libc::ENXIO => "let something read a pipe until the program has ended, or name a file",
+        libc::EPIPE => "let something read it until the program has ended",
         libc::ETIMEDOUT => "let something read it faster",
         libc::EIO => "look for the device's fault in the kernel's log",
         libc::ESTALE => "let it stay what it is until the program has ended",

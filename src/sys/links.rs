@@ -86,8 +86,10 @@ pub(crate) fn resolve(path: &mut PathBuffer, room: &mut Room) -> Result<(), Astr
                 done = 0;
             }
             FileKind::Directory => {}
-            FileKind::Regular | FileKind::Special if is_last => {}
-            FileKind::Regular | FileKind::Special => return Err(errno::NOT_A_DIRECTORY.into()),
+            _ if is_last => {}
+            FileKind::Regular | FileKind::Special | FileKind::Socket => {
+                return Err(errno::NOT_A_DIRECTORY.into());
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | another user's file | refused where it cannot be replaced | replaced, never written into |
 //! | a link | followed, unless it may be a trap (`sys/links.rs`) | replaced, if it came later |
 //! | a device, a pipe | looked at | opened, without waiting for a reader |
-//! | a directory, the program's own output | refused | refused |
+//! | a directory, a socket, the program's own output | refused | refused |
 //!
 //! Nothing here allocates: see the module above.
 //!
@@ -269,6 +269,7 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
         // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
         return match behind.kind {
             FileKind::Special => Ok(Target::Descriptor(behind.identity)),
+            FileKind::Socket => Err(fails("open a socket")(errno::NO_DEVICE)),
             _ => refuse_own_output(&behind)
                 .and(Err(fails("find the name of what the link leads to")(errno::NO_SUCH_FILE))),
         };

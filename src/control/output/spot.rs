@@ -69,6 +69,7 @@ impl<'s> Spot<'s> {
         if let Some(status) = &found {
             match status.kind {
                 FileKind::Directory => return Err(fails("write a file")(errno::IS_DIRECTORY)),
+                FileKind::Socket => return Err(fails("open a socket")(errno::NO_DEVICE)),
                 FileKind::Special if !self.place.is_trusted(&self.reach, status) => return Err(foreign()),
                 _ => self.entry().ensure_writable().map_err(fails("write the file"))?,
             }
@@ -97,11 +98,16 @@ impl<'s> Spot<'s> {
     /// Why there is no profile; nothing remains of it then.
     pub(super) fn write<R>(mut self, mut fill: impl FnMut(&File) -> Result<R, i32>) -> Result<R, Failure> {
         let found = self.found()?;
-        if let Some(status) = found.filter(|status| status.kind == FileKind::Special) {
-            return match self.place.is_trusted(&self.reach, &status) {
-                true => write_special(self.entry(), status.identity, false, fill),
-                false => Err(foreign()),
-            };
+        match found {
+            Some(status) if status.kind == FileKind::Socket => {
+                return Err(fails("open a socket")(errno::NO_DEVICE));
+            }
+            Some(status) if status.kind != FileKind::Special => {}
+            Some(status) if self.place.is_trusted(&self.reach, &status) => {
+                return write_special(self.entry(), status.identity, false, fill);
+            }
+            Some(_) => return Err(foreign()),
+            None => {}
         }
         let created = match (self.create_temporary(), &found) {
             (Ok(created), _) => created,
