@@ -85,7 +85,7 @@ fn toggled_profiles_survive_an_exec() {
         exec-bare toggle tick 3 toggle toggle tick 4 toggle
         fork toggle tick 5 toggle exec toggle tick 6 toggle exit 3";
     let mut command = places(&scratch, orders);
-    command.env("CPUPROFILESIGNAL", "USR2");
+    command.env("CPUPROFILESIGNAL", "12");
     let (_, finished) = finish(command);
     let child = child_of(&finished);
     let names = scratch.names("prof");
@@ -196,7 +196,7 @@ fn toggled_profiles_are_where_the_program_started() {
     let scratch = Scratch::new();
     let elsewhere = scratch.directory("elsewhere");
     let mut command = places(&scratch, "chdir elsewhere toggle tick 2 toggle exit 3");
-    command.env("CPUPROFILE", "prof").env("CPUPROFILESIGNAL", "USR2").current_dir(scratch.root());
+    command.env("CPUPROFILE", "prof").env("CPUPROFILESIGNAL", "12").current_dir(scratch.root());
     finish(command);
     expect_profiles(&scratch, &[("prof.0", 2)]);
     expect_empty(&elsewhere);

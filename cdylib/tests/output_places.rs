@@ -115,7 +115,7 @@ fn a_changed_root_changes_nothing_for_toggled_profiles() {
     let (jail, out) = (scratch.directory("jail"), scratch.directory("out"));
     let orders = ["chroot", text(&jail), "toggle", "tick", "3", "toggle", "exit", "3"];
     let mut command = privileged(&scratch, &out.join("prof"), &orders);
-    let finished = run(command.env("CPUPROFILESIGNAL", "USR2"));
+    let finished = run(command.env("CPUPROFILESIGNAL", "12"));
     expect_unharmed(&finished);
     assert_eq!(names(&out), ["prof.0"], "the host's profile is not there: {}", finished.stderr);
     assert_eq!(Profile::samples_without_list(&out.join("prof.0")), 3, "samples were lost");
