@@ -12,7 +12,7 @@
 //! Calls the next definition of each function, with the host's own arguments.
 #![allow(unsafe_code)]
 
-use crate::interpose::Next;
+use crate::{exec_bare, interpose::Next};
 use core::{
     ffi::{c_char, c_int, c_void},
     mem,
@@ -29,23 +29,26 @@ static EXECVPE: Next = Next::new(c"execvpe");
 static FEXECVE: Next = Next::new(c"fexecve");
 static EXECVEAT: Next = Next::new(c"execveat");
 
-/// Looks all of them up, so that a child of a fork, or a signal handler, finds them known.
+/// Looks all of them up: no look-up is legal in a signal handler, or safe in a child of a fork. Where a function was not
+/// found, or its library is not yet initialised, the kernel is called.
 pub(crate) fn resolve() {
     for next in [&EXECVE, &EXECV, &EXECVP, &EXECVPE, &FEXECVE, &EXECVEAT] {
         next.get();
     }
 }
 
-/// Calls the next definition of a function as type `$type`, between an end and a new begin of the ticks.
+/// Calls the next definition of a function, or what stands in for it, as type `$type`, between an end and a new begin of
+/// the ticks.
 macro_rules! exec {
-    ($next:ident as $type:ty, $($argument:expr),*) => {{
-        let address: *mut c_void = $next.get();
-        if address.is_null() {
-            return no_such_function();
-        }
+    ($next:ident or $bare:ident as $type:ty, $($argument:expr),*) => {{
+        let address: *mut c_void = $next.known();
         let disarmed = interface::before_exec();
-        // SAFETY: libc's function of this name has this type.
-        let function = unsafe { mem::transmute::<*mut c_void, $type>(address) };
+        let function: $type = if address.is_null() {
+            exec_bare::$bare
+        } else {
+            // SAFETY: libc's function of this name has this type.
+            unsafe { mem::transmute::<*mut c_void, $type>(address) }
+        };
         // SAFETY: the caller's word.
         let result = unsafe { function($($argument),*) };
         // It came back, so it failed.
@@ -54,15 +57,6 @@ macro_rules! exec {
         }
         result
     }};
-}
-
-/// What a static program gets, which has no next definition.
-fn no_such_function() -> c_int {
-    // SAFETY: no precondition.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's own.
-    unsafe { *errno = libc::ENOSYS };
-    -1
 }
 
 /// # Safety
@@ -74,7 +68,7 @@ pub(crate) unsafe extern "C" fn execve(
     environment: Strings,
 ) -> c_int {
     exec!(
-        EXECVE as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        EXECVE or execve as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
         path,
         arguments,
         environment
@@ -85,14 +79,14 @@ pub(crate) unsafe extern "C" fn execve(
 /// * As for `execv(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
-    exec!(EXECV as unsafe extern "C" fn(*const c_char, Strings) -> c_int, path, arguments)
+    exec!(EXECV or execv as unsafe extern "C" fn(*const c_char, Strings) -> c_int, path, arguments)
 }
 
 /// # Safety
 /// * As for `execvp(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
-    exec!(EXECVP as unsafe extern "C" fn(*const c_char, Strings) -> c_int, file, arguments)
+    exec!(EXECVP or execvp as unsafe extern "C" fn(*const c_char, Strings) -> c_int, file, arguments)
 }
 
 /// # Safety
@@ -104,7 +98,7 @@ pub(crate) unsafe extern "C" fn execvpe(
     environment: Strings,
 ) -> c_int {
     exec!(
-        EXECVPE as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        EXECVPE or execvpe as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
         file,
         arguments,
         environment
@@ -120,7 +114,7 @@ pub(crate) unsafe extern "C" fn fexecve(
     environment: Strings,
 ) -> c_int {
     exec!(
-        FEXECVE as unsafe extern "C" fn(c_int, Strings, Strings) -> c_int,
+        FEXECVE or fexecve as unsafe extern "C" fn(c_int, Strings, Strings) -> c_int,
         descriptor,
         arguments,
         environment
@@ -138,7 +132,7 @@ pub(crate) unsafe extern "C" fn execveat(
     flags: c_int,
 ) -> c_int {
     exec!(
-        EXECVEAT as unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int,
+        EXECVEAT or execveat as unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int,
         directory,
         path,
         arguments,

@@ -3,7 +3,7 @@
 //! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
 //! * [`preload`] what happens when the library is loaded and when the program ends,
 //! * [`interpose`] the functions of libc that the host shares with us; [`exec`], [`exec_lists`] and [`ends`] those that
-//!   end the program,
+//!   end the program, and [`exec_bare`] what they call in a static one,
 //! * [`message`] the lines on stderr; the crate itself prints nothing.
 //!
 //! No entry from C lets a panic out: each goes through [`guarded`].
@@ -11,6 +11,7 @@
 mod abi;
 mod ends;
 mod exec;
+mod exec_bare;
 mod exec_lists;
 mod interpose;
 mod message;

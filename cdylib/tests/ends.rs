@@ -124,6 +124,21 @@ fn a_cancelled_thread_may_end_the_program() {
     expect_complete_profile("cancelled", TICKS);
 }
 
+/// The thread that calls `_exit` is cancelled while the profile is being written: it ends the program all the same.
+#[test]
+fn a_thread_that_ends_the_program_is_not_cancelled() {
+    let scratch = Scratch::new();
+    let program = ends(&scratch, Linkage::None);
+    let path = scratch.path("pipe");
+    run(tool("mkfifo").arg(&path)).expect_success();
+    // Never read: opened so that opening it waits for nobody.
+    let _both_ends = File::options().read(true).write(true).open(&path).expect("our own pipe");
+    let mut command = profiled(&program, &path);
+    let finished = run(quietly(&mut command).env("CPUPROFILE_MAX_DEPTH", "4096").arg("cancelled-midway"));
+    expect_status(&finished, STATUS);
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+}
+
 /// The host calls `quick_exit`: its own function for that runs as ever, and its time is in the profile.
 #[test]
 fn a_program_may_end_quickly() {

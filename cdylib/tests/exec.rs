@@ -2,12 +2,18 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run};
+use support::{
+    Finished, Linkage, Profile, Scratch, exit_code, plain, preload, profiled, program_source,
+    repository_root, run, shared_library, tool,
+};
 
 /// Perl under the profiler, at the highest rate.
-fn perl(scratch: &Scratch, script: &str) -> std::process::Command {
+fn perl(scratch: &Scratch, script: &str) -> Command {
     let mut command = profiled("/usr/bin/perl", &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "10000").args(["-e", script]);
     command
@@ -33,6 +39,17 @@ fn expect_text(finished: &Finished, text: &str, case: &str) {
         "{case}: the new program ended early\n{}",
         finished.stderr
     );
+}
+
+/// A program with two libraries preloaded: the one under test, and behind it another.
+fn preload_two(program: PathBuf, second: &Path) -> Command {
+    let mut command = preload(program);
+    let both = format!("{} {}", shared_library().display(), second.display());
+    match std::env::var_os("SIGPROF_TEST_EMULATOR") {
+        Some(_) => command.env("QEMU_SET_ENV", format!("LD_PRELOAD={both}")),
+        None => command.env("LD_PRELOAD", both),
+    };
+    command
 }
 
 /// The functions, and for those that take a list also lists that fill the registers, do not, or go far beyond; with the
@@ -91,6 +108,48 @@ fn every_function_hands_on_what_it_was_given() {
             std::fs::remove_file(scratch.path("prof")).expect("our own file");
         }
     }
+}
+
+/// Lists of all lengths around the number of registers reach the next definition whole, on every machine.
+#[test]
+fn lists_are_handed_on_as_arrays() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("exec_lists.c", Linkage::None, &[]);
+    let next = scratch.compile_library("next_exec.c", &[]);
+    let finished = run(&mut preload_two(program, &next)).expect_success();
+    let numbers = |count: usize| (1..=count).map(|i| format!(" {i}")).collect::<String>();
+    let mut expected: Vec<String> =
+        [1, 3, 4, 5, 6, 7, 8].map(|count| format!("execv path:{}", numbers(count))).into();
+    expected.push(format!("execvp path:{0}{0}", numbers(7)));
+    let of_execle = [1, 3, 4, 5, 6, 7].map(numbers).into_iter().chain([numbers(7).repeat(2)]);
+    expected.extend(of_execle.map(|list| format!("execve path:{list} E=1 F=2")));
+    assert_eq!(finished.text().lines().collect::<Vec<_>>(), expected);
+}
+
+/// A static program has no next definitions: each function replaces it as ever, and so does a script that names no
+/// interpreter.
+#[test]
+fn a_static_program_may_replace_itself() {
+    let scratch = Scratch::new();
+    let program = scratch.path("exec");
+    let mut compiler = tool("gcc");
+    compiler.args(["-std=c11", "-O2", "-static", "-I"]).arg(repository_root().join("include"));
+    compiler.arg(program_source("exec.c")).arg(shared_library().with_file_name("libprofiler.a"));
+    compiler.args(["-lutil", "-lrt", "-lm", "-lpthread", "-ldl", "-o"]).arg(&program);
+    run(&mut compiler).expect_success();
+    for (function, arguments, environment) in FUNCTIONS {
+        let mut command = plain(&program);
+        command.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "10000");
+        let finished = run(command.args(["replace", function]));
+        expect_text(&finished, &format!("alive {arguments} {environment}\n"), function);
+    }
+    let script = scratch.write("script", "echo \"$# $2 ${0##*/}\"\n");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("our own file");
+    for function in ["execvp", "execvpe", "execlp"] {
+        let finished = run(plain(&program).args(["run-script", function]));
+        expect_text(&finished, "3 b script\n", function);
+    }
+    expect_text(&run(plain(&program).args(["fail-in-path"])), "failed\n", "fail-in-path");
 }
 
 /// A child of `vfork` calls each of them, after one that fails: the parent's memory and profile are its own.

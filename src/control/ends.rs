@@ -59,9 +59,11 @@ pub(super) fn prepare() -> Result<(), i32> {
 }
 
 /// Stops this process's session, if it has one, and shows it to `report`. Without effect where the lock is not to be
-/// had. Signal-safe.
+/// had. The calling thread, which is about to end the process, is not cancelled any more. Signal-safe.
 pub(crate) fn complete(report: impl FnOnce(&Ended)) {
     if is_here() {
+        // Meanwhile it may have been asked to: the program would go on.
+        signal::refuse_cancellation();
         with_control(|control| {
             if let Ok((ended, ())) = control.stop_locked(|_, _| ()) {
                 report(&ended);

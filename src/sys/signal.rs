@@ -184,7 +184,8 @@ const ALL: u64 = !(1 << 31 | 1 << 32);
 
 impl AllBlocked {
     pub(crate) fn new() -> Self {
-        let mask = exchange_mask(ALL);
+        // Added to what is blocked: the host may have blocked glibc's two by a system call.
+        let mask = exchange_mask(libc::SIG_BLOCK, ALL);
         let mut cancel_state = 0;
         // SAFETY: the state is a known one, the old one is written into a local.
         unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut cancel_state) };
@@ -203,15 +204,21 @@ impl Drop for AllBlocked {
         let mut unused = 0;
         // SAFETY: the state is the one that was found.
         unsafe { pthread_setcancelstate(self.cancel_state, &mut unused) };
-        exchange_mask(self.mask);
+        exchange_mask(libc::SIG_SETMASK, self.mask);
     }
 }
 
-/// Sets the calling thread's mask, and gives the one before: bit n - 1 for signal n.
-fn exchange_mask(new: u64) -> u64 {
+/// Lets no request to cancel the calling thread be fulfilled any more. Signal-safe, as [`AllBlocked`].
+pub(crate) fn refuse_cancellation() {
+    let mut unused = 0;
+    // SAFETY: the state is a known one, the old one is written into a local.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut unused) };
+}
+
+/// Changes the calling thread's mask as `rt_sigprocmask(2)` does, and gives the one before: bit n - 1 for signal n.
+fn exchange_mask(how: libc::c_int, new: u64) -> u64 {
     let mut old = 0u64;
-    let arguments =
-        [libc::SIG_SETMASK as usize, &raw const new as usize, &raw mut old as usize, size_of::<u64>(), 0, 0];
+    let arguments = [how as usize, &raw const new as usize, &raw mut old as usize, size_of::<u64>(), 0, 0];
     // SAFETY: the kernel reads and writes eight bytes each, of two locals.
     unsafe { system_call(libc::SYS_rt_sigprocmask, arguments) };
     old

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -88,8 +87,7 @@ static void in_handler(void) {
 /* An alternate stack that begins at memory that nobody may touch, with room for the kernel's frame and ROOM bytes. */
 static void on_small_stack(void) {
     enum { ROOM = 768, GUARD = 1 << 16 };
-    const size_t least = getauxval(AT_MINSIGSTKSZ) > 2048 ? getauxval(AT_MINSIGSTKSZ) : 2048;
-    const size_t bytes = (least + ROOM + 63) / 64 * 64;
+    const size_t bytes = ((size_t)sysconf(_SC_MINSIGSTKSZ) + ROOM + 63) / 64 * 64;
     char *const memory = mmap(NULL, 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED && mprotect(memory, GUARD, PROT_NONE) == 0);
     const stack_t stack = {.ss_sp = memory + GUARD, .ss_size = bytes};
@@ -240,6 +238,28 @@ static void beside_a_flush(void) {
     _exit(STATUS);
 }
 
+static void *exit_cancellable(void *unused) {
+    int before;
+    CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before) == 0);
+    _exit(STATUS);
+    return unused;
+}
+
+/* The thread is cancelled while it writes, to a pipe that is full. */
+static void cancelled_midway(void) {
+    enum { DEPTH = 500, FULL = 60000 };
+    static char buffer[4096];
+    int bytes = 0;
+    const int pipe = open(getenv("CPUPROFILE"), O_RDONLY | O_NONBLOCK);
+    CHECK(pipe >= 0 && tick_at_each_depth(DEPTH) == DEPTH);
+    const pthread_t thread = start_thread(exit_cancellable);
+    while (bytes < FULL) CHECK(ioctl(pipe, FIONREAD, &bytes) == 0);
+    CHECK(pthread_cancel(thread) == 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0)
+        if (read(pipe, buffer, sizeof buffer) <= 0) pause_briefly();
+    abort();
+}
+
 static void print_caught_signals(void) {
     char line[256];
     FILE *const file = fopen("/proc/self/status", "r");
@@ -271,6 +291,7 @@ static const struct {
     {"after-children", after_children},
     {"after-a-stop", after_a_stop},
     {"beside-a-flush", beside_a_flush},
+    {"cancelled-midway", cancelled_midway},
     {"print-caught-signals", print_caught_signals},
 };
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -164,6 +163,24 @@ static int samples(void) {
     return state.samples_gathered;
 }
 
+/* No directory of PATH has it; a name that is none; a file that may not be run is in one of two. */
+static void fail_in_path(char **operands) {
+    char *two[] = {"x", "y", NULL}, *const directory = strdup(getenv("PATH"));
+    (void)operands;
+    errno = 0;
+    CHECK(execlp("no-such-program", "x", END) == -1 && errno == ENOENT);
+    errno = 0;
+    CHECK(execvp("no-such-program", two) == -1 && errno == ENOENT);
+    errno = 0;
+    CHECK(execvp("", two) == -1 && errno == ENOENT);
+    CHECK(setenv("PATH", "/etc:/no/such/directory", 1) == 0);
+    errno = 0;
+    CHECK(execvpe("passwd", two, mark) == -1 && errno == EACCES);
+    CHECK(setenv("PATH", directory, 1) == 0);
+    free(directory);
+    puts("failed");
+}
+
 /* Each function fails with its own error, and the ticks come again. */
 static void fail(char **operands) {
     const char *const functions[] = {"execve", "execveat", "execv", "execl", "execl-300", "execle", "execle-300"};
@@ -176,11 +193,16 @@ static void fail(char **operands) {
         const int before = samples();
         for (clock_t end = clock() + 10 * CLOCKS_PER_SEC; samples() < before + 3;) CHECK(clock() < end);
     }
-    errno = 0;
-    CHECK(execlp("no-such-program", "x", END) == -1 && errno == ENOENT);
-    errno = 0;
-    CHECK(execvp("no-such-program", operands) == -1 && errno == ENOENT);
-    puts("failed");
+    fail_in_path(operands);
+}
+
+/* The shell's work, for a file that names no interpreter; it stands beside this program. */
+static void run_script(char **operands) {
+    char *four[] = {"script", "a", "b", "c", NULL};
+    if (strcmp(operands[0], "execvp") == 0) execvp("script", four);
+    if (strcmp(operands[0], "execvpe") == 0) execvpe("script", four, mark);
+    if (strcmp(operands[0], "execlp") == 0) execlp("script", "script", "a", "b", "c", END);
+    CHECK(!"replaced");
 }
 
 /* With detector.c: from a handler that may have interrupted an allocation. */
@@ -206,8 +228,7 @@ static void in_handler(int number) {
 static void replace_on_small_stack(char **operands) {
     enum { ROOM = 768, GUARD = 1 << 16 };
     (void)operands;
-    const size_t least = getauxval(AT_MINSIGSTKSZ) > 2048 ? getauxval(AT_MINSIGSTKSZ) : 2048;
-    const size_t bytes = (least + ROOM + 63) / 64 * 64;
+    const size_t bytes = ((size_t)sysconf(_SC_MINSIGSTKSZ) + ROOM + 63) / 64 * 64;
     char *const memory = mmap(NULL, 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED && mprotect(memory, GUARD, PROT_NONE) == 0);
     const stack_t stack = {.ss_sp = memory + GUARD, .ss_size = bytes};
@@ -271,6 +292,8 @@ static const struct {
     {"replace-beside-failures", 1, replace_beside_failures}, /* FUNCTION */
     {"chain", 1, chain},                                     /* TIMES */
     {"fail", 0, fail},
+    {"fail-in-path", 0, fail_in_path},
+    {"run-script", 1, run_script},                           /* FUNCTION */
     {"fail-watched", 1, fail_watched},                       /* FILE */
     {"replace-on-small-stack", 0, replace_on_small_stack},
     {"hand-on-mask", 0, hand_on_mask},
