@@ -29,6 +29,7 @@ use crate::{
     format::spool::{DEPTH_MASK, RECORD_MARK},
     sync::{Ordering, modelled::AtomicU64, modelled::AtomicUsize},
 };
+use core::sync::atomic::compiler_fence;
 
 /// Words in a bucket: one cache line.
 const BUCKET: usize = if cfg!(loom) { 2 } else { 8 };
@@ -109,6 +110,9 @@ impl<M: Memory> Table<M> {
                     }
                 }
                 if let Some(count) = self.find_in(present, hash, pcs) {
+                    // What a killed process leaves is what it came to in the order of its program; the compiler keeps
+                    // that order here, at no cost, so that a record with a count has all its words.
+                    compiler_fence(Ordering::SeqCst);
                     // Relaxed: a count publishes nothing but itself.
                     count.fetch_add(weight, Ordering::Relaxed);
                     return Ok(());
@@ -174,6 +178,7 @@ impl<M: Memory> Table<M> {
         // The mark first: a reader of the memory of a process that was killed here can then step over the record, which
         // nobody has counted.
         marked.store(RECORD_MARK | pcs.len(), Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
         for (place, pc) in places.iter().zip(pcs) {
             place.store(*pc, Ordering::Relaxed);
         }
