@@ -9,7 +9,8 @@
 use super::{
     arch::system_call,
     entry::Entry,
-    file::{File, check, restart},
+    file::{File, PathBuffer, check, restart},
+    memory::MappedBox,
 };
 use core::ffi::CStr;
 
@@ -53,9 +54,11 @@ impl Directory {
                 let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
                 // SAFETY: the path is NUL-terminated and outlives the call.
                 match check(unsafe { system_call(libc::SYS_mkdirat, arguments) }) {
-                    Ok(_) | Err(libc::EEXIST) => Self::open(path)?,
+                    Ok(_) => give_to_owner(path)?,
+                    Err(libc::EEXIST) => {}
                     Err(error) => return Err(error),
                 }
+                Self::open(path)?
             }
             other => other?,
         };
@@ -78,7 +81,11 @@ impl Directory {
     /// The error number of `open(2)`.
     pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        File::open_with_mode(self.0.number(), name, flags, 0o600)
+        let file = File::open_with_mode(self.0.number(), name, flags, 0o600)?;
+        // The program's umask may take the user's own rights, too. Where this fails the file is only harder to read.
+        // SAFETY: a plain call on our own descriptor.
+        unsafe { libc::fchmod(file.number(), 0o600) };
+        Ok(file)
     }
 
     /// What its file system is, and how much room it has.
@@ -145,6 +152,20 @@ impl Directory {
             }
         }
     }
+}
+
+/// Gives the owner of the directory `path`, just made, the rights that the program's umask may have taken.
+fn give_to_owner(path: &CStr) -> Result<(), i32> {
+    // Opened without a right to it, and named by its descriptor: by now something else may stand at the path.
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let directory = File::open_at(libc::AT_FDCWD, path, flags)?;
+    let mut link = MappedBox::<PathBuffer>::zeroed()?;
+    link.push(b"/proc/self/fd/")?;
+    link.push_decimal(directory.number() as u64)?;
+    let arguments = [libc::AT_FDCWD as usize, link.as_c_str().as_ptr() as usize, 0o700, 0, 0, 0];
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    check(unsafe { system_call(libc::SYS_fchmodat, arguments) })?;
+    Ok(())
 }
 
 /// Removes the file `path` if it still is the one with this device and inode; true if it is gone.
