@@ -295,7 +295,7 @@ impl Spool {
             Ok(())
         });
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
-        let samples = records.iter().map(|(count, _)| count).sum();
+        let samples = records.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
         // The profile is there: a spool that stays is only recovered again.
         let _ = fs::remove_file(&self.path);
         let path = Some(target.into());

@@ -234,13 +234,14 @@ fn fill(
     purpose: &SpoolFor,
     output: &mut Output,
 ) -> Result<SpoolMemory, i32> {
-    let wanted = ARENA + purpose.table_bytes;
+    let wanted = (ARENA + purpose.table_bytes) / UNIT * UNIT;
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
     if length < ARENA + UNIT {
         return Err(errno::TOO_LARGE);
     }
     file.set_length(length as u64)?;
-    let mapping = Mapping::of_file(file, length)?;
+    // Behind the end of a shorter file no room is found, as on a full file system.
+    let mapping = Mapping::of_file(file, wanted)?;
     let target_stamp = output.stamp().unwrap_or_default();
     let (target, buffer, lines) = output.parts();
     let mut program = [0; 1024];

@@ -18,7 +18,7 @@
 //! What is read here may be anything: the file is no more trusted than any other.
 
 use super::{Mapping, Permissions, maps::Device};
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, cmp::Reverse, io};
 
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
@@ -58,6 +58,8 @@ pub(crate) mod field {
     pub(crate) const WRITTEN_CHANGED: usize = 144;
     /// Periods that are missing in the records.
     pub(crate) const LOST: usize = 152;
+    /// How often an object was met.
+    pub(crate) const MEETINGS: usize = 176;
     /// Bytes of the absolute path that the profile is meant for, which stands at [`super::PATHS`].
     pub(crate) const TARGET_BYTES: usize = 160;
     /// Bytes of the program's path, which stands behind it.
@@ -74,19 +76,18 @@ pub(crate) struct FileStamp {
 }
 
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = 176;
+pub(crate) const PATHS: usize = 184;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
 pub(crate) const OBJECTS: usize = TEXT + TEXT_BYTES;
 /// Most objects that are kept.
 pub(crate) const MOST_OBJECTS: usize = 307;
-/// State, length of the name, number of segments; start, end and offset of each segment; the name.
+/// Meeting, length of the name, number of segments; start, end and offset of each segment; the name. The meeting is 0
+/// until the rest is complete, and then the number of the last time that the object was met anew.
 pub(crate) const OBJECT_BYTES: usize = 8 * (3 + 3 * OBJECT_SEGMENTS) + OBJECT_NAME_BYTES;
 pub(crate) const OBJECT_SEGMENTS: usize = 4;
 pub(crate) const OBJECT_NAME_BYTES: usize = 512;
-/// State of an object that is complete.
-pub(crate) const OBJECT_COMPLETE: u64 = 1;
 pub(crate) const ARENA: usize = OBJECTS + (192 << 10);
 const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= ARENA && ARENA % (64 << 10) == 0);
 
@@ -99,7 +100,7 @@ const MARK_OF_4: u64 = 0xffc0_0000;
 pub(crate) const DEPTH_MASK: usize = 0xffff;
 
 /// More than the arena of any session.
-const MOST_ARENA_BYTES: u64 = 1 << 30;
+const MOST_ARENA_BYTES: u64 = 128 << 20;
 const MOST_PATH_BYTES: u64 = 4096;
 /// Depths of records: none is larger.
 const MOST_DEPTH: u64 = 4096;
@@ -273,9 +274,11 @@ impl Head {
     pub(crate) fn mappings(&self, source: &impl Source) -> io::Result<Vec<Mapping<'static>>> {
         let text = read(source, TEXT as u64, self.text_bytes)?;
         let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;
+        let mut objects: Vec<&[u8]> = objects.chunks_exact(OBJECT_BYTES).collect();
+        objects.sort_by_key(|object| Reverse(number_at(object, 0)));
         let mut met: Vec<Mapping<'static>> = Vec::new();
         // Several objects may have had the same addresses, one after another: the last one met is listed.
-        for segment in objects.chunks_exact(OBJECT_BYTES).rev().flat_map(segments) {
+        for segment in objects.into_iter().flat_map(segments) {
             if !met.iter().any(|known| overlap(known, &segment)) {
                 met.push(segment);
             }
@@ -320,7 +323,7 @@ fn segments(object: &[u8]) -> Vec<Mapping<'static>> {
     let name_at = 8 * (3 + 3 * OBJECT_SEGMENTS);
     let name_bytes = usize::try_from(number(1)).unwrap_or(usize::MAX).min(OBJECT_NAME_BYTES);
     let name = object.get(name_at..name_at + name_bytes).unwrap_or_default();
-    let is_usable = number(0) == OBJECT_COMPLETE && !name.is_empty() && !name.contains(&b'\n');
+    let is_usable = number(0) != 0 && !name.is_empty() && !name.contains(&b'\n');
     let count = if is_usable { number(2).min(OBJECT_SEGMENTS as u64) as usize } else { 0 };
     let segment = |i: usize| Mapping {
         start: number(3 + 3 * i),
@@ -498,11 +501,11 @@ mod tests {
             let name_at = at + 8 * (3 + 3 * OBJECT_SEGMENTS);
             bytes[name_at..name_at + name.len()].copy_from_slice(name);
         };
-        put(0, OBJECT_COMPLETE, 0x9000, b"/older");
+        put(0, 3, 0x9000, b"/newer, met again");
         put(1, 0, 0xa000, b"/not complete");
-        put(2, OBJECT_COMPLETE, 0x1800, b"/over the start");
-        put(3, OBJECT_COMPLETE, 0x9000, b"/newer");
-        put(4, OBJECT_COMPLETE, 0xc000, b"/beyond the count");
+        put(2, 1, 0x1800, b"/over the start");
+        put(3, 2, 0x9000, b"/older");
+        put(4, 4, 0xc000, b"/beyond the count");
         set(&mut bytes, field::OBJECTS, 4);
         let mappings = Head::read(&bytes).unwrap().mappings(&bytes).unwrap();
         let shown = |m: &Mapping<'_>| {
@@ -512,7 +515,7 @@ mod tests {
             // What the later object covers is cut off.
             (0x1000, 0x1800, 0, true, "/start"),
             (0x5000, 0x6000, 0, false, ""),
-            (0x9000, 0xa000, 0x40, true, "/newer"),
+            (0x9000, 0xa000, 0x40, true, "/newer, met again"),
             (0x1800, 0x2800, 0x40, true, "/over the start"),
         ];
         let seen: Vec<_> = mappings.iter().map(shown).collect();

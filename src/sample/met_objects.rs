@@ -7,7 +7,7 @@
 use super::{counters::Counter, recording, scratch::Slot, unwind::objects::KeptObject};
 use crate::{
     sync::{AtomicBool, AtomicUsize, Ordering},
-    sys::loader::LoadedObject,
+    sys::{loader::LoadedObject, process},
 };
 use crossbeam_queue::ArrayQueue;
 use once_cell::race::OnceBox;
@@ -132,10 +132,7 @@ fn describe(kept: &KeptObject<'_>) -> Option<MetObject> {
         segments: [MetSegment::default(); SEGMENTS],
         segment_count: 0,
     };
-    met.name_length = kept.copy_name(&mut met.name);
-    if met.name_length == 0 || met.name_length == NAME_BYTES {
-        return None;
-    }
+    met.name_length = absolute_name(kept, &mut met.name)?;
     kept.for_each_executable_segment(&mut |start, end, offset| {
         if let Some(place) = met.segments.get_mut(met.segment_count) {
             *place = MetSegment { start, end, offset };
@@ -143,6 +140,22 @@ fn describe(kept: &KeptObject<'_>) -> Option<MetObject> {
         }
     });
     (met.segment_count > 0).then_some(met)
+}
+
+/// Writes the object's path, and gives its length; None for an object without a name, or whose name does not fit. The
+/// loader keeps the name that the program gave, which says little to who reads the profile elsewhere: one that counts from
+/// the working directory gets that in front, as it is now.
+fn absolute_name(kept: &KeptObject<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
+    let mut length = kept.copy_name(name);
+    if length > 0 && name.first() != Some(&b'/') {
+        let mut directory = [0; NAME_BYTES];
+        let front = process::working_directory(&mut directory)?;
+        *directory.get_mut(front)? = b'/';
+        directory.get_mut(front + 1..)?.get_mut(..length)?.copy_from_slice(name.get(..length)?);
+        *name = directory;
+        length += front + 1;
+    }
+    (1..NAME_BYTES).contains(&length).then_some(length)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     format::spool::{
-        self, ARENA, FileStamp, MOST_OBJECTS, OBJECT_BYTES, OBJECT_COMPLETE, OBJECT_NAME_BYTES,
-        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
+        self, ARENA, FileStamp, MOST_OBJECTS, OBJECT_BYTES, OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS,
+        PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
@@ -160,8 +160,14 @@ impl SpoolMemory {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
         let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
-        // Every time that a library is closed those that stay are met anew.
-        if (0..present).any(|i| self.is_kept(i, met)) {
+        let meeting =
+            self.head(field::MEETINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
+        // Every time that a library is closed those that stay are met anew. One that was closed and opened again takes no
+        // second place; it is then the last one met.
+        if let Some(i) = (0..present).find(|i| self.is_kept(*i, met)) {
+            if let Some(number) = self.number(object_place(i)) {
+                number.fetch_max(meeting, Ordering::Relaxed);
+            }
             return;
         }
         let taken = self.head(field::OBJECTS, |number| number.fetch_add(1, Ordering::AcqRel));
@@ -182,7 +188,7 @@ impl SpoolMemory {
             }
         }
         self.copy(place + 8 * (3 + 3 * OBJECT_SEGMENTS), name);
-        self.set(place, OBJECT_COMPLETE);
+        self.set(place, meeting);
         if let Some(word) = self.objects.get(i / 64) {
             // Release: pairs with the acquire in `is_kept`.
             word.fetch_or(1 << (i % 64), Ordering::Release);

@@ -62,6 +62,16 @@ pub(crate) fn start_ticks_in(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
+/// Writes the working directory, without a NUL behind it, and gives its length; None where it does not fit, has been
+/// removed, or lies outside the process's root. Signal-safe: one system call.
+pub(crate) fn working_directory(buffer: &mut [u8]) -> Option<usize> {
+    let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: the kernel writes at most `length` bytes into the borrowed buffer.
+    let written = check(unsafe { system_call(libc::SYS_getcwd, [start, length, 0, 0, 0, 0]) }).ok()?;
+    // The kernel counts the NUL, and marks a directory outside the root with "(unreachable)" in front.
+    (buffer.first() == Some(&b'/')).then(|| written.saturating_sub(1))
+}
+
 /// True for a line of /proc/PID/stat of a process whose first thread has ended.
 pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     let state = line.iter().rposition(|&byte| byte == b')').and_then(|name_end| line.get(name_end + 2));
@@ -226,6 +236,15 @@ mod tests {
         assert_eq!(life_of(child.id(), start), Life::Gone);
         assert_eq!([life_of(0, start), life_of(u32::MAX, start)], [Life::Gone; 2]);
         assert_eq!((decimal(&mut [0; 20], 0), decimal(&mut [0; 20], 40_960)), (&b"0"[..], &b"40960"[..]));
+    }
+
+    #[test]
+    fn the_working_directory_is_written_where_it_fits() {
+        use std::os::unix::ffi::OsStrExt;
+        let mut buffer = [0; 4096];
+        let length = working_directory(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], std::env::current_dir().unwrap().as_os_str().as_bytes());
+        assert_eq!(working_directory(&mut buffer[..length]), None);
     }
 
     #[test]
