@@ -28,7 +28,10 @@ fn finish(mut command: Command) -> (u32, Finished) {
     let process = child.id();
     let finished = wait(child);
     assert_eq!(exit_code(finished.status), 3, "the host was harmed: {}{}", finished.text(), finished.stderr);
-    assert_eq!(finished.complaints(), Vec::<&str>::new());
+    // The incumbent says that it listens to the signal; that is not what is tested here.
+    let mut complaints = finished.complaints();
+    complaints.retain(|line| !line.starts_with("Using signal"));
+    assert_eq!(complaints, Vec::<&str>::new());
     (process, finished)
 }
 
