@@ -46,6 +46,15 @@ impl MetObject {
         self.name.get(..self.name_length).unwrap_or_default()
     }
 
+    /// An object as a handler would have met it, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn made_of(object_name: &[u8], segment: MetSegment) -> Self {
+        let mut name = [0; NAME_BYTES];
+        name[..object_name.len()].copy_from_slice(object_name);
+        let segments = [segment, MetSegment::default(), MetSegment::default(), MetSegment::default()];
+        Self { name, name_length: object_name.len(), segments, segment_count: 1 }
+    }
+
     /// The same object at the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.name() == other.name() && self.segments() == other.segments()

@@ -341,3 +341,6 @@ impl Ground for SpoolMemory {
         self.mapping.commit(self.arena + from, self.arena + to).is_ok()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,224 @@
+//! On a real file, in memory as the default place for spools is.
+
+use super::*;
+use crate::{
+    format::{Mapping as Listed, spool::Head},
+    sample::{
+        met_objects::MetSegment,
+        table::{Table, tests::Fixed},
+    },
+    sys::private_directory::{Access, Directory},
+};
+use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, path::PathBuf};
+
+/// A spool on a file system in memory.
+struct Rig {
+    /// Held for its drop.
+    scratch: tempfile::TempDir,
+    path: PathBuf,
+    memory: SpoolMemory,
+}
+
+/// Bytes of records that the tests' spools may hold.
+const ARENA_BYTES: usize = 4 << 20;
+
+impl Rig {
+    /// With a file that has room for `room` bytes of records: behind its end none is found, as on a full file system.
+    fn new(room: usize) -> Self {
+        let scratch = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = CString::new(scratch.path().as_os_str().as_bytes()).unwrap();
+        let directory = Directory::open_own(&directory, Access::Readable).unwrap();
+        let file = directory.create_new(c"spool").unwrap();
+        file.set_length((ARENA + room) as u64).unwrap();
+        let mapping = Mapping::of_file(&file, ARENA + ARENA_BYTES).unwrap();
+        let facts = HeadFacts {
+            process: 17,
+            process_start: 18,
+            namespace: 19,
+            started: 20,
+            period_micros: 22,
+            target: b"/t/prof",
+            program: b"/p",
+            target_stamp: FileStamp { device: 1, inode: 2, changed: 3 },
+        };
+        let memory = SpoolMemory::spooled(mapping, ARENA_BYTES, &facts).unwrap();
+        Self { path: scratch.path().join("spool"), scratch, memory }
+    }
+
+    /// What a recovery would find.
+    fn head(&self) -> (Head, Vec<u8>) {
+        let bytes = fs::read(&self.path).unwrap();
+        (Head::read(&bytes).unwrap(), bytes)
+    }
+
+    fn records(&self) -> Vec<(u64, Vec<u64>)> {
+        let (head, bytes) = self.head();
+        head.records(&bytes).unwrap()
+    }
+
+    fn listed(&self) -> Vec<Listed<'static>> {
+        let (head, bytes) = self.head();
+        head.mappings(&bytes).unwrap()
+    }
+}
+
+/// A table with its records in a spool.
+struct Spooled {
+    index: Fixed,
+    memory: SpoolMemory,
+}
+
+impl crate::sample::table::Memory for Spooled {
+    fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {
+        self.index.index(from, to)
+    }
+    fn grow_index(&self, to: usize) -> bool {
+        self.index.grow_index(to)
+    }
+    fn arena(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
+        self.memory.words(from, to)
+    }
+    fn grow_arena(&self, to: usize) -> bool {
+        self.memory.grow(to * size_of::<usize>())
+    }
+}
+
+fn chain(i: usize) -> Vec<usize> {
+    (0..50).map(|depth| 0x10_0000 + 0x100 * i + depth).collect()
+}
+
+fn met(name: &[u8], start: usize) -> MetObject {
+    MetObject::made_of(name, MetSegment { start, end: start + 0x1000, offset: 0x40 })
+}
+
+#[test]
+fn the_head_is_what_the_session_is() {
+    let (head, _) = Rig::new(ARENA_BYTES).head();
+    assert_eq!((head.process, head.process_start, head.namespace), (17, 18, 19));
+    assert_eq!((head.started, head.period_micros), (20, 22));
+    assert_eq!(head.stamps, [FileStamp { device: 1, inode: 2, changed: 3 }, FileStamp::default()]);
+    assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
+    assert_eq!((head.is_complete, head.is_cut, head.word_bytes), (false, false, size_of::<usize>()));
+}
+
+#[test]
+fn all_that_a_table_holds_is_in_the_file_at_once() {
+    let Rig { path, memory, scratch: _scratch } = Rig::new(ARENA_BYTES);
+    let table = Table::new(Spooled { index: Fixed::new(3, 1), memory });
+    for i in 0..2000 {
+        table.add(&chain(i), i + 1).unwrap();
+        if i % 100 == 0 {
+            let bytes = fs::read(&path).unwrap();
+            let records = Head::read(&bytes).unwrap().records(&bytes).unwrap();
+            assert_eq!(records.len(), i + 1);
+            let last: Vec<u64> = chain(i).into_iter().map(|pc| pc as u64).collect();
+            assert_eq!(records.last(), Some(&(i as u64 + 1, last)));
+        }
+    }
+    assert!(!table.memory().memory.is_cut());
+}
+
+#[test]
+fn a_spool_without_room_goes_on_in_anonymous_memory_and_says_so() {
+    let Rig { path, memory, scratch: _scratch } = Rig::new(128 << 10);
+    let table = Table::new(Spooled { index: Fixed::new(3, 1), memory });
+    for i in 0..2000 {
+        table.add(&chain(i), 1).unwrap();
+    }
+    // What stands in the file still counts there.
+    table.add(&chain(0), 6).unwrap();
+    assert!(table.memory().memory.is_cut());
+    assert_eq!(table.records().map(|(count, _)| count).sum::<usize>(), 2006);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len(), ARENA + (128 << 10), "the file does not grow");
+    let head = Head::read(&bytes).unwrap();
+    let records = head.records(&bytes).unwrap();
+    let whole = (128 << 10) / (52 * size_of::<usize>());
+    assert!(head.is_cut);
+    assert_eq!((records.len(), records[0].0), (whole, 7), "all that fit, and no part of another");
+}
+
+#[test]
+fn memory_that_is_used_up_is_refused() {
+    let Rig { memory, scratch: _scratch, .. } = Rig::new(ARENA_BYTES);
+    assert!(memory.grow(ARENA_BYTES) && !memory.grow(ARENA_BYTES + 1) && memory.grow(1));
+    assert!(memory.words(0, ARENA_BYTES / size_of::<usize>()).is_some());
+    assert!(memory.words(0, ARENA_BYTES / size_of::<usize>() + 1).is_none());
+    let anonymous = SpoolMemory::anonymous(ARENA_BYTES).unwrap();
+    assert!(anonymous.words(0, 1).is_none() && anonymous.grow(1) && anonymous.words(0, 1).is_some());
+    assert!(anonymous.grow(ARENA_BYTES) && !anonymous.grow(ARENA_BYTES + 1));
+}
+
+#[test]
+fn lines_are_kept_behind_each_other() {
+    let rig = Rig::new(ARENA_BYTES);
+    rig.memory.keep_text(b"1000-2000 r-xp 00000000 00:00 0 /a\n").unwrap();
+    rig.memory.keep_text(b"3000-4000 r-xp 00000000 00:00 0 /b\n").unwrap();
+    let paths: Vec<_> = rig.listed().into_iter().map(|line| line.path.into_owned()).collect();
+    assert_eq!(paths, [b"/a", b"/b"]);
+    let rest = vec![b'x'; TEXT_BYTES];
+    assert_eq!(rig.memory.keep_text(&rest), Err(errno::NO_SPACE));
+    assert_eq!(rig.listed().len(), 2, "and stay when more does not fit");
+}
+
+#[test]
+fn an_object_takes_one_place_however_often_it_is_met() {
+    let rig = Rig::new(ARENA_BYTES);
+    for _ in 0..2 * MOST_OBJECTS {
+        rig.memory.keep_object(&met(b"/one", 0x10_0000));
+        rig.memory.keep_object(&met(b"/other", 0x10_0000));
+    }
+    rig.memory.keep_object(&met(b"/one", 0x20_0000));
+    rig.memory.keep_object(&met(b"/one", 0x10_0000));
+    let listed: Vec<_> = rig.listed().into_iter().map(|line| (line.start, line.path.into_owned())).collect();
+    assert_eq!(listed, [(0x10_0000, b"/one".to_vec()), (0x20_0000, b"/one".to_vec())], "last met first");
+}
+
+#[test]
+fn objects_beyond_the_places_for_them_change_nothing() {
+    let rig = Rig::new(ARENA_BYTES);
+    for i in 0..MOST_OBJECTS + 10 {
+        rig.memory.keep_object(&met(b"/o", 0x10_0000 + 0x1000 * i));
+    }
+    assert_eq!(rig.listed().len(), MOST_OBJECTS);
+}
+
+#[test]
+fn a_spool_takes_no_more_than_its_share() {
+    let mut rig = Rig::new(ARENA_BYTES);
+    rig.memory.most_spooled = 128 << 10;
+    assert!(rig.memory.grow(128 << 10) && !rig.memory.is_cut());
+    assert!(rig.memory.grow(1 << 20) && rig.memory.is_cut());
+    let (head, bytes) = rig.head();
+    assert!(head.is_cut);
+    assert_eq!(bytes.len(), ARENA + ARENA_BYTES);
+    use std::os::unix::fs::MetadataExt;
+    let blocks = fs::metadata(&rig.path).unwrap().blocks();
+    assert!(blocks <= (TEXT as u64 + (128 << 10)) / 512, "{blocks}");
+}
+
+#[test]
+fn losses_and_written_files_are_noted() {
+    let rig = Rig::new(ARENA_BYTES);
+    rig.memory.note_lost(3);
+    rig.memory.note_lost(4);
+    rig.memory.note_written(FileStamp { device: 5, inode: 6, changed: 7 });
+    rig.memory.set_state(State::Ended);
+    let (head, _) = rig.head();
+    assert_eq!((head.lost, head.stamps[1]), (7, FileStamp { device: 5, inode: 6, changed: 7 }));
+    assert!(head.is_ended && !head.is_complete);
+}
+
+#[test]
+fn what_is_punched_takes_no_room() {
+    use std::os::unix::fs::MetadataExt;
+    let rig = Rig::new(ARENA_BYTES);
+    assert!(rig.memory.grow(ARENA_BYTES));
+    assert!(fs::metadata(&rig.path).unwrap().blocks() >= ARENA_BYTES as u64 / 512);
+    rig.memory.set_state(State::Complete);
+    // SAFETY: the test uses the records no more.
+    unsafe { rig.memory.punch() };
+    assert!(fs::metadata(&rig.path).unwrap().blocks() <= TEXT as u64 / 512);
+    assert!(rig.head().0.is_complete, "the head stays");
+    assert_eq!(rig.records(), []);
+}
