@@ -54,8 +54,10 @@ unsafe extern "C" fn execle(path: *const c_char, arguments: Strings) -> c_int {
         // SAFETY: not yet its end.
         end = unsafe { end.add(1) };
     }
-    // SAFETY: the caller's word.
-    let environment = unsafe { *end.add(1).cast::<Strings>() };
+    // SAFETY: the caller's word: the environment stands there.
+    let behind = unsafe { end.add(1) }.cast::<Strings>();
+    // SAFETY: as above.
+    let environment = unsafe { *behind };
     // SAFETY: the caller's word.
     unsafe { exec::execve(path, arguments, environment) }
 }

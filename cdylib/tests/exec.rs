@@ -239,7 +239,8 @@ fn the_new_program_has_the_hosts_mask() {
     }
 }
 
-/// A host whose threads compute starts programs by `posix_spawn`, `system` and `popen`: all of them live.
+/// A host whose threads compute starts programs by `posix_spawn`, `system` and `popen`, whose shells, profiled too, replace
+/// themselves: all of them live.
 #[test]
 fn programs_that_are_started_live() {
     let scratch = Scratch::new();

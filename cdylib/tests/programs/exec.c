@@ -273,9 +273,9 @@ static void start_programs(char **operands) {
         int status;
         CHECK(posix_spawn(&child, path, NULL, NULL, two, mark) == 0 && waitpid(child, &status, 0) == child);
         expect_success(status);
-        snprintf(command, sizeof command, "LD_PRELOAD= '%s' survive > /dev/null", path);
+        snprintf(command, sizeof command, "unset LD_PRELOAD; exec '%s' survive > /dev/null", path);
         expect_success(system(command));
-        snprintf(command, sizeof command, "LD_PRELOAD= '%s' survive", path);
+        snprintf(command, sizeof command, "unset LD_PRELOAD; exec '%s' survive", path);
         FILE *const pipe = popen(command, "r");
         CHECK(pipe != NULL && fgets(line, sizeof line, pipe) != NULL && strcmp(line, "alive 0 unset\n") == 0);
         expect_success(pclose(pipe));
