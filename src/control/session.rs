@@ -395,14 +395,19 @@ fn install_handler(timer: IntervalTimer) -> Result<(), Failure> {
     if is_ours(&present) {
         return Ok(());
     }
-    if let Some(host) = HostAction::of(signal) {
+    let host = HostAction::of(signal);
+    if let Some(host) = host {
         host.take_over(present);
     }
     if !signal::is_large_enough(&signal::alternate_stack()) {
         handler::avoid_alternate_stacks();
     }
-    handler::install(signal)
-        .map_err(|errno| Failure::System { action: "install the profiling signal's handler", errno })
+    handler::install(signal).map_err(|errno| {
+        if let Some(host) = host {
+            host.give_back();
+        }
+        Failure::System { action: "install the profiling signal's handler", errno }
+    })
 }
 
 fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {

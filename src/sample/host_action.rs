@@ -104,6 +104,11 @@ impl HostAction {
         self.owner.store(process::id(), Ordering::Release);
     }
 
+    /// Our handler could not be installed: what the host sets is in the kernel's hands as before.
+    pub(crate) fn give_back(&self) {
+        self.owner.store(0, Ordering::Release);
+    }
+
     /// True when this process's handler is ours. Signal-safe.
     pub(crate) fn is_taken_over(&self) -> bool {
         let owner = self.owner.load(Ordering::Acquire);
