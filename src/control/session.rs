@@ -77,7 +77,7 @@ pub(crate) struct Session {
     /// None without a spool, and since a call of `exec` that failed.
     spool: Option<Spool>,
     spool_use: SpoolUse,
-    /// A forked child writes no file when it has no samples.
+    /// A forked child writes no file when it had no ticks.
     skips_empty_file: bool,
     frequency: u32,
     /// Seconds since 1970.
@@ -275,7 +275,7 @@ impl Session {
     /// Writes the file and frees the memory, unless a handler may still be using it.
     pub(super) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
-        let is_skipped = self.skips_empty_file && summary.samples == 0;
+        let is_skipped = self.skips_empty_file && summary.samples == 0 && summary.losses.periods() == 0;
         let file = (self.output.is_some() && !is_skipped).then(|| self.write_file(met));
         stamps::write_out();
         // What could not be written may be recovered.
