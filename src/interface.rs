@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 pub use crate::config::{Environment, MARK, SpoolChoice};
-pub use crate::control::SpoolUse;
+pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
 pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
 
@@ -74,6 +74,11 @@ pub fn prepare(unloads_are_seen: bool) -> Result<(), Failure> {
         objects::unloads_are_seen();
     }
     control::prepare()
+}
+
+/// Has `listener` told what goes wrong where no call could return it. Not for signal context.
+pub fn listen(listener: Listener) {
+    control::listen(listener);
 }
 
 /// Starts a session into a file.

@@ -14,7 +14,7 @@ use core::{
     fmt::{self, Write},
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
-use sigprof::interface::{self, Failure, SpoolUse, Stopped};
+use sigprof::interface::{self, Failure, Notice, SpoolUse, Stopped};
 
 const STDERR: i32 = 2;
 
@@ -144,6 +144,19 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
         line.path(spool);
     }
     line.send();
+}
+
+/// One line that says what is wrong with the profile at `path`.
+pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
+    match notice {
+        Notice::NoProfile { failure, spool } => no_profile(path, failure, spool),
+        Notice::Lost(periods) => {
+            let mut line = Line::new();
+            let _ = write!(line, "sigprof: {periods} lost for the profile at ");
+            line.path(path);
+            line.send();
+        }
+    }
 }
 
 /// One line that says why the signal called `name` cannot switch profiling.

@@ -42,6 +42,7 @@ extern "C" fn at_load() {
         let prepared = interface::prepare(interpose::sees_unloads());
         let settings = settings();
         message::open();
+        interface::listen(message::notice);
         let Some(base) = settings.base_path() else { return };
         message::keep();
         if let Err(failure) = prepared {

@@ -2,6 +2,7 @@
 
 use super::{
     ends,
+    notices::{self, Notice},
     output::{self, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
@@ -247,10 +248,21 @@ impl Session {
         let timer = self.recording.get().timer;
         let _ = timer.disarm();
         signal::discard_pending(timer.signal());
-        // Whoever would be told of a failure is about to be replaced; the spool then keeps what there is.
-        let is_written = self.summary().samples == 0 || self.write_file(met).is_ok();
+        let summary = self.summary();
+        let lost = summary.losses.periods();
+        let written = if summary.samples > 0 || lost > 0 { self.write_file(met).map(|_| ()) } else { Ok(()) };
+        // No end line will be written, so only what went wrong is told.
+        match written {
+            Err(failure) => {
+                let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path);
+                notices::tell(self.path(), Notice::NoProfile { failure, spool });
+            }
+            Ok(()) if lost > 0 => notices::tell(self.path(), Notice::Lost(lost)),
+            Ok(()) => {}
+        }
+        // The spool keeps what could not be written.
         let Some(spool) = &mut self.spool else { return };
-        if is_written {
+        if written.is_ok() {
             spool.remove();
         } else {
             self.recording.get().memory().set_state(State::Ended);
@@ -321,7 +333,11 @@ impl Session {
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
         };
-        Self::start(&options).map(Some)
+        // Nobody waits for what comes of it.
+        let told = |&failure: &Failure| {
+            notices::tell(path.as_bytes(), Notice::NoProfile { failure, spool: None });
+        };
+        Self::start(&options).inspect_err(told).map(Some)
     }
 }
 

@@ -1,0 +1,37 @@
+//! What goes wrong where no call of the user's could return it: in a forked child, and on the way to another program.
+//!
+//! The shared library prints it; users of the crate are not told, since the crate prints nothing.
+
+use crate::error::Failure;
+use once_cell::race::OnceBox;
+
+/// What went wrong with a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'n> {
+    /// There is none, or none of all that was gathered.
+    NoProfile {
+        /// Why.
+        failure: Failure,
+        /// The file that the samples can be recovered from.
+        spool: Option<&'n [u8]>,
+    },
+    /// It lacks so many periods.
+    Lost(u64),
+}
+
+/// Takes a notice and the path of the profile; async-signal-safe.
+pub type Listener = fn(&[u8], Notice<'_>);
+
+static LISTENER: OnceBox<Listener> = OnceBox::new();
+
+/// Has all notices from now on told to `listener`; the first one stays. Not for signal context.
+pub(crate) fn listen(listener: Listener) {
+    LISTENER.get_or_init(|| Box::new(listener));
+}
+
+/// Tells whoever listens. Signal-safe.
+pub(super) fn tell(path: &[u8], notice: Notice<'_>) {
+    if let Some(listener) = LISTENER.get() {
+        listener(path, notice);
+    }
+}
