@@ -14,7 +14,7 @@ use core::{
     ffi::{CStr, c_char, c_int, c_void},
     ptr, slice,
 };
-use sigprof::interface::{self, FileOptions};
+use sigprof::interface::{self, Failure, FileOptions};
 
 /// # Safety
 /// * `name` is null or a C string.
@@ -54,7 +54,16 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             spool: &settings.spool,
         };
         // SAFETY: the caller's word for the filter.
-        c_int::from(unsafe { interface::start(&options) }.is_ok())
+        let started = unsafe { interface::start(&options) };
+        match started {
+            Ok(()) => 1,
+            // No fault: a program that the environment profiles may as well start the profiler itself.
+            Err(Failure::AlreadyRunning) => 0,
+            Err(failure) => {
+                message::failed(path, failure);
+                0
+            }
+        }
     })
 }
 
@@ -65,8 +74,11 @@ pub(crate) extern "C" fn ProfilerStop() {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ProfilerFlush() {
-    guarded((), || {
-        let _ = interface::flush();
+    guarded((), || match interface::flush() {
+        Ok(()) | Err(Failure::NotRunning) => {}
+        Err(failure) => interface::with_state(|state| {
+            message::not_flushed(state.map_or(&[], |state| state.path), failure);
+        }),
     });
 }
 

@@ -146,6 +146,15 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     line.send();
 }
 
+/// One line that says why the profile at `path` is as it was before a flush.
+pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: nothing new in the profile at ");
+    line.path(path);
+    let _ = write!(line, ": {failure}");
+    line.send();
+}
+
 /// One line that says what is wrong with the profile at `path`.
 pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
     match notice {
