@@ -4,7 +4,8 @@
 //! * [`preload`] what happens when the library is loaded and when the program ends,
 //! * [`interpose`] the functions of libc that the host shares with us; [`exec`], [`exec_lists`] and [`ends`] those that
 //!   end the program, and [`exec_bare`] what they call in a static one,
-//! * [`message`] the lines on stderr; the crate itself prints nothing.
+//! * [`message`] the lines on stderr; the crate itself prints nothing,
+//! * [`reserve`] some memory for when the program has none left.
 //!
 //! No entry from C lets a panic out: each goes through [`guarded`].
 
@@ -16,6 +17,7 @@ mod exec_lists;
 mod interpose;
 mod message;
 mod preload;
+mod reserve;
 mod types;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -43,7 +43,7 @@ use crate::{
         process_mark,
     },
     sync::{AtomicU32, AtomicUsize, Ordering},
-    sys::{clock, process, signal::AllBlocked, thread},
+    sys::{clock, errno, process, signal::AllBlocked, thread},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -165,7 +165,11 @@ pub(crate) fn prepare() -> Result<(), Failure> {
     ends::prepare().map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
     // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.
-    let room = Vec::with_capacity(MET_OBJECTS);
+    let mut room = Vec::new();
+    room.try_reserve_exact(MET_OBJECTS).map_err(|_| Failure::System {
+        action: "find memory for names of libraries",
+        errno: errno::NO_MEMORY,
+    })?;
     let mut control = Locked::new();
     if control.met.capacity() == 0 {
         control.met = room;

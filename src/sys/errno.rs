@@ -23,6 +23,7 @@ pub(crate) const STALE: i32 = libc::ESTALE;
 pub(crate) const NO_DEVICE: i32 = libc::ENXIO;
 pub(crate) const OPEN_FILES: i32 = libc::EMFILE;
 pub(crate) const OPEN_FILES_OF_ALL: i32 = libc::ENFILE;
+pub(crate) const NO_MEMORY: i32 = libc::ENOMEM;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.
 pub(crate) fn description(number: i32) -> &'static str {
