@@ -98,8 +98,7 @@ impl Spool {
         if spools >= MOST_SPOOLS {
             return Err(system("add to the spools of a directory that is full of them")(errno::NO_SPACE));
         }
-        let process_start =
-            process::start_ticks().ok_or(system("read /proc/self/stat")(errno::NO_SUCH_FILE))?;
+        let process_start = process::start_ticks().map_err(system("read /proc/self/stat"))?;
         path.push(b"/")
             .and_then(|()| path.push_decimal(u64::from(process::id())))
             .and_then(|()| path.push(b"-"))

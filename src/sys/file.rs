@@ -228,15 +228,21 @@ impl File {
     /// has all signals blocked.
     pub(crate) fn set_length(&self, length: u64) -> Result<(), i32> {
         let length = i64::try_from(length).map_err(|_| libc::EFBIG)?;
-        // SAFETY: a plain call on our own descriptor.
-        if unsafe { libc::ftruncate64(self.0, length) } == 0 {
-            return Ok(());
+        loop {
+            // SAFETY: a plain call on our own descriptor.
+            if unsafe { libc::ftruncate64(self.0, length) } == 0 {
+                return Ok(());
+            }
+            match super::errno::get() {
+                libc::EINTR => {}
+                error => {
+                    if error == libc::EFBIG {
+                        super::signal::discard_pending(libc::SIGXFSZ);
+                    }
+                    return Err(error);
+                }
+            }
         }
-        let error = super::errno::get();
-        if error == libc::EFBIG {
-            super::signal::discard_pending(libc::SIGXFSZ);
-        }
-        Err(error)
     }
 
     /// Closes the file.

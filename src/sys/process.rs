@@ -41,17 +41,23 @@ pub(crate) fn is_privileged() -> bool {
         || nix::unistd::getgid() != nix::unistd::getegid()
 }
 
-/// When the process began, in clock ticks since boot; None without /proc. Together with its id this names a process.
-/// Signal-safe: system calls alone.
-pub(crate) fn start_ticks() -> Option<u64> {
+/// When the process began, in clock ticks since boot. Together with its id this names a process. Signal-safe: system calls
+/// alone.
+///
+/// # Errors
+/// The error number of `open(2)` or `read(2)`: `ENOENT` without /proc.
+pub(crate) fn start_ticks() -> Result<u64, i32> {
     start_ticks_of(c"/proc/self/stat")
 }
 
 /// The same of the process whose `stat` file this is.
-pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Option<u64> {
+///
+/// # Errors
+/// As [`start_ticks`].
+pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Result<u64, i32> {
     let mut line = [0; 1024];
-    let got = File::read(stat).ok()?.read_some(&mut line).ok()?;
-    start_ticks_in(line.get(..got)?)
+    let got = File::read(stat)?.read_some(&mut line)?;
+    start_ticks_in(line.get(..got).unwrap_or_default()).ok_or(libc::EINVAL)
 }
 
 /// Field 22 of a line of /proc/PID/stat (proc_pid_stat(5)).
@@ -115,7 +121,7 @@ pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
     for (place, byte) in path.iter_mut().zip(parts.into_iter().flatten()) {
         *place = *byte;
     }
-    match core::ffi::CStr::from_bytes_until_nul(&path).ok().and_then(start_ticks_of) {
+    match core::ffi::CStr::from_bytes_until_nul(&path).ok().and_then(|stat| start_ticks_of(stat).ok()) {
         Some(ticks) if ticks == start_ticks => Life::Same,
         Some(_) => Life::Gone,
         None => Life::Unknown,
@@ -211,7 +217,7 @@ mod tests {
         let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
         let start = start_ticks().unwrap();
         assert!(start > 0 && start as f64 <= uptime * 1000.0, "{start} {uptime}");
-        assert_eq!(start_ticks(), Some(start));
+        assert_eq!(start_ticks(), Ok(start));
     }
 
     #[test]

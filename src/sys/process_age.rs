@@ -10,7 +10,7 @@ const TICKS_PER_SECOND: i64 = 100;
 /// When the process began, in nanoseconds since 1970; up to a tick (10 ms) too early, never too late unless the clock
 /// was set since. None without /proc.
 pub(crate) fn began() -> Option<i64> {
-    let ticks = i64::try_from(process::start_ticks()?).ok()?;
+    let ticks = i64::try_from(process::start_ticks().ok()?).ok()?;
     // In this order: what passes in between makes it earlier.
     let now = clock::since_epoch();
     let age = clock::since_boot().checked_sub(ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND)?)?;
