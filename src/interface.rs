@@ -22,14 +22,14 @@ use crate::{
     },
     sys::{
         arch::Registers,
-        errno, file, loader, process,
+        entry, errno, file, loader, process,
         signal::{self, Action, AllBlocked},
         timer::IntervalTimer,
     },
 };
 use core::{
     cell::Cell,
-    ffi::{CStr, c_int, c_void},
+    ffi::{CStr, c_char, c_int, c_void},
 };
 
 /// Sessions of the C interface and of the environment.
@@ -206,8 +206,16 @@ pub fn enable_toggle(
 /// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything.
 /// True if there was something to end. Waits for nobody for longer than two seconds. Signal-safe, on a stack of any
 /// size.
-pub fn before_exec() -> bool {
-    control::suspend()
+///
+/// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
+/// for a program in one directory after another calls often.
+///
+/// # Safety
+/// * `path` is as for `execve(2)`, or null.
+pub unsafe fn before_exec(path: *const c_char) -> bool {
+    // SAFETY: the caller's word.
+    let is_in_vain = !path.is_null() && unsafe { entry::is_no_program(path) };
+    control::suspend(is_in_vain)
 }
 
 /// The program was not replaced, as [`before_exec`] had been told: ticks come again. Keeps errno. Signal-safe, likewise.

@@ -15,7 +15,7 @@
 use crate::{exec_bare, interpose::Next};
 use core::{
     ffi::{c_char, c_int, c_void},
-    mem,
+    mem, ptr,
 };
 use sigprof::interface;
 
@@ -40,9 +40,10 @@ pub(crate) fn resolve() {
 /// Calls the next definition of a function, or what stands in for it, as type `$type`, between an end and a new begin of
 /// the ticks.
 macro_rules! exec {
-    ($next:ident or $bare:ident as $type:ty, $($argument:expr),*) => {{
+    ($next:ident or $bare:ident of $path:expr, as $type:ty, $($argument:expr),*) => {{
         let address: *mut c_void = $next.known();
-        let disarmed = interface::before_exec();
+        // SAFETY: the caller's word, or a null pointer.
+        let disarmed = unsafe { interface::before_exec($path) };
         let function: $type = if address.is_null() {
             exec_bare::$bare
         } else {
@@ -68,7 +69,7 @@ pub(crate) unsafe extern "C" fn execve(
     environment: Strings,
 ) -> c_int {
     exec!(
-        EXECVE or execve as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        EXECVE or execve of path, as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
         path,
         arguments,
         environment
@@ -79,14 +80,14 @@ pub(crate) unsafe extern "C" fn execve(
 /// * As for `execv(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
-    exec!(EXECV or execv as unsafe extern "C" fn(*const c_char, Strings) -> c_int, path, arguments)
+    exec!(EXECV or execv of path, as unsafe extern "C" fn(*const c_char, Strings) -> c_int, path, arguments)
 }
 
 /// # Safety
 /// * As for `execvp(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
-    exec!(EXECVP or execvp as unsafe extern "C" fn(*const c_char, Strings) -> c_int, file, arguments)
+    exec!(EXECVP or execvp of ptr::null(), as unsafe extern "C" fn(*const c_char, Strings) -> c_int, file, arguments)
 }
 
 /// # Safety
@@ -98,7 +99,7 @@ pub(crate) unsafe extern "C" fn execvpe(
     environment: Strings,
 ) -> c_int {
     exec!(
-        EXECVPE or execvpe as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
+        EXECVPE or execvpe of ptr::null(), as unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int,
         file,
         arguments,
         environment
@@ -114,7 +115,7 @@ pub(crate) unsafe extern "C" fn fexecve(
     environment: Strings,
 ) -> c_int {
     exec!(
-        FEXECVE or fexecve as unsafe extern "C" fn(c_int, Strings, Strings) -> c_int,
+        FEXECVE or fexecve of ptr::null(), as unsafe extern "C" fn(c_int, Strings, Strings) -> c_int,
         descriptor,
         arguments,
         environment
@@ -132,7 +133,7 @@ pub(crate) unsafe extern "C" fn execveat(
     flags: c_int,
 ) -> c_int {
     exec!(
-        EXECVEAT or execveat as unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int,
+        EXECVEAT or execveat of ptr::null(), as unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int,
         directory,
         path,
         arguments,

@@ -73,8 +73,8 @@ pub(crate) fn complete(report: impl FnOnce(&Ended)) {
 }
 
 /// Ends the ticks of this process's session for a while, and writes its file if it has samples; true if there was one.
-/// No tick is pending for this thread or the process afterwards. Signal-safe.
-pub(crate) fn suspend() -> bool {
+/// Nothing is written for a call that `is_in_vain`; the spool has all, should it succeed after all. No tick is pending for this thread or the process afterwards. Signal-safe.
+pub(crate) fn suspend(is_in_vain: bool) -> bool {
     // Without a session there is nothing to wait for: children of a fork come here on their way to another program.
     if !is_here() {
         return false;
@@ -83,7 +83,7 @@ pub(crate) fn suspend() -> bool {
     let suspended = with_control(|control| {
         control.take_met();
         let Some(session) = &mut control.session else { return false };
-        session.suspend(&control.met);
+        session.suspend(is_in_vain, &control.met);
         true
     });
     let suspended = suspended.unwrap_or_else(|| {

@@ -244,10 +244,14 @@ impl Session {
     }
 
     /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
-    pub(super) fn suspend(&mut self, met: &[MetObject]) {
+    /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
+    pub(super) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
         let timer = self.recording.get().timer;
         let _ = timer.disarm();
         signal::discard_pending(timer.signal());
+        if is_in_vain {
+            return;
+        }
         let summary = self.summary();
         let lost = summary.losses.periods();
         let written = if summary.samples > 0 || lost > 0 { self.write_file(met).map(|_| ()) } else { Ok(()) };

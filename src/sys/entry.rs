@@ -198,3 +198,13 @@ impl File {
         Status::of_descriptor(self.number())
     }
 }
+
+/// True if no program can be started from `path`, by the process's effective ids: it is missing, or may not be executed.
+/// Signal-safe, as `access(2)` is.
+///
+/// # Safety
+/// * `path` is a NUL-terminated string, or points where the kernel finds that it is none.
+pub(crate) unsafe fn is_no_program(path: *const core::ffi::c_char) -> bool {
+    // SAFETY: the kernel reads the path, and answers for one that cannot be read.
+    unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::X_OK, libc::AT_EACCESS) != 0 }
+}
