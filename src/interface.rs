@@ -101,6 +101,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         child_path: options.child_path,
         is_child: false,
         spool: SpoolPlace::of(options.spool),
+        lines: None,
     })
     .map(|_| ())
 }

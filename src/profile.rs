@@ -45,7 +45,7 @@ impl Profile {
         let mut maps_text = Vec::new();
         let mut lines = vec![0; 4 * crate::sys::file::PATH_BYTES];
         // A vector takes everything; without /proc the list stays short.
-        let _ = write_maps_text(&mut maps_text, &mut lines, met);
+        let _ = write_maps_text(&mut maps_text, &mut lines, met, &[]);
         Self { samples, maps_text, summary: session.summary() }
     }
 

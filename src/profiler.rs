@@ -133,6 +133,7 @@ impl Builder {
             child_path: None,
             is_child: false,
             spool: SpoolPlace::of(&self.spool),
+            lines: None,
         })
     }
 }

@@ -2,32 +2,99 @@
 //!
 //! It is /proc/self/maps as the kernel writes it, followed by the executable segments of objects that were met
 //! while profiling and are gone, where they overlap nothing that is mapped now.
+//!
+//! # Safety
+//! Declares a structure of integers zeroable.
+#![allow(unsafe_code)]
 
 use crate::{
     format::{Device, Mapping, Permissions, SlotWidth},
     sample::met_objects::{MetObject, MetSegment},
-    sys::file::File,
+    sys::{
+        file::File,
+        memory::{MappedBox, Zeroable},
+    },
 };
 use std::{
     borrow::Cow,
     io::{self, Write},
 };
 
+/// Bytes of lines that are kept from the start; those of executable mappings, about a hundred each.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// The lines of executable mappings at a session's start: for the spool, and for the end where there is no /proc.
+#[repr(C)]
+pub(crate) struct KeptLines {
+    used: usize,
+    bytes: [u8; KEPT_BYTES],
+}
+
+// SAFETY: integers; zeros are no lines.
+unsafe impl Zeroable for KeptLines {}
+
+impl KeptLines {
+    /// Reads them; without /proc they are those of `before`, a parent's. `lines` is as for [`write`].
+    ///
+    /// # Errors
+    /// The error number of `mmap(2)`.
+    pub(super) fn read(lines: &mut [u8], before: Option<&Self>) -> Result<MappedBox<Self>, i32> {
+        let mut kept = MappedBox::<Self>::zeroed()?;
+        match File::read(c"/proc/self/maps") {
+            // A sink has no errors, and what cannot be read is not there.
+            Ok(maps) => drop(copy_lines(&mut io::sink(), lines, reader(maps), |line| kept.keep(line))),
+            Err(_) => before
+                .map_or(&[][..], Self::text)
+                .split(|&byte| byte == b'\n')
+                .for_each(|line| kept.keep(line)),
+        }
+        Ok(kept)
+    }
+
+    /// The lines, each with its newline.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+
+    /// Keeps a line, if it is an executable mapping's and fits.
+    fn keep(&mut self, line: &[u8]) {
+        if !Mapping::parse_line(line).is_some_and(|mapping| mapping.is_executable()) {
+            return;
+        }
+        if let Some([place @ .., newline]) = self.bytes.get_mut(self.used..=self.used + line.len()) {
+            place.copy_from_slice(line);
+            *newline = b'\n';
+            self.used += line.len() + 1;
+        }
+    }
+}
+
 /// Segments of met objects that can be told to overlap.
 const SEGMENTS: usize = 1024;
 
-/// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut.
+/// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut. Without /proc, as
+/// behind `chroot`, the lines `kept` from the start take its place.
 ///
 /// # Errors
-/// Those of the sink. Without /proc the list holds met objects only, and where reading it fails, what came before.
-pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -> io::Result<()> {
+/// Those of the sink. Where reading /proc fails the list ends.
+pub(crate) fn write(
+    out: &mut impl Write,
+    lines: &mut [u8],
+    met: &[MetObject],
+    kept: &[u8],
+) -> io::Result<()> {
     let mut covered = Covered::new();
-    if let Ok(maps) = File::read(c"/proc/self/maps") {
-        copy_lines(out, lines, reader(maps), |line| {
-            if let Some(mapping) = Mapping::parse_line(line) {
-                covered.mark(met, mapping.start, mapping.end);
-            }
-        })?;
+    let mut look = |line: &[u8]| {
+        if let Some(mapping) = Mapping::parse_line(line) {
+            covered.mark(met, mapping.start, mapping.end);
+        }
+    };
+    match File::read(c"/proc/self/maps") {
+        Ok(maps) => copy_lines(out, lines, reader(maps), look)?,
+        Err(_) => {
+            out.write_all(kept)?;
+            kept.split(|&byte| byte == b'\n').for_each(&mut look);
+        }
     }
     for (i, (object, segment)) in segments_of(met).enumerate() {
         if covered.is_marked(i) {
@@ -38,38 +105,6 @@ pub(crate) fn write(out: &mut impl Write, lines: &mut [u8], met: &[MetObject]) -
         gone_line(object, segment).write_line(out, SlotWidth::NATIVE)?;
     }
     Ok(())
-}
-
-/// Gathers the lines of executable mappings in `buffer`, and gives them to `keep` whenever it is full, and at the end.
-///
-/// # Errors
-/// The error number of `open(2)` for /proc/self/maps; those of `keep`.
-pub(super) fn for_executable_lines(
-    buffer: &mut [u8],
-    lines: &mut [u8],
-    mut keep: impl FnMut(&[u8]) -> Result<(), i32>,
-) -> Result<(), i32> {
-    let maps = File::read(c"/proc/self/maps")?;
-    let (mut used, mut result) = (0, Ok(()));
-    let look = |line: &[u8]| {
-        if !Mapping::parse_line(line).is_some_and(|mapping| mapping.is_executable()) {
-            return;
-        }
-        if used + line.len() >= buffer.len() {
-            let full = buffer.get(..used).unwrap_or_default();
-            result = result.and_then(|()| keep(full));
-            used = 0;
-        }
-        if let Some([place @ .., newline]) = buffer.get_mut(used..=used + line.len()) {
-            place.copy_from_slice(line);
-            *newline = b'\n';
-            used += line.len() + 1;
-        }
-    };
-    // A sink has no errors, and what /proc/self/maps cannot give is not there.
-    let _ = copy_lines(&mut io::sink(), lines, reader(maps), look);
-    result?;
-    keep(buffer.get(..used).unwrap_or_default())
 }
 
 /// Reads `maps`. The kernel shows an empty list where the process's first thread has ended (`pthread_exit` in `main`); the
@@ -185,9 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_code_are_kept_from_the_start() {
+        let mut lines = vec![0; 16 << 10];
+        let kept = KeptLines::read(&mut lines, None).unwrap();
+        let here = lines_of_code_are_kept_from_the_start as *const () as usize as u64;
+        let mappings = || kept.text().split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
+        assert!(mappings().any(|mapping| mapping.contains(here)));
+        assert!(mappings().all(|mapping| mapping.is_executable()) && kept.text().ends_with(b"\n"));
+    }
+
+    #[test]
     fn the_list_is_what_the_kernel_says() {
         let mut out = Vec::new();
-        write(&mut out, &mut vec![0; 16 << 10], &[]).unwrap();
+        write(&mut out, &mut vec![0; 16 << 10], &[], &[]).unwrap();
         let here = the_list_is_what_the_kernel_says as *const () as usize as u64;
         let found =
             out.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line).find(|m| m.contains(here));

@@ -2,6 +2,7 @@
 
 use super::{
     ends,
+    maps_text::KeptLines,
     notices::{self, Notice},
     output::{self, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
@@ -56,6 +57,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) is_child: bool,
     /// Where the spool of a file's session is kept.
     pub(crate) spool: SpoolPlace<'a>,
+    /// The mapped objects of a parent, for a child that may not see its own.
+    pub(crate) lines: Option<&'a KeptLines>,
 }
 
 /// Where a profile goes.
@@ -75,6 +78,8 @@ pub(crate) struct Session {
     recording: OwnedRecording,
     output: Option<Output>,
     child_path: Option<MappedBox<PathBuffer>>,
+    /// None for a session in memory.
+    lines: Option<MappedBox<KeptLines>>,
     /// None without a spool, and since a call of `exec` that failed.
     spool: Option<Spool>,
     spool_use: SpoolUse,
@@ -112,8 +117,20 @@ impl Session {
         };
         let period_micros = config::period_micros(options.frequency);
         let start_time = clock::seconds_since_epoch();
-        let (spool, spool_use, memory) = match &mut output {
-            Some(output) => memory_for(options.spool, output, start_time, period_micros),
+        let lines = match &mut output {
+            Some(output) => Some(
+                KeptLines::read(output.lines(), options.lines)
+                    .map_err(system("map memory for the list of mapped objects"))?,
+            ),
+            None => None,
+        };
+        let (spool, spool_use, memory) = match &output {
+            Some(output) => {
+                let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
+                let table_bytes = table_bytes();
+                let purpose = SpoolFor { started: start_time, period_micros, table_bytes, lines };
+                memory_for(options.spool, &purpose, output)
+            }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes())),
         };
         let recording = memory.and_then(|memory| {
@@ -146,6 +163,7 @@ impl Session {
             recording,
             output,
             child_path,
+            lines,
             spool,
             spool_use,
             skips_empty_file: options.is_child,
@@ -228,7 +246,8 @@ impl Session {
     /// Why it could not be written.
     pub(super) fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
         let Some(output) = &mut self.output else { return Ok(0) };
-        let bytes = output.write(self.recording.get(), met)?;
+        let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
+        let bytes = output.write(self.recording.get(), met, kept)?;
         // So that a recovery can tell this file from one that another program has written since.
         if let Some(stamp) = output.stamp() {
             self.recording.get().memory().note_written(stamp);
@@ -336,6 +355,7 @@ impl Session {
             child_path: base,
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
+            lines: self.lines.as_deref(),
         };
         // Nobody waits for what comes of it.
         let told = |&failure: &Failure| {
@@ -361,16 +381,14 @@ fn table_bytes() -> usize {
 /// The memory of a file's session: a spool's, where one can be had.
 fn memory_for(
     place: SpoolPlace<'_>,
-    output: &mut Output,
-    started: i64,
-    period_micros: u32,
+    purpose: &SpoolFor<'_>,
+    output: &Output,
 ) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
-    let table_bytes = table_bytes();
-    let anonymous = |spool_use| (None, spool_use, TableMemory::anonymous(table_bytes));
+    let anonymous = |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes));
     if place == SpoolPlace::Off {
         return anonymous(SpoolUse::Off);
     }
-    match Spool::make(place, &SpoolFor { started, period_micros, table_bytes }, output) {
+    match Spool::make(place, purpose, output) {
         Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory)),
         Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
     }

@@ -9,7 +9,7 @@
 //! Gives back the memory of a session that is over, on the word of who ended it.
 #![allow(unsafe_code)]
 
-use super::{maps_text, output::Output};
+use super::output::Output;
 use crate::{
     config::SpoolChoice,
     format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
@@ -61,11 +61,13 @@ pub(crate) struct Spool {
 }
 
 /// What a spool is made for.
-pub(super) struct SpoolFor {
+pub(super) struct SpoolFor<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
     /// Bytes of records that it may hold.
     pub(super) table_bytes: usize,
+    /// The executable lines of /proc/self/maps.
+    pub(super) lines: &'a [u8],
 }
 
 impl Spool {
@@ -75,8 +77,8 @@ impl Spool {
     /// What failed, and the error number; nothing is left behind then.
     pub(super) fn make(
         place: SpoolPlace<'_>,
-        purpose: &SpoolFor,
-        output: &mut Output,
+        purpose: &SpoolFor<'_>,
+        output: &Output,
     ) -> Result<(SpoolMemory, Self), (&'static str, i32)> {
         let system = |action| move |errno| (action, errno);
         let mut path =
@@ -230,8 +232,8 @@ fn fill(
     file: &file::File,
     free: u64,
     process_start: u64,
-    purpose: &SpoolFor,
-    output: &mut Output,
+    purpose: &SpoolFor<'_>,
+    output: &Output,
 ) -> Result<SpoolMemory, i32> {
     let wanted = (ARENA + purpose.table_bytes) / UNIT * UNIT;
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
@@ -242,7 +244,6 @@ fn fill(
     // Behind the end of a shorter file no room is found, as on a full file system.
     let mapping = Mapping::of_file(file, wanted)?;
     let target_stamp = output.stamp().unwrap_or_default();
-    let (target, buffer, lines) = output.parts();
     let mut program = [0; 1024];
     let facts = HeadFacts {
         process: process::id(),
@@ -250,13 +251,13 @@ fn fill(
         namespace: process::namespace().unwrap_or(0),
         started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
         period_micros: purpose.period_micros,
-        target,
+        target: output.target(),
         program: process::program(&mut program),
         target_stamp,
     };
     let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
     let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;
     // Without the lines the PCs of a recovered profile have no names, which is better than no profile.
-    let _ = maps_text::for_executable_lines(buffer, lines, |text| memory.keep_text(text));
+    let _ = memory.keep_text(purpose.lines);
     Ok(memory)
 }

@@ -149,6 +149,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         child_path: None,
         is_child: false,
         spool: SpoolPlace::of(&options.spool),
+        lines: None,
     })?);
     Ok(())
 }

@@ -18,9 +18,10 @@ pub(super) fn write(
     lines: &mut [u8],
     recording: &Recording,
     met: &[MetObject],
+    kept: &[u8],
 ) -> Result<u64, i32> {
     let sink = Buffered { file, buffer, used: 0 };
-    write_profile(sink, recording, lines, met).map_err(|error| errno_of(&error))
+    write_profile(sink, recording, lines, met, kept).map_err(|error| errno_of(&error))
 }
 
 /// Writes header, records, trailer and the list of mapped objects; gives the bytes before the list.
@@ -32,6 +33,7 @@ fn write_profile(
     recording: &Recording,
     lines: &mut [u8],
     met: &[MetObject],
+    kept: &[u8],
 ) -> Result<u64, WriteError> {
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
@@ -44,7 +46,7 @@ fn write_profile(
     })?;
     writer.trailer()?;
     let binary = writer.bytes_written();
-    crate::control::maps_text::write(writer.text(), lines, met)?;
+    crate::control::maps_text::write(writer.text(), lines, met, kept)?;
     writer.text().flush()?;
     Ok(binary)
 }

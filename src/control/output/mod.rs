@@ -123,10 +123,14 @@ impl Output {
         Ok(output)
     }
 
-    /// The absolute path, and the two buffers.
-    pub(super) fn parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
-        let Buffers { target, buffer, lines, .. } = &mut *self.buffers;
-        (target.as_bytes(), buffer, lines)
+    /// The absolute path.
+    pub(super) fn target(&self) -> &[u8] {
+        self.buffers.target.as_bytes()
+    }
+
+    /// Room for lines of /proc/self/maps.
+    pub(super) fn lines(&mut self) -> &mut [u8] {
+        &mut self.buffers.lines
     }
 
     /// What stands at the target now.
@@ -190,9 +194,14 @@ impl Output {
     ///
     /// # Errors
     /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
-    pub(crate) fn write(&mut self, recording: &Recording, met: &[MetObject]) -> Result<u64, Failure> {
+    pub(crate) fn write(
+        &mut self,
+        recording: &Recording,
+        met: &[MetObject],
+        kept: &[u8],
+    ) -> Result<u64, Failure> {
         let Buffers { asked, target, temporary, buffer, lines, .. } = &mut *self.buffers;
-        let fill = |file: &file::File| body::write(file, buffer, lines, recording, met);
+        let fill = |file: &file::File| body::write(file, buffer, lines, recording, met, kept);
         match &self.target {
             Target::Named(place, name) => Spot::new(place, target, *name, temporary)?.write(fill),
             Target::Descriptor(identity) => {
