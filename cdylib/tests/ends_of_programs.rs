@@ -18,6 +18,7 @@ fn expect_real_program(program: &str, arguments: &[&str], status: i32) -> usize 
     assert_eq!(exit_code(finished.status), status, "{}", finished.stderr);
     assert_eq!((finished.text(), finished.complaints()), (alone.text(), alone.complaints()), "{program}");
     let names = scratch.names("prof");
+    assert!(names.iter().any(|name| name == "prof"), "{program} lost its whole profile: there are {names:?}");
     for name in &names {
         let path = scratch.path(name);
         let bytes = std::fs::metadata(&path).map(|file| file.len()).unwrap_or(0);
