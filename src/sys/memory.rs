@@ -71,7 +71,7 @@ impl Mapping {
     /// Gives advice on the whole mapping that is no hint.
     fn advise_in_earnest(&self, advice: libc::c_int) -> Result<(), i32> {
         const IMPOSSIBLE: libc::c_int = 0x7fff_ffff;
-        // Most advice is a hint, so an emulator may grant whatever it does not know (older ones of qemu do).
+        // Most advice is a hint, so an emulator may grant all of it and follow none (qemu-user 7.2 does).
         if self.advise(0, self.length(), IMPOSSIBLE).is_ok() {
             return Err(libc::ENOSYS);
         }
