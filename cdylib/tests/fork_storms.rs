@@ -82,12 +82,17 @@ fn many_short_children_leave_nothing_behind() {
     let scratch = Scratch::new();
     let mut command = profiled(scratch.compile("many_forks.c", Linkage::None, &[]), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_QUIET", "1");
+    let spools = scratch.directory("spools");
+    command.env("CPUPROFILE_SPOOL", &spools);
     let finished = run(command.arg(MANY.to_string()));
     expect_success(&finished);
     let names = scratch.names("");
     let (profiles, others): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.starts_with("prof_"));
-    assert_eq!(others, ["many_forks", "prof"]);
+    assert_eq!(others, ["many_forks", "prof", "spools"]);
+    let left: Vec<_> =
+        std::fs::read_dir(&spools).expect("a directory").map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "spools of processes that have ended: {left:?}");
     assert_eq!(profiles.len(), MANY / 10 + FIRST.div_ceil(10), "the profiles of children that ticked");
     for name in profiles.iter().step_by(50) {
         assert_eq!(Profile::read(&scratch.path(name)).samples(), 1);
