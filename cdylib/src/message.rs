@@ -159,6 +159,13 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
 pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
     match notice {
         Notice::NoProfile { failure, spool } => no_profile(path, failure, spool),
+        Notice::NoList(failure) => {
+            let mut line = Line::new();
+            let _ = line.write_str("sigprof: no list of mapped objects in the profile at ");
+            line.path(path);
+            let _ = write!(line, ": {failure}");
+            line.send();
+        }
         Notice::Lost(periods) => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");

@@ -11,6 +11,7 @@ use crate::{
     format::{Device, Mapping, Permissions, SlotWidth},
     sample::met_objects::{MetObject, MetSegment},
     sys::{
+        errno,
         file::File,
         memory::{MappedBox, Zeroable},
     },
@@ -42,7 +43,9 @@ impl KeptLines {
         let mut kept = MappedBox::<Self>::zeroed()?;
         match File::read(c"/proc/self/maps") {
             // A sink has no errors, and what cannot be read is not there.
-            Ok(maps) => drop(copy_lines(&mut io::sink(), lines, reader(maps), |line| kept.keep(line))),
+            Ok(maps) => {
+                let _ = copy_lines(&mut io::sink(), lines, reader(maps), |line| kept.keep(line));
+            }
             Err(_) => before
                 .map_or(&[][..], Self::text)
                 .split(|&byte| byte == b'\n')
@@ -73,29 +76,32 @@ impl KeptLines {
 const SEGMENTS: usize = 1024;
 
 /// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut. Without /proc, as
-/// behind `chroot`, the lines `kept` from the start take its place.
+/// behind `chroot`, the lines `kept` from the start take its place. Where reading fails the list ends; the error number is
+/// in the result, as it is where there is neither /proc/self/maps nor a line kept.
 ///
 /// # Errors
-/// Those of the sink. Where reading /proc fails the list ends.
+/// Those of the sink.
 pub(crate) fn write(
     out: &mut impl Write,
     lines: &mut [u8],
     met: &[MetObject],
     kept: &[u8],
-) -> io::Result<()> {
+) -> io::Result<Result<(), i32>> {
     let mut covered = Covered::new();
     let mut look = |line: &[u8]| {
         if let Some(mapping) = Mapping::parse_line(line) {
             covered.mark(met, mapping.start, mapping.end);
         }
     };
-    match File::read(c"/proc/self/maps") {
+    let listed = match File::read(c"/proc/self/maps") {
         Ok(maps) => copy_lines(out, lines, reader(maps), look)?,
+        Err(errno) if kept.is_empty() && errno != errno::NO_SUCH_FILE => Err(errno),
         Err(_) => {
             out.write_all(kept)?;
             kept.split(|&byte| byte == b'\n').for_each(&mut look);
+            Ok(())
         }
-    }
+    };
     for (i, (object, segment)) in segments_of(met).enumerate() {
         if covered.is_marked(i) {
             continue;
@@ -104,7 +110,7 @@ pub(crate) fn write(
         covered.mark(met, segment.start as u64, segment.end as u64);
         gone_line(object, segment).write_line(out, SlotWidth::NATIVE)?;
     }
-    Ok(())
+    Ok(listed)
 }
 
 /// Reads `maps`. The kernel shows an empty list where the process's first thread has ended (`pthread_exit` in `main`); the
@@ -122,18 +128,23 @@ fn reader(mut maps: File) -> impl FnMut(&mut [u8]) -> Result<usize, i32> {
     }
 }
 
-/// Copies what `read` gives to `out`, and shows each whole line to `look`.
+/// Copies what `read` gives to `out`, and shows each whole line to `look`. An error of `read` ends the text, and is in the
+/// result.
 fn copy_lines(
     out: &mut impl Write,
     buffer: &mut [u8],
     mut read: impl FnMut(&mut [u8]) -> Result<usize, i32>,
     mut look: impl FnMut(&[u8]),
-) -> io::Result<()> {
+) -> io::Result<Result<(), i32>> {
     let mut filled = 0;
+    let mut result = Ok(());
     loop {
         let room = buffer.get_mut(filled..).unwrap_or_default();
         // The records are worth more than the list: they are not given up for it.
-        let got = read(room).unwrap_or(0);
+        let got = read(room).unwrap_or_else(|errno| {
+            result = Err(errno);
+            0
+        });
         filled += got;
         let text = buffer.get(..filled).unwrap_or_default();
         let whole = match text.iter().rposition(|&byte| byte == b'\n') {
@@ -148,7 +159,7 @@ fn copy_lines(
         buffer.copy_within(whole..filled, 0);
         filled -= whole;
         if got == 0 && filled == 0 {
-            return Ok(());
+            return Ok(result);
         }
     }
 }
@@ -232,7 +243,7 @@ mod tests {
     #[test]
     fn the_list_is_what_the_kernel_says() {
         let mut out = Vec::new();
-        write(&mut out, &mut vec![0; 16 << 10], &[], &[]).unwrap();
+        write(&mut out, &mut vec![0; 16 << 10], &[], &[]).unwrap().unwrap();
         let here = the_list_is_what_the_kernel_says as *const () as usize as u64;
         let found =
             out.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line).find(|m| m.contains(here));

@@ -1,4 +1,5 @@
-//! What goes wrong where no call of the user's could return it: in a forked child, and on the way to another program.
+//! What goes wrong where no call of the user's could return it: in a forked child, on the way to another program, and in a
+//! part of a profile.
 //!
 //! The shared library prints it; users of the crate are not told, since the crate prints nothing.
 
@@ -15,6 +16,8 @@ pub enum Notice<'n> {
         /// The file that the samples can be recovered from.
         spool: Option<&'n [u8]>,
     },
+    /// Its list of mapped objects is not whole: readers will not know the names of what ran.
+    NoList(Failure),
     /// It lacks so many periods.
     Lost(u64),
 }

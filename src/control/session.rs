@@ -247,12 +247,16 @@ impl Session {
     pub(super) fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
         let Some(output) = &mut self.output else { return Ok(0) };
         let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
-        let bytes = output.write(self.recording.get(), met, kept)?;
+        let written = output.write(self.recording.get(), met, kept)?;
         // So that a recovery can tell this file from one that another program has written since.
         if let Some(stamp) = output.stamp() {
             self.recording.get().memory().note_written(stamp);
         }
-        Ok(bytes)
+        if let Err(errno) = written.list {
+            let failure = Failure::System { action: "read /proc/self/maps", errno };
+            notices::tell(self.path(), Notice::NoList(failure));
+        }
+        Ok(written.bytes)
     }
 
     /// Removes the spool, of which nothing is needed any more; `is_unused` says that no handler uses its memory.

@@ -8,7 +8,16 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Writes the whole profile of `recording` into `file`; gives the bytes of its binary part.
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Bytes of the binary part.
+    pub(crate) bytes: u64,
+    /// Why the list of mapped objects is not whole, as an error number.
+    pub(crate) list: Result<(), i32>,
+}
+
+/// Writes the whole profile of `recording` into `file`.
 ///
 /// # Errors
 /// The error number of `write(2)`.
@@ -19,12 +28,12 @@ pub(super) fn write(
     recording: &Recording,
     met: &[MetObject],
     kept: &[u8],
-) -> Result<u64, i32> {
+) -> Result<Written, i32> {
     let sink = Buffered { file, buffer, used: 0 };
     write_profile(sink, recording, lines, met, kept).map_err(|error| errno_of(&error))
 }
 
-/// Writes header, records, trailer and the list of mapped objects; gives the bytes before the list.
+/// Writes header, records, trailer and the list of mapped objects.
 ///
 /// # Errors
 /// Those of the sink.
@@ -34,7 +43,7 @@ fn write_profile(
     lines: &mut [u8],
     met: &[MetObject],
     kept: &[u8],
-) -> Result<u64, WriteError> {
+) -> Result<Written, WriteError> {
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
     // Relaxed: the table has ordered a record's words before the record itself.
@@ -45,10 +54,10 @@ fn write_profile(
             .map(|(count, pcs)| (count as u64, pcs.iter().map(|pc| pc.load(Ordering::Relaxed))))
     })?;
     writer.trailer()?;
-    let binary = writer.bytes_written();
-    crate::control::maps_text::write(writer.text(), lines, met, kept)?;
+    let bytes = writer.bytes_written();
+    let list = crate::control::maps_text::write(writer.text(), lines, met, kept)?;
     writer.text().flush()?;
-    Ok(binary)
+    Ok(Written { bytes, list })
 }
 
 /// A file behind a buffer of the session's.

@@ -40,6 +40,7 @@ use crate::{
         memory::{MappedBox, Zeroable},
     },
 };
+use body::Written;
 use place::split;
 use spot::Spot;
 
@@ -190,7 +191,7 @@ impl Output {
         }
     }
 
-    /// Writes the profile of `recording`, complete, under the target's name; gives the bytes of its binary part.
+    /// Writes the profile of `recording`, complete, under the target's name.
     ///
     /// # Errors
     /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
@@ -199,7 +200,7 @@ impl Output {
         recording: &Recording,
         met: &[MetObject],
         kept: &[u8],
-    ) -> Result<u64, Failure> {
+    ) -> Result<Written, Failure> {
         let Buffers { asked, target, temporary, buffer, lines, .. } = &mut *self.buffers;
         let fill = |file: &file::File| body::write(file, buffer, lines, recording, met, kept);
         match &self.target {
