@@ -274,14 +274,19 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     if let Err(Astray::ForeignLink) = followed {
         return Err(lost(Astray::ForeignLink));
     }
-    let found = Entry::at(target.as_c_str()).status().ok();
-    if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Some(behind.identity)) {
+    let found = Entry::at(target.as_c_str()).status();
+    if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Ok(behind.identity)) {
         // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
         return match behind.kind {
             FileKind::Special => Ok(Target::Descriptor(behind.identity)),
             FileKind::Socket => Err(fails("open a socket")(errno::NO_DEVICE)),
-            _ => refuse_own_output(&behind)
-                .and(Err(fails("find the name of what the link leads to")(errno::NO_SUCH_FILE))),
+            _ => refuse_own_output(&behind).and(Err(match (followed, found) {
+                (Err(Astray::System(errno)), _) if errno != errno::NO_SUCH_FILE => {
+                    lost(Astray::System(errno))
+                }
+                (_, Err(errno)) if errno != errno::NO_SUCH_FILE => fails("look at the file")(errno),
+                _ => fails("find the name of what the link leads to")(errno::NO_SUCH_FILE),
+            })),
         };
     }
     followed.map_err(lost)?;

@@ -98,7 +98,7 @@ impl Place {
             paths: MappedBox::zeroed()
                 .map_err(|errno| Failure::System { action: "map memory for the output", errno })?,
             kept: None,
-            root: root(),
+            root: root().ok(),
             user: process::effective_user(),
             permissions: 0o666,
         };
@@ -156,7 +156,7 @@ impl Place {
         if let Some(directory) = self.kept.as_ref().filter(exists) {
             return Ok(Reach::Kept(directory));
         }
-        if self.root != root() {
+        if self.root != Some(root().map_err(fails("look at the root directory"))?) {
             return Err(fails("find the directory from another root than at the start")(errno::NO_SUCH_FILE));
         }
         match Directory::open(self.path()) {
@@ -196,8 +196,11 @@ impl Place {
 }
 
 /// Device and inode of the process's root directory.
-fn root() -> Option<(u64, u64)> {
-    Entry::at(c"/").status().ok().map(|status| status.identity)
+///
+/// # Errors
+/// The error number of `stat(2)`.
+fn root() -> Result<(u64, u64), i32> {
+    Entry::at(c"/").status().map(|status| status.identity)
 }
 
 /// The directory of an absolute path, without a slash at its end, and where the last name begins.
