@@ -206,5 +206,11 @@ impl File {
 /// * `path` is a NUL-terminated string, or points where the kernel finds that it is none.
 pub(crate) unsafe fn is_no_program(path: *const core::ffi::c_char) -> bool {
     // SAFETY: the kernel reads the path, and answers for one that cannot be read.
-    unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::X_OK, libc::AT_EACCESS) != 0 }
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::X_OK, libc::AT_EACCESS) };
+    // Other errors are those of the question: sandboxes that do not know faccessat2(2) refuse it with EPERM.
+    result != 0
+        && matches!(
+            errno::get(),
+            libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP | libc::ENAMETOOLONG | libc::EFAULT
+        )
 }
