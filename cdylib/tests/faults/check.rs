@@ -1,0 +1,171 @@
+//! What must be true of every run, whatever has failed.
+
+use std::fs;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::cases::Case;
+use super::run::{Answer, Fault, OLD, Outcome};
+use crate::support::{Finished, Profile, exit_code};
+
+/// What is wrong with a run, if anything.
+pub(crate) fn check(case: &Case, fault: &Fault, undisturbed: &str, outcome: &Outcome) -> Result<(), String> {
+    let Outcome { report, finished, files, .. } = outcome;
+    let holds = |condition: bool, otherwise: String| if condition { Ok(()) } else { Err(otherwise) };
+    holds(report.has_begun, "the profiler's library was not initialised".to_owned())?;
+    holds(!report.hung, "the program hangs".to_owned())?;
+    check_end(case, fault, undisturbed, finished)?;
+    let is_missing = check_profiles(case, fault, outcome)?;
+
+    // Who may not remove a file leaves it; so does who cannot tell whether it is the right one.
+    let may_stay = fault.hits(&[libc::SYS_unlinkat]) || fault.hits(STATUS);
+    for name in files.keys() {
+        let is_profile =
+            case.names.contains(&name.as_str()) || is_numbered(case, name) || name.starts_with(CHILD);
+        holds(is_profile || may_stay && name.starts_with(".sigprof-"), format!("the file {name} is left"))?;
+    }
+    // What a spool has kept is recovered where its profile could not be written.
+    let may_be_kept = may_stay || is_missing;
+    holds(outcome.left_in_spool == 0 || may_be_kept, "files are left in the spool".to_owned())
+}
+
+/// The program says and ends as the undisturbed one, but for calls of its own that failed: it is told of those.
+fn check_end(case: &Case, fault: &Fault, undisturbed: &str, finished: &Finished) -> Result<(), String> {
+    let mut expected = (case.status, undisturbed.to_owned());
+    if let (Answer::Error(error), 1) = (fault.answer, fault.first) {
+        if fault.hits(FORKS) {
+            expected.1 = undisturbed.replace("the child ended with 7", &format!("no child: {error:?}"));
+        } else if fault.hits(EXECS) && case.status == 0 {
+            expected = (3, format!("no program: {error:?}\ndone\n"));
+        } else if fault.hits(EXECS) {
+            expected.1 = undisturbed.replace("no program: ENOENT", &format!("no program: {error:?}"));
+        }
+    }
+    // A call that is answered here does not close the file; and one that may have become the program's is not closed.
+    let may_stay_open = fault.hits(&[libc::SYS_close, libc::SYS_fcntl]) || fault.hits(STATUS);
+    let text = finished.text();
+    let text = if may_stay_open { text.replace("files are left open\n", "") } else { text };
+    let ended = (exit_code(finished.status), text);
+    if ended == expected {
+        return Ok(());
+    }
+    Err(format!("the program ends with {ended:?} instead of {expected:?}: {}", finished.stderr))
+}
+
+/// Calls that tell what a file is.
+const STATUS: &[i64] = &[libc::SYS_newfstatat, libc::SYS_fstat, libc::SYS_statx];
+
+/// Calls of the program's own that count with the profiler's: what fails is to reach it.
+const FORKS: &[i64] = &[libc::SYS_clone, libc::SYS_clone3];
+const EXECS: &[i64] = &[libc::SYS_execve];
+
+/// What the profile of a forked child is called.
+const CHILD: &str = "prof_";
+
+/// Each profile is complete, or one line says why it is missing; true if one is.
+fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool, String> {
+    let Outcome { finished, files, .. } = outcome;
+    let lines: Vec<_> = finished.stderr.lines().filter(|line| !line.starts_with("PROFILE: ")).collect();
+    let path = outcome.profile.to_str().expect("UTF-8");
+    let cause = match fault.answer {
+        Answer::Error(error) => description(error),
+        Answer::Half => String::new(),
+    };
+    for line in &lines {
+        let names_path =
+            [path, "CPUPROFILESIGNAL=", "CPUPROFILE_SPOOL=", SPOOL_CUT].iter().any(|it| line.contains(it));
+        let names_cause = line.contains(&cause) || [LOST, SPOOL_CUT].iter().any(|it| line.contains(it));
+        if !names_path || !names_cause {
+            return Err(format!("the line does not name the path and {cause:?}: {line}"));
+        }
+    }
+    let is_overcome = matches!(fault.answer, Answer::Half | Answer::Error(Errno::EINTR));
+    if is_overcome && !lines.is_empty() {
+        return Err(format!("there was no reason to give up: {}", finished.stderr));
+    }
+    let tells = |of: &str| {
+        let is_told = fault.hits_lines || lines.iter().any(|line| line.contains(of));
+        if is_told {
+            Ok(())
+        } else {
+            Err(format!("{of:?} is missing, and no line says so: {}", finished.stderr))
+        }
+    };
+    let mut is_missing = false;
+    let complete =
+        |name: &str| is_complete(&outcome.profile.with_file_name(name), case.ticks, case.stages, finished);
+    // A file that the process may have written itself is kept, and another name taken.
+    let mut others = files.keys().filter(|name| is_numbered(case, name));
+    for name in case.names {
+        if !complete(name)? && !others.next().is_some_and(|other| complete(other) == Ok(true)) {
+            is_missing = true;
+        }
+    }
+    let mut is_child_missing = false;
+    let child = files.iter().find(|(name, _)| name.starts_with(CHILD)).map(|(_, path)| path);
+    if let Some(ticks) = case.ticks_of_child.filter(|_| finished.text().contains("child ended")) {
+        let is_there = child.is_some_and(|path| path.exists())
+            && is_complete(child.expect("just seen"), ticks, &[], finished)?;
+        is_child_missing = !is_there;
+        // A program whose own profiling never began has no profiled children.
+        if is_child_missing && !is_missing {
+            tells(CHILD)?;
+        }
+    }
+    if is_missing {
+        let is_toggle = lines.iter().any(|line| line.contains("CPUPROFILESIGNAL="));
+        tells(if is_toggle { "CPUPROFILESIGNAL=" } else { "no profile " })?;
+    }
+    Ok(is_missing || is_child_missing)
+}
+
+/// Whether a file has the name of a profile with a number behind it that is not expected.
+fn is_numbered(case: &Case, name: &str) -> bool {
+    let number = name.strip_prefix("prof.").and_then(|number| number.parse::<u32>().ok());
+    number.is_some() && !case.names.contains(&name)
+}
+
+/// The C library's words for an error.
+fn description(error: Errno) -> String {
+    let text = std::io::Error::from(error).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// What is said of a spool that goes on in anonymous memory.
+const SPOOL_CUT: &str = "the spool could not grow further";
+
+/// What is said of a profile that nobody can read names from.
+const NO_LIST: &str = "no list of mapped objects in the profile at ";
+
+/// What stands behind the number of ticks that a profile lacks.
+const LOST: &str = " lost for the profile at ";
+
+/// True for a profile with all ticks, but for those that the end line counts as lost; false for none, an older one, or
+/// one that was written on the way.
+fn is_complete(path: &Path, ticks: usize, stages: &[usize], finished: &Finished) -> Result<bool, String> {
+    if !path.exists() || fs::read(path).is_ok_and(|bytes| bytes == OLD.as_bytes()) {
+        return Ok(false);
+    }
+    let says_so = |line: &str| line.contains(NO_LIST) && line.contains(path.to_str().expect("UTF-8"));
+    let samples = match Profile::try_read(path) {
+        Ok(profile) => profile.samples(),
+        Err(_) if finished.stderr.lines().any(says_so) => Profile::samples_without_list(path),
+        Err(fault) => return Err(format!("{}: {fault}", path.display())),
+    };
+    let accounts_for_all = |line: &str| {
+        // At the end, or, where no end comes, before another program.
+        let lost = match line.rsplit_once('(') {
+            Some((_, rest)) if line.contains(&format!("= {samples}/0/")) => rest.strip_suffix(" lost)"),
+            _ => line.strip_prefix("sigprof: ").and_then(|rest| rest.split_once(LOST)).map(|(lost, _)| lost),
+        };
+        lost.and_then(|lost| lost.parse::<usize>().ok()).is_some_and(|lost| samples + lost == ticks)
+    };
+    if samples == ticks || finished.stderr.lines().any(accounts_for_all) {
+        Ok(true)
+    } else if stages.contains(&samples) {
+        Ok(false)
+    } else {
+        Err(format!("{} has {samples} of {ticks} ticks: {}", path.display(), finished.stderr))
+    }
+}

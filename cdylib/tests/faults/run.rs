@@ -1,0 +1,181 @@
+//! One run of the host, with one fault, and what it left.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::errno::Errno;
+
+use super::cases::Case;
+use crate::support::{Finished, Linkage, Scratch, exit_code, plain, run};
+
+/// The programs of one test, and where they run.
+pub(crate) struct Bench {
+    scratch: Scratch,
+    injector: PathBuf,
+    shim: PathBuf,
+    host: PathBuf,
+    profiler: PathBuf,
+    /// A host that has not ended by then hangs. They end within a tenth of a second, on an idle machine.
+    pub(crate) patience_seconds: u32,
+    /// Added to the host's environment.
+    pub(crate) variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Bench {
+    pub(crate) fn new(profiler: &Path) -> Self {
+        let scratch = Scratch::new();
+        let injector = scratch.compile("fault_injector.c", Linkage::None, &[]);
+        let shim = scratch.compile_library("fault_shim.c", &[]);
+        let host = scratch.compile("fault_host.c", Linkage::None, &[]);
+        let (profiler, variables) = (profiler.to_owned(), Vec::new());
+        Self { scratch, injector, shim, host, profiler, patience_seconds: 30, variables }
+    }
+
+    /// The host's output without a profiler.
+    pub(crate) fn undisturbed(&self, case: &Case) -> String {
+        let finished = run(plain(&self.host).args([case.name, "/nowhere/prof"]));
+        assert_eq!(exit_code(finished.status), case.status, "{}", finished.stderr);
+        finished.text()
+    }
+
+    /// Runs the host with the profiler and `fault`; an older file stands under the profile's name if `is_old_there`.
+    pub(crate) fn run(&self, case: &Case, fault: &Fault, is_old_there: bool) -> Outcome {
+        let directory = self.scratch.directory("run");
+        // The profiler makes it.
+        let spool = self.scratch.path("spool");
+        let (profile, report) = (directory.join("prof"), self.scratch.path("report"));
+        if is_old_there {
+            case.names.iter().for_each(|name| make_old(&directory.join(name)));
+        }
+        let mut command = plain(&self.injector);
+        command.env("FAULT_PATIENCE", self.patience_seconds.to_string());
+        command.arg(&report).args(fault.arguments());
+        command.arg("/usr/bin/env");
+        command.arg(format!("LD_PRELOAD={} {}", self.profiler.display(), self.shim.display()));
+        command.arg(format!("CPUPROFILE_SPOOL={}", spool.display()));
+        command.args(["CPUPROFILE_FREQUENCY=1", "CPUPROFILE_MAX_DEPTH=4096"]);
+        let variables = case.variables.iter().chain(&self.variables);
+        command.args(variables.map(|(name, value)| format!("{name}={value}")));
+        if case.is_started_by_environment {
+            command.arg(format!("CPUPROFILE={}", profile.display()));
+        }
+        command.arg(&self.host).arg(case.name).arg(&profile);
+        let finished = run(&mut command);
+        Outcome {
+            report: Report::read(&report),
+            files: files_of(&directory),
+            left_in_spool: if spool.exists() { files_of(&spool).len() } else { 0 },
+            profile,
+            finished,
+        }
+    }
+
+    /// Removes what a run left.
+    pub(crate) fn clear(&self) {
+        for path in ["run", "spool"].map(|name| self.scratch.path(name)).iter().filter(|path| path.exists()) {
+            fs::remove_dir_all(path).expect("our own directory");
+        }
+        fs::remove_file(self.scratch.path("report")).expect("our own file");
+    }
+}
+
+/// What stands under the profile's name before.
+pub(crate) const OLD: &str = "an older profile";
+
+/// Makes such a file, of an hour ago: one that the program itself may have written stays beside the next.
+fn make_old(path: &Path) {
+    fs::write(path, OLD).expect("our own directory");
+    let file = fs::File::options().write(true).open(path).expect("our own file");
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("our own file");
+}
+
+/// What happens to calls of the profiler's.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    /// Numbers of system calls; none for all there are.
+    pub(crate) calls: Vec<i64>,
+    pub(crate) answer: Answer,
+    /// Occurrences, from 1; an empty range for none.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Whether lines on standard error fail, too.
+    pub(crate) hits_lines: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Answer {
+    Error(Errno),
+    /// A read or write is done with half of its bytes.
+    Half,
+}
+
+impl Fault {
+    fn arguments(&self) -> [String; 5] {
+        let calls: Vec<_> = self.calls.iter().map(i64::to_string).collect();
+        [
+            if self.hits_lines { "lines" } else { "work" }.to_owned(),
+            if calls.is_empty() { "all".to_owned() } else { calls.join(",") },
+            match self.answer {
+                Answer::Error(error) => (error as i32).to_string(),
+                Answer::Half => "short".to_owned(),
+            },
+            self.first.to_string(),
+            self.last.to_string(),
+        ]
+    }
+
+    pub(crate) fn hits(&self, calls: &[i64]) -> bool {
+        self.calls.iter().any(|call| calls.contains(call))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fault_injector REPORT {}", self.arguments().join(" "))
+    }
+}
+
+/// What a run left.
+pub(crate) struct Outcome {
+    pub(crate) report: Report,
+    pub(crate) finished: Finished,
+    pub(crate) profile: PathBuf,
+    pub(crate) files: BTreeMap<String, PathBuf>,
+    pub(crate) left_in_spool: usize,
+}
+
+/// What the injector saw.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) has_begun: bool,
+    pub(crate) calls: BTreeMap<i64, u64>,
+    pub(crate) answered: u64,
+    pub(crate) hung: bool,
+}
+
+impl Report {
+    fn read(path: &Path) -> Self {
+        let mut report = Self::default();
+        for line in fs::read_to_string(path).unwrap_or_default().lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            let number = |i: usize| words[i].parse::<u64>().expect("a number");
+            match words[0] {
+                "begun" => report.has_begun = true,
+                "called" => drop(report.calls.insert(number(1) as i64, number(2))),
+                "answered" => report.answered = number(1),
+                "hung" => report.hung = true,
+                other => panic!("unknown line {other}"),
+            }
+        }
+        report
+    }
+}
+
+fn files_of(directory: &Path) -> BTreeMap<String, PathBuf> {
+    let entries =
+        fs::read_dir(directory).expect("our own directory").map(|entry| entry.expect("an entry").path());
+    entries.map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), path)).collect()
+}
