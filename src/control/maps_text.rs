@@ -219,12 +219,12 @@ mod tests {
                 left = &left[got..];
                 Ok(got)
             };
-            copy_lines(&mut out, &mut buffer, read, |line| {
+            let copied = copy_lines(&mut out, &mut buffer, read, |line| {
                 if !line.is_empty() {
                     seen.push(line.to_vec());
                 }
-            })
-            .unwrap();
+            });
+            assert_eq!(copied.unwrap(), Ok(()));
             assert_eq!(out, text);
             assert!(seen.iter().any(|line| line == b"second"), "{step}");
         }

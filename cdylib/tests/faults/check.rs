@@ -98,7 +98,7 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
     // A file that the process may have written itself is kept, and another name taken.
     let mut others = files.keys().filter(|name| is_numbered(case, name));
     for name in case.names {
-        if !complete(name)? && !others.next().is_some_and(|other| complete(other) == Ok(true)) {
+        if !complete(name)? && others.next().is_none_or(|other| complete(other) != Ok(true)) {
             is_missing = true;
         }
     }
