@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 theirs=${SIGPROF_THEIRS:-$(ldconfig -p | awk '$1 == "libprofiler.so.0" { print $NF; exit }')}
 [ -n "$theirs" ] || { echo "reliability: no libprofiler.so.0; ci/setup.sh installs gperftools'" >&2; exit 1; }
-[ $# -gt 0 ] || set -- bad_output ends exec fork_children fork_daemons host_edges output_names output_places spool
+[ $# -gt 0 ] || set -- ends ends_of_programs exec spool fork fork_daemons fork_storms bad_output output_names output_places \
+    output_targets
 
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
@@ -21,15 +22,23 @@ sentences() {
     ' "cdylib/tests/$1.rs"
 }
 
-# Name and outcome of each test of a run: "ok", or the first line that says what went wrong.
+# Name and outcome of each test of a run: "ok", or the line that says what went wrong, and what was found instead.
 outcomes() {
-    awk '
+    sed "s|/tmp/sigprof-test-[A-Za-z0-9]*/||g; s|$PWD/||g" "$1" | awk '
         /^test .* \.\.\. / { outcome[$2] = ($NF == "ok") ? "as it should" : "fails" }
-        /^---- .* stdout ----$/ { failed = $2; taken = 0; next }
-        /^thread .* panicked at / { panicked = 1; next }
-        panicked && failed != "" && !taken && NF { outcome[failed] = "**" substr($0, 1, 160) "**"; taken = 1; panicked = 0 }
-        END { for (name in outcome) print name "\t" outcome[name] }
-    ' "$1"
+        /^---- .* stdout ----$/ { failed = $2; state = 1; next }
+        state == 1 && /^thread .* panicked at / { state = 2; next }
+        state == 2 && NF { outcome[failed] = substr($0, 1, 160); state = 3; next }
+        state == 3 && /^ *left: / { outcome[failed] = outcome[failed] "; found " substr($0, index($0, ":") + 2, 60) }
+        END {
+            for (name in outcome) {
+                sub(/assertion `left == right` failed:? */, "", outcome[name])
+                gsub(/\|/, "\\|", outcome[name])
+                if (outcome[name] != "as it should") outcome[name] = "**" outcome[name] "**"
+                print name "\t" outcome[name]
+            }
+        }
+    '
 }
 
 echo "| the host | sigprof | gperftools |"
@@ -45,6 +54,6 @@ for file; do
     sentences "$file" | while IFS="$(printf '\t')" read -r name text; do
         ours=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/ours.outcomes")
         other=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/theirs.outcomes")
-        [ -z "$ours" ] || printf '| %s | %s | %s |\n' "$text" "$ours" "${other:-**its test did not end**}" | sed 's/\\|/\\\\|/g'
+        [ -z "$ours" ] || printf '| %s | %s | %s |\n' "$text" "$ours" "${other:-**the test itself did not end**}"
     done
 done
