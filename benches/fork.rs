@@ -75,16 +75,29 @@ fn variants(profilers: &[Profiler], scratch: &Path) -> Vec<Variant> {
             environment: vec![loaded.clone()],
             is_for_small: true,
         });
-        // gperftools has no rate above 4000.
-        let rates: &[&str] = if profiler.name == "gperftools" { &["1000"] } else { &["1000", "10000"] };
-        for rate in rates {
-            let environment = vec![
+        let on = |rate: &str| {
+            vec![
                 loaded.clone(),
                 ("CPUPROFILE", scratch.join("profile")),
                 ("CPUPROFILE_FREQUENCY", PathBuf::from(rate)),
-            ];
+            ]
+        };
+        // gperftools has no rate above 4000.
+        let rates: &[&str] = if profiler.name == "gperftools" { &["1000"] } else { &["1000", "10000"] };
+        for rate in rates {
             let name = format!("{}, {rate} Hz", profiler.name);
-            variants.push(Variant { name, environment, is_for_small: false });
+            variants.push(Variant { name, environment: on(rate), is_for_small: false });
+        }
+        if profiler.name == "sigprof" {
+            // What of it is the child's own session, and what of that the spool.
+            for (name, variable, value) in [
+                ("children not followed", "CPUPROFILE_FOLLOW_FORK", "0"),
+                ("no spools", "CPUPROFILE_SPOOL", "off"),
+            ] {
+                let mut environment = on("1000");
+                environment.push((variable, PathBuf::from(value)));
+                variants.push(Variant { name: format!("sigprof, {name}"), environment, is_for_small: true });
+            }
         }
     }
     variants
@@ -112,14 +125,14 @@ fn measure(program: &Path, shape: &Shape, variant: &Variant, times: &mut Times) 
 fn print(shape: &Shape, variants: &[&Variant], times: &[Times]) {
     println!("\n{} MiB resident, {} runs of {} forks", shape.megabytes, shape.rounds, shape.forks);
     println!(
-        "{:24}{:>10}{:>8}{:>10}{:>10}{:>12}{:>8}",
+        "{:32}{:>10}{:>8}{:>10}{:>10}{:>12}{:>8}",
         "", "parent", "ratio", "99 %", "slowest", "child CPU", "ratio"
     );
     let Some(alone) = times.first() else { return };
     for (variant, times) in variants.iter().zip(times) {
         let parent: Vec<f64> = times.parent.concat();
         println!(
-            "{:24}{:>10.1}{:>8.2}{:>10.1}{:>10.1}{:>12.1}{:>8.2}",
+            "{:32}{:>10.1}{:>8.2}{:>10.1}{:>10.1}{:>12.1}{:>8.2}",
             variant.name,
             median(parent.clone()),
             ratio(&times.parent, &alone.parent),
