@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
 [ $# = 0 ] || shift
-[ $# != 0 ] || set -- cfi maps profile_reader
+[ $# != 0 ] || set -- cfi maps profile_reader spool
 
 # No installed program finds it by this name before it is installed.
 cargo fuzz --version >/dev/null 2>&1 || cargo +nightly install cargo-fuzz --locked

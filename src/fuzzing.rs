@@ -4,3 +4,8 @@
 pub fn call_frame_information(bytes: &[u8]) {
     crate::sample::unwind::trial::any_bytes(bytes);
 }
+
+/// Recovers a spool that is made of `bytes`.
+pub fn spool(bytes: &[u8]) {
+    crate::recover::trial::any_bytes(bytes);
+}

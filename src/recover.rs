@@ -19,11 +19,14 @@
 //!
 //! [`Builder::spool_directory`]: crate::Builder::spool_directory
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
+
 use crate::{
     control::{DEFAULT_DIRECTORY, SUFFIX},
     format::{
-        ByteOrder, ProfileWriter, SlotLayout, SlotWidth, WriteError,
-        spool::{FileStamp, Head, Source, SpoolError},
+        ByteOrder, Mapping, ProfileWriter, SlotLayout, SlotWidth, WriteError,
+        spool::{FileStamp, Head, Source, SpoolError, SpooledRecord},
         write_records,
     },
     sys::{
@@ -35,7 +38,7 @@ use std::{
     ffi::OsStr,
     fmt,
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write as _},
+    io::{self, BufWriter, Write},
     os::unix::{
         ffi::OsStrExt as _,
         fs::{FileExt, MetadataExt as _},
@@ -280,20 +283,8 @@ impl Spool {
             return self.without_file();
         }
         let mappings = self.head.mappings(&self.file).map_err(fails)?;
-        let written = write_file(target, replaces, |out| {
-            let width = if self.head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
-            let layout = SlotLayout { width, order: ByteOrder::NATIVE };
-            let mut writer = ProfileWriter::new(out, layout);
-            writer.header(self.head.period_micros)?;
-            write_records(&mut writer, || {
-                records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
-            })?;
-            writer.trailer()?;
-            for mapping in &mappings {
-                mapping.write_line(writer.text(), width)?;
-            }
-            Ok(())
-        });
+        let fill = |out: &mut BufWriter<File>| write_profile(&self.head, &records, &mappings, out);
+        let written = write_file(target, replaces, fill);
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
         let samples = records.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
         // The profile is there: a spool that stays is only recovered again.
@@ -385,6 +376,7 @@ impl fmt::Display for RecoverError {
         write!(f, "{}: ", self.path.display())?;
         match &self.reason {
             Reason::Io(action, error) => write!(f, "cannot {action}: {error}"),
+            Reason::Write(WriteError::Io(error)) => write!(f, "cannot write the profile: {error}"),
             Reason::Write(error) => write!(f, "cannot write the profile: {error}"),
             Reason::NoSpool => f.write_str("this is no spool, or one that was not begun"),
             Reason::OtherVersion => {
@@ -424,6 +416,26 @@ impl std::error::Error for RecoverError {
             _ => None,
         }
     }
+}
+
+/// Writes the profile of what a spool holds.
+fn write_profile(
+    head: &Head,
+    records: &[SpooledRecord],
+    mappings: &[Mapping<'_>],
+    out: impl Write,
+) -> Result<(), WriteError> {
+    let width = if head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
+    let mut writer = ProfileWriter::new(out, SlotLayout { width, order: ByteOrder::NATIVE });
+    writer.header(head.period_micros)?;
+    write_records(&mut writer, || {
+        records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
+    })?;
+    writer.trailer()?;
+    for mapping in mappings {
+        mapping.write_line(writer.text(), width)?;
+    }
+    Ok(())
 }
 
 impl Source for File {
