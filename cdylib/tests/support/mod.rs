@@ -14,6 +14,7 @@ mod process;
 mod profile;
 mod readers;
 mod scratch;
+mod spools;
 mod symbols;
 
 pub(crate) use library::{repository_root, shared_library, system_header_directory};
@@ -22,5 +23,6 @@ pub(crate) use process::{
 };
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
-pub(crate) use scratch::{Linkage, Scratch, program_source};
+pub(crate) use scratch::{Linkage, Scratch, names_in, program_source};
+pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};
