@@ -1,0 +1,362 @@
+//! Kills at any point: what is recovered holds exactly the ticks that were over, and at most those that were not.
+//!
+//! A victim sends itself ticks and counts them in a page that it shares with its parent (`programs/kill_points.c`). It is
+//! killed at random moments; and it is stepped through whole ticks, instruction by instruction, with a look at what a
+//! recovery would find behind each. Here that is done some times; `ci/kill_points.sh` does it thousands of times, by the
+//! variables below.
+
+mod support;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use sigprof::recover::Spool;
+use support::{Linkage, Profile, Scratch, SpoolRig, profiled, start};
+
+/// How many victims are killed.
+const ROUNDS: &str = "SIGPROF_KILL_POINTS";
+/// Behind every how many instructions a stepped tick is looked at.
+const STRIDE: &str = "SIGPROF_KILL_STRIDE";
+/// One in so many profiles is read by the slower checker, too.
+const CHECKED: usize = 25;
+
+/// The numbers of the page: one for each thread, and whether the victim has begun.
+const COUNTERS: usize = 8;
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// A victim, and what it shares.
+struct Victim {
+    rig: SpoolRig,
+    program: PathBuf,
+    page: File,
+}
+
+impl Victim {
+    fn new() -> Self {
+        let rig = SpoolRig::new();
+        let program = rig.scratch.compile("kill_points.c", Linkage::None, &["-fno-optimize-sibling-calls"]);
+        let page = rig.scratch.write("page", [0; 4096]);
+        let page = File::options().read(true).write(true).open(page).expect("our own file");
+        Self { rig, program, page }
+    }
+
+    /// The victim under the profiler; its timer does not come to its first tick.
+    fn command(&self, threads: usize, chains: usize) -> Command {
+        let mut command = profiled(&self.program, &self.rig.profile());
+        command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", self.rig.spools());
+        command.arg(self.rig.scratch.path("page")).args([threads.to_string(), chains.to_string()]);
+        command
+    }
+
+    fn number(&self, i: usize) -> u64 {
+        let mut bytes = [0; 8];
+        self.page.read_exact_at(&mut bytes, 8 * i as u64).expect("a page");
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// The ticks that are over.
+    fn counted(&self) -> usize {
+        (0..COUNTERS).map(|i| self.number(i) as usize).sum()
+    }
+
+    fn reset(&self) {
+        self.page.write_all_at(&[0; 4096], 0).expect("our own file");
+    }
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+/// The sum of counts of a profile whose records are all of the victim's chains.
+#[track_caller]
+fn samples_of(path: &Path, is_checked: bool) -> usize {
+    let profile = if is_checked { Profile::read(path) } else { Profile::read_alone(path) };
+    let depths: Vec<usize> = profile.records.iter().map(|record| record.pcs.len()).collect();
+    // The chains of a thread have other frames at their outer end than those of `main`.
+    let kinds = depths.iter().copied().collect::<std::collections::BTreeSet<_>>();
+    assert!(kinds.len() <= 2 && kinds.iter().all(|&depth| depth > 24), "chains are cut: {kinds:?}");
+    profile.samples()
+}
+
+/// The victim is killed at a random moment, with one thread and with four: recovery gives a valid profile with exactly
+/// the ticks that were over, and at most one more for each thread.
+#[test]
+fn a_kill_at_any_moment_loses_no_tick() {
+    let victim = Victim::new();
+    let rounds = setting(ROUNDS, 100);
+    let mut random = Random(1);
+    let (mut more, mut most) = (0, 0);
+    for round in 0..rounds {
+        let threads = if round % 3 == 2 { 4 } else { 1 };
+        // Mostly new chains, mostly known ones, or both.
+        let chains = [20, 2000, 100_000][random.below(3)];
+        let limit = 1 << random.below(15);
+        let wanted = random.below(limit);
+        victim.reset();
+        let mut child = start(&mut victim.command(threads, chains));
+        while victim.number(COUNTERS) == 0 || victim.counted() < wanted {
+            assert!(child.try_wait().expect("it is ours").is_none(), "the victim has ended by itself");
+        }
+        for _ in 0..random.below(2000) {
+            std::hint::spin_loop();
+        }
+        kill(&mut child);
+        let counted = victim.counted();
+        let spool = victim.rig.only_spool();
+        let recovered = spool.recover().unwrap_or_else(|error| panic!("{error}"));
+        let samples =
+            recovered.path.as_deref().map_or(0, |path| samples_of(path, round.is_multiple_of(CHECKED)));
+        let case = format!("round {round}, {threads} threads, {chains} chains");
+        assert!(
+            (counted..=counted + threads).contains(&samples),
+            "{case}: {samples} recovered of {counted} ticks"
+        );
+        assert_eq!(recovered.samples, samples as u64, "{case}");
+        more += usize::from(samples > counted);
+        most = most.max(samples);
+    }
+    println!(
+        "{rounds} kills: all ticks recovered; in {more} one more was just being counted; up to {most} ticks"
+    );
+    assert!(most > 0);
+}
+
+fn kill(child: &mut Child) {
+    child.kill().expect("it runs");
+    child.wait().expect("it is ours");
+}
+
+/// A victim that is traced.
+#[cfg(target_arch = "x86_64")]
+mod steps {
+    use super::*;
+    use nix::sys::ptrace;
+    use nix::sys::signal::Signal;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::Pid;
+
+    /// Offsets of the head's numbers, as `src/format/spool.rs` lists them.
+    const PROCESS_START: u64 = 40;
+    const ARENA_BYTES: u64 = 72;
+    const IS_CUT: u64 = 80;
+    const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10);
+
+    pub(super) struct Stepped {
+        victim: Victim,
+        child: Child,
+        copies: Scratch,
+        spool: File,
+        pub(super) looks: usize,
+        pub(super) instructions: usize,
+    }
+
+    impl Stepped {
+        /// Starts the victim, which waits at its first breakpoint then. The spool's file is short, so that it is soon
+        /// full, where `blocks` says so.
+        pub(super) fn start(blocks: Option<u64>) -> Self {
+            let victim = Victim::new();
+            let mut command = victim.command(0, 100_000);
+            if let Some(blocks) = blocks {
+                command = limited(&command, blocks);
+            }
+            let child = support::start(&mut command);
+            let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
+            let stopped = waitpid(pid, None).expect("it stops");
+            assert!(matches!(stopped, WaitStatus::Stopped(_, Signal::SIGSTOP)), "{stopped:?}");
+            ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL).expect("it is ours");
+            let spool = File::open(victim.rig.only_spool().path()).expect("our own spool");
+            let mut stepped =
+                Self { victim, child, copies: Scratch::new(), spool, looks: 0, instructions: 0 };
+            stepped.go_on();
+            stepped
+        }
+
+        fn pid(&self) -> Pid {
+            Pid::from_raw(self.child.id().try_into().expect("a process id"))
+        }
+
+        /// Runs to the next breakpoint, through one tick.
+        pub(super) fn go_on(&mut self) {
+            let mut signal = None;
+            loop {
+                ptrace::cont(self.pid(), signal).expect("it is stopped");
+                match waitpid(self.pid(), None).expect("it stops") {
+                    WaitStatus::Stopped(_, Signal::SIGTRAP) => return,
+                    WaitStatus::Stopped(_, other) => signal = Some(other),
+                    other => panic!("the victim has ended: {other:?}"),
+                }
+            }
+        }
+
+        /// Steps to the next breakpoint, through one tick; looks at what a recovery would find behind every `stride`th
+        /// instruction. Gives what was found, in order, without repetitions.
+        pub(super) fn step(&mut self, stride: usize) -> Vec<usize> {
+            // By the kernel, for a breakpoint; a step's own is TRAP_TRACE.
+            const BREAKPOINT: i32 = 0x80;
+            let mut found = vec![self.look()];
+            let mut signal = None;
+            loop {
+                ptrace::step(self.pid(), signal.take()).expect("it is stopped");
+                match waitpid(self.pid(), None).expect("it stops") {
+                    WaitStatus::Stopped(pid, Signal::SIGTRAP) => {
+                        if ptrace::getsiginfo(pid).expect("it is stopped").si_code == BREAKPOINT {
+                            break;
+                        }
+                    }
+                    WaitStatus::Stopped(_, other) => signal = Some(other),
+                    other => panic!("the victim has ended: {other:?}"),
+                }
+                self.instructions += 1;
+                if self.instructions.is_multiple_of(stride) {
+                    found.push(self.look());
+                }
+            }
+            found.push(self.look());
+            found.dedup();
+            found
+        }
+
+        /// The samples that a recovery would find if the victim were killed here.
+        pub(super) fn look(&mut self) -> usize {
+            self.looks += 1;
+            let held = ARENA + self.number(ARENA_BYTES);
+            let mut bytes = vec![0; held as usize];
+            let mut length = 0;
+            while let Ok(got @ 1..) = self.spool.read_at(&mut bytes[length..], length as u64) {
+                length += got;
+            }
+            let copy = self.copies.write("copy.spool", &bytes[..length]);
+            // As of a process that had the same number before.
+            File::options()
+                .write(true)
+                .open(&copy)
+                .and_then(|file| file.write_all_at(&1u64.to_ne_bytes(), PROCESS_START))
+                .expect("our own copy");
+            let target = self.copies.path("prof");
+            let recovered = Spool::open(&copy).and_then(|spool| spool.recover_to(&target));
+            let recovered = recovered.unwrap_or_else(|error| panic!("{error}"));
+            let samples = recovered.path.as_deref().map_or(0, |path| samples_of(path, false));
+            assert_eq!(recovered.samples, samples as u64);
+            let counted = self.victim.counted();
+            let may_be_cut = self.is_cut();
+            assert!(samples <= counted + 1, "{samples} of {counted}");
+            assert!(samples >= counted || may_be_cut, "{samples} of {counted}");
+            samples
+        }
+
+        pub(super) fn is_cut(&self) -> bool {
+            self.number(IS_CUT) != 0
+        }
+
+        /// Bytes of records that the spool has room for.
+        pub(super) fn arena_bytes(&self) -> u64 {
+            self.number(ARENA_BYTES)
+        }
+
+        /// Bytes of records that are in it.
+        pub(super) fn used_bytes(&self) -> u64 {
+            let mut bytes = vec![0; self.arena_bytes() as usize];
+            self.spool.read_at(&mut bytes, ARENA).expect("our own spool");
+            let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            (used as u64).next_multiple_of(8)
+        }
+
+        fn number(&self, offset: u64) -> u64 {
+            let mut bytes = [0; 8];
+            self.spool.read_exact_at(&mut bytes, offset).expect("so long it is");
+            u64::from_ne_bytes(bytes)
+        }
+    }
+
+    impl Drop for Stepped {
+        fn drop(&mut self) {
+            kill(&mut self.child);
+        }
+    }
+
+    /// The same command where files may have no more than so many half kilobytes.
+    fn limited(command: &Command, blocks: u64) -> Command {
+        let mut shell = support::plain("sh");
+        shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh", "env"]);
+        for (name, value) in command.get_envs() {
+            let value = value.expect("nothing is taken away").to_str().expect("plain");
+            shell.arg(format!("{}={value}", name.to_str().expect("plain")));
+        }
+        shell.arg(command.get_program()).args(command.get_args());
+        shell
+    }
+
+    /// Steps through a tick, which a recovery must find whole or not at all, at each instruction.
+    #[track_caller]
+    pub(super) fn expect_one_more(stepped: &mut Stepped, stride: usize) {
+        let before = stepped.look();
+        assert_eq!(stepped.step(stride), [before, before + 1]);
+    }
+}
+
+/// The first ticks of a session: the rules of all frames are looked up, and the first piece of the spool is made usable.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
+    let mut stepped = steps::Stepped::start(None);
+    assert_eq!((stepped.arena_bytes(), stepped.look()), (0, 0));
+    steps::expect_one_more(&mut stepped, setting(STRIDE, 600));
+    assert_eq!(stepped.arena_bytes(), 64 << 10);
+    println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
+}
+
+/// A tick that adds a record, and one that makes the next piece of the spool usable.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
+    let stride = setting(STRIDE, 10);
+    let mut stepped = steps::Stepped::start(None);
+    for _ in 0..20 {
+        stepped.go_on();
+    }
+    let before = stepped.used_bytes();
+    steps::expect_one_more(&mut stepped, stride);
+    let record = stepped.used_bytes() - before;
+    assert!(record > 24 * 8, "{record} bytes");
+    while stepped.used_bytes() + record <= stepped.arena_bytes() {
+        stepped.go_on();
+    }
+    steps::expect_one_more(&mut stepped, stride);
+    assert_eq!(stepped.arena_bytes(), 128 << 10, "it grew");
+    println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
+}
+
+/// The tick that finds no more room in the spool and switches to anonymous memory: what the spool holds is recovered at
+/// each instruction.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_kill_at_any_instruction_of_the_switch_loses_nothing_that_is_spooled() {
+    // Room for the head and 64 KiB of records.
+    let blocks = ((64 << 10) + (960 << 10) + (192 << 10) + (64 << 10)) / 512;
+    let mut stepped = steps::Stepped::start(Some(blocks));
+    stepped.go_on();
+    let record = stepped.used_bytes();
+    while stepped.used_bytes() + record <= 64 << 10 {
+        stepped.go_on();
+    }
+    let before = stepped.look();
+    assert!(!stepped.is_cut() && before > 100, "{before}");
+    assert_eq!(stepped.step(setting(STRIDE, 10)), [before]);
+    assert!(stepped.is_cut());
+    for _ in 0..3 {
+        assert_eq!(stepped.step(setting(STRIDE, 100)), [before]);
+    }
+    println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
+}
