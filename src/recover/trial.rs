@@ -152,7 +152,11 @@ mod tests {
     #[test]
     fn all_seeds_come_to_a_valid_profile_or_none() {
         let seeds = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/spool")).unwrap();
-        let replayed = seeds.map(|seed| any_bytes(&fs::read(seed.unwrap().path()).unwrap())).count();
+        let mut replayed = 0;
+        for seed in seeds {
+            any_bytes(&fs::read(seed.unwrap().path()).unwrap());
+            replayed += 1;
+        }
         assert!(replayed >= 2);
     }
 
