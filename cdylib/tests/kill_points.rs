@@ -219,7 +219,7 @@ mod steps {
                     other => panic!("the victim has ended: {other:?}"),
                 }
                 self.instructions += 1;
-                if self.instructions.is_multiple_of(stride) {
+                if self.instructions % stride == 0 {
                     found.push(self.look());
                 }
             }
