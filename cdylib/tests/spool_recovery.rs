@@ -254,7 +254,7 @@ fn damaged_records_come_to_a_valid_profile() {
         set(&path, field::TEXT_BYTES, [random() % 100_000, u64::MAX][random() as usize % 2]);
         for _ in 0..random() % 40 {
             let number =
-                [random(), 0, u64::MAX, 0xffc0_5a6d_9e37_0000 | random() % 5000][random() as usize % 4];
+                [random(), 0, u64::MAX, 0xffc0_5a6d_9e37_0000 | (random() % 5000)][random() as usize % 4];
             set(&path, ARENA + 8 * (random() % 4000), number);
             set(&path, (64 << 10) + 8 * (random() % 500), number);
         }
