@@ -127,13 +127,14 @@ mod loom_models {
     const NO_ROOM: usize = 0;
     const ROOM: usize = 1;
 
-    /// What the memory holds: for each piece, how it can be used, which is what the mark publishes, and a record that
-    /// somebody put there. What only the checks need are no atomics of loom's, which would be more orders to try.
+    /// What the memory holds: for each piece, how it can be used, and a record that somebody put there; and how much of it
+    /// was noted to be the spool's. The mark publishes the first and the last. What only the checks need are no atomics of
+    /// loom's, which would be more orders to try.
     struct World {
         growth: Growth,
         rooms: [AtomicUsize; PIECES],
         records: [Tally; PIECES],
-        noted: Tally,
+        noted: AtomicUsize,
         cuts: Tally,
     }
 
@@ -205,7 +206,7 @@ mod loom_models {
                 growth: Growth::spooled(PIECES * SPOOLED),
                 rooms: core::array::from_fn(|_| AtomicUsize::new(NO_ROOM)),
                 records: core::array::from_fn(|_| Tally::new(0)),
-                noted: Tally::new(0),
+                noted: AtomicUsize::new(0),
                 cuts: Tally::new(0),
             });
             let [own, other] = rooms.map(|finds_room| Handler { world: Arc::clone(&world), finds_room });
