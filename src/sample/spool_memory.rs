@@ -22,6 +22,10 @@ use crate::{
     },
 };
 
+/// Bytes of records that are made usable before they are needed: while a thread that switches to anonymous memory has lost
+/// its processor, the others go on in them.
+const AHEAD: usize = 32 << 10;
+
 /// See the module.
 pub(crate) struct SpoolMemory {
     mapping: Mapping,
@@ -120,7 +124,12 @@ impl SpoolMemory {
     /// Makes the first `needed` bytes of the records usable. Signal-safe: one system call for many records.
     #[inline]
     pub(crate) fn grow(&self, needed: usize) -> bool {
-        self.growth.covers(needed) || self.growth.grow(self, needed)
+        if self.growth.covers(needed.saturating_add(AHEAD)) {
+            return true;
+        }
+        let most = self.mapping.length() - self.arena;
+        self.growth.grow(self, needed.saturating_add(AHEAD).min(most).max(needed));
+        self.growth.covers(needed)
     }
 
     /// True for a spool whose file system was full.
