@@ -39,7 +39,9 @@ fn killed() -> SpoolRig {
 
 /// The path of the one spool, whatever is in it.
 fn spool_path(rig: &SpoolRig) -> PathBuf {
-    let [name] = &rig.spool_names()[..] else { panic!("not one spool: {:?}", rig.spool_names()) };
+    let [name] = &rig.spool_names()[..] else {
+        panic!("the host's samples are lost: {:?}", rig.spool_names())
+    };
     rig.spools().join(name)
 }
 
