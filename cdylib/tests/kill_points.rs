@@ -22,6 +22,9 @@ const STRIDE: &str = "SIGPROF_KILL_STRIDE";
 /// One in so many profiles is read by the slower checker, too.
 const CHECKED: usize = 25;
 
+/// More room is asked for while there are so many bytes left.
+const AHEAD: u64 = 32 << 10;
+
 /// The numbers of the page: one for each thread, and whether the victim has begun.
 const COUNTERS: usize = 8;
 
@@ -321,7 +324,7 @@ fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
-    let stride = setting(STRIDE, 10);
+    let stride = setting(STRIDE, 19);
     let mut stepped = steps::Stepped::start(None);
     for _ in 0..20 {
         stepped.go_on();
@@ -330,7 +333,7 @@ fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
     steps::expect_one_more(&mut stepped, stride);
     let record = stepped.used_bytes() - before;
     assert!(record > 24 * 8, "{record} bytes");
-    while stepped.used_bytes() + record <= stepped.arena_bytes() {
+    while stepped.used_bytes() + record + AHEAD <= stepped.arena_bytes() {
         stepped.go_on();
     }
     steps::expect_one_more(&mut stepped, stride);
@@ -348,13 +351,13 @@ fn a_kill_at_any_instruction_of_the_switch_loses_nothing_that_is_spooled() {
     let mut stepped = steps::Stepped::start(Some(blocks));
     stepped.go_on();
     let record = stepped.used_bytes();
-    // Room is asked for while 32 KiB are left, so the tick that finds none has a place all the same.
-    while stepped.used_bytes() + record + (32 << 10) <= 64 << 10 {
+    // The tick that finds no more room has a place all the same.
+    while stepped.used_bytes() + record + AHEAD <= 64 << 10 {
         stepped.go_on();
     }
     let before = stepped.look();
     assert!(!stepped.is_cut() && before > 10, "{before}");
-    assert_eq!(stepped.step(setting(STRIDE, 10)), [before, before + 1]);
+    assert_eq!(stepped.step(setting(STRIDE, 23)), [before, before + 1]);
     assert!(stepped.is_cut());
     while stepped.used_bytes() + record <= 64 << 10 {
         stepped.go_on();
