@@ -189,7 +189,7 @@ pub(crate) fn at_fork(
 
 /// Runs `child` in a child process that no hook is told of, and gives its result, from 0 to 255. Other threads are not
 /// in the child: `child` must use nothing that one of them may have locked.
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) fn in_raw_fork(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: without a stack, and with no flag but the signal, the child goes on here with a copy of this memory.
     let id = unsafe { system_call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) };
