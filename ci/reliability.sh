@@ -24,7 +24,7 @@ sentences() {
 
 # Name and outcome of each test of a run: "ok", or the line that says what went wrong, and what was found instead.
 outcomes() {
-    sed "s|/tmp/sigprof-test-[A-Za-z0-9]*/||g; s|$PWD/||g" "$1" | awk '
+    LC_ALL=C tr -cd '\11\12\40-\176' <"$1" | sed "s|/tmp/sigprof-test-[A-Za-z0-9]*/||g; s|$PWD/||g" | awk '
         /^test .* \.\.\. / { outcome[$2] = ($NF == "ok") ? "as it should" : "fails" }
         /^---- .* stdout ----$/ { failed = $2; state = 1; next }
         state == 1 && /^thread .* panicked at / { state = 2; next }

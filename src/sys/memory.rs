@@ -86,7 +86,9 @@ impl Mapping {
             system_call(MAP_MEMORY, [0, length.get(), protection as usize, ANONYMOUS as usize, NO_FILE, 0])
         })?;
         let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
-        mapping.advise_all(&[libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE]);
+        // No huge page fits into less than its size, 2 MiB or more.
+        let advice = [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE];
+        mapping.advise_all(if length.get() < 2 << 20 { &advice[..1] } else { &advice });
         Ok(mapping)
     }
 
