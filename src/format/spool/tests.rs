@@ -1,0 +1,175 @@
+//! On spools made of bytes.
+
+use super::*;
+
+/// A spool with these words of 8 bytes in its arena.
+fn spool(words: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![0; ARENA];
+    bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    let text = b"1000-2000 r-xp 00000000 00:00 0    /start\n5000-6000 rw-p 0 00:00 0\nnonsense\n";
+    bytes[TEXT..TEXT + text.len()].copy_from_slice(text);
+    bytes[PATHS..PATHS + 9].copy_from_slice(b"/t/prof/p");
+    let numbers = [
+        (field::MAGIC, MAGIC),
+        (field::VERSION, VERSION),
+        (field::WORD_BYTES, 8),
+        (field::STATE, State::Running as u64),
+        (field::PROCESS, 17),
+        (field::PERIOD_MICROS, 10_000),
+        (field::ARENA_BYTES, 8 * words.len() as u64),
+        (field::TEXT_BYTES, text.len() as u64),
+        (field::TARGET_BYTES, 7),
+        (field::PROGRAM_BYTES, 2),
+    ];
+    for (offset, number) in numbers {
+        set(&mut bytes, offset, number);
+    }
+    bytes
+}
+
+fn set(bytes: &mut [u8], offset: usize, number: u64) {
+    bytes[offset..offset + 8].copy_from_slice(&number.to_ne_bytes());
+}
+
+fn marked(depth: u64) -> u64 {
+    MARK_OF_8 | depth
+}
+
+fn records(words: &[u64]) -> Vec<SpooledRecord> {
+    let spool = spool(words);
+    Head::read(&spool).unwrap().records(&spool).unwrap()
+}
+
+#[test]
+fn a_head_says_whose_the_spool_is() {
+    let head = Head::read(&spool(&[])).unwrap();
+    assert_eq!((head.process, head.period_micros, head.is_complete), (17, 10_000, false));
+    assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
+}
+
+#[test]
+fn records_are_found_behind_each_other() {
+    assert_eq!(records(&[3, marked(2), 10, 11, 1, marked(1), 12]), [(3, vec![10, 11]), (1, vec![12])]);
+}
+
+#[test]
+fn what_was_not_counted_or_not_filled_is_stepped_over() {
+    let uncounted = [0, marked(3), 10, 0, 0];
+    let unfilled = [0; 7];
+    let words = [&[2, marked(1), 5][..], &uncounted, &unfilled, &[4, marked(1), 6], &unfilled].concat();
+    assert_eq!(records(&words), [(2, vec![5]), (4, vec![6])]);
+}
+
+#[test]
+fn a_record_that_the_file_cuts_off_is_left_out() {
+    assert_eq!(records(&[2, marked(1), 5, 2, marked(3), 5, 6]), [(2, vec![5])]);
+    assert_eq!(records(&[2, marked(1), 5, 2]), [(2, vec![5])]);
+}
+
+#[test]
+fn a_depth_that_cannot_be_is_no_record() {
+    assert_eq!(records(&[1, marked(0), 1, marked(4097), 2, marked(1), 9]), [(2, vec![9])]);
+}
+
+#[test]
+fn lines_that_no_kernel_wrote_are_left_out() {
+    let mut bytes = spool(&[]);
+    let text = b"5000-6000 r-xp 0 0:0 1 /a\n1000-9000 r-xp 0 0:0 2 /b\n5000-6000 r-xp 0 0:0 3 /c\n6000-7000 r-xp 0 0:0 4 /d\n";
+    bytes[TEXT..TEXT + text.len()].copy_from_slice(text);
+    set(&mut bytes, field::TEXT_BYTES, text.len() as u64);
+    let mappings = Head::read(&bytes).unwrap().mappings(&bytes).unwrap();
+    let paths: Vec<&[u8]> = mappings.iter().map(|mapping| &*mapping.path).collect();
+    assert_eq!(paths, [b"/a", b"/d"]);
+}
+
+#[test]
+fn objects_that_were_met_follow_the_lines_of_the_start() {
+    let mut bytes = spool(&[]);
+    let mut put = |i: usize, state: u64, start: u64, name: &[u8]| {
+        let at = OBJECTS + i * OBJECT_BYTES;
+        for (j, number) in [state, name.len() as u64, 1, start, start + 0x1000, 0x40].into_iter().enumerate()
+        {
+            set(&mut bytes, at + 8 * j, number);
+        }
+        let name_at = at + 8 * (3 + 3 * OBJECT_SEGMENTS);
+        bytes[name_at..name_at + name.len()].copy_from_slice(name);
+    };
+    put(0, 3, 0x9000, b"/newer, met again");
+    put(1, 0, 0xa000, b"/not complete");
+    put(2, 1, 0x1800, b"/over the start");
+    put(3, 2, 0x9000, b"/older");
+    put(4, 4, 0xc000, b"/beyond the count");
+    set(&mut bytes, field::OBJECTS, 4);
+    let mappings = Head::read(&bytes).unwrap().mappings(&bytes).unwrap();
+    let shown = |m: &Mapping<'_>| {
+        (m.start, m.end, m.offset, m.is_executable(), String::from_utf8_lossy(&m.path).into_owned())
+    };
+    let expected = [
+        // What the later object covers is cut off.
+        (0x1000, 0x1800, 0, true, "/start"),
+        (0x5000, 0x6000, 0, false, ""),
+        (0x9000, 0xa000, 0x40, true, "/newer, met again"),
+        (0x1800, 0x2800, 0x40, true, "/over the start"),
+    ];
+    let seen: Vec<_> = mappings.iter().map(shown).collect();
+    assert_eq!(seen, expected.map(|(start, end, offset, x, path)| (start, end, offset, x, path.to_owned())));
+}
+
+#[test]
+fn what_is_left_behind_a_later_object_keeps_its_place_in_the_file() {
+    let mapping = |start, end, offset| Mapping {
+        start,
+        end,
+        permissions: Permissions { read: true, write: false, execute: true, shared: false },
+        offset,
+        device: Device { major: 0, minor: 0 },
+        inode: 0,
+        path: Cow::Borrowed(b"/lib"),
+        build_id: Cow::Borrowed(&[]),
+    };
+    let cut_by = |others: &[(u64, u64)]| -> Vec<_> {
+        let others: Vec<_> = others.iter().map(|&(start, end)| mapping(start, end, 7)).collect();
+        let left = without(mapping(0x1000, 0x5000, 0x200), &others);
+        left.iter().map(|m| (m.start, m.end, m.offset)).collect()
+    };
+    assert_eq!(cut_by(&[]), [(0x1000, 0x5000, 0x200)]);
+    assert_eq!(cut_by(&[(0x2000, 0x3000)]), [(0x1000, 0x2000, 0x200), (0x3000, 0x5000, 0x2200)]);
+    assert_eq!(cut_by(&[(0, 0x2000), (0x4000, 0x9000)]), [(0x2000, 0x4000, 0x1200)]);
+    assert_eq!(cut_by(&[(0, 0x9000)]), []);
+}
+
+#[test]
+fn a_spool_is_empty_without_samples_and_when_it_is_complete() {
+    let with = |offset: usize, number: u64, words: &[u64]| {
+        let mut bytes = spool(words);
+        set(&mut bytes, offset, number);
+        owner_of_empty(&bytes).map(|owner| owner.process)
+    };
+    assert_eq!(with(field::PROCESS_START, 3, &[]), Some(17));
+    assert_eq!(with(field::PROCESS_START, 3, &[1]), None);
+    assert_eq!(with(field::STATE, State::Complete as u64, &[1]), Some(17));
+    assert_eq!(with(field::VERSION, VERSION + 1, &[]), None);
+    assert!(owner_of_empty(&[]).is_none());
+}
+
+#[test]
+fn heads_that_cannot_be_are_refused() {
+    let refused = |offset: usize, number: u64| {
+        let mut bytes = spool(&[]);
+        set(&mut bytes, offset, number);
+        Head::read(&bytes).unwrap_err()
+    };
+    assert!(matches!(refused(field::MAGIC, 1), SpoolError::NoSpool));
+    assert!(matches!(refused(field::MAGIC, MAGIC.swap_bytes()), SpoolError::OtherVersion));
+    assert!(matches!(refused(field::VERSION, VERSION + 1), SpoolError::OtherVersion));
+    assert!(matches!(refused(field::STATE, 0), SpoolError::NoSpool));
+    for (offset, number) in [
+        (field::WORD_BYTES, 5),
+        (field::PROCESS, 1 << 32),
+        (field::PERIOD_MICROS, 0),
+        (field::TARGET_BYTES, 4097),
+    ] {
+        assert!(matches!(refused(offset, number), SpoolError::Damaged(_)), "{offset}");
+    }
+    assert!(matches!(Head::read(&Vec::new()), Err(SpoolError::NoSpool)));
+}
