@@ -106,6 +106,8 @@ fn a_program_without_samples_leaves_nothing_to_recover() {
 fn no_spool_is_made_where_none_is_wanted() {
     let rig = SpoolRig::new();
     let mut command = rig.with_default_spools("ticks 20 say ticked await return");
+    // Where a directory of that name would be made.
+    command.current_dir(rig.scratch.root());
     let mut child = start(command.env("CPUPROFILE_SPOOL", "off").stdin(Stdio::piped()));
     read_line(&mut child);
     assert!(default_spool_of(&child).is_none());
