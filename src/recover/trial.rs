@@ -57,7 +57,9 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let head = Head::read(&source).ok()?;
     let records = head.records(&source).expect("this source has no errors");
     let mut mappings = head.mappings(&source).expect("this source has no errors");
-    assert!(records.iter().all(|(count, pcs)| *count > 0 && (1..=4096).contains(&pcs.len())));
+    let is_right =
+        |(count, pcs): &(u64, Vec<u64>)| *count > 0 && (1..=4096).contains(&pcs.len()) && !pcs.contains(&0);
+    assert!(records.iter().all(is_right), "no record of a session");
     let held: usize = records.iter().map(|(_, pcs)| 2 + pcs.len()).sum();
     assert!(held * head.word_bytes <= source.length() - ARENA, "more records than bytes");
     mappings.sort_by_key(|mapping| mapping.start);

@@ -56,7 +56,9 @@ fn records_are_found_behind_each_other() {
 fn what_was_not_counted_or_not_filled_is_stepped_over() {
     let uncounted = [0, marked(3), 10, 0, 0];
     let unfilled = [0; 7];
-    let words = [&[2, marked(1), 5][..], &uncounted, &unfilled, &[4, marked(1), 6], &unfilled].concat();
+    let half_filled = [3, marked(2), 7, 0];
+    let words =
+        [&[2, marked(1), 5][..], &uncounted, &unfilled, &half_filled, &[4, marked(1), 6], &unfilled].concat();
     assert_eq!(records(&words), [(2, vec![5]), (4, vec![6])]);
 }
 
