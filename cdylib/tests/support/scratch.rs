@@ -25,6 +25,16 @@ pub(crate) struct Scratch {
     directory: TempDir,
 }
 
+/// Removes the spools of programs that were killed before they could write their profiles here.
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let found = sigprof::recover::spools(&sigprof::recover::default_directory()).unwrap_or_default();
+        for spool in found.spools.iter().filter(|spool| spool.target().starts_with(self.root())) {
+            let _ = spool.discard();
+        }
+    }
+}
+
 impl Scratch {
     /// A fresh, empty directory.
     pub(crate) fn new() -> Self {
