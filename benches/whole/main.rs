@@ -115,7 +115,10 @@ fn read(place: &Path, said: &str) -> Result<Outcome> {
         outcome.processes += 1;
         let words = figures.split(' ').map_while(|word| word.split_once('='));
         for (name, value) in words.take_while(|&(name, _)| name != "profile") {
-            *outcome.figures.entry(name.to_owned()).or_default() += value.parse::<u64>()?;
+            // What became of the spool is a word.
+            if name != "spool" {
+                *outcome.figures.entry(name.to_owned()).or_default() += value.parse::<u64>()?;
+            }
         }
     }
     let mut roots = Roots::default();
