@@ -127,9 +127,9 @@ impl<'n> Entry<'n> {
     /// # Errors
     /// The error number of `access(2)`.
     pub(crate) fn ensure_writable(&self) -> Result<(), i32> {
+        let (directory, flags) = (self.directory, libc::AT_EACCESS);
         // SAFETY: the name is NUL-terminated and outlives the call.
-        let result =
-            unsafe { libc::faccessat(self.directory, self.name.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+        let result = unsafe { libc::faccessat(directory, self.name.as_ptr(), libc::W_OK, flags) };
         if result == 0 { Ok(()) } else { Err(errno::get()) }
     }
 

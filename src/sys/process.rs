@@ -151,9 +151,9 @@ pub(crate) fn program(buffer: &mut [u8]) -> &[u8] {
 fn link<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let path = path.as_ptr() as usize;
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    let arguments = [libc::AT_FDCWD as usize, path, start, length, 0, 0];
     // SAFETY: the path is NUL-terminated; the kernel writes at most `length` bytes into the borrowed buffer.
-    let result =
-        unsafe { system_call(libc::SYS_readlinkat, [libc::AT_FDCWD as usize, path, start, length, 0, 0]) };
+    let result = unsafe { system_call(libc::SYS_readlinkat, arguments) };
     buffer.get(..check(result).unwrap_or(0)).unwrap_or_default()
 }
 
