@@ -1,11 +1,11 @@
 //! i386, System V ABI ("System V Application Binary Interface, Intel386 Architecture Processor Supplement").
 //!
 //! # Safety
-//! Inline assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
+//! Assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
 #![allow(unsafe_code)]
 
 use super::Registers;
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 
 /// DWARF number of the stack pointer, `esp` (psABI, table "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 4;
@@ -110,6 +110,63 @@ pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
     0
 }
 
+// All six arguments of a system call and its number leave no register for anything else, not even for the frame
+// pointer. So it is a function of its own, which says at each instruction where the caller's registers are: a signal that
+// was blocked comes right behind the call that unblocks it, and its walk begins there. Compilers know nothing of pushes
+// within inline assembly, and would lead the walk astray.
+//
+// Weak and hidden: each shared object has its own, and two versions of this crate in one program share one.
+global_asm!(
+    r#".pushsection .text.sigprof_system_call_i386, "ax", @progbits"#,
+    ".weak sigprof_system_call_i386",
+    ".hidden sigprof_system_call_i386",
+    ".type sigprof_system_call_i386, @function",
+    "sigprof_system_call_i386:",
+    ".cfi_startproc",
+    "push ebp",
+    ".cfi_adjust_cfa_offset 4",
+    ".cfi_rel_offset ebp, 0",
+    "push ebx",
+    ".cfi_adjust_cfa_offset 4",
+    ".cfi_rel_offset ebx, 0",
+    "push esi",
+    ".cfi_adjust_cfa_offset 4",
+    ".cfi_rel_offset esi, 0",
+    "push edi",
+    ".cfi_adjust_cfa_offset 4",
+    ".cfi_rel_offset edi, 0",
+    "mov eax, [esp + 20]",
+    "mov edi, [esp + 24]",
+    "mov ebx, [edi]",
+    "mov ecx, [edi + 4]",
+    "mov edx, [edi + 8]",
+    "mov esi, [edi + 12]",
+    "mov ebp, [edi + 20]",
+    "mov edi, [edi + 16]",
+    "int 0x80",
+    "pop edi",
+    ".cfi_adjust_cfa_offset -4",
+    ".cfi_restore edi",
+    "pop esi",
+    ".cfi_adjust_cfa_offset -4",
+    ".cfi_restore esi",
+    "pop ebx",
+    ".cfi_adjust_cfa_offset -4",
+    ".cfi_restore ebx",
+    "pop ebp",
+    ".cfi_adjust_cfa_offset -4",
+    ".cfi_restore ebp",
+    "ret",
+    ".cfi_endproc",
+    ".size sigprof_system_call_i386, . - sigprof_system_call_i386",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// See the assembly above. What `arguments` points to is six words.
+    fn sigprof_system_call_i386(number: libc::c_long, arguments: *const usize) -> isize;
+}
+
 /// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
 ///
 /// Signal-safe: a few moves and one instruction that enters the kernel.
@@ -118,33 +175,8 @@ pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
 /// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // The compiler gives out neither ebp nor esi, and may use ebx for the addresses of data: they are put back by hand.
-    // SAFETY: the kernel changes eax only, everything else that is changed is named or put back; the caller vouches
-    // for the call.
-    unsafe {
-        asm!(
-            "push ebp",
-            "push esi",
-            "push ebx",
-            "mov ebx, [edi]",
-            "mov ecx, [edi + 4]",
-            "mov edx, [edi + 8]",
-            "mov esi, [edi + 12]",
-            "mov ebp, [edi + 20]",
-            "mov edi, [edi + 16]",
-            "int 0x80",
-            "pop ebx",
-            "pop esi",
-            "pop ebp",
-            inlateout("eax") number as isize => result,
-            inout("edi") arguments.as_ptr() => _,
-            lateout("ecx") _,
-            lateout("edx") _,
-            options(preserves_flags)
-        );
-    }
-    result
+    // SAFETY: the array has six words; the caller vouches for the call.
+    unsafe { sigprof_system_call_i386(number, arguments.as_ptr()) }
 }
 
 /// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
