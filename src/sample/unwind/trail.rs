@@ -177,8 +177,10 @@ impl Tracing<'_> {
         // Of too many, the outermost are kept.
         let fits = self.written.min(start);
         let from = fresh.get(self.written - fits..self.written).unwrap_or_default();
-        if let Some(to) = kept.get_mut(start - fits..start) {
-            to.copy_from_slice(from);
+        // Both are as long; a copy of slices would check it, and panic.
+        let to = kept.get_mut(start - fits..start).unwrap_or_default();
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
         }
         *kept_length = LONGEST - start + fits;
     }
