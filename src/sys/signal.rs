@@ -27,8 +27,9 @@ pub(crate) type Context = libc::c_void;
 /// A handler installed with `SA_SIGINFO`.
 pub(crate) type Handler = extern "C" fn(libc::c_int, *mut SignalInfo, *mut Context);
 
-/// `sigaction` of the C library where the shared library interposes the name; null elsewhere.
-static REAL_SIGACTION: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// The C library's own `sigaction`. The shared library interposes the name, and stores here what is behind it before our
+/// handler is installed, which therefore never comes to the name itself.
+static REAL_SIGACTION: AtomicPtr<()> = AtomicPtr::new(libc::sigaction as *mut ());
 
 /// Tells which function is the C library's own `sigaction`; for the shared library, which interposes the name.
 pub(crate) fn set_real_sigaction(function: SigactionFunction) {
@@ -109,10 +110,7 @@ pub(crate) unsafe fn set_action(signal: i32, action: Action) -> Result<Action, i
 /// The C library's own `sigaction`.
 pub(crate) fn real_sigaction() -> SigactionFunction {
     let function = REAL_SIGACTION.load(Ordering::Acquire);
-    if function.is_null() {
-        return libc::sigaction;
-    }
-    // SAFETY: only `set_real_sigaction` stores here, and only functions of this type.
+    // SAFETY: `libc::sigaction` has this type, and so has what `set_real_sigaction` stores.
     unsafe { mem::transmute::<*mut (), SigactionFunction>(function) }
 }
 
@@ -153,11 +151,12 @@ pub(crate) fn is_large_enough(stack: &libc::stack_t) -> bool {
         || stack.ss_size >= kernel_frame.max(libc::MINSIGSTKSZ) + HANDLER_BYTES
 }
 
-/// The calling thread's alternate stack.
+/// The calling thread's alternate stack. Signal-safe: by system call, since the shared library interposes the function.
 pub(crate) fn alternate_stack() -> libc::stack_t {
     let mut present = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    let arguments = [0, &raw mut present as usize, 0, 0, 0, 0];
     // SAFETY: a null new stack changes nothing; the present one is written into a local.
-    unsafe { libc::sigaltstack(ptr::null(), &mut present) };
+    unsafe { system_call(libc::SYS_sigaltstack, arguments) };
     present
 }
 
