@@ -76,6 +76,15 @@ pub(crate) fn resolve() {
     RESOLVED.store(true, Ordering::Release);
 }
 
+/// The address of one of them, where it is legal in signal handlers: a look-up there is none, so it is made but once, even
+/// where it finds nothing (in a static program).
+fn resolved(next: &Next) -> *mut c_void {
+    if !RESOLVED.load(Ordering::Acquire) {
+        resolve();
+    }
+    next.known()
+}
+
 unsafe extern "C" {
     /// glibc's own name for `sigaction(2)`.
     fn __sigaction(number: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
@@ -107,7 +116,7 @@ pub(crate) unsafe extern "C" fn sigaction(
 /// * As for `signal(2)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    let address = SIGNAL.get();
+    let address = resolved(&SIGNAL);
     if !interface::owns_signal(number) && !address.is_null() {
         // SAFETY: libc's `signal` has this type.
         let function = unsafe { mem::transmute::<*mut c_void, SignalFunction>(address) };
@@ -141,7 +150,7 @@ pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_
 pub(crate) unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
     // SAFETY: the caller's word. Before the stack is in place, so that no tick meets it.
     unsafe { interface::host_alternate_stack(new) };
-    let address = SIGALTSTACK.get();
+    let address = resolved(&SIGALTSTACK);
     if address.is_null() {
         // SAFETY: the system call takes what the function takes.
         return unsafe { libc::syscall(libc::SYS_sigaltstack, new, old) } as c_int;
