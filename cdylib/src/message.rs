@@ -215,11 +215,10 @@ impl Line {
     fn bytes(&mut self, text: &[u8]) {
         // One byte is kept for the newline.
         let room = self.bytes.len() - 1;
-        for &byte in text {
-            if self.used < room {
-                self.bytes[self.used] = if byte == b'\n' { b' ' } else { byte };
-                self.used += 1;
-            }
+        let free = self.bytes.get_mut(self.used..room).unwrap_or_default();
+        for (place, &byte) in free.iter_mut().zip(text) {
+            *place = if byte == b'\n' { b' ' } else { byte };
+            self.used += 1;
         }
     }
 
@@ -233,8 +232,9 @@ impl Line {
     }
 
     fn send(mut self) {
-        self.bytes[self.used] = b'\n';
-        let line = &self.bytes[..=self.used];
+        let Some(end) = self.bytes.get_mut(self.used) else { return };
+        *end = b'\n';
+        let line = self.bytes.get(..=self.used).unwrap_or_default();
         let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
         for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
             if descriptor >= 0 && interface::write_line(descriptor, expected, line) {
