@@ -1,0 +1,19 @@
+//! What code of the library can reach, by its instructions.
+//!
+//! `object` reads the file, `iced-x86` decodes it, `addr2line` names what was inlined. Output of `objdump` would have to be
+//! parsed for operands, registers and moves of the stack pointer, and its wording is no interface.
+
+mod body;
+mod code;
+mod image;
+mod kinds;
+pub(crate) mod listed;
+mod names;
+mod reach;
+mod stack;
+pub(crate) mod system_calls;
+
+pub(crate) use body::Target;
+pub(crate) use image::Image;
+pub(crate) use names::Names;
+pub(crate) use reach::{Place, Program, Reached};
