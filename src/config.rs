@@ -14,8 +14,20 @@ pub const DEFAULT_DEPTH: usize = 254;
 pub const DEFAULT_FREQUENCY: u32 = 100;
 /// The most ticks per second that can be asked for.
 pub const MAX_FREQUENCY: u32 = 10_000;
-/// Bytes of records that a session holds in memory before it counts losses.
-pub(crate) const TABLE_BYTES: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 16 << 20 };
+/// Bytes of memory that the profiler takes at most unless asked otherwise.
+pub const DEFAULT_MAX_MEMORY: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 16 << 20 };
+/// The least bytes of memory that it can be held to.
+pub const LEAST_MAX_MEMORY: usize = 8 << 20;
+/// The most bytes of memory that it can be allowed.
+pub const MOST_MAX_MEMORY: usize = 1 << 30;
+/// Of these bytes, those that are not for the table of call chains: the rules of frames, the handlers' own stacks, the
+/// head of the spool, buffers.
+const BESIDE_THE_TABLE: usize = 4 << 20;
+
+/// Bytes of the table of call chains.
+pub(crate) fn table_bytes(max_memory: usize) -> usize {
+    max_memory.clamp(LEAST_MAX_MEMORY, MOST_MAX_MEMORY) - BESIDE_THE_TABLE
+}
 
 /// A callback that decides, in the signal handler, whether a tick is recorded.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +112,9 @@ pub struct Environment {
     pub quiet: bool,
     /// `CPUPROFILE_SPOOL`: a directory, or `off`.
     pub spool: SpoolChoice,
+    /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most, [`LEAST_MAX_MEMORY`] to
+    /// [`MOST_MAX_MEMORY`].
+    pub max_memory: usize,
     /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
     pub statistics: bool,
     /// One line for each value that could not be used, with what is used instead.
@@ -162,6 +177,7 @@ impl Environment {
             follow_fork: variables.follow_fork.is_none_or(is_true),
             quiet: variables.quiet.is_some_and(is_true),
             spool: SpoolChoice::from_value(variables.spool),
+            max_memory: max_memory(variables.max_memory, &mut warnings),
             statistics: variables.statistics.is_some_and(is_true),
             warnings,
         }
@@ -195,6 +211,7 @@ struct Variables<'p> {
     follow_fork: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
     spool: Option<&'p [u8]>,
+    max_memory: Option<&'p [u8]>,
     statistics: Option<&'p [u8]>,
     pmix_rank: Option<&'p [u8]>,
     slurm_job: Option<&'p [u8]>,
@@ -215,6 +232,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_FOLLOW_FORK" => &mut self.follow_fork,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
             b"CPUPROFILE_SPOOL" => &mut self.spool,
+            b"CPUPROFILE_MAX_MEMORY" => &mut self.max_memory,
             b"CPUPROFILE_STATISTICS" => &mut self.statistics,
             b"PMIX_RANK" => &mut self.pmix_rank,
             b"SLURM_JOB_ID" => &mut self.slurm_job,
@@ -269,6 +287,43 @@ fn number(
         _ => {
             warnings.push(format!("{name}={text} is above the maximum; using {maximum} {unit}"));
             maximum
+        }
+    }
+}
+
+/// Bytes, or with one of the letters K, M and G behind them 1024 times as many, and so on; the nearest value that can be
+/// had where it is too little or too much, the default where it is no number.
+fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> usize {
+    const NAME: &str = "CPUPROFILE_MAX_MEMORY";
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return DEFAULT_MAX_MEMORY };
+    let text = String::from_utf8_lossy(value);
+    let trimmed = text.trim();
+    let shift = match trimmed.bytes().next_back().map(|letter| letter.to_ascii_uppercase()) {
+        Some(b'K') => 10,
+        Some(b'M') => 20,
+        Some(b'G') => 30,
+        _ => 0,
+    };
+    let digits = if shift > 0 { trimmed.get(..trimmed.len() - 1).unwrap_or_default() } else { trimmed };
+    let bytes = match digits.parse::<u64>() {
+        Ok(number) => number.saturating_mul(1 << shift),
+        Err(_) if is_large(digits) => u64::MAX,
+        Err(_) => {
+            let default = DEFAULT_MAX_MEMORY >> 20;
+            warnings.push(format!("{NAME}={text} is no number of bytes, K, M or G; using {default}M"));
+            return DEFAULT_MAX_MEMORY;
+        }
+    };
+    let (least, most) = (LEAST_MAX_MEMORY, MOST_MAX_MEMORY);
+    match usize::try_from(bytes) {
+        Ok(bytes) if (least..=most).contains(&bytes) => bytes,
+        Ok(bytes) if bytes < least => {
+            warnings.push(format!("{NAME}={text} is below the minimum; using {}M", least >> 20));
+            least
+        }
+        _ => {
+            warnings.push(format!("{NAME}={text} is above the maximum; using {}M", most >> 20));
+            most
         }
     }
 }
@@ -335,6 +390,31 @@ mod tests {
             assert_eq!(environment.warnings.len(), usize::from(warned), "{value}");
         }
         assert_eq!(environment(&[("CPUPROFILE_MAX_DEPTH", "5000")]).max_depth, 4096);
+    }
+
+    #[test]
+    fn memory_is_given_in_bytes_or_larger_units() {
+        let default = DEFAULT_MAX_MEMORY;
+        for (value, bytes, warned) in [
+            ("", default, false),
+            ("33554432", 32 << 20, false),
+            ("32768K", 32 << 20, false),
+            ("32m", 32 << 20, false),
+            (" 1G ", 1 << 30, false),
+            ("4M", LEAST_MAX_MEMORY, true),
+            ("0", LEAST_MAX_MEMORY, true),
+            ("2G", MOST_MAX_MEMORY, true),
+            ("99999999999999999999999G", MOST_MAX_MEMORY, true),
+            ("18446744073709551615G", MOST_MAX_MEMORY, true),
+            ("M", default, true),
+            ("much", default, true),
+            ("-1", default, true),
+            ("32MB", default, true),
+        ] {
+            let environment = environment(&[("CPUPROFILE_MAX_MEMORY", value)]);
+            assert_eq!(environment.max_memory, bytes, "{value}");
+            assert_eq!(environment.warnings.len(), usize::from(warned), "{value}");
+        }
     }
 
     #[test]

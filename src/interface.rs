@@ -52,6 +52,8 @@ pub struct FileOptions<'a> {
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
     /// Where the spool goes.
     pub spool: &'a SpoolChoice,
+    /// Bytes of memory that the profiler may take.
+    pub max_memory: usize,
 }
 
 /// True when the environment is not to be trusted.
@@ -101,6 +103,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         child_path: options.child_path,
         is_child: false,
         spool: SpoolPlace::of(options.spool),
+        max_memory: options.max_memory,
         lines: None,
     })
     .map(|_| ())
@@ -146,6 +149,11 @@ impl Stopped<'_> {
     /// False for a child that had nothing to write.
     pub fn has_file(&self) -> bool {
         self.0.file.is_some()
+    }
+
+    /// Why records that had filled the memory could not be moved to a file, in words.
+    pub fn not_moved(&self) -> Option<&'static str> {
+        self.0.summary.not_moved.map(errno::description)
     }
 
     /// The path of the spool that holds what could not be written.
@@ -198,6 +206,7 @@ pub fn enable_toggle(
             frequency: options.frequency,
             max_depth: options.max_depth,
             spool: options.spool.clone(),
+            max_memory: options.max_memory,
             ended: Box::new(move |report: &Ended| ended(Stopped(report))),
             failed,
         },

@@ -81,7 +81,10 @@ mod sys;
 pub use chain::Pc;
 #[cfg(feature = "runtime")]
 pub use {
-    config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, MAX_DEPTH, MAX_FREQUENCY},
+    config::{
+        DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MAX_DEPTH, MAX_FREQUENCY,
+        MOST_MAX_MEMORY,
+    },
     control::{Losses, NoSamples, SpoolUse, Summary, Walks},
     error::Error,
     profile::{Profile, Sample},

@@ -1,7 +1,10 @@
 //! The crate's own interface: build, start, stop.
 
 use crate::{
-    config::{DEFAULT_DEPTH, DEFAULT_FREQUENCY, Filter, MAX_DEPTH, MAX_FREQUENCY, SpoolChoice},
+    config::{
+        DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
+        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice,
+    },
     control::{self, Ended, Naming, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
     error::{Error, Failure},
     profile::Profile,
@@ -22,6 +25,7 @@ pub struct Builder {
     filter: Option<Filter>,
     excluded_objects: Vec<String>,
     spool: SpoolChoice,
+    max_memory: usize,
 }
 
 impl Builder {
@@ -68,6 +72,18 @@ impl Builder {
     /// another user, or that others may write to, is not used ([`Summary::spool`] tells).
     pub fn spool_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spool = SpoolChoice::Directory(directory.as_ref().as_os_str().as_bytes().to_vec());
+        self
+    }
+
+    /// Holds the profiler to so many bytes of memory, [`LEAST_MAX_MEMORY`] to [`MOST_MAX_MEMORY`];
+    /// [`DEFAULT_MAX_MEMORY`] unless said otherwise. What goes beyond them is moved to a file beside the profile; a
+    /// profile in memory counts it as lost.
+    ///
+    /// [`LEAST_MAX_MEMORY`]: crate::LEAST_MAX_MEMORY
+    /// [`MOST_MAX_MEMORY`]: crate::MOST_MAX_MEMORY
+    /// [`DEFAULT_MAX_MEMORY`]: crate::DEFAULT_MAX_MEMORY
+    pub fn max_memory(mut self, bytes: usize) -> Self {
+        self.max_memory = bytes.clamp(LEAST_MAX_MEMORY, MOST_MAX_MEMORY);
         self
     }
 
@@ -133,6 +149,7 @@ impl Builder {
             child_path: None,
             is_child: false,
             spool: SpoolPlace::of(&self.spool),
+            max_memory: self.max_memory,
             lines: None,
         })
     }
@@ -155,6 +172,7 @@ impl Profiler {
             filter: None,
             excluded_objects: Vec::new(),
             spool: SpoolChoice::Default,
+            max_memory: DEFAULT_MAX_MEMORY,
         }
     }
 

@@ -238,6 +238,9 @@ impl Spool {
     /// Where the process still runs, or the spool cannot be removed.
     pub fn discard(&self) -> Result<(), RecoverError> {
         self.ensure_not_running()?;
+        if self.moved().is_some() {
+            let _ = self.moved_path().map(fs::remove_file);
+        }
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
 
@@ -279,23 +282,52 @@ impl Spool {
         }
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let records = self.head.records(&self.file).map_err(fails)?;
-        if records.is_empty() {
+        let moved = self.moved();
+        if records.is_empty() && moved.is_none() {
             return self.without_file();
         }
         let mappings = self.head.mappings(&self.file).map_err(fails)?;
-        let fill = |out: &mut BufWriter<File>| write_profile(&self.head, &records, &mappings, out);
+        let mut samples = 0;
+        let fill = |out: &mut BufWriter<File>| {
+            samples = write_profile(&self.head, moved.as_ref(), &records, &mappings, out)?;
+            Ok(())
+        };
         let written = write_file(target, replaces, fill);
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
-        let samples = records.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
-        // The profile is there: a spool that stays is only recovered again.
-        let _ = fs::remove_file(&self.path);
+        let in_spool = records.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
+        // Records of a file that is gone or damaged.
+        let periods = self.head.moved.as_ref().map_or(0, |moved| moved.periods);
+        let missing = periods.saturating_sub(samples.saturating_sub(in_spool));
+        self.remove_files();
         let path = Some(target.into());
-        Ok(Recovered { path, samples, lost: self.head.lost, is_cut: self.head.is_cut })
+        let lost = self.head.lost.saturating_add(missing);
+        Ok(Recovered { path, samples, lost, is_cut: self.head.is_cut })
+    }
+
+    /// The file of the records that were moved out of the table, if it is there and this user's.
+    fn moved(&self) -> Option<File> {
+        let file = file::open_unfollowed(&self.moved_path()?).ok()?;
+        let status = file.metadata().ok()?;
+        (status.is_file() && status.uid() == process::effective_user()).then_some(file)
+    }
+
+    fn moved_path(&self) -> Option<PathBuf> {
+        let moved = self.head.moved.as_ref()?;
+        Some(self.target().with_file_name(OsStr::from_bytes(&moved.name)))
+    }
+
+    /// Removes the spool, and with it the file of moved records: their profile is there, or they are not wanted. A spool
+    /// that stays is only recovered again.
+    fn remove_files(&self) {
+        if self.moved().is_some() {
+            let _ = self.moved_path().map(fs::remove_file);
+        }
+        let _ = fs::remove_file(&self.path);
     }
 
     /// Removes a spool that has nothing to say.
     fn without_file(&self) -> Result<Recovered, RecoverError> {
-        let _ = fs::remove_file(&self.path);
+        self.remove_files();
         Ok(Recovered { path: None, samples: 0, lost: self.head.lost, is_cut: self.head.is_cut })
     }
 
@@ -418,24 +450,60 @@ impl std::error::Error for RecoverError {
     }
 }
 
-/// Writes the profile of what a spool holds.
+/// Writes the profile of what a spool and the file of its moved records hold; gives the sum of their counts.
 fn write_profile(
     head: &Head,
+    moved: Option<&impl Source>,
     records: &[SpooledRecord],
     mappings: &[Mapping<'_>],
     out: impl Write,
-) -> Result<(), WriteError> {
+) -> Result<u64, WriteError> {
     let width = if head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
     let mut writer = ProfileWriter::new(out, SlotLayout { width, order: ByteOrder::NATIVE });
     writer.header(head.period_micros)?;
-    write_records(&mut writer, || {
-        records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
-    })?;
+    let mut samples = 0;
+    let mut write_part = |records: &[SpooledRecord]| {
+        samples = records.iter().fold(samples, |sum: u64, (count, _)| sum.saturating_add(*count));
+        write_records(&mut writer, || {
+            records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
+        })
+    };
+    // The file of a day may be large: a part at a time.
+    let mut place = 0;
+    let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes);
+    let mut part = vec![0; if moved.is_some() { MOVED_PART } else { 0 }];
+    while let Some(moved) = moved.filter(|_| place < bytes_moved) {
+        let length = usize::try_from(bytes_moved - place).unwrap_or(MOVED_PART).min(MOVED_PART);
+        let got = read_fully(moved, place, part.get_mut(..length).unwrap_or_default())?;
+        let (records, bytes) = head.moved_records(part.get(..got).unwrap_or_default());
+        if bytes == 0 {
+            // Cut, or written into by somebody else.
+            break;
+        }
+        write_part(&records)?;
+        place += bytes as u64;
+    }
+    write_part(records)?;
     writer.trailer()?;
     for mapping in mappings {
         mapping.write_line(writer.text(), width)?;
     }
-    Ok(())
+    Ok(samples)
+}
+
+/// Bytes of moved records that are read at once: many of the longest.
+const MOVED_PART: usize = 4 << 20;
+
+/// Fills `buffer` as far as there are bytes; gives their number.
+fn read_fully(source: &impl Source, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match source.read_at(offset + done as u64, rest)? {
+            0 => break,
+            got => done += got,
+        }
+    }
+    Ok(done)
 }
 
 impl Source for File {

@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::collections::HashSet;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, OnceLock};
@@ -18,7 +17,7 @@ use nix::errno::Errno;
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::signal::Signal;
 use nix::unistd::gettid;
-use sigprof::{MAX_DEPTH, Profiler, Summary};
+use sigprof::{Profiler, Summary};
 use support::{
     in_own_process, read_profile, repeat_until,
     signals::{raise_tick, raise_ticks, set_profiling_timer},
@@ -212,60 +211,5 @@ fn a_stop_does_not_wait_for_ever() {
         let profile = profiler.stop().unwrap();
         assert_eq!(profile.samples().iter().map(|sample| sample.count).sum::<u64>(), 6);
         assert_eq!(profile.summary().samples, 6);
-    });
-}
-
-/// Goes down one of two ways at each step, as the bits of `path` say, and then sends a signal: a chain for each
-/// path. Always inlined, so that a step is one frame with or without optimization.
-#[inline(always)]
-fn descend(path: u64, depth: usize) -> u64 {
-    match (depth, path & 1) {
-        (0, _) => {
-            raise_tick();
-            0
-        }
-        (_, 0) => descend_left(path >> 1, depth - 1),
-        _ => descend_right(path >> 1, depth - 1),
-    }
-}
-
-#[inline(never)]
-fn descend_left(path: u64, depth: usize) -> u64 {
-    black_box(descend(path, depth)) + 2
-}
-
-#[inline(never)]
-fn descend_right(path: u64, depth: usize) -> u64 {
-    black_box(descend(path, depth)) + 3
-}
-
-/// More and deeper chains than the table has room for: the rest is lost, and counted.
-#[test]
-fn ticks_that_find_the_table_full_are_counted() {
-    const CHAINS: u64 = 3000;
-    in_own_process("ticks_that_find_the_table_full_are_counted", || {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().max_depth(MAX_DEPTH).start(&path).unwrap();
-        set_profiling_timer(0);
-        let work = || {
-            for chain in 0..CHAINS {
-                black_box(descend(chain, MAX_DEPTH - 100));
-            }
-        };
-        thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
-        // What is in the table already still finds its place.
-        raise_ticks(1);
-        let before = profiler.summary().unwrap();
-        let summary = profiler.stop().unwrap();
-        assert_eq!(accounted(&summary), CHAINS + 1, "{summary:?}");
-        assert!(summary.losses.table_full > 0, "{summary:?}");
-        assert_eq!(summary.losses.table_full, summary.losses.periods());
-        assert_eq!(before.samples, summary.samples);
-        assert_eq!(summary.walks.whole, CHAINS + 1, "{:?}", summary.walks);
-        let profile = read_profile(&path);
-        assert_eq!(profile.total_samples(), u128::from(summary.samples));
-        let chains: HashSet<_> = profile.records.iter().map(|record| &record.pcs[2..]).collect();
-        assert_eq!(chains.len() as u64, summary.samples, "each chain came once");
     });
 }

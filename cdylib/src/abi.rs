@@ -52,6 +52,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             max_depth: settings.max_depth,
             filter,
             spool: &settings.spool,
+            max_memory: settings.max_memory,
         };
         // SAFETY: the caller's word for the filter.
         let started = unsafe { interface::start(&options) };

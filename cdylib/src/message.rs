@@ -77,6 +77,14 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             }
         }
     }
+    if let Some(reason) = stopped.not_moved().filter(|_| !settings().quiet) {
+        let mut line = Line::new();
+        let _ = write!(
+            line,
+            "sigprof: records that filled the memory could not be moved to a file beside the profile: {reason}"
+        );
+        line.send();
+    }
     if settings().statistics {
         statistics(stopped);
     }
@@ -100,6 +108,7 @@ fn statistics(stopped: &Stopped<'_>) {
         ("no_rule", walks.no_rule),
         ("loops", walks.loops),
         ("unloading", walks.unloading),
+        ("moved", summary.moved),
         ("rule_hits", summary.rule_hits),
         ("rule_misses", summary.rule_misses),
         ("rules_evaluated", summary.rules_evaluated),
@@ -107,6 +116,7 @@ fn statistics(stopped: &Stopped<'_>) {
         ("no_slot", losses.no_slot),
         ("table_full", losses.table_full),
         ("no_pc", losses.no_pc),
+        ("moved_lost", losses.moved),
         ("stuck_handlers", losses.stuck_handlers),
         ("objects_missed", losses.objects_missed),
     ];

@@ -79,6 +79,7 @@ fn start(settings: &Environment, base: &[u8]) {
         max_depth: settings.max_depth,
         filter: None,
         spool: &settings.spool,
+        max_memory: settings.max_memory,
     };
     if let Some((signal, name)) = &settings.toggle_signal {
         let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);

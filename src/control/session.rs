@@ -4,12 +4,12 @@ use super::{
     ends,
     maps_text::KeptLines,
     notices::{self, Notice},
-    output::{self, Naming, Opening, Output, Place},
+    output::{self, Contents, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
 };
 use crate::{
-    config::{self, Filter, TABLE_BYTES},
+    config::{self, Filter},
     error::Failure,
     format::spool::State,
     sample::{
@@ -18,11 +18,13 @@ use crate::{
         host_action::HostAction,
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
-        stamps, weight,
+        stamps,
+        table::Shape,
+        weight,
     },
     sync::{AtomicU64, Ordering},
     sys::{
-        clock,
+        clock, errno,
         file::PathBuffer,
         memory::MappedBox,
         process,
@@ -57,6 +59,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) is_child: bool,
     /// Where the spool of a file's session is kept.
     pub(crate) spool: SpoolPlace<'a>,
+    /// Bytes of memory that the session may take.
+    pub(crate) max_memory: usize,
     /// The mapped objects of a parent, for a child that may not see its own.
     pub(crate) lines: Option<&'a KeptLines>,
 }
@@ -86,6 +90,7 @@ pub(crate) struct Session {
     /// A forked child writes no file when it had no ticks.
     skips_empty_file: bool,
     frequency: u32,
+    max_memory: usize,
     /// Seconds since 1970.
     start_time: i64,
     start_monotonic: u64,
@@ -124,25 +129,28 @@ impl Session {
             ),
             None => None,
         };
+        let beside = output.as_ref().and_then(Output::beside);
+        let table_bytes = table_bytes(options.max_memory);
         let (spool, spool_use, memory) = match &output {
             Some(output) => {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
-                let table_bytes = table_bytes();
-                let purpose = SpoolFor { started: start_time, period_micros, table_bytes, lines };
+                let shape = Shape::of(table_bytes, beside.is_some());
+                let purpose = SpoolFor { started: start_time, period_micros, table_bytes, shape, lines };
                 memory_for(options.spool, &purpose, output)
             }
-            None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes())),
+            None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
         let recording = memory.and_then(|memory| {
             OwnedRecording::new(
                 engine,
                 memory,
-                &RecordingOptions {
+                RecordingOptions {
                     timer: options.timer,
                     period_micros,
                     filter: options.filter,
                     max_depth: options.max_depth,
                     excluded: options.excluded,
+                    beside,
                 },
             )
         });
@@ -168,6 +176,7 @@ impl Session {
             spool_use,
             skips_empty_file: options.is_child,
             frequency: options.frequency,
+            max_memory: options.max_memory,
             start_time,
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
@@ -221,6 +230,12 @@ impl Session {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let signal = recording.timer.signal();
+        let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
+        let (moved, moved_lost) = match moved {
+            Some((periods, false)) => (periods, periods),
+            Some((periods, true)) => (periods, 0),
+            None => (0, 0),
+        };
         Facts {
             totals: totals.since(&recording.totals_at_start),
             period_micros: recording.period_micros,
@@ -230,6 +245,9 @@ impl Session {
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
+            moved,
+            moved_lost,
+            not_moved: recording.drain.failure(),
             handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
@@ -247,7 +265,13 @@ impl Session {
     pub(super) fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
         let Some(output) = &mut self.output else { return Ok(0) };
         let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
-        let written = output.write(self.recording.get(), met, kept)?;
+        let recording = self.recording.get();
+        let mut hold = recording
+            .drain
+            .hold()
+            .ok_or(Failure::System { action: "wait for records that are being moved", errno: errno::BUSY })?;
+        let written = output.write(Contents { recording, moved: &mut hold.sink, met, kept })?;
+        drop(hold);
         // So that a recovery can tell this file from one that another program has written since.
         if let Some(stamp) = output.stamp() {
             self.recording.get().memory().note_written(stamp);
@@ -257,6 +281,13 @@ impl Session {
             notices::tell(self.path(), Notice::NoList(failure));
         }
         Ok(written.bytes)
+    }
+
+    /// Removes the file of moved records, if nobody is writing to it.
+    fn remove_moved(&self) {
+        if let Some(mut hold) = self.recording.get().drain.hold() {
+            hold.sink.remove();
+        }
     }
 
     /// Removes the spool, of which nothing is needed any more; `is_unused` says that no handler uses its memory.
@@ -286,6 +317,9 @@ impl Session {
             }
             Ok(()) if lost > 0 => notices::tell(self.path(), Notice::Lost(lost)),
             Ok(()) => {}
+        }
+        if written.is_ok() {
+            self.remove_moved();
         }
         // The spool keeps what could not be written.
         let Some(spool) = &mut self.spool else { return };
@@ -319,8 +353,13 @@ impl Session {
         stamps::write_out();
         // What could not be written may be recovered.
         if summary.samples == 0 || !matches!(file, Some(Err(_))) {
+            self.remove_moved();
             self.discard_spool(stuck_handlers == 0);
         } else {
+            // Without a spool nothing would tell what the records mean.
+            if self.spool.is_none() {
+                self.remove_moved();
+            }
             self.recording.get().memory().set_state(State::Ended);
         }
         let ended = Ended { summary, file, output: self.output, spool: self.spool };
@@ -359,6 +398,7 @@ impl Session {
             child_path: base,
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
+            max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };
         // Nobody waits for what comes of it.
@@ -377,9 +417,10 @@ fn arm(timer: IntervalTimer, period_micros: u32) -> Result<(), i32> {
 
 /// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the
 /// program is left nearly all.
-fn table_bytes() -> usize {
+fn table_bytes(max_memory: usize) -> usize {
     const SHARE: usize = 64;
-    process::address_space_limit().map_or(TABLE_BYTES, |limit| TABLE_BYTES.min(limit / SHARE))
+    let wanted = config::table_bytes(max_memory);
+    process::address_space_limit().map_or(wanted, |limit| wanted.min(limit / SHARE))
 }
 
 /// The memory of a file's session: a spool's, where one can be had.
@@ -388,12 +429,13 @@ fn memory_for(
     purpose: &SpoolFor<'_>,
     output: &Output,
 ) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
-    let anonymous = |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes));
+    let anonymous =
+        |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes, purpose.shape.is_halved));
     if place == SpoolPlace::Off {
         return anonymous(SpoolUse::Off);
     }
     match Spool::make(place, purpose, output) {
-        Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory)),
+        Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory, purpose.shape)),
         Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
     }
 }

@@ -13,7 +13,10 @@ use super::output::Output;
 use crate::{
     config::SpoolChoice,
     format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
-    sample::spool_memory::{HeadFacts, SpoolMemory},
+    sample::{
+        spool_memory::{HeadFacts, SpoolMemory},
+        table::Shape,
+    },
     sys::{
         clock, errno,
         file::{self, PathBuffer},
@@ -64,8 +67,10 @@ pub(crate) struct Spool {
 pub(super) struct SpoolFor<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
-    /// Bytes of records that it may hold.
+    /// Bytes that the table may take.
     pub(super) table_bytes: usize,
+    /// How it is divided.
+    pub(super) shape: Shape,
     /// The executable lines of /proc/self/maps.
     pub(super) lines: &'a [u8],
 }
@@ -235,7 +240,7 @@ fn fill(
     purpose: &SpoolFor<'_>,
     output: &Output,
 ) -> Result<SpoolMemory, i32> {
-    let wanted = (ARENA + purpose.table_bytes) / UNIT * UNIT;
+    let wanted = ARENA + purpose.shape.arena_bytes().next_multiple_of(UNIT);
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
     if length < ARENA + UNIT {
         return Err(errno::TOO_LARGE);

@@ -46,6 +46,10 @@ pub struct Summary {
     pub frames_without_rule: u64,
     /// Why there are no samples, when there are none.
     pub no_samples: Option<NoSamples>,
+    /// Periods whose records were moved from the table to a file, since it was full.
+    pub moved: u64,
+    /// Why no more could be moved, as an error number of the system.
+    pub not_moved: Option<i32>,
     /// Whether the samples would outlive a kill.
     pub spool: SpoolUse,
 }
@@ -68,6 +72,8 @@ pub struct Losses {
     pub table_full: u64,
     /// Ticks that interrupted something other than code.
     pub no_pc: u64,
+    /// Periods that were moved to a file which is gone.
+    pub moved: u64,
     /// Handlers that had not come back when the session stopped; their tick, and the session's memory, are lost.
     pub stuck_handlers: u64,
     /// Libraries loaded and met while profiling whose names could not be kept; should they be gone by the end,
@@ -78,7 +84,7 @@ pub struct Losses {
 impl Losses {
     /// The periods that are missing in the profile.
     pub fn periods(&self) -> u64 {
-        self.no_slot + self.table_full + self.no_pc
+        self.no_slot + self.table_full + self.no_pc + self.moved
     }
 }
 
@@ -194,6 +200,10 @@ pub(super) struct Facts {
     pub(super) cpu_nanos: u64,
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
+    /// Periods whose records are in a file, and as many if that is gone.
+    pub(super) moved: u64,
+    pub(super) moved_lost: u64,
+    pub(super) not_moved: Option<i32>,
     pub(super) handler_replaced: bool,
     pub(super) spool: SpoolUse,
 }
@@ -205,11 +215,12 @@ impl Facts {
             no_slot: self.lost_without_slot,
             table_full: get(Counter::TableFull),
             no_pc: get(Counter::NoPc),
+            moved: self.moved_lost,
             stuck_handlers: self.stuck_handlers,
             objects_missed: get(Counter::ObjectsMissed),
         };
         Summary {
-            samples: get(Counter::Samples),
+            samples: get(Counter::Samples).saturating_sub(self.moved_lost),
             period: Duration::from_micros(u64::from(self.period_micros)),
             timer_ticks: get(Counter::TimerTicks),
             foreign_ticks: get(Counter::ForeignTicks),
@@ -232,6 +243,8 @@ impl Facts {
             rules_evaluated: get(Counter::RulesEvaluated),
             frames_without_rule: get(Counter::FramesWithoutRule),
             no_samples: (get(Counter::Samples) == 0).then(|| self.reason(&losses)),
+            moved: self.moved,
+            not_moved: self.not_moved,
             spool: self.spool,
         }
     }

@@ -33,6 +33,7 @@ pub(crate) struct ToggleOptions {
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
     pub(crate) spool: SpoolChoice,
+    pub(crate) max_memory: usize,
     /// Told of each profile's end, in the signal's handler.
     pub(crate) ended: Box<dyn Fn(&Ended) + Send + Sync>,
     /// Told of a start that failed, in the signal's handler.
@@ -149,6 +150,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         child_path: None,
         is_child: false,
         spool: SpoolPlace::of(&options.spool),
+        max_memory: options.max_memory,
         lines: None,
     })?);
     Ok(())

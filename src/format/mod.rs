@@ -18,6 +18,8 @@
 //!          header (period in µs)    record, leaf PC first ...          trailer     mapped objects
 //! ```
 
+#[cfg(feature = "runtime")]
+pub(crate) mod halves;
 mod maps;
 mod reader;
 mod second_frame;

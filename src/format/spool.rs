@@ -11,19 +11,27 @@
 //! ARENA             records, one behind another: count | RECORD_MARK + depth | PCs, in words of the process
 //! ```
 //!
+//! The arena may be two halves. Records that were moved from one of them are in a file beside the profile, plainly one
+//! behind another: count | depth | PCs. How much of that file counts, and from where on the half does, is one number
+//! (`halves.rs`).
+//!
 //! A record whose count is 0 was never counted: another thread had added the same chain, or the process ended right
 //! then. Room that was claimed and never filled is all zeros; the next record is found by its mark, which is no
 //! address of a program.
 //!
 //! What is read here may be anything: the file is no more trusted than any other.
 
-use super::{Mapping, Permissions, maps::Device};
+use super::{
+    Mapping, Permissions,
+    halves::{MOST_MOVED_WORDS, Stand},
+    maps::Device,
+};
 use std::{borrow::Cow, cmp::Reverse, io};
 
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -64,7 +72,21 @@ pub(crate) mod field {
     pub(crate) const TARGET_BYTES: usize = 160;
     /// Bytes of the program's path, which stands behind it.
     pub(crate) const PROGRAM_BYTES: usize = 168;
+    /// Words of one half of the arena; 0 where it is one alone.
+    pub(crate) const HALF_WORDS: usize = 184;
+    /// See `halves.rs`.
+    pub(crate) const STAND: usize = 192;
+    /// Sum of the counts of records that were moved.
+    pub(crate) const MOVED_PERIODS: usize = 200;
+    /// Name of the file that they are in, in the directory of the profile, with NULs behind it.
+    pub(crate) const MOVED_NAME: usize = 208;
 }
+
+/// Bytes that the name of the file of moved records may have.
+pub(crate) const MOVED_NAME_BYTES: usize = 64;
+/// How that name begins and ends.
+pub(crate) const MOVED_PREFIX: &[u8] = b".sigprof-";
+pub(crate) const MOVED_SUFFIX: &[u8] = b".records";
 
 /// What tells a file from all that stood at its place before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +98,7 @@ pub(crate) struct FileStamp {
 }
 
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = 184;
+pub(crate) const PATHS: usize = field::MOVED_NAME + MOVED_NAME_BYTES;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
@@ -100,7 +122,7 @@ const MARK_OF_4: u64 = 0xffc0_0000;
 pub(crate) const DEPTH_MASK: usize = 0xffff;
 
 /// More than the arena of any session.
-const MOST_ARENA_BYTES: u64 = 128 << 20;
+const MOST_ARENA_BYTES: u64 = 1 << 30;
 const MOST_PATH_BYTES: u64 = 4096;
 /// Depths of records: none is larger.
 const MOST_DEPTH: u64 = 4096;
@@ -159,9 +181,24 @@ pub(crate) struct Head {
     pub(crate) stamps: [FileStamp; 2],
     pub(crate) target: Vec<u8>,
     pub(crate) program: Vec<u8>,
+    /// The records that were moved to a file; None where none were.
+    pub(crate) moved: Option<Moved>,
+    stand: Stand,
+    half_words: u64,
     arena_bytes: u64,
     text_bytes: u64,
     objects: u64,
+}
+
+/// Records in a file beside the profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// The file's name.
+    pub(crate) name: Vec<u8>,
+    /// Its first bytes, which are theirs.
+    pub(crate) bytes: u64,
+    /// Sum of their counts.
+    pub(crate) periods: u64,
 }
 
 /// Whose a spool is in which no sample lies.
@@ -223,7 +260,11 @@ impl Head {
         if paths.iter().any(|&length| length > MOST_PATH_BYTES) {
             return Err(SpoolError::Damaged("length of a path"));
         }
+        let stand = Stand::from_word(number(field::STAND)?);
         Ok(Self {
+            moved: moved(&bytes, stand, word_bytes),
+            stand,
+            half_words: number(field::HALF_WORDS)?,
             word_bytes,
             is_complete: state == State::Complete as u64,
             is_ended: state == State::Ended as u64,
@@ -246,14 +287,29 @@ impl Head {
         })
     }
 
-    /// Reads all records, in the order in which their chains were first met.
+    /// Reads all records that were not moved, in each half in the order in which their chains were first met.
     ///
     /// # Errors
     /// Those of the source.
     pub(crate) fn records(&self, source: &impl Source) -> io::Result<Vec<SpooledRecord>> {
-        let arena = read(source, ARENA as u64, self.arena_bytes)?;
-        let words = Words { bytes: &arena, width: self.word_bytes };
         let mut records = Vec::new();
+        let arena = read(source, ARENA as u64, self.arena_bytes)?;
+        let half_bytes =
+            usize::try_from(self.half_words).unwrap_or(usize::MAX).saturating_mul(self.word_bytes);
+        if half_bytes == 0 {
+            self.add_records(&arena, &mut records);
+            return Ok(records);
+        }
+        for (half, bytes) in arena.chunks(half_bytes).take(2).enumerate() {
+            let Some(from) = self.stand.records_from(half) else { continue };
+            self.add_records(bytes.get(from * self.word_bytes..).unwrap_or_default(), &mut records);
+        }
+        Ok(records)
+    }
+
+    /// The records of some part of the arena.
+    fn add_records(&self, bytes: &[u8], records: &mut Vec<SpooledRecord>) {
+        let words = Words { bytes, width: self.word_bytes };
         let mut place = 0;
         while let Some(head) = words.next_head(place) {
             let (count, depth) = (words.get(head.place).unwrap_or(0), head.depth);
@@ -264,7 +320,27 @@ impl Head {
                 records.push((count, pcs));
             }
         }
-        Ok(records)
+    }
+
+    /// The whole records that begin `bytes`, which are from the file of moved ones, and how many bytes they take.
+    pub(crate) fn moved_records(&self, bytes: &[u8]) -> (Vec<SpooledRecord>, usize) {
+        let words = Words { bytes, width: self.word_bytes };
+        let mut records = Vec::new();
+        let mut place = 0;
+        loop {
+            let (count, depth) = (words.get(place).unwrap_or(0), words.get(place + 1).unwrap_or(0));
+            if count == 0 || !(1..=MOST_DEPTH).contains(&depth) {
+                break;
+            }
+            let start = place + 2;
+            let end = start + depth as usize;
+            let Some(pcs) = (start..end).map(|i| words.get(i)).collect::<Option<Vec<u64>>>() else { break };
+            if !pcs.contains(&0) {
+                records.push((count, pcs));
+            }
+            place = end;
+        }
+        (records, place * self.word_bytes)
     }
 
     /// Reads the mapped objects: those that were met later, and those of the start where they overlap none of these.
@@ -296,6 +372,19 @@ impl Head {
         mappings.extend(met);
         Ok(mappings)
     }
+}
+
+/// What a head says of moved records; a name that none of ours has is no name.
+fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
+    let name = head.get(field::MOVED_NAME..field::MOVED_NAME + MOVED_NAME_BYTES)?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_ours = name.starts_with(MOVED_PREFIX) && name.ends_with(MOVED_SUFFIX) && !name.contains(&b'/');
+    let words = stand.moved.min(MOST_MOVED_WORDS);
+    (words > 0 && is_ours).then_some(Moved {
+        name: name.to_vec(),
+        bytes: words * word_bytes as u64,
+        periods: number_at(head, field::MOVED_PERIODS)?,
+    })
 }
 
 fn overlap(a: &Mapping<'_>, b: &Mapping<'_>) -> bool {

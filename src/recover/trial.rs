@@ -66,12 +66,19 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     assert!(mappings.iter().all(|mapping| mapping.start < mapping.end));
     assert!(mappings.is_sorted_by(|one, next| one.end <= next.start), "one place has two names");
     let mut written = Vec::new();
-    write_profile(&head, &records, &mappings, &mut written).expect("a vector takes all");
+    // The file of moved records has the bytes of the arena.
+    let [.., (_, tail)] = source.parts;
+    let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, tail)] };
+    let sum =
+        write_profile(&head, Some(&moved), &records, &mappings, &mut written).expect("a vector takes all");
+    let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes as usize).min(tail.len());
+    let (moved_records, _) = head.moved_records(tail.get(..bytes_moved).unwrap_or_default());
     let profile = CpuProfile::parse(&written).expect("what was written can be read");
     assert_eq!(profile.period_micros, head.period_micros);
     assert_eq!(profile.layout.width == SlotWidth::Four, head.word_bytes == 4);
-    let samples: u128 = records.iter().map(|(count, _)| u128::from(*count)).sum();
+    let samples: u128 = records.iter().chain(&moved_records).map(|(count, _)| u128::from(*count)).sum();
     assert_eq!(profile.total_samples(), samples, "no sample is lost on the way");
+    assert_eq!(u128::from(sum), samples.min(u64::MAX.into()), "what is told is what was written");
     assert_eq!(profile.mappings.len(), mappings.len());
     Some(records.len())
 }
@@ -79,8 +86,9 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::spool::{
-        MAGIC, MOST_OBJECTS, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, State, VERSION, field,
+    use crate::format::{
+        halves::{Other, Stand},
+        spool::{MAGIC, MOST_OBJECTS, Moved, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, State, VERSION, field},
     };
     use std::{fs, path::Path};
 
@@ -137,12 +145,67 @@ mod tests {
         small(4, &[u64::from(u32::MAX), mark | 2, 0x1010, 0x1020, 0, 0, 1, mark | 1, 0x5810])
     }
 
+    /// A table of two halves of seven words, of which the first was moved as far as its third.
+    fn halves() -> Vec<u8> {
+        let mark = 0xffc0_5a6d_9e37_0000;
+        let first = [2, 1, 0x1010, 5, mark | 1, 0x1020, 0];
+        let second = [1, mark | 2, 0x1030, 0x1040, 4, mark | 1, 0x1050];
+        let mut bytes = small(8, &[first, second].concat());
+        let stand = Stand { active: 1, other: Other::Records(3), moved: 3 };
+        for (offset, number) in
+            [(field::HALF_WORDS, 7), (field::STAND, stand.word()), (field::MOVED_PERIODS, 2)]
+        {
+            bytes[6 + offset..6 + offset + 8].copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes[6 + field::MOVED_NAME..][..12].copy_from_slice(b".sigprof-0.r");
+        bytes[6 + field::MOVED_NAME + 12..][..6].copy_from_slice(b"ecords");
+        bytes
+    }
+
+    /// What was moved comes from the file, and what was not from the spool.
+    #[test]
+    fn records_of_both_halves_and_of_the_file_make_one_profile() {
+        let bytes = halves();
+        let source = Sparse::new(&bytes).unwrap();
+        let head = Head::read(&source).unwrap();
+        let moved = Moved { name: b".sigprof-0.records".to_vec(), bytes: 24, periods: 2 };
+        assert_eq!(head.moved, Some(moved));
+        let records = head.records(&source).unwrap();
+        assert_eq!(records, [(5, vec![0x1020]), (1, vec![0x1030, 0x1040]), (4, vec![0x1050])]);
+        let file = [2u64, 1, 0x1010, 9, 1, 0x9999].map(u64::to_ne_bytes).concat();
+        assert_eq!(head.moved_records(&file[..24]), (vec![(2, vec![0x1010])], 24));
+        // With all that follows the head's word for it.
+        for (stand, expected) in [
+            (Stand { active: 1, other: Other::Clearing, moved: 3 }, 2),
+            (Stand { active: 0, other: Other::Clean, moved: 3 }, 1),
+            (Stand { active: 0, other: Other::Records(4), moved: 0 }, 2),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[6 + field::STAND..][..8].copy_from_slice(&stand.word().to_ne_bytes());
+            let source = Sparse::new(&bytes).unwrap();
+            assert_eq!(Head::read(&source).unwrap().records(&source).unwrap().len(), expected, "{stand:?}");
+        }
+    }
+
+    /// A name that leads elsewhere is none.
+    #[test]
+    fn a_file_of_moved_records_is_named_as_ours_are() {
+        for name in [&b".sigprof-/../x.records"[..], b"other.records", b".sigprof-0", b""] {
+            let mut bytes = halves();
+            bytes[6 + field::MOVED_NAME..][..32].fill(0);
+            bytes[6 + field::MOVED_NAME..][..name.len()].copy_from_slice(name);
+            assert_eq!(Head::read(&Sparse::new(&bytes).unwrap()).unwrap().moved, None);
+        }
+    }
+
     /// The fuzzer begins with these. `BLESS=1` writes the files.
     #[test]
     fn the_fuzzers_seeds_are_spools() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/spool");
-        for (name, seed) in [("words_of_8", wide()), ("words_of_4", narrow())] {
-            assert_eq!(any_bytes(&seed), Some(2), "{name}");
+        let seeds_and_records =
+            [("words_of_8", wide(), 2), ("words_of_4", narrow(), 2), ("halves", halves(), 3)];
+        for (name, seed, records) in seeds_and_records {
+            assert_eq!(any_bytes(&seed), Some(records), "{name}");
             if std::env::var_os("BLESS").is_some() {
                 fs::write(seeds.join(name), &seed).unwrap();
             }
@@ -159,7 +222,7 @@ mod tests {
             any_bytes(&fs::read(seed.unwrap().path()).unwrap());
             replayed += 1;
         }
-        assert!(replayed >= 2);
+        assert!(replayed >= 3);
     }
 
     #[test]
@@ -171,7 +234,7 @@ mod tests {
         };
         let (mut taken, mut refused) = (0, 0);
         for round in 0..4000 {
-            let mut bytes = if round % 2 == 0 { wide() } else { narrow() };
+            let mut bytes = [wide, narrow, halves][round % 3]();
             for _ in 0..=below(4) {
                 let at = below(bytes.len());
                 bytes[at] = [below(256) as u8, 0, 0xff, 1][below(4)];

@@ -13,6 +13,7 @@ use super::{
     recording::{self, Recording},
     scratch::Held,
     stamps::{Marks, Stamps},
+    table::Full,
     unwind::{self, End, PcForm, trail::Trail},
     weight,
 };
@@ -165,11 +166,12 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
             slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
             LIVE_TICKS.fetch_add(1, Ordering::Relaxed);
         }
-        Err(_) => {
+        Err(Full) => {
             slot.count_many(Counter::TableFull, weight);
             recording.memory().note_lost(weight);
         }
     }
+    recording.drain.step(&recording.table, &tick.engine.scratch().beside(tick.held));
     tick.marks.added();
 }
 

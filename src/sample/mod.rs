@@ -19,6 +19,7 @@
 //! context. Functions here that only ordinary context may call say so.
 
 pub(crate) mod counters;
+pub(crate) mod drain;
 pub(crate) mod engine;
 mod growth;
 pub(crate) mod handler;
@@ -26,6 +27,7 @@ pub(crate) mod host_action;
 pub(crate) mod met_objects;
 pub(crate) mod process_mark;
 pub(crate) mod recording;
+pub(crate) mod records_file;
 pub(crate) mod scratch;
 pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]

@@ -10,15 +10,18 @@
 
 use super::{
     counters::Totals,
+    drain::Drain,
     engine::Engine,
     met_objects::MetObject,
     process_mark,
+    records_file::{Beside, RecordsFile},
     scratch::{Held, Slot},
     spool_memory::SpoolMemory,
-    table::{Memory, Table, index_words},
+    table::{Memory, Shape, Table, index_words},
 };
 use crate::{
     config::{Filter, MAX_DEPTH},
+    format::halves::MOST_HALF_WORDS,
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
         memory::{Mapping, PROTECTED},
@@ -32,12 +35,17 @@ static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
 /// Levels of the index, the first of 32 KiB, each further one four times as large.
 const INDEX_LEVELS: u32 = 5;
+/// The index takes at most one part of this many: records of twenty frames fill their arena first.
+const INDEX_SHARE: usize = 5;
+/// Bytes of a half's arena are multiples of this.
+const ARENA_UNIT: usize = 64 << 10;
 /// Address ranges that can be excluded.
 const EXCLUDED: usize = 64;
 
 /// What a handler needs of a session.
 pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
+    pub(crate) drain: Drain<RecordsFile>,
     pub(crate) timer: IntervalTimer,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
@@ -60,6 +68,8 @@ pub(crate) struct RecordingOptions<'a> {
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
     pub(crate) excluded: &'a [(usize, usize)],
+    /// The profile's directory, where records may be moved to a file of their own.
+    pub(crate) beside: Option<Beside>,
 }
 
 /// Owns a recording that is not published, or not yet freed.
@@ -76,7 +86,7 @@ impl OwnedRecording {
     pub(crate) fn new(
         engine: &Engine,
         memory: TableMemory,
-        options: &RecordingOptions<'_>,
+        options: RecordingOptions<'_>,
     ) -> Result<Self, i32> {
         process_mark::prepare();
         let home = Mapping::writable(size_of::<Recording>())?;
@@ -89,6 +99,7 @@ impl OwnedRecording {
         }
         let recording = Recording {
             table: Table::new(memory),
+            drain: Drain::new(RecordsFile::new(options.beside)),
             timer: options.timer,
             period_micros: options.period_micros,
             filter: options.filter,
@@ -200,34 +211,67 @@ pub(crate) struct TableMemory {
     /// Bytes of the index that are usable.
     index_usable: AtomicUsize,
     arena: SpoolMemory,
+    shape: Shape,
+}
+
+impl Shape {
+    /// How a table of so many bytes is divided, of which `is_halved` says whether half of it may be moved.
+    pub(crate) fn of(bytes: usize, is_halved: bool) -> Self {
+        let half = if is_halved { bytes / 2 } else { bytes };
+        let index_bytes = |levels| index_words(levels) * size_of::<u64>();
+        let levels = (2..=INDEX_LEVELS).rev().find(|levels| index_bytes(*levels) <= half / INDEX_SHARE);
+        let levels = levels.unwrap_or(1);
+        let arena = half.saturating_sub(index_bytes(levels)) / ARENA_UNIT * ARENA_UNIT;
+        let arena_words = arena.max(ARENA_UNIT) / size_of::<usize>();
+        Self { is_halved, index_words: index_words(levels), arena_words: arena_words.min(MOST_HALF_WORDS) }
+    }
+
+    /// Bytes of all records that the table can hold.
+    pub(crate) fn arena_bytes(self) -> usize {
+        self.halves() * self.arena_words * size_of::<usize>()
+    }
+
+    fn halves(self) -> usize {
+        if self.is_halved { 2 } else { 1 }
+    }
 }
 
 impl TableMemory {
-    /// With the arena of a spool. For ordinary context, or a toggle.
+    /// With the arena of a spool, which has room for the shape's. For ordinary context, or a toggle.
     ///
     /// # Errors
     /// The error number of `mmap(2)`.
-    pub(crate) fn new(arena: SpoolMemory) -> Result<Self, i32> {
-        let mut levels = INDEX_LEVELS;
+    pub(crate) fn new(arena: SpoolMemory, shape: Shape) -> Result<Self, i32> {
+        let mut shape = shape;
         loop {
-            match Mapping::reserved(index_words(levels) * size_of::<u64>()) {
-                Ok(index) => return Ok(Self { index, index_usable: AtomicUsize::new(0), arena }),
-                Err(error) if levels <= 2 => return Err(error),
-                Err(_) => levels -= 1,
+            match Mapping::reserved(shape.halves() * shape.index_words * size_of::<u64>()) {
+                Ok(index) => {
+                    arena.note_halves(if shape.is_halved { shape.arena_words } else { 0 });
+                    return Ok(Self { index, index_usable: AtomicUsize::new(0), arena, shape });
+                }
+                Err(error) if shape.index_words <= index_words(1) => return Err(error),
+                Err(_) => {
+                    let smaller = (1..INDEX_LEVELS).rev().map(index_words);
+                    shape.index_words = smaller
+                        .into_iter()
+                        .find(|words| *words < shape.index_words)
+                        .unwrap_or(index_words(1));
+                }
             }
         }
     }
 
-    /// In anonymous memory: room for `bytes` of records, or less where the process may not have as much.
+    /// In anonymous memory: a table of `bytes`, or less where the process may not have as much.
     ///
     /// # Errors
     /// The error number of `mmap(2)`, when not even a small table is to be had.
-    pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
+    pub(crate) fn anonymous(bytes: usize, is_halved: bool) -> Result<Self, i32> {
         const FEWEST: usize = 1 << 20;
         let mut bytes = bytes.max(FEWEST);
         loop {
-            match SpoolMemory::anonymous(bytes) {
-                Ok(arena) => return Self::new(arena),
+            let shape = Shape::of(bytes, is_halved);
+            match SpoolMemory::anonymous(shape.arena_bytes()) {
+                Ok(arena) => return Self::new(arena, shape),
                 Err(error) if bytes <= FEWEST => return Err(error),
                 Err(_) => bytes = (bytes / 4).max(FEWEST),
             }
@@ -236,6 +280,20 @@ impl TableMemory {
 }
 
 impl Memory for TableMemory {
+    #[inline]
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    #[inline]
+    fn stand(&self) -> &modelled::AtomicU64 {
+        self.arena.stand()
+    }
+
+    fn note_moving(&self, name: &[u8], periods: u64) {
+        self.arena.note_moving(name, periods);
+    }
+
     fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {
         let end = to.checked_mul(size_of::<u64>())?;
         if from > to || end > self.index_usable.load(Ordering::Acquire) {

@@ -22,6 +22,7 @@
 
 use super::{
     counters::{Counter, Counters, Totals},
+    drain::Slots,
     unwind::trail::Trail,
 };
 use crate::{
@@ -170,6 +171,11 @@ impl Scratch {
         self.count
     }
 
+    /// All slots but the one that is held.
+    pub(crate) fn beside<'s>(&'s self, held: Held<'s>) -> Beside<'s> {
+        Beside { scratch: self, own: held.slot }
+    }
+
     /// In a forked child: the handlers that held slots do not exist here. True if there were any: what they were at is
     /// half done.
     pub(crate) fn reset_after_fork(&self) -> bool {
@@ -197,6 +203,23 @@ impl Scratch {
         let place = unsafe { self.slots.start().add(i * STRIDE + PROTECTED + STACK_BYTES) };
         // SAFETY: the place is aligned to a page, zeroed by the kernel, and zero is a value of every field.
         Some(unsafe { place.cast::<Slot>().as_ref() })
+    }
+}
+
+/// The slots beside the one that a handler holds, which is done with its record.
+pub(crate) struct Beside<'s> {
+    scratch: &'s Scratch,
+    own: &'s Slot,
+}
+
+impl Slots for Beside<'_> {
+    fn count(&self) -> usize {
+        self.scratch.count
+    }
+
+    fn is_free(&self, i: usize) -> bool {
+        let is_other = |slot: &Slot| !core::ptr::eq(slot, self.own);
+        !self.scratch.slot(i).is_some_and(|slot| is_other(slot) && !slot.occupancy.is_free())
     }
 }
 

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     format::spool::{
-        self, ARENA, FileStamp, MOST_OBJECTS, OBJECT_BYTES, OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS,
-        PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
+        self, ARENA, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES, OBJECT_NAME_BYTES,
+        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
@@ -36,6 +36,8 @@ pub(crate) struct SpoolMemory {
     most_spooled: usize,
     /// Bytes of records that are mapped for reading and writing, as far as they are the spool's.
     committed: AtomicUsize,
+    /// How the table's halves stand, where no spool holds it.
+    stand: modelled::AtomicU64,
     /// One bit for each place of an object that is complete.
     objects: [AtomicU64; MOST_OBJECTS.div_ceil(64)],
 }
@@ -104,7 +106,43 @@ impl SpoolMemory {
 
     fn new(mapping: Mapping, arena: usize, growth: Growth, most_spooled: usize) -> Self {
         let objects = [const { AtomicU64::new(0) }; MOST_OBJECTS.div_ceil(64)];
-        Self { mapping, arena, growth, most_spooled, committed: AtomicUsize::new(0), objects }
+        let (committed, stand) = (AtomicUsize::new(0), modelled::AtomicU64::new(0));
+        Self { mapping, arena, growth, most_spooled, committed, stand, objects }
+    }
+
+    /// Bytes of records that fit.
+    #[cfg(test)]
+    pub(crate) fn most(&self) -> usize {
+        self.mapping.length() - self.arena
+    }
+
+    /// The table's stand: the spool's, where there is one.
+    #[inline]
+    pub(crate) fn stand(&self) -> &modelled::AtomicU64 {
+        if !self.is_spooled() {
+            return &self.stand;
+        }
+        // SAFETY: the offset lies within the head, so within the mapping.
+        let place = unsafe { self.mapping.start().add(field::STAND) };
+        // SAFETY: the head was prepared when the memory was made, and the place is aligned to 8 bytes. (Under loom, whose
+        // atomics are no plain words, no spool is ever made.)
+        unsafe { place.cast().as_ref() }
+    }
+
+    /// Notes how long each half of the records is.
+    pub(crate) fn note_halves(&self, words: usize) {
+        if self.is_spooled() {
+            self.set(field::HALF_WORDS, words as u64);
+        }
+    }
+
+    /// Notes the file that records were moved to, in the target's directory, and the sum of their counts. Signal-safe:
+    /// writes to prepared memory. For who moves them.
+    pub(crate) fn note_moving(&self, name: &[u8], periods: u64) {
+        if self.is_spooled() && name.len() < MOVED_NAME_BYTES {
+            self.copy(field::MOVED_NAME, name);
+            self.set(field::MOVED_PERIODS, periods);
+        }
     }
 
     /// Words `from..to` of the records; None where they are not usable. Signal-safe.

@@ -1,7 +1,12 @@
 //! The table of call chains: lock-free, filled by many handlers at once.
 //!
 //! Who writes: handlers ([`Table::add`]). Who reads: handlers, and ordinary context ([`Table::records`]), at any
-//! time. Nothing is ever removed or moved, so there is no ABA.
+//! time.
+//!
+//! A table may have two *halves*, each with an arena and an index of its own. Records are added to one; when it is full
+//! the other, if it is clean, takes its place by one compare-exchange on the *stand*, and the full one is moved to a
+//! file and cleared, slice after slice (`moving.rs`). Within a half nothing is removed or moved before all handlers have
+//! left it, so there is no ABA.
 //!
 //! The *arena* is an array of words that holds records laid out as in the file, one behind another. A record
 //! belongs to one handler until it is published; after that only its count changes, which is 0 until then. The depth
@@ -23,23 +28,35 @@
 //! bucket has one. Words never become free again, so a search that meets a free word has passed every place where
 //! the chain could be. Small levels come first: a profile of few chains touches few pages.
 //!
-//! When full (arena or all levels), `add` says so, and the handler counts the tick as lost.
+//! When no half has room (arena or all levels), `add` says so, and the handler counts the tick as lost. Where the other
+//! half could not be moved, its chains still count.
+
+mod hash;
+pub(crate) mod moving;
 
 use crate::{
-    format::spool::{DEPTH_MASK, RECORD_MARK},
-    sync::{Ordering, modelled::AtomicU64, modelled::AtomicUsize},
+    format::{
+        halves::Stand,
+        spool::{DEPTH_MASK, RECORD_MARK},
+    },
+    sync::{Ordering, modelled::AtomicBool, modelled::AtomicU64, modelled::AtomicUsize},
 };
 use core::sync::atomic::compiler_fence;
+use hash::hash;
 
 /// Words in a bucket: one cache line.
 const BUCKET: usize = if cfg!(loom) { 2 } else { 8 };
 /// Buckets of the first level; each further one has four times as many.
 const FIRST_LEVEL: usize = if cfg!(loom) { 1 } else { 512 };
 /// Words of a record before its PCs.
-const RECORD_HEAD: usize = 2;
+pub(super) const RECORD_HEAD: usize = 2;
 
-/// Where a table keeps its words.
+/// Where a table keeps its words: those of its first half, then those of the second.
 pub(crate) trait Memory {
+    /// How large a half is.
+    fn shape(&self) -> Shape;
+    /// How the halves stand: see [`Stand`].
+    fn stand(&self) -> &AtomicU64;
     /// Words `from..to` of the index, which holds all levels one behind another; None where they are not usable.
     fn index(&self, from: usize, to: usize) -> Option<&[AtomicU64]>;
     /// Makes the index's words below `to` usable. Signal-safe.
@@ -48,25 +65,61 @@ pub(crate) trait Memory {
     fn arena(&self, from: usize, to: usize) -> Option<&[AtomicUsize]>;
     /// Makes the arena's words below `to` usable. Signal-safe.
     fn grow_arena(&self, to: usize) -> bool;
+    /// Notes for who recovers the records that others are in a file of this name, with this sum of counts. Signal-safe.
+    fn note_moving(&self, name: &[u8], periods: u64);
+}
+
+/// How a table's memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// False for a table that is one half alone, which is never moved.
+    pub(crate) is_halved: bool,
+    /// Words of a half's index.
+    pub(crate) index_words: usize,
+    /// Words of a half's arena.
+    pub(crate) arena_words: usize,
 }
 
 /// The table had no place for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
+/// Why a half did not take a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// It is full.
+    NoRoom,
+    /// Its memory cannot be made usable.
+    NoMemory,
+}
+
 /// See the module.
 pub(crate) struct Table<M> {
     memory: M,
-    /// The first word of the arena that no record has claimed.
+    halves: [Half; 2],
+    /// The half that is not in use stays as it is: it cannot be moved.
+    keeps_other: AtomicBool,
+}
+
+/// How far a half is filled.
+struct Half {
+    /// The first word of the half's arena that no record has claimed.
     free: AtomicUsize,
-    /// How many words of the index, counted in whole levels, have ever held a chain.
+    /// How many words of the half's index, counted in whole levels, have ever held a chain.
     used: AtomicUsize,
+}
+
+impl Half {
+    fn new() -> Self {
+        Self { free: AtomicUsize::new(0), used: AtomicUsize::new(0) }
+    }
 }
 
 impl<M: Memory> Table<M> {
     /// A table in `memory` that is all zeros.
     pub(crate) fn new(memory: M) -> Self {
-        Self { memory, free: AtomicUsize::new(0), used: AtomicUsize::new(0) }
+        memory.stand().store(Stand::START.word(), Ordering::Release);
+        Self { memory, halves: [Half::new(), Half::new()], keeps_other: AtomicBool::new(false) }
     }
 
     pub(crate) fn memory(&self) -> &M {
@@ -77,32 +130,65 @@ impl<M: Memory> Table<M> {
         self.memory
     }
 
-    /// Adds `weight` to the count of the chain `pcs`. Signal-safe.
+    /// How the halves stand.
+    pub(crate) fn stand(&self) -> Stand {
+        // SeqCst: behind the claim of the caller's slot, see `moving.rs`.
+        Stand::from_word(self.memory.stand().load(Ordering::SeqCst))
+    }
+
+    /// Adds `weight` to the count of the chain `pcs`. Signal-safe. For a slot's holder: a half that is left is not
+    /// touched before all slots that were held then have been seen free.
     ///
     /// # Errors
     /// [`Full`]; nothing was changed then.
     pub(crate) fn add(&self, pcs: &[usize], weight: usize) -> Result<(), Full> {
         let hash = hash(pcs);
+        let mut stand = self.stand();
+        loop {
+            let refused = match self.add_to(stand.active, hash, pcs, weight) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            };
+            let now = self.stand();
+            let has_changed = now.active != stand.active;
+            // Memory that cannot be had here is not to be had behind this half either.
+            if !has_changed && (refused == Refused::NoMemory || !self.leave(now)) {
+                return self.add_to_other(now, hash, pcs, weight);
+            }
+            // Another round only when the halves have changed places.
+            stand = self.stand();
+        }
+    }
+
+    /// Adds to a half.
+    fn add_to(&self, half: usize, hash: u64, pcs: &[usize], weight: usize) -> Result<(), Refused> {
+        let shape = self.memory.shape();
+        let base = half * shape.index_words;
         let mut own_record = None;
         for (start, end) in levels() {
-            if !self.memory.grow_index(end) {
+            if end > shape.index_words {
                 break;
             }
-            let level = self.memory.index(start, end).unwrap_or_default();
+            if !self.memory.grow_index(base + end) {
+                return Err(Refused::NoMemory);
+            }
+            let level = self.memory.index(base + start, base + end).unwrap_or_default();
             for word in bucket(level, hash) {
                 // Acquire: pairs with the release below, so that the record's words are seen.
                 let mut present = word.load(Ordering::Acquire);
                 if present == 0 {
                     let place = match own_record {
                         Some(place) => place,
-                        None => *own_record.insert(self.write_record(pcs)?),
+                        None => *own_record.insert(self.write_record(half, pcs)?),
                     };
                     let published = pack(hash, place);
                     // Release: publishes the record. Acquire on failure: we look at the winner's record.
                     match word.compare_exchange(0, published, Ordering::Release, Ordering::Acquire) {
                         Ok(_) => {
-                            // Relaxed: `records` may miss a chain that is published while it runs.
-                            self.used.fetch_max(end, Ordering::Relaxed);
+                            if let Some(half) = self.halves.get(half) {
+                                // Relaxed: `records` may miss a chain that is published while it runs.
+                                half.used.fetch_max(end, Ordering::Relaxed);
+                            }
                             present = published;
                         }
                         // Another handler was first. If it has our chain, our record stays in the arena with count 0.
@@ -110,28 +196,66 @@ impl<M: Memory> Table<M> {
                     }
                 }
                 if let Some(count) = self.find_in(present, hash, pcs) {
-                    // What a killed process leaves is what it came to in the order of its program; the compiler keeps
-                    // that order here, at no cost, so that a record with a count has all its words.
-                    compiler_fence(Ordering::SeqCst);
-                    // Relaxed: a count publishes nothing but itself.
-                    count.fetch_add(weight, Ordering::Relaxed);
+                    self.count(count, weight);
                     return Ok(());
+                }
+            }
+        }
+        Err(Refused::NoRoom)
+    }
+
+    /// Adds to the record that the half which is not in use has of a chain, where that half stays as it is.
+    fn add_to_other(&self, stand: Stand, hash: u64, pcs: &[usize], weight: usize) -> Result<(), Full> {
+        // Acquire: pairs with the release in `keep_other`.
+        if !self.keeps_other.load(Ordering::Acquire) {
+            return Err(Full);
+        }
+        let (half, shape) = (1 - stand.active, self.memory.shape());
+        let (index, arena) = (half * shape.index_words, half * shape.arena_words);
+        let first = stand.records_from(half).ok_or(Full)? + arena;
+        for (start, end) in levels().take_while(|(_, end)| *end <= shape.index_words) {
+            let level = self.memory.index(index + start, index + end).unwrap_or_default();
+            for word in bucket(level, hash) {
+                let present = word.load(Ordering::Acquire);
+                // What was moved before it came to a stop counts no more.
+                if place_of(present).is_some_and(|place| place >= first) {
+                    if let Some(count) = self.find_in(present, hash, pcs) {
+                        self.count(count, weight);
+                        return Ok(());
+                    }
                 }
             }
         }
         Err(Full)
     }
 
-    /// The count, at least 1, and the chain of every record. Handlers may add meanwhile: what they add is seen or
-    /// not.
+    fn count(&self, count: &AtomicUsize, weight: usize) {
+        // What a killed process leaves is what it came to in the order of its program; the compiler keeps that order here,
+        // at no cost, so that a record with a count has all its words.
+        compiler_fence(Ordering::SeqCst);
+        // Relaxed: a count publishes nothing but itself.
+        count.fetch_add(weight, Ordering::Relaxed);
+    }
+
+    /// The count, at least 1, and the chain of every record that was not moved. Handlers may add meanwhile: what they add
+    /// is seen or not. Nothing is moved meanwhile.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &[AtomicUsize])> {
-        let used = self.used.load(Ordering::Acquire);
-        let index = self.memory.index(0, used).unwrap_or_default();
-        // Acquire: pairs with the release in `add`.
-        index.iter().filter_map(|word| {
-            let (count, pcs) = self.record(word.load(Ordering::Acquire))?;
-            // A record is published before it is counted.
-            Some((count.load(Ordering::Relaxed), pcs)).filter(|(count, _)| *count > 0)
+        let (stand, shape) = (self.stand(), self.memory.shape());
+        self.halves.iter().enumerate().flat_map(move |(i, half)| {
+            let (index, arena) = (i * shape.index_words, i * shape.arena_words);
+            let from = stand.records_from(i);
+            // Nothing where no record is left.
+            let used = from.map_or(0, |_| half.used.load(Ordering::Acquire));
+            let first = arena + from.unwrap_or(0);
+            let words = self.memory.index(index, index + used).unwrap_or_default();
+            // Acquire: pairs with the release in `add_to`.
+            words.iter().filter_map(move |word| {
+                let present = word.load(Ordering::Acquire);
+                let (count, pcs) = self.record(present)?;
+                // A record is published before it is counted.
+                let count = Some(count.load(Ordering::Relaxed)).filter(|count| *count > 0)?;
+                place_of(present).filter(|place| *place >= first).map(|_| (count, pcs))
+            })
         })
     }
 
@@ -150,7 +274,7 @@ impl<M: Memory> Table<M> {
     }
 
     fn record(&self, present: u64) -> Option<(&AtomicUsize, &[AtomicUsize])> {
-        let place = usize::try_from(present & u64::from(u32::MAX)).ok()?.checked_sub(1)?;
+        let place = place_of(present)?;
         let [count, depth] = self.memory.arena(place, place + RECORD_HEAD)? else { return None };
         let start = place + RECORD_HEAD;
         let depth = depth.load(Ordering::Relaxed) & DEPTH_MASK;
@@ -158,23 +282,27 @@ impl<M: Memory> Table<M> {
         Some((count, pcs))
     }
 
-    /// Writes a record that nobody else sees yet, with a count of 0, and gives its place.
-    fn write_record(&self, pcs: &[usize]) -> Result<usize, Full> {
+    /// Writes a record that nobody else sees yet, with a count of 0, into a half, and gives its place in the arena.
+    fn write_record(&self, half: usize, pcs: &[usize]) -> Result<usize, Refused> {
         let length = RECORD_HEAD + pcs.len();
-        let mut place = self.free.load(Ordering::Relaxed);
+        let room = self.memory.shape().arena_words;
+        let base = half * room;
+        let free = &self.halves.get(half).ok_or(Refused::NoRoom)?.free;
+        let mut place = free.load(Ordering::Relaxed);
         loop {
-            let end = place.checked_add(length).filter(|&end| end < u32::MAX as usize).ok_or(Full)?;
-            if !self.memory.grow_arena(end) {
-                return Err(Full);
+            let end = place.checked_add(length).filter(|&end| end <= room).ok_or(Refused::NoRoom)?;
+            if base + end >= u32::MAX as usize || !self.memory.grow_arena(base + end) {
+                return Err(Refused::NoMemory);
             }
             // Relaxed: the claim orders nothing; the record is published by its index word.
-            match self.free.compare_exchange_weak(place, end, Ordering::Relaxed, Ordering::Relaxed) {
+            match free.compare_exchange_weak(place, end, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => place = now,
             }
         }
-        let words = self.memory.arena(place, place + length).ok_or(Full)?;
-        let [_count, marked, places @ ..] = words else { return Err(Full) };
+        let place = base + place;
+        let words = self.memory.arena(place, place + length).ok_or(Refused::NoMemory)?;
+        let [_count, marked, places @ ..] = words else { return Err(Refused::NoMemory) };
         // The mark first: a reader of the memory of a process that was killed here can then step over the record, which
         // nobody has counted.
         marked.store(RECORD_MARK | pcs.len(), Ordering::Relaxed);
@@ -214,183 +342,10 @@ fn pack(hash: u64, place: usize) -> u64 {
     hash & !u64::from(u32::MAX) | (place as u64 + 1)
 }
 
-/// Mixes every word into both halves of the result: the low one names buckets, the high one is the tag.
-fn hash(pcs: &[usize]) -> u64 {
-    // 2^64 divided by the golden ratio, odd: multiplication by it spreads nearby addresses.
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    // Four sums side by side: a multiplication need not wait for the one before.
-    const LANES: usize = 4;
-    let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
-    let mut mixed = pcs.len() as u64;
-    let chunks = pcs.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    if chunks.len() > 0 {
-        let mut lanes = [0u64; LANES];
-        for chunk in chunks {
-            for (lane, &pc) in lanes.iter_mut().zip(chunk) {
-                *lane = mix(*lane, pc as u64);
-            }
-        }
-        mixed = lanes.into_iter().fold(mixed, mix);
-    }
-    mixed = rest.iter().fold(mixed, |mixed, &pc| mix(mixed, pc as u64));
-    // The product's low bits depend on low bits only; the high ones on all.
-    (mixed ^ mixed >> 32).wrapping_mul(SPREAD) ^ mixed >> 29
+/// The place in the arena that an index word names.
+fn place_of(present: u64) -> Option<usize> {
+    usize::try_from(present & u64::from(u32::MAX)).ok()?.checked_sub(1)
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// Memory of a fixed size, all usable.
-    pub(crate) struct Fixed {
-        index: Vec<AtomicU64>,
-        arena: Vec<AtomicUsize>,
-    }
-
-    impl Fixed {
-        pub(crate) fn new(levels: u32, arena_words: usize) -> Self {
-            Self {
-                index: (0..index_words(levels)).map(|_| AtomicU64::new(0)).collect(),
-                arena: (0..arena_words).map(|_| AtomicUsize::new(0)).collect(),
-            }
-        }
-    }
-
-    impl Memory for Fixed {
-        fn index(&self, from: usize, to: usize) -> Option<&[AtomicU64]> {
-            self.index.get(from..to)
-        }
-        fn grow_index(&self, to: usize) -> bool {
-            to <= self.index.len()
-        }
-        fn arena(&self, from: usize, to: usize) -> Option<&[AtomicUsize]> {
-            self.arena.get(from..to)
-        }
-        fn grow_arena(&self, to: usize) -> bool {
-            to <= self.arena.len()
-        }
-    }
-
-    fn contents<M: Memory>(table: &Table<M>) -> Vec<(Vec<usize>, usize)> {
-        let plain = |pcs: &[AtomicUsize]| pcs.iter().map(|pc| pc.load(Ordering::Relaxed)).collect();
-        let mut all: Vec<_> = table.records().map(|(count, pcs)| (plain(pcs), count)).collect();
-        all.sort();
-        all
-    }
-
-    #[cfg(not(loom))]
-    mod plain {
-        use super::*;
-        use std::collections::HashMap;
-
-        #[test]
-        fn counts_are_those_of_a_hash_map() {
-            // Up to 37 000 chains: three levels have 86 000 words, but not all buckets get their share.
-            let table = Table::new(Fixed::new(4, 1 << 20));
-            let mut model: HashMap<Vec<usize>, usize> = HashMap::new();
-            let mut state = 1u64;
-            for _ in 0..200_000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let random = (state >> 33) as usize;
-                // Chains that differ in one word only, in length only, and in order only.
-                let chain: Vec<usize> =
-                    (0..1 + random % 5).map(|i| 0x1000 + (random >> (3 * i) & 7)).collect();
-                table.add(&chain, 1 + random % 3).unwrap();
-                *model.entry(chain).or_default() += 1 + random % 3;
-            }
-            let mut expected: Vec<_> = model.into_iter().collect();
-            expected.sort();
-            assert_eq!(contents(&table), expected);
-        }
-
-        #[test]
-        fn handlers_at_once_lose_nothing_and_double_nothing() {
-            let table = Table::new(Fixed::new(2, 1 << 20));
-            std::thread::scope(|scope| {
-                for thread in 0..4 {
-                    let table = &table;
-                    scope.spawn(move || {
-                        for i in 0..50_000usize {
-                            table.add(&[0x1000 + (i * (thread + 1)) % 4000, 0x2000], 1).unwrap();
-                        }
-                    });
-                }
-            });
-            let all = contents(&table);
-            assert_eq!(all.iter().map(|(_, count)| count).sum::<usize>(), 200_000);
-            let mut chains: Vec<_> = all.iter().map(|(chain, _)| chain).collect();
-            chains.dedup();
-            assert_eq!(chains.len(), all.len(), "a chain has one record");
-        }
-
-        #[test]
-        fn a_full_arena_is_reported_and_known_chains_still_count() {
-            let table = Table::new(Fixed::new(1, 7));
-            assert_eq!(table.add(&[1, 2, 3], 1), Ok(()));
-            assert_eq!(table.add(&[4], 1), Err(Full));
-            assert_eq!(table.add(&[1, 2, 3], 4), Ok(()));
-            assert_eq!(contents(&table), [(vec![1, 2, 3], 5)]);
-        }
-
-        #[test]
-        fn a_full_index_is_reported() {
-            let table = Table::new(Fixed::new(1, 1 << 20));
-            let mut stored = 0;
-            while table.add(&[0x1000 + stored], 1).is_ok() {
-                stored += 1;
-            }
-            assert!(stored > FIRST_LEVEL * BUCKET / 3, "only {stored} chains in {FIRST_LEVEL} buckets");
-            assert_eq!(contents(&table).len(), stored);
-        }
-
-        #[test]
-        fn deeper_levels_are_filled_when_a_bucket_is_full() {
-            let table = Table::new(Fixed::new(3, 1 << 20));
-            for i in 0..20_000 {
-                table.add(&[0x1000 + i], 1).unwrap();
-            }
-            assert_eq!(contents(&table).len(), 20_000);
-        }
-    }
-
-    #[cfg(loom)]
-    mod loom_models {
-        use super::*;
-        use loom::{sync::Arc, thread};
-
-        /// Two handlers add the same new chain while ordinary context reads.
-        #[test]
-        fn loom_two_handlers_and_a_reader() {
-            loom::model(|| {
-                let table = Arc::new(Table::new(Fixed::new(1, 6)));
-                let handlers: Vec<_> = (0..2)
-                    .map(|_| {
-                        let table = Arc::clone(&table);
-                        thread::spawn(move || table.add(&[7], 1).unwrap())
-                    })
-                    .collect();
-                for (chain, count) in contents(&table) {
-                    assert!(chain == [7] && (1..=2).contains(&count));
-                }
-                for handler in handlers {
-                    handler.join().unwrap();
-                }
-                assert_eq!(contents(&table), [(vec![7], 2)]);
-            });
-        }
-
-        /// Two handlers fight for one free word with different chains.
-        #[test]
-        fn loom_two_chains_for_one_place() {
-            loom::model(|| {
-                let table = Arc::new(Table::new(Fixed::new(1, 6)));
-                let other = Arc::clone(&table);
-                let handler = thread::spawn(move || other.add(&[1], 1).unwrap());
-                table.add(&[2], 3).unwrap();
-                handler.join().unwrap();
-                assert_eq!(contents(&table), [(vec![1], 1), (vec![2], 3)]);
-            });
-        }
-    }
-}
+pub(crate) mod tests;

@@ -11,7 +11,13 @@ use super::{
     entry::Status,
     file::{self, File},
 };
-use core::{ffi::CStr, mem};
+use core::{
+    ffi::CStr,
+    mem::{self, ManuallyDrop},
+};
+
+/// A directory that another value closes.
+pub(crate) type Unowned = ManuallyDrop<Directory>;
 
 /// A directory that is open, for nothing but to name files in it.
 pub(crate) struct Directory {
@@ -39,11 +45,12 @@ impl Directory {
         if !self.is_ours() {
             return None;
         }
-        [1000, 100, 20].into_iter().find_map(|lowest| {
-            // SAFETY: a new descriptor for an open file; it is closed by exec.
-            let descriptor = unsafe { libc::fcntl(self.descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
-            (descriptor >= 0).then_some(Self { descriptor, identity: self.identity })
-        })
+        file::duplicate_high(self.descriptor).map(|descriptor| Self { descriptor, identity: self.identity })
+    }
+
+    /// The same descriptor, for who does not close it; of use as long as this one is open.
+    pub(crate) fn unowned(&self) -> Unowned {
+        ManuallyDrop::new(Self { descriptor: self.descriptor, identity: self.identity })
     }
 
     /// True while the descriptor is what it was opened as. `O_PATH` tells it from one that the host has opened for

@@ -262,6 +262,16 @@ impl Drop for File {
     }
 }
 
+/// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where the limit on
+/// open files leaves no room. Signal-safe, as `fcntl(2)` is.
+pub(super) fn duplicate_high(descriptor: i32) -> Option<i32> {
+    [1000, 100, 20].into_iter().find_map(|lowest| {
+        // SAFETY: a new descriptor for an open file; it is closed by exec.
+        let duplicate = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
+        (duplicate >= 0).then_some(duplicate)
+    })
+}
+
 pub(super) fn close(descriptor: i32) -> Result<(), i32> {
     // SAFETY: the descriptor is ours and used no more.
     let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };

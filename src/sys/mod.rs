@@ -9,6 +9,7 @@ pub(crate) mod directory;
 pub(crate) mod entry;
 pub(crate) mod errno;
 pub(crate) mod file;
+pub(crate) mod kept_file;
 pub(crate) mod links;
 pub(crate) mod loader;
 pub(crate) mod memory;

@@ -1,8 +1,9 @@
 //! What a profile's file holds, through a buffer of the session's.
 
 use crate::{
+    config::MAX_DEPTH,
     format::{ProfileWriter, SlotLayout, WriteError, write_records},
-    sample::{met_objects::MetObject, recording::Recording},
+    sample::{met_objects::MetObject, recording::Recording, records_file::RecordsFile},
     sync::Ordering,
     sys::{errno, file::File},
 };
@@ -17,35 +18,52 @@ pub(crate) struct Written {
     pub(crate) list: Result<(), i32>,
 }
 
-/// Writes the whole profile of `recording` into `file`.
+/// What a profile is made of.
+pub(crate) struct Contents<'c> {
+    pub(crate) recording: &'c Recording,
+    /// The records that were moved to a file meanwhile; nobody moves any while this is held.
+    pub(crate) moved: &'c mut RecordsFile,
+    pub(crate) met: &'c [MetObject],
+    /// Lines of /proc/self/maps as they were at the start.
+    pub(crate) kept: &'c [u8],
+}
+
+/// Memory that writing takes.
+pub(super) struct Room<'r> {
+    pub(super) buffer: &'r mut [u8],
+    pub(super) lines: &'r mut [u8],
+    /// For moved records: room for several of the longest.
+    pub(super) words: &'r mut [usize],
+}
+
+/// Writes a whole profile into `file`.
 ///
 /// # Errors
-/// The error number of `write(2)`.
-pub(super) fn write(
-    file: &File,
-    buffer: &mut [u8],
-    lines: &mut [u8],
-    recording: &Recording,
-    met: &[MetObject],
-    kept: &[u8],
-) -> Result<Written, i32> {
+/// The error number of `write(2)`, or of `read(2)` for the file of moved records.
+pub(super) fn write(file: &File, room: &mut Room<'_>, contents: &mut Contents<'_>) -> Result<Written, i32> {
+    let Room { buffer, lines, words } = room;
     let sink = Buffered { file, buffer, used: 0 };
-    write_profile(sink, recording, lines, met, kept).map_err(|error| errno_of(&error))
+    write_profile(sink, lines, words, contents).map_err(|error| errno_of(&error))
 }
 
 /// Writes header, records, trailer and the list of mapped objects.
 ///
 /// # Errors
-/// Those of the sink.
+/// Those of the sink, and of the file of moved records.
 fn write_profile(
     sink: impl Write,
-    recording: &Recording,
     lines: &mut [u8],
-    met: &[MetObject],
-    kept: &[u8],
+    words: &mut [usize],
+    contents: &mut Contents<'_>,
 ) -> Result<Written, WriteError> {
+    let Contents { recording, moved, met, kept } = contents;
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
+    let in_file = recording.table.stand().moved;
+    // What is gone is counted as lost (`Session::summary`); the rest is a profile all the same.
+    if in_file > 0 && moved.is_there() {
+        write_moved(&mut writer, moved, in_file, words)?;
+    }
     // Relaxed: the table has ordered a record's words before the record itself.
     write_records(&mut writer, || {
         recording
@@ -58,6 +76,52 @@ fn write_profile(
     let list = crate::control::maps_text::write(writer.text(), lines, met, kept)?;
     writer.text().flush()?;
     Ok(Written { bytes, list })
+}
+
+/// Writes the records in the first `in_file` words of the file, as many at once as there is room for.
+fn write_moved(
+    writer: &mut ProfileWriter<impl Write>,
+    moved: &mut RecordsFile,
+    in_file: u64,
+    words: &mut [usize],
+) -> Result<(), WriteError> {
+    let mut place = 0;
+    while place < in_file {
+        let length = usize::try_from(in_file - place).unwrap_or(usize::MAX).min(words.len());
+        let words = words.get_mut(..length).unwrap_or_default();
+        moved.read(place, words).map_err(io::Error::from_raw_os_error)?;
+        let whole: usize = MovedRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
+        if whole == 0 {
+            // Somebody has written into it.
+            return Err(io::Error::from_raw_os_error(errno::IO).into());
+        }
+        write_records(writer, || {
+            MovedRecords(words).map(|(count, pcs)| (count as u64, pcs.iter().copied()))
+        })?;
+        place += whole as u64;
+    }
+    Ok(())
+}
+
+/// Words of a record before its PCs.
+const HEAD: usize = 2;
+
+/// The records that begin a run of words, as far as they are whole.
+#[derive(Clone)]
+struct MovedRecords<'w>(&'w [usize]);
+
+impl<'w> Iterator for MovedRecords<'w> {
+    type Item = (usize, &'w [usize]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&[count, depth], rest) = self.0.split_first_chunk::<HEAD>()?;
+        if depth == 0 || depth > MAX_DEPTH {
+            return None;
+        }
+        let (pcs, rest) = rest.split_at_checked(depth)?;
+        self.0 = rest;
+        Some((count, pcs))
+    }
 }
 
 /// A file behind a buffer of the session's.

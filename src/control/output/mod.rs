@@ -29,9 +29,10 @@ pub(crate) use names::Naming;
 pub(crate) use place::Place;
 
 use crate::{
+    config::MAX_DEPTH,
     error::Failure,
     format::spool::FileStamp,
-    sample::{met_objects::MetObject, recording::Recording},
+    sample::records_file::Beside,
     sys::{
         entry::{Entry, FileKind, Status},
         errno,
@@ -40,11 +41,14 @@ use crate::{
         memory::{MappedBox, Zeroable},
     },
 };
-use body::Written;
+pub(crate) use body::Contents;
+use body::{Room, Written};
 use place::split;
 use spot::Spot;
 
 const BUFFER_BYTES: usize = 64 << 10;
+/// Several of the longest records.
+const MOVED_WORDS: usize = 4 * (MAX_DEPTH + 2);
 
 /// Paths and buffers, in memory of their own.
 #[repr(C)]
@@ -61,6 +65,8 @@ struct Buffers {
     buffer: [u8; BUFFER_BYTES],
     /// For the lines of /proc/self/maps: room for the longest.
     lines: [u8; 4 * PATH_BYTES],
+    /// For records that were moved to a file.
+    words: [usize; MOVED_WORDS],
 }
 
 // SAFETY: integers, arrays of them, and path buffers, whose zeros are empty paths.
@@ -147,6 +153,18 @@ impl Output {
         &self.buffers.given
     }
 
+    /// Where a file of records can stand beside the profile; None where the profile is no file of its own, or its directory
+    /// could not be kept open.
+    pub(crate) fn beside(&self) -> Option<Beside> {
+        let place = self.place()?;
+        let status = place.reach().ok().and_then(|reach| match &self.target {
+            Target::Named(_, name) => reach.entry(&self.buffers.target, *name).status().ok(),
+            Target::Descriptor(_) => None,
+        });
+        let is_special = status.is_some_and(|status| status.kind == FileKind::Special);
+        if is_special { None } else { place.beside() }
+    }
+
     /// The directory, for another session's file; None for what has no name of its own.
     pub(crate) fn place(&self) -> Option<&Place> {
         match &self.target {
@@ -191,18 +209,14 @@ impl Output {
         }
     }
 
-    /// Writes the profile of `recording`, complete, under the target's name.
+    /// Writes a profile, complete, under the target's name.
     ///
     /// # Errors
     /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
-    pub(crate) fn write(
-        &mut self,
-        recording: &Recording,
-        met: &[MetObject],
-        kept: &[u8],
-    ) -> Result<Written, Failure> {
-        let Buffers { asked, target, temporary, buffer, lines, .. } = &mut *self.buffers;
-        let fill = |file: &file::File| body::write(file, buffer, lines, recording, met, kept);
+    pub(crate) fn write(&mut self, mut contents: Contents<'_>) -> Result<Written, Failure> {
+        let Buffers { asked, target, temporary, buffer, lines, words, .. } = &mut *self.buffers;
+        let mut room = Room { buffer, lines, words };
+        let fill = |file: &file::File| body::write(file, &mut room, &mut contents);
         match &self.target {
             Target::Named(place, name) => Spot::new(place, target, *name, temporary)?.write(fill),
             Target::Descriptor(identity) => {

@@ -12,6 +12,7 @@
 use super::{Buffers, fails};
 use crate::{
     error::Failure,
+    sample::records_file::Beside,
     sys::{
         directory::Directory,
         entry::{Entry, Status},
@@ -131,6 +132,14 @@ impl Place {
         paths.resolved.replace(self.resolved()).map_err(fails("take the path"))?;
         let kept = self.kept.as_ref().and_then(Directory::duplicate_high);
         Ok(Self { paths, kept, root: self.root, user: self.user, permissions: self.permissions })
+    }
+
+    /// The directory for another file, where it could be kept open.
+    pub(super) fn beside(&self) -> Option<Beside> {
+        let directory = self.kept.as_ref()?.unowned();
+        let mut path = MappedBox::<PathBuffer>::zeroed().ok()?;
+        path.replace(self.resolved()).ok()?;
+        Some(Beside { directory, path })
     }
 
     /// As it was asked for, without a slash at its end.

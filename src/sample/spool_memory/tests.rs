@@ -5,7 +5,7 @@ use crate::{
     format::{Mapping as Listed, spool::Head},
     sample::{
         met_objects::MetSegment,
-        table::{Table, tests::Fixed},
+        table::{Memory, Shape, Table, tests::Fixed},
     },
     sys::private_directory::{Access, Directory},
 };
@@ -68,7 +68,7 @@ struct Spooled {
     memory: SpoolMemory,
 }
 
-impl crate::sample::table::Memory for Spooled {
+impl Memory for Spooled {
     fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {
         self.index.index(from, to)
     }
@@ -80,6 +80,15 @@ impl crate::sample::table::Memory for Spooled {
     }
     fn grow_arena(&self, to: usize) -> bool {
         self.memory.grow(to * size_of::<usize>())
+    }
+    fn shape(&self) -> Shape {
+        Shape { arena_words: self.memory.most() / size_of::<usize>(), ..self.index.shape() }
+    }
+    fn stand(&self) -> &modelled::AtomicU64 {
+        self.memory.stand()
+    }
+    fn note_moving(&self, name: &[u8], periods: u64) {
+        self.memory.note_moving(name, periods);
     }
 }
 

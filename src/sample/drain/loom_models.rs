@@ -1,0 +1,105 @@
+//! All orders of handlers that fill, leave, move and clear halves which hold a record each.
+
+use super::*;
+use crate::sample::table::tests::Fixed;
+use loom::{
+    model::Builder,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, fence},
+    },
+    thread,
+};
+
+/// The file.
+struct Array {
+    words: Vec<usize>,
+    buffer: [usize; 8],
+}
+
+impl Sink for Array {
+    fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
+        assert_eq!(self.words.len() as u64, place);
+        self.words.extend(&self.buffer[..words]);
+        Ok(())
+    }
+    fn name(&self) -> &[u8] {
+        b"array"
+    }
+    fn buffer(&mut self) -> Result<&mut [usize], i32> {
+        Ok(&mut self.buffer)
+    }
+}
+
+/// A table whose halves have room for one record of one frame, and two slots.
+struct World {
+    table: Table<Fixed>,
+    drain: Drain<Array>,
+    taken: [AtomicBool; 2],
+}
+
+struct Beside<'w>(&'w World, usize);
+
+impl Slots for Beside<'_> {
+    fn count(&self) -> usize {
+        2
+    }
+    fn is_free(&self, i: usize) -> bool {
+        // loom gives sequentially consistent operations the strength of acquire and release only; the fences stand for
+        // the total order that the language guarantees them. Without either fence the model fails.
+        fence(Ordering::SeqCst);
+        i == self.1 || !self.0.taken[i].load(Ordering::SeqCst)
+    }
+}
+
+/// One tick after another: how many were refused.
+fn ticks(world: &World, slot: usize, chains: &[usize]) -> usize {
+    let refused = chains.iter().filter(|&&chain| {
+        world.taken[slot].store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let is_refused = world.table.add(&[chain], 1).is_err();
+        world.drain.step(&world.table, &Beside(world, slot));
+        world.taken[slot].store(false, Ordering::Release);
+        is_refused
+    });
+    refused.count()
+}
+
+/// Runs two handlers, and checks that each tick is in the file, in the table or refused, and once.
+fn two_handlers(first: &'static [usize], second: &'static [usize]) {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let world = Arc::new(World {
+            table: Table::new(Fixed::halved(1, 3)),
+            drain: Drain::new(Array { words: Vec::new(), buffer: [0; 8] }),
+            taken: [AtomicBool::new(false), AtomicBool::new(false)],
+        });
+        let other = Arc::clone(&world);
+        let handler = thread::spawn(move || ticks(&other, 1, second));
+        let refused = ticks(&world, 0, first) + handler.join().unwrap();
+        let hold = world.drain.try_hold().expect("nobody is inside");
+        assert_eq!(hold.sink.words.len() as u64, world.table.stand().moved);
+        let moved: usize = hold.sink.words.chunks(3).map(|record| record[0]).sum();
+        let kept: usize = world.table.records().map(|(count, _)| count).sum();
+        assert_eq!(moved + kept + refused, first.len() + second.len());
+    });
+}
+
+/// Each handler's record fills a half.
+#[test]
+fn loom_two_chains_and_a_third() {
+    two_handlers(&[1, 2], &[3]);
+}
+
+/// One adds to the record that the other would move.
+#[test]
+fn loom_one_chain_while_its_half_is_left() {
+    two_handlers(&[1, 2], &[1]);
+}
+
+/// The halves change places more than once.
+#[test]
+fn loom_a_half_is_used_again() {
+    two_handlers(&[1, 2, 3, 4], &[5]);
+}

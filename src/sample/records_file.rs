@@ -1,0 +1,169 @@
+//! The file that records are moved to while a session runs: beside its profile, so on the file system that the profile
+//! needs room on anyway. It is created when the first half of the table is full, which few programs ever come to, and
+//! removed when the profile is complete.
+//!
+//! All of it is signal-safe but what says otherwise: system calls, and memory of its own.
+//!
+//! # Safety
+//! Looks at words as bytes.
+#![allow(unsafe_code)]
+
+use super::drain::{SLICE_WORDS, Sink};
+use crate::{
+    format::spool::{MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX},
+    sys::{
+        directory::{Directory, Unowned},
+        entry::Entry,
+        errno,
+        file::{self, PathBuffer},
+        kept_file::KeptFile,
+        memory::{MappedBox, Zeroable},
+    },
+};
+use core::ffi::CStr;
+
+/// Where records may be moved to: the profile's directory.
+pub(crate) struct Beside {
+    pub(crate) directory: Unowned,
+    /// Absolute, without links.
+    pub(crate) path: MappedBox<PathBuffer>,
+}
+
+/// See the module.
+pub(crate) struct RecordsFile {
+    /// None where there can be no other file beside the profile.
+    beside: Option<Beside>,
+    /// The directory, opened again since the host has closed it.
+    reopened: Option<Directory>,
+    name: [u8; MOVED_NAME_BYTES],
+    name_bytes: usize,
+    file: Option<KeptFile>,
+    buffer: Option<MappedBox<Slice>>,
+}
+
+#[repr(C)]
+struct Slice([usize; SLICE_WORDS]);
+
+// SAFETY: an array of integers.
+unsafe impl Zeroable for Slice {}
+
+impl RecordsFile {
+    /// A file that is created when it is needed.
+    pub(crate) fn new(beside: Option<Beside>) -> Self {
+        Self { beside, reopened: None, name: [0; MOVED_NAME_BYTES], name_bytes: 0, file: None, buffer: None }
+    }
+
+    /// Reads the `words.len()` words behind the first `place`. For ordinary context, or an end of the program.
+    ///
+    /// # Errors
+    /// An error number; `ENOENT` where there is no file.
+    pub(crate) fn read(&mut self, place: u64, words: &mut [usize]) -> Result<(), i32> {
+        let file = self.open()?;
+        let length = size_of_val(words);
+        // SAFETY: any bytes are words, and these are borrowed alone.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), length) };
+        file.read_at(place * size_of::<usize>() as u64, bytes)
+    }
+
+    /// True where the file can be read.
+    pub(crate) fn is_there(&mut self) -> bool {
+        self.open().is_ok()
+    }
+
+    /// Removes the file's name, if it has one: all that it holds stands elsewhere, or is wanted no more. A session that
+    /// goes on all the same goes on in the file.
+    pub(crate) fn remove(&mut self) {
+        if self.file.is_none() || self.find_directory().is_err() {
+            return;
+        }
+        let (Some(file), Some(directory)) = (&self.file, self.directory()) else { return };
+        let entry = Entry::within(directory, name(&self.name));
+        // Nobody else's, should the name have been given to another file.
+        if entry.status().is_ok_and(|status| file.is(&status)) {
+            let _ = entry.unlink();
+        }
+    }
+
+    /// The directory that was found.
+    fn directory(&self) -> Option<&Directory> {
+        self.reopened.as_ref().or(self.beside.as_ref().map(|beside| &*beside.directory))
+    }
+
+    /// Opens the directory again where the host has closed it, if its path still leads to it.
+    fn find_directory(&mut self) -> Result<(), i32> {
+        let beside = self.beside.as_ref().ok_or(errno::NO_SUCH_FILE)?;
+        if self.directory().is_some_and(Directory::is_ours) {
+            return Ok(());
+        }
+        let path = if beside.path.as_bytes().is_empty() { c"/" } else { beside.path.as_c_str() };
+        let opened = Directory::open(path)?;
+        if opened.identity() != beside.directory.identity() {
+            return Err(errno::STALE);
+        }
+        self.reopened = Some(opened.duplicate_high().ok_or(errno::OPEN_FILES)?);
+        Ok(())
+    }
+
+    /// The file, created, or opened again where the host has closed it.
+    fn open(&mut self) -> Result<&KeptFile, i32> {
+        if !self.file.as_ref().ok_or(errno::NO_SUCH_FILE)?.is_ours() {
+            self.find_directory()?;
+            let mut file = self.file.take().ok_or(errno::NO_SUCH_FILE)?;
+            let reopened = self
+                .directory()
+                .ok_or(errno::NO_SUCH_FILE)
+                .and_then(|directory| file.reopen(directory, name(&self.name)));
+            self.file = Some(file);
+            reopened?;
+        }
+        self.file.as_ref().ok_or(errno::NO_SUCH_FILE)
+    }
+
+    fn create(&mut self) -> Result<(), i32> {
+        self.find_directory()?;
+        const DIGITS: u32 = 16;
+        let random = file::random();
+        let digits = (0..DIGITS).rev().map(|i| match (random >> (4 * i) & 15) as u8 {
+            digit @ 0..=9 => b'0' + digit,
+            digit => b'a' + digit - 10,
+        });
+        let bytes = MOVED_PREFIX.iter().copied().chain(digits).chain(MOVED_SUFFIX.iter().copied());
+        self.name_bytes = 0;
+        for (to, byte) in self.name.iter_mut().zip(bytes) {
+            *to = byte;
+            self.name_bytes += 1;
+        }
+        let directory = self.directory().ok_or(errno::NO_SUCH_FILE)?;
+        self.file = Some(KeptFile::create(directory, name(&self.name))?);
+        Ok(())
+    }
+}
+
+fn name(bytes: &[u8]) -> &CStr {
+    CStr::from_bytes_until_nul(bytes).unwrap_or_default()
+}
+
+impl Sink for RecordsFile {
+    fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
+        if self.file.is_none() {
+            self.create()?;
+        }
+        self.open()?;
+        let file = self.file.as_ref().ok_or(errno::NO_SUCH_FILE)?;
+        let slice = self.buffer.as_deref().and_then(|slice| slice.0.get(..words)).ok_or(errno::INVALID)?;
+        // SAFETY: words may be looked at as bytes, and these are borrowed.
+        let bytes = unsafe { core::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) };
+        file.write_at(place * size_of::<usize>() as u64, bytes)
+    }
+
+    fn name(&self) -> &[u8] {
+        self.name.get(..self.name_bytes).unwrap_or_default()
+    }
+
+    fn buffer(&mut self) -> Result<&mut [usize], i32> {
+        if self.buffer.is_none() {
+            self.buffer = Some(MappedBox::zeroed()?);
+        }
+        self.buffer.as_deref_mut().map(|slice| &mut slice.0[..]).ok_or(errno::NO_MEMORY)
+    }
+}

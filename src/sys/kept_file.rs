@@ -1,0 +1,189 @@
+//! A file of our own that stays open while the host runs: read and written at places, under a high number, and only while
+//! its descriptor still is the one that was opened. Nothing here allocates, and nothing is a cancellation point.
+//!
+//! # Safety
+//! Calls on descriptors.
+#![allow(unsafe_code)]
+
+use super::{
+    arch::system_call,
+    directory::Directory,
+    entry::Status,
+    errno,
+    file::{self, File, restart},
+    signal,
+};
+use core::{ffi::CStr, mem};
+
+/// See the module.
+pub(crate) struct KeptFile {
+    descriptor: i32,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl KeptFile {
+    /// Creates a file that must not exist yet, for nobody but this user. Signal-safe: system calls alone.
+    ///
+    /// # Errors
+    /// The error number of `open(2)` or `fstat(2)`.
+    pub(crate) fn create(directory: &Directory, name: &CStr) -> Result<Self, i32> {
+        let file = Self::open(directory, name, libc::O_CREAT | libc::O_EXCL)?;
+        // Whatever the umask takes away: the file may have to be opened again.
+        file.set_permissions(0o600);
+        Self::keep(file)
+    }
+
+    /// Opens it again, where the host has closed it. Signal-safe, as above.
+    ///
+    /// # Errors
+    /// The error number of `open(2)`; `ESTALE` where another file has the name.
+    pub(crate) fn reopen(&mut self, directory: &Directory, name: &CStr) -> Result<(), i32> {
+        let kept = Self::keep(Self::open(directory, name, 0)?)?;
+        if kept.identity != self.identity {
+            return Err(errno::STALE);
+        }
+        *self = kept;
+        Ok(())
+    }
+
+    fn open(directory: &Directory, name: &CStr, flags: i32) -> Result<File, i32> {
+        if !directory.is_ours() {
+            return Err(libc::EBADF);
+        }
+        File::open_with_mode(directory.number(), name, libc::O_RDWR | libc::O_NOFOLLOW | flags, 0o600)
+    }
+
+    /// Under a high number, where it is in nobody's way, if there is room for one.
+    fn keep(file: File) -> Result<Self, i32> {
+        let identity = file.status()?.identity;
+        if let Some(descriptor) = file::duplicate_high(file.number()) {
+            return Ok(Self { descriptor, identity });
+        }
+        let descriptor = file.number();
+        mem::forget(file);
+        Ok(Self { descriptor, identity })
+    }
+
+    /// True for this file's status.
+    pub(crate) fn is(&self, status: &Status) -> bool {
+        status.identity == self.identity
+    }
+
+    /// True while the descriptor is what it was opened as.
+    pub(crate) fn is_ours(&self) -> bool {
+        file::identity(self.descriptor) == Some(self.identity)
+    }
+
+    /// Writes all of `bytes` from `offset` on. For who has all signals blocked. Signal-safe, as above.
+    ///
+    /// # Errors
+    /// The error number of `pwrite(2)`. A signal that the failed call raised (SIGXFSZ) is taken back.
+    pub(crate) fn write_at(&self, offset: u64, mut bytes: &[u8]) -> Result<(), i32> {
+        let mut offset = offset;
+        while !bytes.is_empty() {
+            let (start, length) = (bytes.as_ptr() as usize, bytes.len());
+            let arguments = at(self.descriptor, start, length, offset);
+            // SAFETY: the kernel reads the borrowed bytes.
+            match restart(|| unsafe { system_call(libc::SYS_pwrite64, arguments) }) {
+                Ok(0) => return Err(libc::EIO),
+                Ok(written) => {
+                    bytes = bytes.get(written..).unwrap_or_default();
+                    offset += written as u64;
+                }
+                Err(error) => {
+                    if error == libc::EFBIG {
+                        signal::discard_pending(libc::SIGXFSZ);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// The error number of `pread(2)`; `EIO` where the file is shorter.
+    pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), i32> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let arguments = at(self.descriptor, rest.as_mut_ptr() as usize, rest.len(), offset + done as u64);
+            // SAFETY: the kernel writes at most the rest's bytes into it.
+            match restart(|| unsafe { system_call(libc::SYS_pread64, arguments) })? {
+                0 => return Err(libc::EIO),
+                read => done += read,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Arguments of `pread64(2)` and `pwrite64(2)`: where words have 32 bits the offset takes two.
+fn at(descriptor: i32, start: usize, length: usize, offset: u64) -> [usize; 6] {
+    let high = if cfg!(target_pointer_width = "32") { (offset >> 32) as usize } else { 0 };
+    [descriptor as usize, start, length, offset as usize, high, 0]
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            let _ = file::close(self.descriptor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::{fd::AsRawFd, unix::ffi::OsStrExt};
+
+    fn directory(path: &std::path::Path) -> Directory {
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        Directory::open(&path).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_at_a_place_is_read_from_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = directory(scratch.path());
+        let kept = KeptFile::create(&directory, c"file").unwrap();
+        assert!(kept.descriptor >= 20, "{}", kept.descriptor);
+        kept.write_at(5 << 30, b"far away").unwrap();
+        kept.write_at(1, b"near").unwrap();
+        let mut bytes = [0; 4];
+        kept.read_at((5 << 30) + 4, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"away");
+        kept.read_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"\0nea");
+        assert_eq!(kept.read_at((5 << 30) + 5, &mut bytes), Err(libc::EIO), "behind the end");
+        assert_eq!(KeptFile::create(&directory, c"file").err(), Some(libc::EEXIST));
+        let number = kept.descriptor;
+        drop(kept);
+        assert_eq!(file::identity(number), None, "it was not closed");
+    }
+
+    #[test]
+    fn a_file_that_the_host_has_closed_is_opened_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = directory(scratch.path());
+        let mut kept = KeptFile::create(&directory, c"file").unwrap();
+        kept.write_at(0, b"kept").unwrap();
+        // The host opens something else under the number.
+        let host = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: both are open; what ours was is closed by it, and is not used before it is opened again.
+        assert!(unsafe { libc::dup2(host.as_raw_fd(), kept.descriptor) } >= 0);
+        assert!(!kept.is_ours());
+        let taken = kept.descriptor;
+        kept.reopen(&directory, c"file").unwrap();
+        assert!(kept.is_ours() && file::identity(taken).is_some(), "the host's descriptor was closed");
+        let mut bytes = [0; 4];
+        kept.read_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"kept");
+        file::close(taken).unwrap();
+        std::fs::remove_file(scratch.path().join("file")).unwrap();
+        std::fs::write(scratch.path().join("file"), "another").unwrap();
+        assert_eq!(kept.reopen(&directory, c"file"), Err(errno::STALE));
+    }
+}
