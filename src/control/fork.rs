@@ -30,7 +30,7 @@ use super::{CONTROL, Control, Locked, frame_files, is_elsewhere, toggle};
 use crate::{
     sample::{engine::Engine, host_action, met_objects, recording, unwind::objects},
     sync::{AtomicBool, AtomicUsize, Ordering},
-    sys::{process, thread},
+    sys::{listing, process, thread},
 };
 use core::{cell::UnsafeCell, ptr};
 use parking_lot::{MutexGuard, RawMutex, lock_api::RawMutex as _};
@@ -82,6 +82,7 @@ unsafe extern "C" fn before() {
         INNER_FORKS.fetch_add(1, Ordering::Relaxed);
         return;
     }
+    listing::hold_off();
     // What waits could be out of reach in the child, see `met_objects::reset_after_fork`.
     locked.take_met();
     // SAFETY: the lock is ours.
@@ -117,6 +118,7 @@ fn end_of_fork() -> Option<Locked> {
         return None;
     }
     FORKING.store(0, Ordering::Relaxed);
+    listing::allow();
     // SAFETY: this thread has the lock since `before`.
     let held = unsafe { &mut *HELD.0.get() };
     held.take()
@@ -128,6 +130,7 @@ fn put_right(locked: &mut Locked) {
     met_objects::reset_after_fork(handlers_were_inside);
     objects::reset_after_fork();
     frame_files::reset_after_fork();
+    listing::reset_after_fork();
     host_action::reset_after_fork();
     toggle::reset_after_fork();
     // One of the host's hooks may have started a session here already.

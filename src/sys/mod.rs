@@ -11,6 +11,7 @@ pub(crate) mod errno;
 pub(crate) mod file;
 pub(crate) mod kept_file;
 pub(crate) mod links;
+pub(crate) mod listing;
 pub(crate) mod loader;
 pub(crate) mod memory;
 pub(crate) mod private_directory;

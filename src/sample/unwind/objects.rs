@@ -23,6 +23,7 @@ use super::{
 };
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{
+    listing::Listing,
     loader::{self, LoadedObject},
     memory::{PAGE, is_readable},
     thread,
@@ -248,6 +249,7 @@ fn loaded_ranges() -> Vec<(usize, usize)> {
 /// Name, start and end of each loaded object, as the loader lists them. For ordinary context.
 pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
     let mut named = Vec::new();
+    let _no_fork = Listing::begin();
     TargetSharedLibrary::each(|object| {
         if let Some((start, end)) = range_in_memory(object) {
             named.push((object.name().into(), start, end));
@@ -283,6 +285,7 @@ pub(crate) fn unindexed() -> Vec<UnindexedObject> {
     /// Version, encodings, the section's address, and the number of entries; a table with one entry takes 8 more.
     const EMPTY_TABLE: usize = 12;
     let mut unindexed = Vec::new();
+    let _no_fork = Listing::begin();
     TargetSharedLibrary::each(|object| {
         let Some((start, end)) = range_in_memory(object).filter(|&(start, _)| is_readable(start)) else {
             return;
