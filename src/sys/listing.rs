@@ -36,6 +36,7 @@ impl Listing {
     pub(crate) fn begin() -> Self {
         let undisturbed = AllBlocked::new();
         let deadline = clock::monotonic().saturating_add(PATIENCE);
+        let mut rounds = 0;
         loop {
             LISTING.fetch_add(1, Ordering::SeqCst);
             let forker = FORKER.load(Ordering::SeqCst);
@@ -44,7 +45,7 @@ impl Listing {
                 return Self { undisturbed };
             }
             LISTING.fetch_sub(1, Ordering::SeqCst);
-            thread::pause();
+            give_way(&mut rounds);
         }
     }
 }
@@ -59,9 +60,16 @@ impl Drop for Listing {
 pub(crate) fn hold_off() {
     FORKER.store(thread::itself(), Ordering::SeqCst);
     let deadline = clock::monotonic().saturating_add(PATIENCE);
+    let mut rounds = 0;
     while LISTING.load(Ordering::SeqCst) > 0 && clock::monotonic() < deadline {
-        thread::pause();
+        give_way(&mut rounds);
     }
+}
+
+/// First lets others run, then sleeps: the other thread may have lower priority.
+fn give_way(rounds: &mut u32) {
+    *rounds += 1;
+    if *rounds < 100 { std::thread::yield_now() } else { thread::pause() }
 }
 
 /// The end of [`hold_off`].

@@ -28,10 +28,9 @@ impl Statistics {
         *self.0.get(name).unwrap_or_else(|| panic!("no figure {name}"))
     }
 
-    /// Ticks that came and are in no profile. None of them may be a handler that did not come back.
+    /// Ticks that came and are in no profile.
     #[track_caller]
     fn lost(&self) -> usize {
-        assert_eq!(self.get("stuck_handlers"), 0, "a handler did not come back");
         self.get("no_slot") + self.get("table_full") + self.get("no_pc")
     }
 }
@@ -60,6 +59,9 @@ pub(crate) fn check(rig: &Rig, variant: &Variant, outcome: &Outcome) {
     let spools = rig.scratch.path("spools");
     let left = if spools.exists() { names_in(&spools, "") } else { Vec::new() };
     assert_eq!(left, Vec::<String>::new(), "{name}: spools are left over");
+    let stuck =
+        errors.split(' ').filter_map(|word| word.strip_prefix("stuck_handlers=")).any(|count| count != "0");
+    assert!(!stuck, "{name}: a handler did not come back: {errors}");
     let account = account(rig, variant);
     println!("torture: {name}: well {after}; {account}; rounds {rounds}");
 }
