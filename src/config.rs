@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
+use std::ffi::CString;
 
 /// The deepest call chain that can be asked for, in frames.
 pub const MAX_DEPTH: usize = 4096;
@@ -79,6 +80,28 @@ impl SpoolChoice {
     }
 }
 
+/// Where the user wants the line of statistics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StatisticsChoice {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// On stderr.
+    Stderr,
+    /// At the end of this file, whose path begins at the root.
+    File(CString),
+}
+
+impl StatisticsChoice {
+    fn from_value(value: Option<&[u8]>) -> Self {
+        match value {
+            Some(path) if path.first() == Some(&b'/') => CString::new(path).map_or(Self::Off, Self::File),
+            Some(value) if is_true(value) => Self::Stderr,
+            _ => Self::Off,
+        }
+    }
+}
+
 /// The period of a frequency, in whole microseconds; the frequency is brought within 1 to [`MAX_FREQUENCY`].
 pub(crate) fn period_micros(frequency: u32) -> u32 {
     1_000_000 / frequency.clamp(1, MAX_FREQUENCY)
@@ -116,7 +139,7 @@ pub struct Environment {
     /// [`MOST_MAX_MEMORY`].
     pub max_memory: usize,
     /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
-    pub statistics: bool,
+    pub statistics: StatisticsChoice,
     /// One line for each value that could not be used, with what is used instead.
     pub warnings: Vec<String>,
 }
@@ -178,7 +201,7 @@ impl Environment {
             quiet: variables.quiet.is_some_and(is_true),
             spool: SpoolChoice::from_value(variables.spool),
             max_memory: max_memory(variables.max_memory, &mut warnings),
-            statistics: variables.statistics.is_some_and(is_true),
+            statistics: StatisticsChoice::from_value(variables.statistics),
             warnings,
         }
     }
@@ -358,6 +381,21 @@ mod tests {
             assert_eq!(environment(&[("CPUPROFILE_SPOOL", value)]).spool, expected, "{value}");
         }
         assert_eq!(environment(&[]).spool, SpoolChoice::Default);
+    }
+
+    #[test]
+    fn statistics_go_where_the_user_says() {
+        for (value, expected) in [
+            ("0", StatisticsChoice::Off),
+            ("1", StatisticsChoice::Stderr),
+            ("", StatisticsChoice::Stderr),
+            ("/var/log/ticks", StatisticsChoice::File(c"/var/log/ticks".to_owned())),
+            ("ticks", StatisticsChoice::Stderr),
+            ("./ticks", StatisticsChoice::Off),
+        ] {
+            assert_eq!(environment(&[("CPUPROFILE_STATISTICS", value)]).statistics, expected, "{value}");
+        }
+        assert_eq!(environment(&[]).statistics, StatisticsChoice::Off);
     }
 
     #[test]

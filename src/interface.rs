@@ -4,7 +4,7 @@
 //! Hands pointers of the C interface on to where they are read; each function says what they must be.
 #![allow(unsafe_code)]
 
-pub use crate::config::{Environment, MARK, SpoolChoice};
+pub use crate::config::{Environment, MARK, SpoolChoice, StatisticsChoice};
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
 pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
@@ -328,6 +328,12 @@ pub fn write_line(descriptor: c_int, identity: (u64, u64), line: &[u8]) -> bool 
         file::write_line(descriptor, line);
     }
     is_same
+}
+
+/// Adds a line to the file at `path`, which is made where there is none; signal-safe. A file that cannot be written to, a
+/// link, and a pipe without a reader are left as they are.
+pub fn append_line(path: &CStr, line: &[u8]) {
+    file::append_line(path, line);
 }
 
 /// Device and inode of an open descriptor.

@@ -14,7 +14,7 @@ use core::{
     fmt::{self, Write},
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
-use sigprof::interface::{self, Failure, Notice, SpoolUse, Stopped};
+use sigprof::interface::{self, Failure, Notice, SpoolUse, StatisticsChoice, Stopped};
 
 const STDERR: i32 = 2;
 
@@ -85,7 +85,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
         );
         line.send();
     }
-    if settings().statistics {
+    if settings().statistics != StatisticsChoice::Off {
         statistics(stopped);
     }
 }
@@ -135,7 +135,7 @@ fn statistics(stopped: &Stopped<'_>) {
     };
     let _ = line.write_str(" profile=");
     line.path(stopped.path());
-    line.send();
+    line.send_statistics();
 }
 
 /// One line that says why there is no profile at `path`.
@@ -180,7 +180,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");
             line.path(path);
-            line.send();
+            line.send_statistics();
         }
     }
 }
@@ -241,10 +241,23 @@ impl Line {
         }
     }
 
-    fn send(mut self) {
-        let Some(end) = self.bytes.get_mut(self.used) else { return };
+    /// Sends the line where the user wants statistics, to stderr unless a file is named.
+    fn send_statistics(mut self) {
+        if let StatisticsChoice::File(path) = &settings().statistics {
+            return interface::append_line(path, self.ended());
+        }
+        self.send();
+    }
+
+    /// The line with its newline.
+    fn ended(&mut self) -> &[u8] {
+        let Some(end) = self.bytes.get_mut(self.used) else { return &[] };
         *end = b'\n';
-        let line = self.bytes.get(..=self.used).unwrap_or_default();
+        self.bytes.get(..=self.used).unwrap_or_default()
+    }
+
+    fn send(mut self) {
+        let line = self.ended();
         let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
         for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
             if descriptor >= 0 && interface::write_line(descriptor, expected, line) {

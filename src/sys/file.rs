@@ -302,6 +302,21 @@ pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     }
 }
 
+/// Adds a line to the file at `path`, by one write behind whatever others have added; a file that is not there is made for
+/// its user alone. Nothing is followed and nobody waited for, and what cannot be written is left out.
+pub(crate) fn append_line(path: &CStr, line: &[u8]) {
+    const FLAGS: i32 = libc::O_WRONLY
+        | libc::O_APPEND
+        | libc::O_CREAT
+        | libc::O_NOFOLLOW
+        | libc::O_NONBLOCK
+        | libc::O_NOCTTY;
+    let _blocked = super::signal::AllBlocked::new();
+    let Ok(file) = File::open_with_mode(libc::AT_FDCWD, path, FLAGS, 0o600) else { return };
+    write_line(file.0, line);
+    let _ = file.close();
+}
+
 /// Device and inode of an open descriptor.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     // SAFETY: all fields are integers, for which zero is a value.
