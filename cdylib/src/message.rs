@@ -2,7 +2,8 @@
 //!
 //! Each is one `write` of a buffer on the stack, so it may be sent from a signal handler; it is left out where nobody
 //! takes it at once. When the environment asks for a profile it goes through a copy of stderr made at load, since
-//! programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2 where the host has closed ours. A
+//! programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2 where the host has closed ours. Who asks
+//! for quiet has no such copy: a reader of stderr comes to its end when the host closes it, as without us. A
 //! descriptor is used only if it still is the file it was at load: otherwise it may have become one of the host's own.
 //!
 //! # Safety

@@ -44,7 +44,9 @@ extern "C" fn at_load() {
         message::open();
         interface::listen(message::notice);
         let Some(base) = settings.base_path() else { return };
-        message::keep();
+        if !settings.quiet {
+            message::keep();
+        }
         if let Err(failure) = prepared {
             return message::failed(&base, failure);
         }

@@ -4,7 +4,7 @@ mod support;
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
-use support::{Linkage, Scratch, profiled, run};
+use support::{Linkage, Profile, Scratch, profiled, run};
 
 /// `programs/forks.c` with a child and a grandchild, each of which has ticks; nothing but the figures is to be told.
 fn generations(scratch: &Scratch, statistics: &Path) -> Command {
@@ -36,6 +36,21 @@ fn figures_of_all_processes_go_to_one_file() {
         let end = format!(" profile={}", scratch.path(&name).display());
         assert!(ours.iter().any(|line| line.ends_with(&end)), "no line of {name}: {text:?}");
     }
+}
+
+/// The host closes its stderr, and lives on, asked to be quiet: who reads it finds its end at once, as without us.
+#[test]
+fn a_quiet_host_lets_go_of_its_stderr() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("closes_stderr.c", Linkage::None, &[]);
+    let mut command = profiled(program, &scratch.path("prof"));
+    let finished = run(command.env("CPUPROFILE_QUIET", "1")).expect_success();
+    assert_eq!(
+        finished.text(),
+        "the reader found the end\n",
+        "whoever waits for the host's stderr waits for ever"
+    );
+    assert!(Profile::read(&scratch.path("prof")).samples() > 0);
 }
 
 /// The file of figures is a link, or lies where nothing can be made: nothing is written anywhere, and the host runs on.
