@@ -14,7 +14,7 @@ cargo clippy --manifest-path benches/framehop/Cargo.toml --locked \
     --target-dir "${CARGO_TARGET_DIR:-target}/framehop" -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if command -v shellcheck >/dev/null; then
-    shellcheck ci/*.sh .ci/run
+    shellcheck ci/*.sh ci/suites/* .ci/run
 else
     echo "lint: no shellcheck, scripts not checked" >&2
 fi

@@ -1,0 +1,56 @@
+//! Reads profiles to their ends, and says how many there are, how many samples they hold, and how many are not whole.
+//!
+//! ```sh
+//! cargo run --release --example check -- FILE...
+//! cargo run --release --example check -- DIRECTORY
+//! ```
+//!
+//! Prints the three figures; what is wrong with a profile goes to stderr.
+
+use sigprof::format::CpuProfile;
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let (mut profiles, mut samples, mut broken) = (0u64, 0u128, 0u64);
+    for path in env::args_os().skip(1).map(PathBuf::from) {
+        for file in files(&path)? {
+            profiles += 1;
+            match whole(&file) {
+                Ok(found) => samples += found,
+                Err(fault) => {
+                    broken += 1;
+                    eprintln!("{}: {fault}", file.display());
+                }
+            }
+        }
+    }
+    println!("{profiles} {samples} {broken}");
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The files of a directory in the order of their names, or the one file that is named.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files =
+        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    files.sort();
+    Ok(files)
+}
+
+/// The samples of a whole profile: each record is as the format has it, and the list of mapped objects ends with a line.
+fn whole(path: &Path) -> Result<u128, Box<dyn Error>> {
+    let bytes = fs::read(path)?;
+    let profile = CpuProfile::parse(&bytes)?;
+    if profile.mappings.is_empty() || !profile.unknown_lines.is_empty() || !bytes.ends_with(b"\n") {
+        return Err("the list of mapped objects is not whole".into());
+    }
+    Ok(profile.total_samples())
+}
