@@ -22,7 +22,7 @@ use crate::{
     },
     sys::{
         arch::Registers,
-        entry, errno, file, loader, process,
+        entry, errno, file, loader, own_object, process,
         signal::{self, Action, AllBlocked},
         timer::IntervalTimer,
     },
@@ -363,6 +363,36 @@ pub unsafe fn set_real_sigaction(function: SigactionFunction) {
 /// The next definition of a function behind the calling object; null if there is none.
 pub fn next_symbol(name: &CStr) -> *mut c_void {
     loader::next_symbol(name)
+}
+
+/// The first definition of a function in the program; null if there is none. Not for signal context.
+pub fn first_symbol(name: &CStr) -> *mut c_void {
+    loader::symbol(name)
+}
+
+/// True for an address in the program itself. Signal-safe once [`prepare`] has run.
+pub fn is_in_program(address: *const c_void) -> bool {
+    loader::is_in_program(address as usize)
+}
+
+/// True where nobody else uses the environment now, as far as libc knows. Not for signal context.
+pub fn is_alone() -> bool {
+    loader::is_alone()
+}
+
+/// True for an address in the object that holds this code. Not for signal context.
+pub fn is_own_code(address: *const c_void) -> bool {
+    own_object::has(address as usize)
+}
+
+/// The file of the object that holds this code. Not for signal context.
+pub fn own_file() -> Option<Vec<u8>> {
+    own_object::file()
+}
+
+/// The file of the object that `address` lies in. Not for signal context.
+pub fn file_of(address: usize) -> Option<Vec<u8>> {
+    loader::file_of(address)
 }
 
 /// True for the signal whose handler is ours. Signal-safe.

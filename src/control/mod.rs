@@ -43,7 +43,7 @@ use crate::{
         process_mark,
     },
     sync::{AtomicU32, AtomicUsize, Ordering},
-    sys::{clock, errno, process, signal::AllBlocked, thread},
+    sys::{clock, errno, own_object, process, signal::AllBlocked, thread},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -162,6 +162,9 @@ impl DerefMut for Locked {
 /// What the system refused.
 pub(crate) fn prepare() -> Result<(), Failure> {
     Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
+    // Before anybody learns the address of a function of ours.
+    own_object::keep()
+        .map_err(|errno| Failure::System { action: "keep the profiler's code loaded", errno })?;
     ends::prepare().map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
     // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.

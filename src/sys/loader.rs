@@ -55,6 +55,17 @@ pub(crate) struct LoadedObject {
 }
 
 impl LoadedObject {
+    /// Its path as the loader keeps it, or null; readable while the object is loaded.
+    pub(crate) fn name(&self) -> *const libc::c_char {
+        self.name as *const libc::c_char
+    }
+
+    /// False for the main program, of which the loader keeps no path. The object is loaded still.
+    pub(crate) fn has_name(&self) -> bool {
+        // SAFETY: the loader keeps a NUL-terminated string there.
+        self.name != 0 && unsafe { *self.name() } != 0
+    }
+
     /// Copies the object's path into `buffer`, cut where it does not fit; empty for the main program.
     ///
     /// # Safety
@@ -108,6 +119,11 @@ pub(crate) fn is_in_loader(address: usize) -> bool {
     find(function as usize).is_some_and(|loader| (loader.start..loader.end).contains(&address))
 }
 
+/// True when `address` lies in the program itself, and in no library. Signal-safe.
+pub(crate) fn is_in_program(address: usize) -> bool {
+    find(address).is_some_and(|object| !object.has_name())
+}
+
 /// The object that `address` lies in.
 ///
 /// Signal-safe: glibc's manual (section "Dynamic Linker Introspection") calls `_dl_find_object`
@@ -152,22 +168,40 @@ pub(crate) fn next_symbol(name: &CStr) -> *mut libc::c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-fn symbol(name: &CStr) -> *mut libc::c_void {
+/// The first definition of `name` in the program; null if there is none. Ordinary context.
+pub(crate) fn symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// The exported symbol that `address` lies behind, by `dladdr(3)`. For ordinary context: it takes the loader's lock.
-pub(crate) fn exported_name(address: usize) -> Option<String> {
+/// True where the process has no second thread, as libc keeps track of it since glibc 2.32. Ordinary context.
+pub(crate) fn is_alone() -> bool {
+    let flag = symbol(c"__libc_single_threaded").cast::<u8>();
+    // SAFETY: it is a `char` of libc's (`<sys/single_threaded.h>`).
+    !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
+/// What the loader says of `address`, by `dladdr(3)`. For ordinary context: it takes the loader's lock.
+pub(crate) fn describe(address: usize) -> Option<libc::Dl_info> {
     // SAFETY: all fields are pointers, for which null is a value.
     let mut info: libc::Dl_info = unsafe { mem::zeroed() };
     // SAFETY: any address may be asked for; the structure is a local.
     let found = unsafe { libc::dladdr(address as *const libc::c_void, &mut info) };
-    if found == 0 || info.dli_sname.is_null() {
-        return None;
-    }
+    (found != 0).then_some(info)
+}
+
+/// The exported symbol that `address` lies behind. For ordinary context, as [`describe`].
+pub(crate) fn exported_name(address: usize) -> Option<String> {
+    let name = describe(address).map(|info| info.dli_sname).filter(|name| !name.is_null())?;
     // SAFETY: the loader's string, of an object that is loaded.
-    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned())
+    Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
+
+/// The file of the object that `address` lies in: the program's is as it was called. For ordinary context, as [`describe`].
+pub(crate) fn file_of(address: usize) -> Option<Vec<u8>> {
+    let name = describe(address).map(|info| info.dli_fname).filter(|name| !name.is_null())?;
+    // SAFETY: as above.
+    Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
 
 /// A loadable segment of an object whose ELF header is mapped.

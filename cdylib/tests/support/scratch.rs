@@ -89,10 +89,18 @@ impl Scratch {
 
     /// Compiles `programs/<source>` into the shared library `lib<stem>.so`.
     pub(crate) fn compile_library(&self, source: &str, flags: &[&str]) -> PathBuf {
+        self.compile_library_with(source, Linkage::None, flags)
+    }
+
+    /// The same, with the static library inside where `linkage` says so.
+    pub(crate) fn compile_library_with(&self, source: &str, linkage: Linkage, flags: &[&str]) -> PathBuf {
         let stem = Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name");
         let library = self.path(&format!("lib{stem}.so"));
         let mut compiler = compiler_for(source);
         compiler.args(["-shared", "-fPIC"]).args(flags).arg(program_source(source)).arg("-o").arg(&library);
+        if linkage == Linkage::Static {
+            link_static(&mut compiler);
+        }
         compiler.args(["-lpthread", "-ldl"]);
         compile_or_panic(&mut compiler);
         library
