@@ -92,9 +92,15 @@ unsafe extern "C" {
 
 /// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
 pub(crate) fn sees_unloads() -> bool {
-    // SAFETY: the name is NUL-terminated.
-    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"dlclose".as_ptr()) };
-    first == dlclose as *mut c_void
+    // Not by the address of ours: in a library that was opened later our own name leads to libc's function.
+    interface::is_own_code(interface::first_symbol(c"dlclose"))
+}
+
+/// True when the running program has opened the library, and calls none of these functions of ours.
+pub(crate) fn is_opened_late() -> bool {
+    let first = interface::first_symbol(c"dlclose");
+    // A static program has no symbols to look up.
+    !first.is_null() && !interface::is_own_code(first)
 }
 
 /// # Safety

@@ -89,10 +89,15 @@ pub(crate) enum Keeper {
     Running,
 }
 
-/// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them. Signal-safe.
+/// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them, or where that is not
+/// to be known. Signal-safe.
 pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
     if stays(pc) {
         return Some(Keeper::Stays);
+    }
+    // The object of a mere guess may just be going, and nobody waits for us.
+    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) {
+        return None;
     }
     match GATE.enter() {
         Some(inside) => Some(Keeper::Gate { _inside: inside }),
