@@ -7,6 +7,8 @@ fn main() {
         "-Wl,-soname,libprofiler.so.0",
         // The handler stays installed for the life of the process, so its code must stay mapped.
         "-Wl,-z,nodelete",
+        // What the library calls of its own is its own, whatever other profiler comes first in the program.
+        "-Wl,-Bsymbolic-functions",
         // Nothing is left to be resolved in the handler.
         "-Wl,-z,now",
     ];

@@ -76,6 +76,8 @@ pub enum Failure {
     HandlerTaken {
         /// Number of the signal.
         signal: i32,
+        /// Address of the handler.
+        handler: usize,
     },
     /// See [`Error::Output`]; the path is known to who asked.
     Output {
@@ -99,7 +101,7 @@ impl fmt::Display for Failure {
         match self {
             Self::AlreadyRunning => f.write_str("a profiler is running already"),
             Self::NotRunning => f.write_str("no profiler is running"),
-            Self::HandlerTaken { signal } => write!(f, "the program handles signal {signal} itself"),
+            Self::HandlerTaken { signal, .. } => write!(f, "the program handles signal {signal} itself"),
             Self::Output { action, errno } => {
                 let (reason, advice) = (errno::description(*errno), errno::advice(*errno));
                 write!(f, "cannot {action}: {reason}; {advice}")
@@ -115,7 +117,7 @@ impl Failure {
         match self {
             Self::AlreadyRunning => Error::AlreadyRunning,
             Self::NotRunning => Error::NotRunning,
-            Self::HandlerTaken { signal } => Error::HandlerTaken { signal },
+            Self::HandlerTaken { signal, .. } => Error::HandlerTaken { signal },
             Self::Output { action, errno } => {
                 Error::Output { path: path.into(), action, source: io::Error::from_raw_os_error(errno) }
             }

@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             // No fault: a program that the environment profiles may as well start the profiler itself.
             Err(Failure::AlreadyRunning) => 0,
             Err(failure) => {
-                message::failed(path, failure);
+                message::refused(path, failure);
                 0
             }
         }
@@ -70,6 +70,12 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ProfilerStop() {
+    stop();
+}
+
+/// [`ProfilerStop`] under a name that no other library has.
+#[inline(never)]
+pub(crate) extern "C" fn stop() {
     guarded((), || interface::stop(|stopped| message::end_of_profile(&stopped)));
 }
 

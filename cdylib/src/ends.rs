@@ -24,6 +24,12 @@ static EXIT_OF_ISO_C: Next = Next::new(c"_Exit");
 unsafe extern "C" {
     /// What `at_quick_exit(3)` is made of, which itself is no symbol of the shared libc.
     fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+    /// What `atexit(3)` is made of.
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
 }
 
 /// Looks the functions up: no look-up is legal when they are called.
@@ -41,6 +47,17 @@ pub(crate) fn watch_quick_exit() {
     // SAFETY: the function stays mapped, as the library is never unloaded. Without memory for it `quick_exit` loses the
     // profile, and nothing else.
     unsafe { __cxa_at_quick_exit(at_quick_exit, ptr::null_mut()) };
+}
+
+/// Lets an `exit` in the constructor of another library complete the profile. libc asks the loader for the libraries' ends
+/// only from the program's beginning on, and then before it calls what was registered earlier: there is nothing left to do.
+/// For a library that was loaded with the program, before that beginning.
+pub(crate) fn watch_early_exit() {
+    extern "C" fn at_early_exit(_: *mut c_void) {
+        crate::abi::stop();
+    }
+    // SAFETY: as above.
+    unsafe { __cxa_atexit(at_early_exit, ptr::null_mut(), ptr::null_mut()) };
 }
 
 #[unsafe(no_mangle)]

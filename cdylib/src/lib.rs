@@ -4,12 +4,14 @@
 //! * [`preload`] what happens when the library is loaded and when the program ends,
 //! * [`interpose`] the functions of libc that the host shares with us; [`exec`], [`exec_lists`] and [`ends`] those that
 //!   end the program, and [`exec_bare`] what they call in a static one,
+//! * [`copies`] other profilers in the same program,
 //! * [`message`] the lines on stderr; the crate itself prints nothing,
 //! * [`reserve`] some memory for when the program has none left.
 //!
 //! No entry from C lets a panic out: each goes through [`guarded`].
 
 mod abi;
+mod copies;
 mod ends;
 mod exec;
 mod exec_bare;

@@ -144,6 +144,32 @@ pub(crate) fn failed(path: &[u8], failure: Failure) {
     no_profile(path, failure, None);
 }
 
+/// The same, and where the program's handler is, if that is the reason. Not for signal context.
+pub(crate) fn refused(path: &[u8], failure: Failure) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: no profile at ");
+    line.path(path);
+    let _ = write!(line, ": {failure}");
+    if let Failure::HandlerTaken { handler, .. } = failure {
+        if let Some(file) = interface::file_of(handler) {
+            let _ = line.write_str(", in ");
+            line.path(&file);
+        }
+    }
+    line.send();
+}
+
+/// One line that says that another profiler was loaded before this one.
+pub(crate) fn stands_back(first: &[u8]) {
+    let mut line = Line::new();
+    let _ = line.write_str("sigprof: ");
+    line.path(&interface::own_file().unwrap_or_default());
+    let _ = line.write_str(" does not profile: the profiler in ");
+    line.path(first);
+    let _ = line.write_str(" comes first");
+    line.send();
+}
+
 /// The same, and where the samples are kept that could not be written.
 fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     let mut line = Line::new();

@@ -1,11 +1,11 @@
 //! What happens when the library is loaded and when the program ends.
 //!
 //! # Safety
-//! Reads and marks the environment's strings, which nobody else touches while the library is being initialised, and
-//! places two functions where the loader calls them.
+//! Reads the environment's strings, as `getenv(3)` does, marks them where nobody else uses them, and places two functions
+//! where the loader calls them.
 #![allow(unsafe_code)]
 
-use crate::{ends, guarded, interpose, message};
+use crate::{abi, copies, ends, guarded, interpose, message};
 use core::ffi::{CStr, c_char};
 use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice};
 use std::{
@@ -22,7 +22,7 @@ static AT_LOAD: extern "C" fn() = at_load;
 /// Called when the program ends by `exit` or a return from `main`, behind its own `atexit` functions.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = at_exit;
+static AT_EXIT: extern "C" fn() = abi::stop;
 
 /// What the environment asks for; read once, at load or at the first use before it. Under AT_SECURE nothing is
 /// read.
@@ -40,10 +40,17 @@ extern "C" fn at_load() {
         ends::watch_quick_exit();
         // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
         let prepared = interface::prepare(interpose::sees_unloads());
+        let is_late = interpose::is_opened_late();
+        if !is_late && !copies::is_in_program() {
+            ends::watch_early_exit();
+        }
         let settings = settings();
         message::open();
         interface::listen(message::notice);
         let Some(base) = settings.base_path() else { return };
+        if let Some(first) = copies::comes_first() {
+            return message::stands_back(&first);
+        }
         if !settings.quiet {
             message::keep();
         }
@@ -51,12 +58,11 @@ extern "C" fn at_load() {
             return message::failed(&base, failure);
         }
         start(settings, &base);
-        mark();
+        // In a program that has threads they may be reading the environment, which would be moved.
+        if !is_late || interface::is_alone() {
+            mark();
+        }
     });
-}
-
-extern "C" fn at_exit() {
-    guarded((), || interface::stop(|stopped| message::end_of_profile(&stopped)));
 }
 
 fn start(settings: &Environment, base: &[u8]) {
@@ -92,7 +98,7 @@ fn start(settings: &Environment, base: &[u8]) {
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
-        return message::failed(&path, failure);
+        return message::refused(&path, failure);
     }
     // Where nobody asked for a spool, going without is no news.
     if let SpoolChoice::Directory(directory) = &settings.spool {
@@ -112,7 +118,7 @@ fn absolute(path: &[u8]) -> Vec<u8> {
 /// gperftools does since 2.18. The mark of an older parent is taken off: it makes the path no text, and programs that
 /// read their whole environment stumble over it.
 fn mark() {
-    // SAFETY: both strings are NUL-terminated, and only initialisers run.
+    // SAFETY: both strings are NUL-terminated, and only initialisers run, or the one thread that opens us.
     unsafe { libc::setenv(c"CPUPROFILE_USE_PID".as_ptr(), c"1".as_ptr(), 1) };
     for entry in entries() {
         // SAFETY: the string is NUL-terminated.
@@ -120,7 +126,7 @@ fn mark() {
         if bytes.strip_prefix(b"CPUPROFILE=").and_then(<[u8]>::first).is_some_and(|first| first & MARK != 0) {
             // SAFETY: the value's first byte, behind the name and the equals sign.
             let first = unsafe { entry.add("CPUPROFILE=".len()) }.cast::<u8>();
-            // SAFETY: the environment is writable, and only initialisers run now.
+            // SAFETY: the environment is writable, and nobody else uses it now.
             unsafe { *first &= !MARK };
         }
     }
@@ -139,7 +145,7 @@ fn environment() -> Vec<(&'static [u8], &'static [u8])> {
 }
 
 fn entries() -> impl Iterator<Item = *mut c_char> {
-    // SAFETY: a plain read of libc's variable, while only initialisers run.
+    // SAFETY: a plain read of libc's variable, as `getenv` does.
     let mut next = unsafe { libc::environ };
     core::iter::from_fn(move || {
         if next.is_null() {

@@ -39,3 +39,17 @@ fn the_library_asks_for_no_executable_stack() {
     let stack = headers.lines().find(|line| line.contains("GNU_STACK")).expect("a GNU_STACK header");
     assert!(stack.contains("RW ") && !stack.contains("RWE"), "{stack}");
 }
+
+/// What the library calls and names of its own is its own: no relocation of it is by a name that it exports, which another
+/// profiler in the program may have too. Its end would be the other's.
+#[test]
+fn the_library_uses_none_of_its_exports_by_name() {
+    let exports = run(tool("nm").args(["-D", "--defined-only", "--format=posix"]).arg(shared_library()));
+    let exports = exports.expect_success().text();
+    let relocations = run(tool("readelf").arg("-rW").arg(shared_library())).expect_success().text();
+    assert!(relocations.contains("getpid"), "no relocations are listed: {relocations}");
+    for name in exports.lines().filter_map(|line| line.split([' ', '@']).next()) {
+        let uses = relocations.lines().find(|line| line.split_whitespace().nth(4) == Some(name));
+        assert_eq!(uses, None, "{name}");
+    }
+}

@@ -465,8 +465,11 @@ fn ensure_handler_possible(timer: IntervalTimer) -> Result<Action, Failure> {
     let signal = timer.signal();
     let present = signal::action(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
-    if present.is_handler() && !is_ours(&present) {
-        return Err(Failure::HandlerTaken { signal });
+    // What `sigaction` tells may be what another copy of this library keeps aside for the program.
+    let handler = signal::kernel_handler(signal);
+    let installed = Action { handler, ..present };
+    if installed.is_handler() && !is_ours(&installed) {
+        return Err(Failure::HandlerTaken { signal, handler });
     }
     Ok(present)
 }

@@ -62,8 +62,9 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
     if [IntervalTimer::Cpu, IntervalTimer::Real].iter().any(|timer| timer.signal() == signal) {
         return Err(Failure::System { action: "use a profiling timer's own signal", errno: errno::BUSY });
     }
-    if signal::action(signal).map_err(system)?.is_handler() {
-        return Err(Failure::HandlerTaken { signal });
+    let present = signal::action(signal).map_err(system)?;
+    if present.is_handler() {
+        return Err(Failure::HandlerTaken { signal, handler: present.handler });
     }
     // The program may change its directory before the signal comes.
     let mut path = MappedBox::<PathBuffer>::zeroed()

@@ -89,6 +89,18 @@ pub(crate) fn action(signal: i32) -> Result<Action, i32> {
     }
 }
 
+/// The handler of `signal` that the kernel calls, or `SIG_DFL`, or `SIG_IGN`, whatever stands between us and the C
+/// library's `sigaction`. Signal-safe: one system call.
+pub(crate) fn kernel_handler(signal: i32) -> usize {
+    // The kernel's structure begins with the handler everywhere, and none of ours is larger (sigaction(2)).
+    let mut action = [libc::SIG_DFL; 8];
+    let arguments = [signal as usize, 0, action.as_mut_ptr() as usize, size_of::<u64>(), 0, 0];
+    // SAFETY: a null new action changes nothing; the old one is written into a local.
+    unsafe { system_call(libc::SYS_rt_sigaction, arguments) };
+    let [handler, ..] = action;
+    handler
+}
+
 /// Changes the disposition of `signal`, and gives the one before. Signal-safe, as [`action`].
 ///
 /// # Errors
