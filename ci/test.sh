@@ -3,7 +3,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-ci/setup.sh
+# Other loaders, allocators and preloaded libraries: the tests that need them are passed over without.
+ci/setup.sh musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 libtcmalloc-minimal4
 # Development profile, for its overflow checks. What tests preload into other programs they build in release.
 cargo test --workspace --locked --no-fail-fast
 # One short round of each bench: they must work, whatever their figures.
