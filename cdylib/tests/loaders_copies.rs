@@ -218,3 +218,36 @@ fn opened_under_gperftools() {
     expect_one_profile(&scratch, &finished, 15, 2, "opened under gperftools");
     assert!(finished.text().starts_with("started 0\n"), "the host was told that it is profiled twice");
 }
+
+/// What the test below runs, as a program with the crate inside: this test, in a process of its own.
+#[test]
+fn program_with_the_crate() {
+    let Some(path) = std::env::var_os("CRATE_PROFILE") else { return };
+    let started = sigprof::Profiler::builder().frequency(1).start(Path::new(&path));
+    for _ in 0..5 {
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGPROF).expect("it is handled");
+    }
+    match started {
+        Ok(profiler) => println!("profiled {}", profiler.stop().expect("a summary").samples),
+        Err(sigprof::Error::HandlerTaken { .. }) => println!("refused"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A program with the crate inside runs under the preloaded library: while the environment has that one profile the crate is
+/// refused by an error, and otherwise it profiles.
+#[test]
+fn the_crate_under_the_library() {
+    let program = std::env::current_exe().expect("this program");
+    for (variable, told, name) in [("CPUPROFILE", "refused", "prof"), ("UNUSED", "profiled 5", "of-crate")] {
+        let scratch = Scratch::new();
+        let mut command = command(&scratch, &program, "--exact program_with_the_crate --nocapture");
+        preload(&mut command, [shared_library()]);
+        command.env_remove("CPUPROFILE").env(variable, "prof").env("CRATE_PROFILE", "of-crate");
+        let finished = run(&mut command).expect_success();
+        let text = finished.text();
+        assert!(text.lines().any(|line| line == told), "{variable}: not {told:?}: {text}");
+        assert_eq!(support::names_in(&out(&scratch), ""), [name], "{variable}: {}", finished.stderr);
+        assert_eq!(Profile::read(&out(&scratch).join(name)).samples(), 5, "{variable}: {}", finished.stderr);
+    }
+}
