@@ -183,11 +183,8 @@ fn the_loader_is_watched() {
 }
 
 fn is_root() -> bool {
-    let is_root = nix::unistd::geteuid().is_root();
-    if !is_root {
-        println!("skipped: only root can make programs with more rights, and mount");
-    }
-    is_root
+    println!("skipped unless run by root, who alone can make programs with more rights, and mount");
+    nix::unistd::geteuid().is_root()
 }
 
 /// A program as nobody runs it, with the library preloaded by `name`.
