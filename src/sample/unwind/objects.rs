@@ -95,8 +95,8 @@ pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
     if stays(pc) {
         return Some(Keeper::Stays);
     }
-    // The object of a mere guess may just be going, and nobody waits for us.
-    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) {
+    // The object of a mere guess may just be going, and nobody waits for us. Code outside all objects is another matter.
+    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) && find(pc).is_some() {
         return None;
     }
     match GATE.enter() {
