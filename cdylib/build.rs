@@ -11,6 +11,9 @@ fn main() {
         "-Wl,-Bsymbolic-functions",
         // Nothing is left to be resolved in the handler.
         "-Wl,-z,now",
+        // glibc's second name for the function, which some programs call. In the archive it stays libc's: there it is
+        // what ours calls itself.
+        "-Wl,--defsym=__sigaction=sigaction",
     ];
     for argument in arguments {
         println!("cargo::rustc-cdylib-link-arg={argument}");

@@ -7,7 +7,10 @@
 pub use crate::config::{Environment, MARK, SpoolChoice, StatisticsChoice};
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
-pub use crate::sys::signal::{AlternateStack, CAction, SigactionFunction};
+pub use crate::sys::{
+    signal::{AlternateStack, CAction, SigactionFunction, SignalInfo, SignalSet},
+    timer::CSetting,
+};
 
 use crate::{
     config::Filter,
@@ -15,16 +18,18 @@ use crate::{
     sample::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
-        host_action::HostAction,
-        met_objects,
+        host_action::{self, HostAction},
+        host_timer, met_objects, process_mark,
         scratch::Held,
+        tick_source,
         unwind::{self, PcForm, objects, trail::Trail},
     },
+    sync::Ordering,
     sys::{
         arch::Registers,
         entry, errno, file, loader, own_object, process,
-        signal::{self, Action, AllBlocked},
-        timer::IntervalTimer,
+        signal::{self, Action, AllBlocked, Origin},
+        timer::{IntervalTimer, Setting},
     },
 };
 use core::{
@@ -213,24 +218,39 @@ pub fn enable_toggle(
     )
 }
 
-/// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything.
-/// True if there was something to end. Waits for nobody for longer than two seconds. Signal-safe, on a stack of any
-/// size.
+/// What [`before_exec`] has changed.
+#[derive(Clone, Copy)]
+pub struct Replacing {
+    had_session: bool,
+    ignores: bool,
+}
+
+/// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything; and lets
+/// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds. Signal-safe,
+/// on a stack of any size.
 ///
 /// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
 /// for a program in one directory after another calls often.
 ///
 /// # Safety
 /// * `path` is as for `execve(2)`, or null.
-pub unsafe fn before_exec(path: *const c_char) -> bool {
+pub unsafe fn before_exec(path: *const c_char) -> Replacing {
     // SAFETY: the caller's word.
     let is_in_vain = !path.is_null() && unsafe { entry::is_no_program(path) };
-    control::suspend(is_in_vain)
+    let had_session = control::suspend(is_in_vain);
+    Replacing { had_session, ignores: host_action::ignore_for_next_program() }
 }
 
-/// The program was not replaced, as [`before_exec`] had been told: ticks come again. Keeps errno. Signal-safe, likewise.
-pub fn after_failed_exec() {
-    control::resume();
+/// The program was not replaced, as [`before_exec`] had been told: all is as it was before, and ticks come again. Keeps
+/// errno. Signal-safe, likewise.
+pub fn after_failed_exec(replacing: Replacing) {
+    let _errno = errno::ErrnoGuard::new();
+    if replacing.ignores {
+        host_action::handle_again();
+    }
+    if replacing.had_session {
+        control::resume();
+    }
 }
 
 /// A running session, as `ProfilerGetCurrentState` shows it.
@@ -410,13 +430,123 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
         return unsafe { signal::real_sigaction()(number, new, old) };
     };
     // SAFETY: the caller's word: null or valid.
-    let new = unsafe { new.as_ref() }.map(Action::from_c);
+    let new = unsafe { new.as_ref() }.map(|new| Action::from_c(new).as_kept());
     let before = host.exchange(new);
     if !old.is_null() {
         // SAFETY: the caller's word: writable.
         unsafe { old.write(before.to_c()) };
     }
     0
+}
+
+/// `setitimer(2)` for the host, where the timer is one that sends the signal that is ours: the host's timer and our ticks
+/// share nothing. None for any other timer, which is the system's business. Sets errno. Signal-safe.
+///
+/// # Safety
+/// * As for `setitimer(2)`.
+pub unsafe fn host_setitimer(which: c_int, new: *const CSetting, old: *mut CSetting) -> Option<c_int> {
+    if which != IntervalTimer::Cpu.which() || !owns_signal(IntervalTimer::Cpu.signal()) {
+        return None;
+    }
+    // SAFETY: the caller's word: null or valid. Null disarms, as the kernel has it.
+    let new = unsafe { new.as_ref() }.map_or(Setting::NONE, Setting::from_c);
+    let before = match tick_source::set_for_host(new) {
+        Err(number) => return Some(fail(number)),
+        Ok((before, None)) => before,
+        Ok((before, Some(refusal))) => {
+            let _errno = errno::ErrnoGuard::new();
+            control::tell(&[], Notice::NoTicks(refusal.into()));
+            before
+        }
+    };
+    if !old.is_null() {
+        // SAFETY: the caller's word: writable.
+        unsafe { old.write(before.to_c()) };
+    }
+    Some(0)
+}
+
+/// `getitimer(2)`, likewise. Signal-safe.
+///
+/// # Safety
+/// * As for `getitimer(2)`.
+pub unsafe fn host_getitimer(which: c_int, present: *mut CSetting) -> Option<c_int> {
+    if which != IntervalTimer::Cpu.which() || present.is_null() || !owns_signal(IntervalTimer::Cpu.signal()) {
+        return None;
+    }
+    Some(match tick_source::get_for_host() {
+        Err(number) => fail(number),
+        Ok(setting) => {
+            // SAFETY: the caller's word: writable.
+            unsafe { present.write(setting.to_c()) };
+            0
+        }
+    })
+}
+
+fn fail(number: i32) -> c_int {
+    errno::set(number);
+    -1
+}
+
+/// True when a host that waits for one of these signals could be woken by a tick of ours. Signal-safe.
+///
+/// # Safety
+/// * `set` is null or valid.
+pub unsafe fn may_meet_ticks(set: *const SignalSet) -> bool {
+    // SAFETY: the caller's word.
+    unsafe { set.as_ref() }.is_some_and(|set| {
+        [IntervalTimer::Cpu, IntervalTimer::Real]
+            .map(IntervalTimer::signal)
+            .iter()
+            .any(|&number| signal::contains(set, number) && owns_signal(number))
+    })
+}
+
+/// True when what the host has waited for is a tick of ours, so that it goes on waiting. The tick is lost, and its time is
+/// charged to the next. Signal-safe.
+pub fn is_tick(info: &mut SignalInfo) -> bool {
+    let number = info.si_signo;
+    // SAFETY: the kernel has filled it.
+    let origin = unsafe { Origin::of(info) };
+    if !HostAction::of(number).is_some_and(HostAction::is_taken_over) {
+        return false;
+    }
+    let is_cpu = number == IntervalTimer::Cpu.signal();
+    if !tick_source::hides(number, origin, process_mark::running_signal()) {
+        if is_cpu && origin == Origin::IntervalTimer {
+            host_timer::note_served();
+        }
+        return false;
+    }
+    if is_cpu && host_timer::is_owed() {
+        *info = signal::interval_timer_info(number);
+        return false;
+    }
+    if tick_source::note_hidden(number, LIVE_TICKS.load(Ordering::Relaxed)) {
+        tell_of_no_ticks();
+    }
+    true
+}
+
+fn tell_of_no_ticks() {
+    let _errno = errno::ErrnoGuard::new();
+    control::tell(&[], Notice::NoTicks(tick_source::Refusal::ReadByHost.into()));
+}
+
+/// The host is about to read these signals by `signalfd(2)`, where ticks cannot be told apart: they end, and one line says
+/// so. Signal-safe.
+///
+/// # Safety
+/// * `set` is null or valid.
+pub unsafe fn host_reads_signals(set: *const SignalSet) {
+    // SAFETY: the caller's word.
+    let Some(set) = (unsafe { set.as_ref() }) else { return };
+    for number in [IntervalTimer::Cpu, IntervalTimer::Real].map(IntervalTimer::signal) {
+        if signal::contains(set, number) && tick_source::leave_to_readers(number) {
+            tell_of_no_ticks();
+        }
+    }
 }
 
 /// The host is about to register this alternate stack for a thread. Signal-safe.

@@ -1,7 +1,7 @@
 //! Functions of libc that the host shares with us.
 //!
-//! * `sigaction`, `signal`: the host's setting for the profiling signal is kept aside, told back and served, and our
-//!   handler stays in place.
+//! * what sets a signal's disposition is in [`crate::host_signals`], what sets timers in [`crate::host_timers`], what
+//!   waits for signals in [`crate::host_waits`];
 //! * `sigaltstack`: where a program registers a stack that is too small for our handler, it runs without one.
 //! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
 //!
@@ -16,7 +16,6 @@ use core::{
 };
 use sigprof::interface::{self, SigactionFunction};
 
-type SignalFunction = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
 type SigaltstackFunction = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
 type DlcloseFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
@@ -27,7 +26,6 @@ pub(crate) struct Next {
 }
 
 static SIGACTION: Next = Next::new(c"sigaction");
-static SIGNAL: Next = Next::new(c"signal");
 static SIGALTSTACK: Next = Next::new(c"sigaltstack");
 static DLCLOSE: Next = Next::new(c"dlclose");
 
@@ -58,9 +56,11 @@ impl Next {
 
 /// Looks all of them up, so that a host that calls one in a signal handler finds it known.
 pub(crate) fn resolve() {
-    for next in [&SIGACTION, &SIGNAL, &SIGALTSTACK, &DLCLOSE] {
+    for next in [&SIGACTION, &SIGALTSTACK, &DLCLOSE] {
         next.get();
     }
+    crate::host_timers::resolve();
+    crate::host_waits::resolve();
     crate::exec::resolve();
     crate::ends::resolve();
     let address = SIGACTION.get();
@@ -90,6 +90,13 @@ unsafe extern "C" {
     fn __sigaction(number: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
 }
 
+/// Looks the next `sigaction` up if that has not been done.
+pub(crate) fn ensure_resolved() {
+    if !RESOLVED.load(Ordering::Acquire) {
+        resolve();
+    }
+}
+
 /// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
 pub(crate) fn sees_unloads() -> bool {
     // Not by the address of ours: in a library that was opened later our own name leads to libc's function.
@@ -101,53 +108,6 @@ pub(crate) fn is_opened_late() -> bool {
     let first = interface::first_symbol(c"dlclose");
     // A static program has no symbols to look up.
     !first.is_null() && !interface::is_own_code(first)
-}
-
-/// # Safety
-/// * As for `sigaction(2)`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn sigaction(
-    number: c_int,
-    new: *const libc::sigaction,
-    old: *mut libc::sigaction,
-) -> c_int {
-    if !RESOLVED.load(Ordering::Acquire) {
-        resolve();
-    }
-    // SAFETY: the caller's word.
-    unsafe { interface::host_sigaction(number, new, old) }
-}
-
-/// # Safety
-/// * As for `signal(2)`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    let address = resolved(&SIGNAL);
-    if !interface::owns_signal(number) && !address.is_null() {
-        // SAFETY: libc's `signal` has this type.
-        let function = unsafe { mem::transmute::<*mut c_void, SignalFunction>(address) };
-        // SAFETY: the caller's word.
-        return unsafe { function(number, handler) };
-    }
-    if handler == libc::SIG_ERR {
-        // SAFETY: no precondition.
-        let errno = unsafe { libc::__errno_location() };
-        // SAFETY: it is this thread's own.
-        unsafe { *errno = libc::EINVAL };
-        return libc::SIG_ERR;
-    }
-    // glibc's `signal` has BSD semantics: the handler stays, and interrupted calls are restarted (signal(2)).
-    // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
-    let mut new: libc::sigaction = unsafe { mem::zeroed() };
-    new.sa_sigaction = handler;
-    new.sa_flags = libc::SA_RESTART;
-    // SAFETY: as above.
-    let mut old: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: both structures are locals.
-    match unsafe { sigaction(number, &new, &mut old) } {
-        0 => old.sa_sigaction,
-        _ => libc::SIG_ERR,
-    }
 }
 
 /// # Safety

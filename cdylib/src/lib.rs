@@ -2,8 +2,8 @@
 //!
 //! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
 //! * [`preload`] what happens when the library is loaded and when the program ends,
-//! * [`interpose`] the functions of libc that the host shares with us; [`exec`], [`exec_lists`] and [`ends`] those that
-//!   end the program, and [`exec_bare`] what they call in a static one,
+//! * [`interpose`], [`host_signals`], [`host_timers`] and [`host_waits`] the functions of libc that the host shares with
+//!   us; [`exec`], [`exec_lists`] and [`ends`] those that end the program, and [`exec_bare`] what they call in a static one,
 //! * [`copies`] other profilers in the same program,
 //! * [`message`] the lines on stderr; the crate itself prints nothing,
 //! * [`reserve`] some memory for when the program has none left.
@@ -16,6 +16,9 @@ mod ends;
 mod exec;
 mod exec_bare;
 mod exec_lists;
+mod host_signals;
+mod host_timers;
+mod host_waits;
 mod interpose;
 mod message;
 mod preload;

@@ -203,6 +203,27 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             let _ = write!(line, ": {failure}");
             line.send();
         }
+        Notice::NoTicks(failure) => {
+            let mut line = Line::new();
+            let _ = line.write_str("sigprof: no more samples");
+            if !path.is_empty() {
+                let _ = line.write_str(" for the profile at ");
+                line.path(path);
+            }
+            let _ = write!(line, ": {failure}");
+            line.send();
+        }
+        Notice::TimerTaken => {
+            let mut line = Line::new();
+            let _ = line.write_str("sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ");
+            line.path(path);
+            line.send();
+        }
+        Notice::StillArmed(failure) => {
+            let mut line = Line::new();
+            let _ = write!(line, "sigprof: {failure}, so the next program ignores its signal");
+            line.send();
+        }
         Notice::Lost(periods) => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");

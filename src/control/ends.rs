@@ -15,7 +15,7 @@
 //! | one that replaces the program | counts up, disarms, takes back a pending tick, calls `exec`; if that fails, counts down, arms |
 //! | one that arms | arms, looks at the count, disarms if it is not zero |
 
-use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended};
+use super::{Control, Locked, SESSION_PROCESS, Session, session::disarm_for_next_program, summary::Ended};
 use crate::{
     sample::{process_mark, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -89,9 +89,7 @@ pub(crate) fn suspend(is_in_vain: bool) -> bool {
     let suspended = suspended.unwrap_or_else(|| {
         // Somebody is writing, and does not come to an end. The new program must not be harmed.
         let _blocked = AllBlocked::new();
-        let timer = weight::timer();
-        let _ = timer.disarm();
-        signal::discard_pending(timer.signal());
+        disarm_for_next_program(weight::timer(), &[]);
         true
     });
     if !suspended {

@@ -28,7 +28,7 @@
 
 use super::{CONTROL, Control, Locked, frame_files, is_elsewhere, toggle};
 use crate::{
-    sample::{engine::Engine, host_action, met_objects, recording, unwind::objects},
+    sample::{engine::Engine, host_action, met_objects, recording, tick_source, unwind::objects},
     sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{listing, process, thread},
 };
@@ -132,6 +132,7 @@ fn put_right(locked: &mut Locked) {
     frame_files::reset_after_fork();
     listing::reset_after_fork();
     host_action::reset_after_fork();
+    tick_source::reset_after_fork();
     toggle::reset_after_fork();
     // One of the host's hooks may have started a session here already.
     if is_elsewhere() {

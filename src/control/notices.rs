@@ -20,6 +20,13 @@ pub enum Notice<'n> {
     NoList(Failure),
     /// It lacks so many periods.
     Lost(u64),
+    /// No samples are taken any more.
+    NoTicks(Failure),
+    /// The program has used the profiling timer by a system call of its own.
+    TimerTaken,
+    /// The timer could not be disarmed before another program takes the process over, which therefore ignores the
+    /// timer's signal.
+    StillArmed(Failure),
 }
 
 /// Takes a notice and the path of the profile; async-signal-safe.
@@ -33,7 +40,7 @@ pub(crate) fn listen(listener: Listener) {
 }
 
 /// Tells whoever listens. Signal-safe.
-pub(super) fn tell(path: &[u8], notice: Notice<'_>) {
+pub(crate) fn tell(path: &[u8], notice: Notice<'_>) {
     if let Some(listener) = LISTENER.get() {
         listener(path, notice);
     }

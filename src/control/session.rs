@@ -20,9 +20,10 @@ use crate::{
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps,
         table::Shape,
+        tick_source::{self, Stopped},
         weight,
     },
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU64, Ordering},
     sys::{
         clock, errno,
         file::PathBuffer,
@@ -96,6 +97,8 @@ pub(crate) struct Session {
     start_monotonic: u64,
     start_cpu: u64,
     lost_without_slot_at_start: u64,
+    /// No timer was ticking when it ended.
+    had_no_timer: bool,
 }
 
 impl Session {
@@ -181,19 +184,20 @@ impl Session {
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
+            had_no_timer: false,
         };
         // Since an earlier session others may have come to the addresses of objects seen then.
         met_objects::forget_seen();
         weight::begin(options.timer, period_micros);
         session.recording.publish();
-        if let Err(errno) = arm(options.timer, period_micros) {
+        if let Err(failure) = arm(options.timer, period_micros) {
             recording::withdraw();
             let is_unused = wait_for_handlers(engine) == 0;
             session.discard_spool(is_unused);
             if !is_unused {
                 session.recording.abandon();
             }
-            return Err(Failure::System { action: "arm the profiling timer", errno });
+            return Err(failure);
         }
         Ok(session)
     }
@@ -249,6 +253,7 @@ impl Session {
             moved_lost,
             not_moved: recording.drain.failure(),
             handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
+            timer_refused: self.had_no_timer,
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
                 Some(_) if recording.memory().is_cut() => SpoolUse::Cut,
@@ -301,8 +306,7 @@ impl Session {
     /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
     pub(super) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
         let timer = self.recording.get().timer;
-        let _ = timer.disarm();
-        signal::discard_pending(timer.signal());
+        disarm_for_next_program(timer, self.path());
         if is_in_vain {
             return;
         }
@@ -334,13 +338,22 @@ impl Session {
     pub(super) fn resume(&self) {
         let recording = self.recording.get();
         recording.memory().set_state(State::Running);
-        let _ = arm(recording.timer, recording.period_micros);
+        if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
+            let _ = handler::install(recording.timer.signal());
+        }
+        if let Err(failure) = arm(recording.timer, recording.period_micros) {
+            notices::tell(self.path(), Notice::NoTicks(failure));
+        }
     }
 
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
-        // Fails only for arguments that the kernel does not know.
-        let _ = self.recording.get().timer.disarm();
+        let timer = self.recording.get().timer;
+        self.had_no_timer = !tick_source::is_ticking(timer);
+        // Where the kernel refuses it, the handler stays and does nothing.
+        if tick_source::stop(timer) == Ok(Stopped::TakenByHost) {
+            notices::tell(self.path(), Notice::TimerTaken);
+        }
         recording::withdraw();
         Engine::get().map_or(0, wait_for_handlers)
     }
@@ -410,9 +423,28 @@ impl Session {
 }
 
 /// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
-fn arm(timer: IntervalTimer, period_micros: u32) -> Result<(), i32> {
-    timer.arm(period_micros)?;
-    if ends::is_replacing() { timer.disarm() } else { Ok(()) }
+fn arm(timer: IntervalTimer, period_micros: u32) -> Result<(), Failure> {
+    tick_source::start(timer, period_micros)?;
+    if ends::is_replacing() {
+        // Whoever replaces it tells what goes wrong.
+        let _ = tick_source::stop(timer);
+    }
+    Ok(())
+}
+
+/// Set while the signal is ignored for the next program's sake.
+static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
+/// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
+pub(super) fn disarm_for_next_program(timer: IntervalTimer, path: &[u8]) {
+    if let Err(errno) = tick_source::stop(timer) {
+        signal::ignore(timer.signal());
+        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
+        let failure = Failure::System { action: "disarm the profiling timer", errno };
+        notices::tell(path, Notice::StillArmed(failure));
+    }
+    tick_source::take_back(timer);
 }
 
 /// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the

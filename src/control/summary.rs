@@ -152,8 +152,10 @@ pub enum NoSamples {
     /// The program replaced our handler.
     HandlerReplaced,
     /// Time was used, and no tick came: all threads that used it block the signal, or the program has taken the
-    /// timer.
+    /// timer by a system call of its own.
     NoTicks,
+    /// The program takes the signal itself, or uses its timer, and no tick could be sent beside that.
+    NoTimer,
 }
 
 impl fmt::Display for NoSamples {
@@ -164,6 +166,9 @@ impl fmt::Display for NoSamples {
             Self::HandlerReplaced => "the program replaced the profiling signal's handler",
             Self::NoTicks => {
                 "no tick came, though the program used time; it blocks the signal or uses the timer"
+            }
+            Self::NoTimer => {
+                "the program takes the profiling signal itself, or its timer, and no other was to be had"
             }
         })
     }
@@ -205,6 +210,7 @@ pub(super) struct Facts {
     pub(super) moved_lost: u64,
     pub(super) not_moved: Option<i32>,
     pub(super) handler_replaced: bool,
+    pub(super) timer_refused: bool,
     pub(super) spool: SpoolUse,
 }
 
@@ -255,6 +261,8 @@ impl Facts {
             NoSamples::NoneRecorded
         } else if self.handler_replaced {
             NoSamples::HandlerReplaced
+        } else if self.timer_refused {
+            NoSamples::NoTimer
         } else if self.cpu_nanos < u64::from(self.period_micros) * 1000 {
             NoSamples::NoTimeUsed
         } else {

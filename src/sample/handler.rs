@@ -9,11 +9,12 @@ use super::{
     counters::Counter,
     engine::Engine,
     host_action::{HostAction, Service},
-    process_mark,
+    host_timer, process_mark,
     recording::{self, Recording},
     scratch::Held,
     stamps::{Marks, Stamps},
     table::Full,
+    tick_source::{self, Whose},
     unwind::{self, End, PcForm, trail::Trail},
     weight,
 };
@@ -22,7 +23,7 @@ use crate::{
     sys::{
         arch::{Registers, is_user_address},
         errno::ErrnoGuard,
-        signal::{self, Action, Context, HandlerStack, SignalInfo},
+        signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
         timer::IntervalTimer,
     },
 };
@@ -69,12 +70,20 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     let mut stamps = Stamps::begin();
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
-    let from_interval_timer = unsafe { signal::is_from_interval_timer(info) };
+    let origin = unsafe { Origin::of(info) };
     // 0 in a copy of the session's process, whose table may be shared with it.
     let running_signal = process_mark::running_signal();
-    // A timer's signal is ours only while we run that timer: afterwards the host may have armed it.
-    let is_own_tick = from_interval_timer && running_signal == number;
-    if !is_own_tick && serve_host(number, info, context, from_interval_timer) {
+    let is_own_tick = match origin {
+        // One that comes late, when its session is over, is nobody's.
+        _ if tick_source::is_posix_tick(origin) => true,
+        Origin::IntervalTimer => match tick_source::whose(number, running_signal) {
+            Whose::Ours => true,
+            Whose::Hosts => return serve_host_timer(number, info, context),
+            Whose::Unclear => false,
+        },
+        Origin::PosixTimer(_) | Origin::Elsewhere => false,
+    };
+    if !is_own_tick && serve_host(number, info, context, origin == Origin::IntervalTimer) {
         return;
     }
     if running_signal != number {
@@ -96,6 +105,11 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
         None => {
             LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
         }
+    }
+    if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
+        // SAFETY: the kernel's structure is ours until we return.
+        unsafe { info.write(signal::interval_timer_info(number)) };
+        serve_host_timer(number, info, context);
     }
 }
 
@@ -175,6 +189,21 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     tick.marks.added();
 }
 
+/// Gives a signal of the host's own interval timer to the host, as if we were not there. Nothing of ours is held meanwhile.
+fn serve_host_timer(number: i32, info: *mut SignalInfo, context: *mut Context) {
+    if number == IntervalTimer::Cpu.signal() {
+        if host_timer::is_too_early() {
+            return;
+        }
+        host_timer::note_served();
+    }
+    let is_ignored = HostAction::of(number).is_some_and(HostAction::is_ignored);
+    if !is_ignored && !serve_host(number, info, context, false) {
+        // SAFETY: the host armed the timer, and has no handler for its signal.
+        unsafe { signal::run_default_action(number) };
+    }
+}
+
 /// Gives a signal that is no tick of ours to the host, if it has a handler for it; true if it has. Nothing of ours
 /// is held meanwhile, so the handler may leave by `siglongjmp`.
 fn serve_host(number: i32, info: *mut SignalInfo, context: *mut Context, from_timer: bool) -> bool {
@@ -182,7 +211,8 @@ fn serve_host(number: i32, info: *mut SignalInfo, context: *mut Context, from_ti
     match host.service() {
         Service::Handler(action) => {
             if action.resets() {
-                host.exchange(Some(Action::DEFAULT));
+                // Flags and mask stay, as with the kernel.
+                host.exchange(Some(Action { handler: Action::DEFAULT.handler, ..action }));
             }
             // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
             unsafe { signal::run_host_handler(action, number, info, context) };

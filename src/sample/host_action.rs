@@ -8,6 +8,7 @@
 //! use and then counts the version up, whose lowest bit names the copy in use. A reader that sees the version
 //! unchanged behind its reads has a copy that nobody was writing.
 
+use super::handler;
 use crate::{
     sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sys::{
@@ -136,6 +137,11 @@ impl HostAction {
         }
     }
 
+    /// True while the host ignores the signal. Signal-safe.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.read().0.handler == Action::IGNORED
+    }
+
     fn write(&self, action: Action, had_handler: impl FnOnce(bool) -> bool) -> Action {
         let _blocked = signal::AllBlocked::new();
         self.lock();
@@ -173,6 +179,32 @@ impl HostAction {
             if self.version.load(Ordering::Relaxed) == version {
                 return value;
             }
+        }
+    }
+}
+
+/// Lets the kernel ignore those of our signals that the host ignores, since the next program inherits that, and a handler
+/// would become the default action; true if there are any. In a child of `vfork` the change is its own. Signal-safe.
+pub(crate) fn ignore_for_next_program() -> bool {
+    let mut has_changed = false;
+    for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
+        let is_ignored = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        // The child may have chosen something else for itself.
+        let is_handled = || signal::action(number).is_ok_and(|present| present.is_handler());
+        if HostAction::of(number).is_some_and(is_ignored) && is_handled() {
+            signal::ignore(number);
+            has_changed = true;
+        }
+    }
+    has_changed
+}
+
+/// Puts our handler back, since the program was not replaced. Signal-safe.
+pub(crate) fn handle_again() {
+    for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
+        let is_ours = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        if HostAction::of(number).is_some_and(is_ours) {
+            let _ = handler::install(number);
         }
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod engine;
 mod growth;
 pub(crate) mod handler;
 pub(crate) mod host_action;
+pub(crate) mod host_timer;
 pub(crate) mod met_objects;
 pub(crate) mod process_mark;
 pub(crate) mod recording;
@@ -33,5 +34,6 @@ pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]
 pub(crate) mod stamps;
 pub(crate) mod table;
+pub(crate) mod tick_source;
 pub(crate) mod unwind;
 pub(crate) mod weight;

@@ -15,6 +15,7 @@ pub(crate) mod listing;
 pub(crate) mod loader;
 pub(crate) mod memory;
 pub(crate) mod own_object;
+pub(crate) mod posix_timer;
 pub(crate) mod private_directory;
 pub(crate) mod process;
 pub(crate) mod process_age;

@@ -4,7 +4,11 @@
 //! Calls of `sigaction` with borrowed structures, and calls of handlers that the host registered for just that.
 #![allow(unsafe_code)]
 
-use super::arch::{self, Registers, system_call};
+use super::{
+    arch::{self, Registers, system_call},
+    process,
+    thread::Time,
+};
 use crate::sync::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 
@@ -14,12 +18,15 @@ pub type CAction = libc::sigaction;
 /// C's `stack_t`.
 pub type AlternateStack = libc::stack_t;
 
+/// C's `sigset_t`.
+pub type SignalSet = libc::sigset_t;
+
 /// The type of `sigaction(2)`.
 pub type SigactionFunction =
     unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
 
 /// What the kernel tells a handler about a signal.
-pub(crate) type SignalInfo = libc::siginfo_t;
+pub type SignalInfo = libc::siginfo_t;
 
 /// The context that a handler interrupted: a `ucontext_t`.
 pub(crate) type Context = libc::c_void;
@@ -51,6 +58,9 @@ impl Action {
     /// The disposition of a signal that nobody touched.
     pub(crate) const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, mask: 0 };
 
+    /// The handler that ignores a signal.
+    pub(crate) const IGNORED: usize = libc::SIG_IGN;
+
     /// Neither default nor ignored.
     pub(crate) fn is_handler(&self) -> bool {
         self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
@@ -63,6 +73,11 @@ impl Action {
 
     pub(crate) fn from_c(action: &libc::sigaction) -> Self {
         Self { handler: action.sa_sigaction, flags: action.sa_flags, mask: mask_bits(&action.sa_mask) }
+    }
+
+    /// What the kernel makes of it: these two signals are never blocked.
+    pub(crate) fn as_kept(self) -> Self {
+        Self { mask: self.mask & !(1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1)), ..self }
     }
 
     pub(crate) fn to_c(self) -> libc::sigaction {
@@ -140,6 +155,12 @@ pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Res
     };
     // SAFETY: the handlers of this crate keep the contract of signal context.
     unsafe { set_action(signal, action) }.map(|_| ())
+}
+
+/// Ignores `signal`, as the next program of this process then does. Signal-safe, as [`action`].
+pub(crate) fn ignore(signal: i32) {
+    // SAFETY: no handler.
+    let _ = unsafe { set_action(signal, Action { handler: Action::IGNORED, ..Action::DEFAULT }) };
 }
 
 /// Where a handler runs.
@@ -235,21 +256,89 @@ fn exchange_mask(how: libc::c_int, new: u64) -> u64 {
     old
 }
 
-/// Takes back a signal that is pending for the calling thread, which has it blocked.
-pub(crate) fn discard_pending(signal: i32) {
-    let set = mask_set(1 << (signal - 1));
-    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the set and the time are locals; a null siginfo is allowed.
-    unsafe { libc::sigtimedwait(&set, ptr::null_mut(), &now) };
+/// Where a signal comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `setitimer(2)`: the kernel marks it with `SI_KERNEL`, which no other process can send.
+    IntervalTimer,
+    /// A timer of `timer_create(2)`, with the value that it was made with.
+    PosixTimer(usize),
+    Elsewhere,
 }
 
-/// True for a tick of `setitimer(2)`: the kernel marks it with `SI_KERNEL`, which no process can send.
-///
-/// # Safety
-/// * `info` is what the kernel gave to our handler.
-pub(crate) unsafe fn is_from_interval_timer(info: *const SignalInfo) -> bool {
-    // SAFETY: the caller's word.
-    unsafe { (*info).si_code == libc::SI_KERNEL }
+impl Origin {
+    /// The origin of the signal that `info` tells of.
+    ///
+    /// # Safety
+    /// * `info` is what the kernel tells of a signal.
+    pub(crate) unsafe fn of(info: *const SignalInfo) -> Self {
+        // SAFETY: the caller's word.
+        let info = unsafe { &*info };
+        match info.si_code {
+            libc::SI_KERNEL => Self::IntervalTimer,
+            // SAFETY: such a signal has a value.
+            libc::SI_TIMER => Self::PosixTimer(unsafe { info.si_value() }.sival_ptr as usize),
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+/// What the kernel tells of a signal of `setitimer(2)`.
+pub(crate) fn interval_timer_info(signal: i32) -> SignalInfo {
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut info: SignalInfo = unsafe { mem::zeroed() };
+    info.si_signo = signal;
+    info.si_code = libc::SI_KERNEL;
+    info
+}
+
+/// True while `signal` is pending for the calling thread or for the process. Signal-safe: one system call.
+pub(crate) fn is_pending(signal: i32) -> bool {
+    let mut pending = 0u64;
+    // SAFETY: the kernel writes eight bytes, of a local.
+    unsafe {
+        system_call(libc::SYS_rt_sigpending, [&raw mut pending as usize, size_of::<u64>(), 0, 0, 0, 0])
+    };
+    pending >> (signal - 1) & 1 == 1
+}
+
+/// Takes `signal` back as often as it is pending for the calling thread, which has it blocked, and `is_ours` says so of
+/// its origin. What is not ours stays pending. Signal-safe: system calls.
+pub(crate) fn take_back(signal: i32, is_ours: impl Fn(Origin) -> bool) {
+    // The kernel keeps one signal that was sent to the thread and one that was sent to the process, beside timers' own.
+    const KEPT: usize = 8;
+    let mut kept = [const { None::<SignalInfo> }; KEPT];
+    for place in &mut kept {
+        let Some(info) = take_pending(signal) else { break };
+        // SAFETY: the kernel has filled it.
+        if !is_ours(unsafe { Origin::of(&info) }) {
+            *place = Some(info);
+        }
+    }
+    for info in kept.iter().flatten() {
+        let arguments =
+            [process::id() as usize, signal as usize, core::ptr::from_ref(info) as usize, 0, 0, 0];
+        // SAFETY: the information is a local; a process may tell itself whatever it likes.
+        unsafe { system_call(libc::SYS_rt_sigqueueinfo, arguments) };
+    }
+}
+
+/// Takes back a signal that is pending for the calling thread, which has it blocked.
+pub(crate) fn discard_pending(signal: i32) {
+    let _ = take_pending(signal);
+}
+
+/// By system call: the shared library interposes the function, to hide just what is looked for here.
+fn take_pending(signal: i32) -> Option<SignalInfo> {
+    let set = 1u64 << (signal - 1);
+    let now = Time { seconds: 0, nanos: 0 };
+    // SAFETY: all fields are integers, for which zero is a value.
+    let mut info: SignalInfo = unsafe { mem::zeroed() };
+    let arguments =
+        [&raw const set as usize, &raw mut info as usize, &raw const now as usize, size_of::<u64>(), 0, 0];
+    // SAFETY: set, information and time are locals.
+    let taken = unsafe { system_call(libc::SYS_rt_sigtimedwait, arguments) };
+    (taken == signal as isize).then_some(info)
 }
 
 /// The registers that a signal interrupted.
@@ -339,6 +428,11 @@ fn set_mask(bits: u64) {
     let set = mask_set(bits);
     // SAFETY: the set is a local; a null old set is allowed.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set, ptr::null_mut()) };
+}
+
+/// True when `signal` is in the set.
+pub(crate) fn contains(set: &libc::sigset_t, signal: i32) -> bool {
+    mask_bits(set) >> (signal - 1) & 1 == 1
 }
 
 /// The kernel's 64 signals stand in the first eight bytes of libc's set.

@@ -1,25 +1,96 @@
 //! The process's interval timers (`setitimer(2)`).
 //!
 //! # Safety
-//! Raw `setitimer` calls with pointers to locals. Raw, because the shared library may interpose the function.
+//! Raw `setitimer` and `getitimer` calls with pointers to locals. Raw, because the shared library interposes both
+//! functions.
 #![allow(unsafe_code)]
 
 use super::arch::system_call;
-use core::{ffi::c_long, ptr};
+use core::ffi::c_long;
 
-/// A time as this system call takes it: in the kernel's `long`s on every machine, whatever libc's `timeval` is.
+/// C's `struct itimerval`.
+pub type CSetting = libc::itimerval;
+
+/// A time as these system calls take it: in the kernel's `long`s on every machine, whatever libc's `timeval` is.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Time {
     seconds: c_long,
     micros: c_long,
 }
 
+impl Time {
+    const NONE: Self = Self { seconds: 0, micros: 0 };
+
+    fn from_micros(micros: u32) -> Self {
+        // Both fit: the quotient is below 4295.
+        Self { seconds: (micros / 1_000_000) as c_long, micros: (micros % 1_000_000) as c_long }
+    }
+
+    fn is_valid(self) -> bool {
+        self.seconds >= 0 && (0..1_000_000).contains(&self.micros)
+    }
+
+    #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 32-bit machines")]
+    fn nanos(self) -> u64 {
+        (self.seconds as u64).saturating_mul(1_000_000_000).saturating_add(self.micros as u64 * 1000)
+    }
+}
+
 /// `struct itimerval`, likewise.
 #[repr(C)]
-struct Setting {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
     interval: Time,
     value: Time,
+}
+
+impl Setting {
+    /// A timer that is not armed.
+    pub(crate) const NONE: Self = Self { interval: Time::NONE, value: Time::NONE };
+
+    /// The first expiry after one period, and then one each period.
+    pub(crate) fn every(period_micros: u32) -> Self {
+        let period = Time::from_micros(period_micros);
+        Self { interval: period, value: period }
+    }
+
+    /// False where the kernel answers `EINVAL`.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.interval.is_valid() && self.value.is_valid()
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.value != Time::NONE
+    }
+
+    /// True where both have the same interval: what is left to the next expiry differs all the time.
+    pub(crate) fn has_interval_of(&self, other: &Self) -> bool {
+        self.interval == other.interval
+    }
+
+    /// Nanoseconds to the next expiry.
+    pub(crate) fn value(&self) -> u64 {
+        self.value.nanos()
+    }
+
+    /// Nanoseconds between two expiries, or 0.
+    pub(crate) fn interval(&self) -> u64 {
+        self.interval.nanos()
+    }
+
+    #[allow(clippy::unnecessary_cast, reason = "as wide as the field on some machines")]
+    pub(crate) fn from_c(setting: &CSetting) -> Self {
+        let time =
+            |time: &libc::timeval| Time { seconds: time.tv_sec as c_long, micros: time.tv_usec as c_long };
+        Self { interval: time(&setting.it_interval), value: time(&setting.it_value) }
+    }
+
+    #[allow(clippy::unnecessary_cast, reason = "as wide as the field on some machines")]
+    pub(crate) fn to_c(self) -> CSetting {
+        let time = |time: Time| libc::timeval { tv_sec: time.seconds as _, tv_usec: time.micros as _ };
+        CSetting { it_interval: time(self.interval), it_value: time(self.value) }
+    }
 }
 
 /// Which interval timer ticks.
@@ -40,40 +111,64 @@ impl IntervalTimer {
         }
     }
 
-    fn which(self) -> i32 {
+    /// The constant that `setitimer(2)` knows it by.
+    pub(crate) fn which(self) -> i32 {
         match self {
             Self::Cpu => libc::ITIMER_PROF,
             Self::Real => libc::ITIMER_REAL,
         }
     }
 
-    /// Starts the timer, with its first tick after one period.
+    /// Sets the timer, and gives what it was. What is already pending still arrives. Signal-safe: one system call.
     ///
     /// # Errors
     /// The error number of `setitimer(2)`.
-    pub(crate) fn arm(self, period_micros: u32) -> Result<(), i32> {
-        self.set(period_micros)
+    pub(crate) fn set(self, new: Setting) -> Result<Setting, i32> {
+        let mut old = Setting::NONE;
+        let arguments = [self.which() as usize, &raw const new as usize, &raw mut old as usize, 0, 0, 0];
+        // SAFETY: both settings are locals that outlive the call.
+        let result = unsafe { system_call(libc::SYS_setitimer, arguments) };
+        if result == 0 { Ok(old) } else { Err(-result as i32) }
     }
 
-    /// Stops the timer. Ticks that are already pending still arrive.
-    pub(crate) fn disarm(self) -> Result<(), i32> {
-        self.set(0)
+    /// The timer as it is now. Signal-safe: one system call.
+    ///
+    /// # Errors
+    /// The error number of `getitimer(2)`.
+    pub(crate) fn get(self) -> Result<Setting, i32> {
+        let mut present = Setting::NONE;
+        let arguments = [self.which() as usize, &raw mut present as usize, 0, 0, 0, 0];
+        // SAFETY: the setting is a local that outlives the call.
+        let result = unsafe { system_call(libc::SYS_getitimer, arguments) };
+        if result == 0 { Ok(present) } else { Err(-result as i32) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_survives_the_way_through_c() {
+        let setting =
+            Setting { interval: Time { seconds: 3, micros: 999_999 }, value: Time { seconds: 0, micros: 1 } };
+        assert_eq!(Setting::from_c(&setting.to_c()), setting);
+        assert_eq!((setting.value(), setting.interval()), (1000, 3_999_999_000));
     }
 
-    fn set(self, period_micros: u32) -> Result<(), i32> {
-        // Both fit: the quotient is below 4295.
-        let period = Time {
-            seconds: (period_micros / 1_000_000) as c_long,
-            micros: (period_micros % 1_000_000) as c_long,
-        };
-        let value = Setting { interval: period, value: period };
-        // SAFETY: `value` outlives the call, and a null old value is allowed.
-        let result = unsafe {
-            system_call(
-                libc::SYS_setitimer,
-                [self.which() as usize, &raw const value as usize, ptr::null::<u8>() as usize, 0, 0, 0],
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(-result as i32) }
+    #[test]
+    fn what_the_kernel_refuses_is_known_before() {
+        let good = Setting::every(10_000);
+        assert!(good.is_valid() && good.is_armed() && Setting::NONE.is_valid() && !Setting::NONE.is_armed());
+        for time in [
+            Time { seconds: 0, micros: 1_000_000 },
+            Time { seconds: 0, micros: -1 },
+            Time { seconds: -1, micros: 0 },
+        ] {
+            for setting in [Setting { value: time, ..good }, Setting { interval: time, ..good }] {
+                assert!(!setting.is_valid(), "{setting:?}");
+                assert_eq!(IntervalTimer::Real.set(setting), Err(libc::EINVAL), "{setting:?}");
+            }
+        }
     }
 }

@@ -1,0 +1,367 @@
+//! Which timer sends our ticks, and whose the process's interval timer is.
+//!
+//! A process has one interval timer for each signal of ours. Ticks of elapsed time never need it. Ticks of CPU time come
+//! from it as long as the host does not want it: before Linux 6.4 it alone interrupts the thread that was running, while a
+//! POSIX timer's signal goes to the first thread if that takes it. Once the host arms it, it is the host's for good, and
+//! our ticks come from a POSIX timer, told by the value in their signals. They never move back: a signal of the host's
+//! timer may be pending for as long as the host blocks it.
+//!
+//! | source | interval timer | its signals are | host is told |
+//! | --- | --- | --- | --- |
+//! | none | as the host has it | the host's, or late ticks | the kernel's answer |
+//! | interval timer | ours | ticks | that it is not armed |
+//! | POSIX timer | the host's | the host's | the kernel's answer |
+//!
+//! Who writes: ordinary context, toggles, and hosts that call `setitimer`, wherever they are; one at a time, with all signals
+//! blocked. Who reads: the handler.
+
+use super::{host_action::HostAction, host_timer, weight};
+use crate::{
+    error::Failure,
+    sync::{AtomicBool, AtomicI32, AtomicU32, Ordering},
+    sys::{
+        errno,
+        posix_timer::PosixTimer,
+        signal::{self, AllBlocked, Origin},
+        thread,
+        timer::{IntervalTimer, Setting},
+    },
+};
+
+/// See the module.
+struct Source {
+    state: AtomicI32,
+    /// Of ticks that are on, or would be if a timer were to be had.
+    period_micros: AtomicU32,
+    /// The interval timer is the host's.
+    is_hosts: AtomicBool,
+    /// The interval timer may be armed by us: ever since we armed it, until it was disarmed without an error.
+    may_be_ours: AtomicBool,
+    /// The signal's ticks would reach the host by other ways than handlers.
+    is_read_by_host: AtomicBool,
+}
+
+/// Values of [`Source::state`]: these, or the name of a POSIX timer and [`POSIX`].
+const NONE: i32 = 0;
+const INTERVAL: i32 = 1;
+const POSIX: i32 = 2;
+
+static OF_CPU: Source = Source::new();
+static OF_REAL: Source = Source::new();
+
+/// Set while somebody writes.
+static WRITING: AtomicBool = AtomicBool::new(false);
+
+/// Its address is the value in our POSIX timers' signals. A second copy of the library has another.
+static MARK: AtomicBool = AtomicBool::new(false);
+
+/// Whose the signal of an interval timer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Ours,
+    Hosts,
+    /// A late tick of ours, or of a timer that the host has armed by a system call of its own.
+    Unclear,
+}
+
+/// Why no ticks come though they are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The host uses the interval timer, and a timer beside it cannot be created, with this error number.
+    NoTimer(i32),
+    /// The system call for the interval timer fails with this error number.
+    NotArmed(i32),
+    /// The host takes the signal by `signalfd(2)`, or by `sigwait(3)` while all threads block it.
+    ReadByHost,
+}
+
+impl Source {
+    const fn new() -> Self {
+        Self {
+            state: AtomicI32::new(NONE),
+            period_micros: AtomicU32::new(0),
+            is_hosts: AtomicBool::new(false),
+            may_be_ours: AtomicBool::new(false),
+            is_read_by_host: AtomicBool::new(false),
+        }
+    }
+
+    fn of(timer: IntervalTimer) -> &'static Self {
+        if timer == IntervalTimer::Cpu { &OF_CPU } else { &OF_REAL }
+    }
+
+    fn posix_timer(&self) -> Option<PosixTimer> {
+        let state = self.state.load(Ordering::Relaxed);
+        (state >= POSIX).then(|| PosixTimer(state - POSIX))
+    }
+
+    fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+        let started = PosixTimer::start(timer, period_micros, mark()).map_err(Refusal::NoTimer)?;
+        self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
+        Ok(())
+    }
+
+    fn start_interval(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+        self.may_be_ours.store(true, Ordering::Relaxed);
+        // Before the timer: its first tick finds itself ours.
+        self.state.store(INTERVAL, Ordering::Release);
+        timer.set(Setting::every(period_micros)).map(|_| ()).map_err(|errno| {
+            self.state.store(NONE, Ordering::Release);
+            Refusal::NotArmed(errno)
+        })
+    }
+}
+
+/// Lets ticks come, the first after one period. Signal-safe.
+///
+/// # Errors
+/// Why none come.
+pub(crate) fn start(timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+    let source = Source::of(timer);
+    let _writing = Writing::begin();
+    source.period_micros.store(period_micros, Ordering::Relaxed);
+    if source.is_read_by_host.load(Ordering::Relaxed) {
+        return Err(Refusal::ReadByHost);
+    }
+    if timer == IntervalTimer::Real {
+        let started = source.start_posix(timer, period_micros);
+        // With a timer of our own the signals of the interval timer are the host's, be it by `alarm(2)`.
+        source.is_hosts.store(started.is_ok(), Ordering::Release);
+        return started.or_else(|_| source.start_interval(timer, period_micros));
+    }
+    // The host may have armed it where nobody saw it: before we were loaded, or in a program that has only linked the crate.
+    if !source.is_hosts.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
+        if let Some(setting) = timer.get().ok().filter(Setting::is_armed) {
+            host_timer::armed(&setting);
+            source.is_hosts.store(true, Ordering::Release);
+        }
+    }
+    if source.is_hosts.load(Ordering::Relaxed) {
+        source.start_posix(timer, period_micros)
+    } else {
+        source.start_interval(timer, period_micros)
+    }
+}
+
+/// What [`stop`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// Nothing of note.
+    Ticking,
+    /// The interval timer was not as we had armed it: the host has, by a system call of its own.
+    TakenByHost,
+}
+
+/// Ends the ticks. What is pending may still arrive. Signal-safe.
+///
+/// # Errors
+/// The error number of `setitimer(2)`: they go on.
+pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
+    let source = Source::of(timer);
+    let _writing = Writing::begin();
+    let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
+    if let Some(posix) = source.posix_timer() {
+        posix.delete();
+    } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
+        let is_ours = source.state.swap(NONE, Ordering::AcqRel) == INTERVAL;
+        let old = timer.set(Setting::NONE)?;
+        source.may_be_ours.store(false, Ordering::Relaxed);
+        if is_ours && !old.has_interval_of(&Setting::every(period_micros)) {
+            return Ok(Stopped::TakenByHost);
+        }
+    }
+    source.state.store(NONE, Ordering::Release);
+    Ok(Stopped::Ticking)
+}
+
+/// Takes back ticks that are pending for the process or the calling thread, which has all signals blocked. For who has
+/// stopped them. Signal-safe.
+pub(crate) fn take_back(timer: IntervalTimer) {
+    let is_hosts = Source::of(timer).is_hosts.load(Ordering::Relaxed);
+    signal::take_back(timer.signal(), |origin| match origin {
+        Origin::IntervalTimer => !is_hosts,
+        Origin::PosixTimer(value) => value == mark(),
+        Origin::Elsewhere => false,
+    });
+}
+
+/// True while ticks are to come. Signal-safe.
+pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
+    Source::of(timer).state.load(Ordering::Relaxed) != NONE
+}
+
+/// True for the signal of a POSIX timer of ours. Signal-safe.
+#[inline]
+pub(crate) fn is_posix_tick(origin: Origin) -> bool {
+    origin == Origin::PosixTimer(mark())
+}
+
+/// Whose the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
+#[inline]
+pub(crate) fn whose(number: i32, running: i32) -> Whose {
+    let source = if number == IntervalTimer::Cpu.signal() { &OF_CPU } else { &OF_REAL };
+    if running == number && source.state.load(Ordering::Acquire) == INTERVAL {
+        Whose::Ours
+    } else if source.is_hosts.load(Ordering::Acquire) {
+        Whose::Hosts
+    } else {
+        Whose::Unclear
+    }
+}
+
+/// `setitimer(2)` for a host whose SIGPROF is handled by us, and its timer that of CPU time. Gives what the timer was, and
+/// why our ticks end, if they do. Signal-safe.
+///
+/// # Errors
+/// The error number for the host.
+pub(crate) fn set_for_host(new: Setting) -> Result<(Setting, Option<Refusal>), i32> {
+    const TIMER: IntervalTimer = IntervalTimer::Cpu;
+    if !new.is_valid() {
+        return Err(errno::INVALID);
+    }
+    let source = Source::of(TIMER);
+    let _writing = Writing::begin();
+    let is_ours = source.state.load(Ordering::Relaxed) == INTERVAL;
+    if is_ours && !new.is_armed() {
+        return Ok((Setting::NONE, None));
+    }
+    let mut refusal = None;
+    if is_ours {
+        TIMER.set(Setting::NONE)?;
+        source.may_be_ours.store(false, Ordering::Relaxed);
+        // A tick of ours that is pending must not become the host's.
+        signal::take_back(TIMER.signal(), |origin| origin == Origin::IntervalTimer);
+        source.state.store(NONE, Ordering::Release);
+        let period_micros = source.period_micros.load(Ordering::Relaxed);
+        refusal = source.start_posix(TIMER, period_micros).err();
+    }
+    if new.is_armed() {
+        // Before it is: its first signal finds itself the host's.
+        host_timer::armed(&new);
+        source.is_hosts.store(true, Ordering::Release);
+    } else {
+        host_timer::disarmed();
+    }
+    let old = TIMER.set(new)?;
+    Ok((if is_ours { Setting::NONE } else { old }, refusal))
+}
+
+/// `getitimer(2)` for such a host. Signal-safe.
+///
+/// # Errors
+/// The error number for the host.
+pub(crate) fn get_for_host() -> Result<Setting, i32> {
+    if OF_CPU.state.load(Ordering::Acquire) == INTERVAL {
+        return Ok(Setting::NONE);
+    }
+    IntervalTimer::Cpu.get()
+}
+
+/// The host is about to read `number` by `signalfd(2)`: ticks would turn up there, as signals that nobody has sent. Ends
+/// them, for good; true if there were any. Signal-safe.
+pub(crate) fn leave_to_readers(number: i32) -> bool {
+    let source = if number == IntervalTimer::Cpu.signal() { &OF_CPU } else { &OF_REAL };
+    source.is_read_by_host.store(true, Ordering::Relaxed);
+    end(number)
+}
+
+/// Ends the ticks that have this signal; true if there were any.
+fn end(number: i32) -> bool {
+    let timer = if number == IntervalTimer::Cpu.signal() { IntervalTimer::Cpu } else { IntervalTimer::Real };
+    let had_ticks = is_ticking(timer);
+    if had_ticks {
+        let _ = stop(timer);
+        let _blocked = AllBlocked::new();
+        take_back(timer);
+    }
+    had_ticks
+}
+
+/// How often in a row a host may be kept waiting by ticks.
+const MOST_HIDDEN: u32 = 20;
+
+/// Ticks that were hidden from the host since the last one that was recorded, and the number of those at that time.
+static HIDDEN: AtomicU32 = AtomicU32::new(0);
+static RECORDED: AtomicI32 = AtomicI32::new(0);
+
+/// A tick was taken by who waits for the signal, so the thread that was running blocks it. Where that goes on all threads do,
+/// no tick comes to anything, and one that is pending makes the kernel drop the host's own signals: ticks end then, and
+/// this is true. Signal-safe.
+pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
+    if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
+        HIDDEN.store(0, Ordering::Relaxed);
+    }
+    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN && end(number)
+}
+
+/// In a forked child: it has no timer, and no other thread.
+pub(crate) fn reset_after_fork() {
+    for source in [&OF_CPU, &OF_REAL] {
+        source.state.store(NONE, Ordering::Relaxed);
+        source.is_hosts.store(false, Ordering::Relaxed);
+        source.may_be_ours.store(false, Ordering::Relaxed);
+    }
+    host_timer::disarmed();
+    WRITING.store(false, Ordering::Release);
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let (action, errno) = match refusal {
+            Refusal::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
+            Refusal::NotArmed(errno) => ("arm the profiling timer", errno),
+            Refusal::ReadByHost => ("send ticks to a program that takes their signal itself", errno::BUSY),
+        };
+        Self::System { action, errno }
+    }
+}
+
+/// True when the signal `number`, which was taken by `sigwait(3)` and its like, is a tick of ours, so that the host goes on waiting.
+/// Signal-safe.
+pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
+    match origin {
+        Origin::PosixTimer(_) => is_posix_tick(origin),
+        Origin::IntervalTimer => match whose(number, running) {
+            Whose::Ours => true,
+            Whose::Hosts => number == IntervalTimer::Cpu.signal() && host_timer::is_too_early(),
+            // A late tick, unless the host uses timers in ways that nobody sees; then it has a handler, or reads them.
+            Whose::Unclear => {
+                HostAction::of(number).is_some_and(HostAction::is_taken_over) && is_late(number)
+            }
+        },
+        Origin::Elsewhere => false,
+    }
+}
+
+fn is_late(number: i32) -> bool {
+    weight::timer().signal() == number && Source::of(weight::timer()).may_be_ours.load(Ordering::Relaxed)
+}
+
+fn mark() -> usize {
+    core::ptr::from_ref(&MARK) as usize
+}
+
+/// The right to write, with all signals blocked.
+struct Writing {
+    #[expect(dead_code, reason = "held for its drop")]
+    blocked: AllBlocked,
+}
+
+impl Writing {
+    fn begin() -> Self {
+        let blocked = AllBlocked::new();
+        let mut rounds = 0;
+        while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            rounds += 1;
+            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+        }
+        Self { blocked }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // Before the mask comes back.
+        WRITING.store(false, Ordering::Release);
+    }
+}
