@@ -1,0 +1,325 @@
+/* A host that blocks, ignores, waits for and reads SIGPROF, under the preloaded library with profiling on.
+ * usage: host_signals CASE [OPERAND] */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <gperftools/profiler.h>
+
+#pragma weak ProfilerGetCurrentState
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                               \
+        }                                                                           \
+    } while (0)
+
+static const char *itself;
+static atomic_int over;
+
+static int samples_now(void) {
+    struct ProfilerState state;
+    CHECK(ProfilerGetCurrentState != NULL);
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+static void compute(void) {
+    volatile unsigned long work = 0;
+    for (int i = 0; i < 100000; i++) work = work * 5 + 3;
+}
+
+static void burn_for_ticks(int count) {
+    const int goal = samples_now() + count;
+    while (samples_now() < goal) compute();
+}
+
+static double cpu_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static sigset_t only_prof(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPROF);
+    return set;
+}
+
+static void block_prof(void) {
+    const sigset_t set = only_prof();
+    CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+}
+
+static void *burn_until_over(void *unused) {
+    while (!over) compute();
+    return unused;
+}
+
+static pthread_t start_thread(void *(*run)(void *)) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
+    return thread;
+}
+
+/* Computes for long enough that many ticks have come, sends one signal, and so on. */
+static void *send_now_and_then(void *unused) {
+    const union sigval value = {.sival_int = 42};
+    for (int i = 0; i < 5; i++) {
+        const double end = cpu_seconds() + 0.1;
+        while (cpu_seconds() < end) compute();
+        CHECK(sigqueue(getpid(), SIGPROF, value) == 0);
+        /* The next one would be dropped while this one is pending. */
+        while (over <= i) compute();
+    }
+    return unused;
+}
+
+static void waits(int with_information) {
+    const sigset_t set = only_prof();
+    block_prof();
+    const pthread_t sender = start_thread(send_now_and_then);
+    double last = cpu_seconds();
+    for (int i = 0; i < 5; i++) {
+        siginfo_t information;
+        int number = 0;
+        if (with_information) {
+            CHECK(sigwaitinfo(&set, &information) == SIGPROF);
+            CHECK(information.si_code == SI_QUEUE && information.si_value.sival_int == 42);
+            CHECK(information.si_pid == getpid());
+        } else {
+            CHECK(sigwait(&set, &number) == 0 && number == SIGPROF);
+        }
+        /* Before that time nobody has sent anything. */
+        const double now = cpu_seconds();
+        CHECK(now - last > 0.09);
+        last = now;
+        over = i + 1;
+    }
+    CHECK(pthread_join(sender, NULL) == 0);
+}
+
+static void sigwait_case(void) { waits(0); }
+static void sigwaitinfo_case(void) { waits(1); }
+
+static void sigtimedwait_case(void) {
+    const sigset_t set = only_prof();
+    const struct timespec patience = {.tv_nsec = 300000000}, none = {0, 0}, bad = {.tv_nsec = -1};
+    siginfo_t information;
+    struct timespec start, end;
+    block_prof();
+    const pthread_t burner = start_thread(burn_until_over);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    CHECK(sigtimedwait(&set, &information, &patience) == -1 && errno == EAGAIN);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    CHECK((double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9 >= 0.3);
+    CHECK(sigtimedwait(&set, NULL, &none) == -1 && errno == EAGAIN);
+    CHECK(sigtimedwait(&set, NULL, &bad) == -1 && errno == EINVAL);
+    CHECK(raise(SIGPROF) == 0);
+    CHECK(sigtimedwait(&set, &information, NULL) == SIGPROF && information.si_signo == SIGPROF);
+    over = 1;
+    CHECK(pthread_join(burner, NULL) == 0);
+}
+
+static atomic_int is_waiting, was_cleaned_up;
+
+static void clean_up(void *unused) {
+    (void)unused;
+    was_cleaned_up = 1;
+}
+
+static void *wait_for_ever(void *unused) {
+    const sigset_t set = only_prof();
+    int number;
+    pthread_cleanup_push(clean_up, unused);
+    is_waiting = 1;
+    for (;;) sigwait(&set, &number);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+static void cancelled_sigwait(void) {
+    void *result;
+    block_prof();
+    const pthread_t waiting = start_thread(wait_for_ever);
+    const double end = cpu_seconds() + 0.2;
+    while (cpu_seconds() < end || !is_waiting) compute();
+    CHECK(pthread_cancel(waiting) == 0);
+    CHECK(pthread_join(waiting, &result) == 0 && result == PTHREAD_CANCELED && was_cleaned_up);
+}
+
+static void signalfd_case(void) {
+    const sigset_t set = only_prof();
+    struct signalfd_siginfo information;
+    block_prof();
+    const int descriptor = signalfd(-1, &set, SFD_NONBLOCK);
+    CHECK(descriptor >= 0);
+    for (int i = 0; i < 3; i++) {
+        const double end = cpu_seconds() + 0.1;
+        while (cpu_seconds() < end) compute();
+        CHECK(read(descriptor, &information, sizeof information) == -1 && errno == EAGAIN);
+        CHECK(kill(getpid(), SIGPROF) == 0);
+        CHECK(read(descriptor, &information, sizeof information) == sizeof information);
+        CHECK(information.ssi_signo == SIGPROF && information.ssi_code == SI_USER);
+    }
+}
+
+static void *burn_a_while(void *unused) {
+    const double end = cpu_seconds() + 0.2;
+    while (cpu_seconds() < end) compute();
+    return unused;
+}
+
+static void blocked(void) {
+    block_prof();
+    const pthread_t burner = start_thread(burn_a_while);
+    burn_a_while(NULL);
+    CHECK(pthread_join(burner, NULL) == 0);
+}
+
+static sigjmp_buf way_out;
+static volatile sig_atomic_t jumps;
+
+static void jump(int number) {
+    (void)number;
+    jumps = jumps + 1;
+    /* Long enough to be ticked now and then. */
+    compute();
+    siglongjmp(way_out, 1);
+}
+
+static void jump_away(void) {
+    const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+    CHECK(signal(SIGALRM, jump) == SIG_DFL);
+    const int goal = samples_now() + 40;
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    while (jumps < 200 || samples_now() < goal) {
+        const sig_atomic_t before = jumps;
+        if (sigsetjmp(way_out, 1) == 0) {
+            while (jumps == before) compute();
+            CHECK(!"reached");
+        }
+        sigset_t mask;
+        sigprocmask(SIG_BLOCK, NULL, &mask);
+        CHECK(sigismember(&mask, SIGALRM) == 0 && sigismember(&mask, SIGPROF) == 0);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    burn_for_ticks(5);
+}
+
+static pid_t main_thread;
+static int pipe_ends[2];
+static atomic_int stage;
+
+static void *tick_the_main_thread(void *unused) {
+    /* While the other is in each of its calls, until it has left that. */
+    for (int call = 0; call < 3; call++) {
+        while (stage != 2 * call + 1) sched_yield();
+        for (int i = 0; i < 200 && stage == 2 * call + 1; i++) {
+            CHECK(syscall(SYS_tgkill, getpid(), main_thread, SIGPROF) == 0);
+            const struct timespec briefly = {.tv_nsec = 1000000};
+            nanosleep(&briefly, NULL);
+        }
+        if (call == 0) CHECK(write(pipe_ends[1], "x", 1) == 1);
+    }
+    return unused;
+}
+
+static void restarts(void) {
+    char byte = 0;
+    main_thread = (pid_t)syscall(SYS_gettid);
+    CHECK(pipe(pipe_ends) == 0);
+    const pthread_t ticker = start_thread(tick_the_main_thread);
+    const int before = samples_now();
+    stage = 1;
+    CHECK(read(pipe_ends[0], &byte, 1) == 1 && byte == 'x');
+    stage = 2;
+    CHECK(samples_now() > before);
+    struct pollfd readable = {.fd = pipe_ends[0], .events = POLLIN};
+    stage = 3;
+    CHECK(poll(&readable, 1, 60000) == -1 && errno == EINTR);
+    stage = 4;
+    struct timespec long_time = {.tv_sec = 60}, left = {0, 0};
+    stage = 5;
+    CHECK(nanosleep(&long_time, &left) == -1 && errno == EINTR && left.tv_sec > 0);
+    stage = 6;
+    CHECK(pthread_join(ticker, NULL) == 0);
+}
+
+static void replace(void) {
+    char *const arguments[] = {(char *)itself, "after-exec", NULL};
+    char *const environment[] = {NULL};
+    execve(itself, arguments, environment);
+    _exit(4);
+}
+
+static void expect_replaced(pid_t child) {
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void ignore(const char *way) {
+    CHECK(signal(SIGPROF, SIG_IGN) == SIG_DFL);
+    burn_for_ticks(3);
+    if (strcmp(way, "missing") == 0) {
+        char *const arguments[] = {"missing", NULL};
+        CHECK(execv("/nowhere/at/all", arguments) == -1 && errno == ENOENT);
+        struct sigaction action;
+        CHECK(sigaction(SIGPROF, NULL, &action) == 0 && action.sa_handler == SIG_IGN);
+        burn_for_ticks(10);
+        CHECK(signal(SIGPROF, SIG_DFL) == SIG_IGN);
+        burn_for_ticks(10);
+        return;
+    }
+    if (strcmp(way, "execve") == 0) {
+        puts("done");
+        fflush(stdout);
+        replace();
+    }
+    const pid_t child = strcmp(way, "vfork-execve") == 0 ? vfork() : fork();
+    if (child == 0) replace();
+    expect_replaced(child);
+    burn_for_ticks(3);
+    CHECK(signal(SIGPROF, SIG_DFL) == SIG_IGN);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 2);
+    itself = argv[0];
+    const char *const name = argv[1];
+    if (strcmp(name, "after-exec") == 0) {
+        struct sigaction action;
+        CHECK(sigaction(SIGPROF, NULL, &action) == 0);
+        if (action.sa_handler != SIG_IGN) fprintf(stderr, "the next program does not ignore the signal\n");
+        return action.sa_handler == SIG_IGN ? 0 : 1;
+    }
+    if (strcmp(name, "sigwait") == 0) sigwait_case();
+    else if (strcmp(name, "sigwaitinfo") == 0) sigwaitinfo_case();
+    else if (strcmp(name, "sigtimedwait") == 0) sigtimedwait_case();
+    else if (strcmp(name, "cancelled-sigwait") == 0) cancelled_sigwait();
+    else if (strcmp(name, "signalfd") == 0) signalfd_case();
+    else if (strcmp(name, "blocked") == 0) blocked();
+    else if (strcmp(name, "jumps") == 0) jump_away();
+    else if (strcmp(name, "restarts") == 0) restarts();
+    else if (strcmp(name, "ignore") == 0 && argc == 3) ignore(argv[2]);
+    else CHECK(!"a known case");
+    puts("done");
+    return 0;
+}
