@@ -21,7 +21,7 @@
 //! # What the program has to know
 //!
 //! * There is one profiler at a time in a process, and it samples all threads.
-//! * SIGPROF and the process's `ITIMER_PROF` are the profiler's. A program that handles SIGPROF itself is not
+//! * SIGPROF is the profiler's, and so is the process's `ITIMER_PROF` unless the program has armed it before. A program that handles SIGPROF itself is not
 //!   profiled ([`Error::HandlerTaken`]); one that takes the signal later gets no more samples, and is told so
 //!   ([`NoSamples`]).
 //! * The handler stays installed when the profiler has stopped. It then does nothing, while the default action would

@@ -215,7 +215,9 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         }
         Notice::TimerTaken => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ");
+            let _ = line.write_str(
+                "sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ",
+            );
             line.path(path);
             line.send();
         }

@@ -316,8 +316,8 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// True when the signal `number`, which was taken by `sigwait(3)` and its like, is a tick of ours, so that the host goes on waiting.
-/// Signal-safe.
+/// True when the signal `number`, which was taken by `sigwait(3)` and its like, is a tick of ours, so that the host goes on
+/// waiting. Signal-safe.
 pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
     match origin {
         Origin::PosixTimer(_) => is_posix_tick(origin),

@@ -64,9 +64,11 @@ impl Setting {
         self.value != Time::NONE
     }
 
-    /// True where both have the same interval: what is left to the next expiry differs all the time.
+    /// True where both have about the same interval: kernels before 4.11 round it to their ticks. What is left to the next
+    /// expiry differs all the time.
     pub(crate) fn has_interval_of(&self, other: &Self) -> bool {
-        self.interval == other.interval
+        const ROUNDING: u64 = 20_000_000;
+        self.interval != Time::NONE && self.interval().abs_diff(other.interval()) < ROUNDING
     }
 
     /// Nanoseconds to the next expiry.

@@ -1,0 +1,188 @@
+//! Runtimes that nobody here wrote and that have business with SIGPROF, ITIMER_PROF or signal stacks: the same output and
+//! status as without the library.
+//!
+//! Java and node are large, so `ci/setup.sh` does not install them: their tests say so and end where they are missing.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Finished, Profile, Scratch, exit_code, plain, profiled, program_source, run, tool};
+
+/// Runs a program without and with the library at 1000 ticks a second, and panics where a user could tell the difference;
+/// gives the run with it. Its profile is in the file `prof`.
+#[track_caller]
+fn run_both(
+    scratch: &Scratch,
+    program: impl AsRef<OsStr>,
+    set_up: impl Fn(&mut Command) -> &mut Command,
+) -> Finished {
+    let expected = run(set_up(&mut plain(&program)));
+    let mut command = profiled(&program, &scratch.path("prof"));
+    let finished = run(set_up(command.env("CPUPROFILE_FREQUENCY", "1000")));
+    let told = format!("stdout: {}\nstderr: {}", finished.text(), finished.stderr);
+    assert_eq!(exit_code(finished.status), exit_code(expected.status), "another status than without: {told}");
+    assert_eq!(finished.text(), expected.text(), "another output than without: {told}");
+    let own: Vec<&str> =
+        finished.complaints().into_iter().filter(|line| !line.starts_with("sigprof: ")).collect();
+    assert_eq!(own, expected.complaints(), "another standard error than without");
+    assert_eq!(exit_code(expected.status), 0, "the program itself fails: {}", expected.stderr);
+    assert!(!expected.text().is_empty(), "a program that tells nothing");
+    finished
+}
+
+#[track_caller]
+fn expect_samples(scratch: &Scratch, least: usize) {
+    let samples = Profile::read(&scratch.path("prof")).samples();
+    assert!(samples >= least, "{samples} samples");
+}
+
+/// The path of a program, if it is installed.
+fn installed(program: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/bin").join(program);
+    if !path.exists() {
+        println!("skipped: {} is not installed", path.display());
+    }
+    path.exists().then_some(path)
+}
+
+/// Builds the committed Go program, with cgo or without.
+fn build_go(scratch: &Scratch, uses_cgo: bool) -> PathBuf {
+    let program = scratch.path("profiles_itself");
+    let mut command = tool("go");
+    command.args(["build", "-o"]).arg(&program).arg(program_source("profiles_itself.go"));
+    if uses_cgo {
+        command.arg(program_source("uses_cgo.go"));
+    }
+    command.env("CGO_ENABLED", if uses_cgo { "1" } else { "0" }).env("GOFLAGS", "-mod=mod");
+    command.env("GOCACHE", scratch.path("cache")).env("GOPATH", scratch.path("gopath"));
+    run(&mut command).expect_success();
+    program
+}
+
+/// A Go program with cgo profiles itself: its own profile has samples, and its channel gets its signal. It ends by a system
+/// call of its own, so ours stays in the spool.
+#[test]
+fn a_go_program_with_cgo_may_profile_itself() {
+    let scratch = Scratch::new();
+    let program = build_go(&scratch, true);
+    let own = scratch.path("own.pb.gz");
+    run_both(&scratch, program, |command| command.arg(&own));
+}
+
+/// A Go program without libc is out of the library's reach, and not disturbed by what the environment says.
+#[test]
+fn a_static_go_program_is_left_alone() {
+    let scratch = Scratch::new();
+    let program = build_go(&scratch, false);
+    let own = scratch.path("own.pb.gz");
+    run_both(&scratch, program, |command| command.arg(&own));
+    assert!(scratch.names("prof").is_empty());
+}
+
+/// A JVM with many threads, compiled code, collections and exceptions runs to its end.
+#[test]
+fn a_jvm_program_runs_as_ever() {
+    let Some(java) = installed("java") else { return };
+    let Some(compiler) = installed("javac") else { return };
+    let scratch = Scratch::new();
+    let classes = scratch.directory("classes");
+    run(plain(compiler).arg("-d").arg(&classes).arg(program_source("Busy.java"))).expect_success();
+    for options in [&[][..], &["-Xint"], &["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=4m"]] {
+        run_both(&scratch, &java, |command| command.args(options).arg("-cp").arg(&classes).arg("Busy"));
+        expect_samples(&scratch, 100);
+        std::fs::remove_file(scratch.path("prof")).expect("the profile");
+    }
+}
+
+/// node with its compiler, collector and worker threads runs to its end.
+#[test]
+fn a_node_program_runs_as_ever() {
+    let Some(node) = installed("node") else { return };
+    let scratch = Scratch::new();
+    let script = "let s = 0; const m = new Map(); for (let i = 0; i < 3e6; i++) { s = (s * 31 + i) % 1000003; m.set(i % 999, {s}); }
+        process.on('SIGPROF', () => { console.log('got it', s, m.size); process.exit(0); });
+        setTimeout(() => {}, 60000); process.kill(process.pid, 'SIGPROF');";
+    run_both(&scratch, node, |command| command.args(["-e", script]));
+    expect_samples(&scratch, 1);
+}
+
+/// A shell with a trap for the signal runs it for each one that is sent, and never for ticks.
+#[test]
+fn bash_runs_its_trap_for_the_signal() {
+    let scratch = Scratch::new();
+    let script = "trap 'echo trapped; n=$((n + 1))' PROF; for i in 1 2 3; do kill -PROF $$; \
+        for ((j = 0; j < 30000; j++)); do :; done; done; echo \"$n\"; trap - PROF; exec 2>/dev/null; kill -PROF $BASHPID & wait $!; echo $?";
+    let finished = run_both(&scratch, "/usr/bin/bash", |command| command.args(["-c", script]));
+    assert_eq!(finished.text(), "trapped\ntrapped\ntrapped\n3\n155\n");
+    expect_samples(&scratch, 20);
+}
+
+/// Python with a handler and a timer of its own: it is called as often as it asks, and reads back its timer.
+#[test]
+fn python_keeps_its_timer_and_handler() {
+    let scratch = Scratch::new();
+    let script = "
+import signal, os, time
+calls = 0
+def handler(number, frame):
+    global calls
+    calls += 1
+print(signal.signal(signal.SIGPROF, handler), signal.getsignal(signal.SIGPROF) is handler)
+print(signal.getitimer(signal.ITIMER_PROF), signal.setitimer(signal.ITIMER_PROF, 0.02, 0.02))
+while calls < 20:
+    sum(range(1000))
+print(signal.setitimer(signal.ITIMER_PROF, 0)[1], signal.getitimer(signal.ITIMER_PROF))
+before = calls
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    sum(range(1000))
+print(calls - before)
+os.kill(os.getpid(), signal.SIGPROF)
+print(calls - before)
+signal.siginterrupt(signal.SIGPROF, False)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
+os.kill(os.getpid(), signal.SIGPROF)
+print(signal.sigwaitinfo([signal.SIGPROF]).si_pid == os.getpid(), calls - before)
+";
+    run_both(&scratch, "/usr/bin/python3", |command| command.args(["-c", script]));
+    expect_samples(&scratch, 100);
+}
+
+/// Perl with `$SIG{PROF}` and a timer of its own, likewise.
+#[test]
+fn perl_keeps_its_timer_and_handler() {
+    let scratch = Scratch::new();
+    let script = "
+use Time::HiRes qw(setitimer getitimer ITIMER_PROF);
+my $calls = 0;
+$SIG{PROF} = sub { $calls++ };
+my @old = setitimer(ITIMER_PROF, 0.02, 0.02);
+print \"@old;\", join(' ', (getitimer(ITIMER_PROF))[1]), \"\\n\";
+my $x = 0;
+while ($calls < 20) { $x += $_ for 1 .. 1000 }
+@old = setitimer(ITIMER_PROF, 0);
+print $old[1], ';', scalar(getitimer(ITIMER_PROF)), \"\\n\";
+$calls = 0;
+my $end = times() + 0.2;
+while ((times())[0] < $end) { $x += $_ for 1 .. 1000 }
+kill PROF => $$;
+print \"$calls\\n\";
+";
+    run_both(&scratch, "/usr/bin/perl", |command| command.args(["-e", script]));
+    expect_samples(&scratch, 100);
+}
+
+/// GNU sort takes the signal to clean up before it dies, and dies of it under the incumbent.
+#[test]
+fn sort_lives_with_its_own_handler() {
+    let scratch = Scratch::new();
+    let lines: String = (0..400_000u32).map(|i| format!("{:08x}\n", i.wrapping_mul(2_654_435_761))).collect();
+    let input = scratch.write("input", lines);
+    run_both(&scratch, "/usr/bin/sort", |command| {
+        command.args(["-S", "8M", "-T"]).arg(scratch.root()).arg(&input)
+    });
+    expect_samples(&scratch, 10);
+}

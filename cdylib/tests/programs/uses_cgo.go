@@ -1,0 +1,10 @@
+package main
+
+// int answer(void) { return 42; }
+import "C"
+
+import "fmt"
+
+func init() {
+	fmt.Println(C.answer())
+}
