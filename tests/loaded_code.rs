@@ -121,11 +121,12 @@ extern "C" fn calls_bare() {
     black_box(bare(tick, 1));
 }
 
-/// Code that keeps frame pointers is called by code that does not, and has a number in that register: only how to go
-/// on from there is in the tables.
+/// Code without tables that keeps a frame pointer leads to code of the program, whose tables are looked up; from there to a
+/// library that may be unloaded at any moment, of which the crate would not learn: a guess is not looked up in one. (The
+/// shared library sees unloads, and walks on: `cdylib/tests/odd_code.rs`.)
 #[test]
-fn a_frame_pointer_leads_to_code_that_keeps_none() {
-    in_own_process("a_frame_pointer_leads_to_code_that_keeps_none", || {
+fn a_guess_ends_before_a_library_that_may_go() {
+    in_own_process("a_guess_ends_before_a_library_that_may_go", || {
         let directory = tempfile::tempdir().unwrap();
         let compile =
             |name, flags: &[&str]| Library::open(&compile_library("frames.c", flags, directory.path(), name));
@@ -138,10 +139,11 @@ fn a_frame_pointer_leads_to_code_that_keeps_none() {
         let profile = profiler.stop().unwrap();
         let summary = profile.summary();
         assert_eq!(summary.frames_without_rule, 1, "{summary:?}");
-        assert_eq!((summary.samples, summary.walks.whole), (1, 1), "{summary:?}");
+        assert_eq!((summary.samples, summary.walks.unloading), (1, 1), "{summary:?}");
         let chain = &profile.samples()[0].chain;
         assert!(chain.iter().any(|&pc| is_in(pc, "calls_bare")), "{chain:x?}");
-        assert!(chain.iter().any(|pc| symbol_at(pc.address_for_lookup(false)) == "all_saved"), "{chain:x?}");
+        // What calls the program's function is known; what calls that is not.
+        assert_eq!(symbol_at(chain.last().unwrap().address_for_lookup(false)), "all_saved", "{chain:x?}");
     });
 }
 

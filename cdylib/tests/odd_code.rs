@@ -3,7 +3,9 @@
 
 mod support;
 
-use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, run};
+use support::{
+    Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, repository_root, run, tool,
+};
 
 /// Runs a case of `programs/odd_code.c` with a silent timer; gives what it printed and its profile.
 #[track_caller]
@@ -44,6 +46,35 @@ fn a_garbage_stack_pointer_is_survived() {
         let names = symbols.names(&profile, record);
         assert_eq!(names[0], "tick_with_registers");
         assert!(!names.iter().any(|name| name == "main"), "nothing leads there: {names:?}");
+    }
+}
+
+/// Code without tables keeps a frame pointer, and is called by code of a library that keeps none, and has a number in that
+/// register: only how to go on from there is in the tables. Both were opened by the program.
+#[test]
+fn a_frame_pointer_leads_to_code_that_keeps_none() {
+    let scratch = Scratch::new();
+    let source = repository_root().join("tests/programs/frames.c");
+    let library = |name: &str, flags: &[&str]| {
+        let path = scratch.path(name);
+        let mut compiler = tool("gcc");
+        compiler.args(["-shared", "-fPIC"]).args(flags).arg(&source).arg("-o").arg(&path);
+        run(&mut compiler).expect_success();
+        path
+    };
+    let optimized = library("optimized.so", &["-O2", "-fomit-frame-pointer"]);
+    let no_tables = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    let bare = library("bare.so", &[&["-O1", "-fno-omit-frame-pointer"][..], &no_tables].concat());
+    let program = scratch.compile("guessed.c", Linkage::None, &["-fno-inline"]);
+    let path = scratch.path("prof");
+    let mut command = profiled(program, &path);
+    run(command.env("CPUPROFILE_FREQUENCY", "1").arg(optimized).arg(bare)).expect_success();
+    let profile = Profile::read(&path);
+    assert_eq!(profile.samples(), 1);
+    let mut symbols = Symbolizer::default();
+    let names = symbols.names(&profile, &profile.records[0]);
+    for name in ["tick", "large", "calls_bare", "all_saved", "main"] {
+        assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
     }
 }
 

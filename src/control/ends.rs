@@ -15,7 +15,7 @@
 //! | one that replaces the program | counts up, disarms, takes back a pending tick, calls `exec`; if that fails, counts down, arms |
 //! | one that arms | arms, looks at the count, disarms if it is not zero |
 
-use super::{Control, Locked, SESSION_PROCESS, Session, session::disarm_for_next_program, summary::Ended};
+use super::{Control, Locked, SESSION_PROCESS, Session, session::silence_for_next_program, summary::Ended};
 use crate::{
     sample::{process_mark, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -87,15 +87,24 @@ pub(crate) fn suspend(is_in_vain: bool) -> bool {
         true
     });
     let suspended = suspended.unwrap_or_else(|| {
-        // Somebody is writing, and does not come to an end. The new program must not be harmed.
-        let _blocked = AllBlocked::new();
-        disarm_for_next_program(weight::timer(), &[]);
+        stop_without_control();
         true
     });
     if !suspended {
         count(|threads| threads.saturating_sub(1));
     }
     suspended
+}
+
+/// Ends the ticks where somebody is writing, and does not come to an end: the new program must not be harmed. Not inlined: on
+/// the way to any other end this stack is not needed.
+#[cold]
+#[inline(never)]
+fn stop_without_control() {
+    let _blocked = AllBlocked::new();
+    silence_for_next_program(weight::timer());
+    // Whosever they are: to tell would take more stack than there may be here.
+    signal::discard_all_pending(weight::timer().signal());
 }
 
 /// Lets the session's ticks come again, unless another thread still replaces the program. For whoever was told `true`
@@ -136,7 +145,9 @@ fn is_here() -> bool {
     SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !process_mark::is_in_copy()
 }
 
-/// Calls `f` with the lock, on the prepared stack; None where these are not to be had in time.
+/// Calls `f` with the lock, on the prepared stack; None where these are not to be had in time. Not inlined: what is done then
+/// has this stack for itself.
+#[inline(never)]
 fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     struct Call<F, R> {
         f: Option<F>,

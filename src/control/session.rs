@@ -306,7 +306,8 @@ impl Session {
     /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
     pub(super) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
         let timer = self.recording.get().timer;
-        disarm_for_next_program(timer, self.path());
+        stop_for_next_program(timer, self.path());
+        tick_source::take_back(timer);
         if is_in_vain {
             return;
         }
@@ -437,14 +438,21 @@ static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
 /// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
-pub(super) fn disarm_for_next_program(timer: IntervalTimer, path: &[u8]) {
+fn stop_for_next_program(timer: IntervalTimer, path: &[u8]) {
     if let Err(errno) = tick_source::stop(timer) {
         signal::ignore(timer.signal());
         IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
         let failure = Failure::System { action: "disarm the profiling timer", errno };
         notices::tell(path, Notice::StillArmed(failure));
     }
-    tick_source::take_back(timer);
+}
+
+/// The same for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
+pub(super) fn silence_for_next_program(timer: IntervalTimer) {
+    if tick_source::silence(timer).is_err() {
+        signal::ignore(timer.signal());
+        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the

@@ -107,10 +107,17 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
         }
     }
     if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
-        // SAFETY: the kernel's structure is ours until we return.
-        unsafe { info.write(signal::interval_timer_info(number)) };
-        serve_host_timer(number, info, context);
+        serve_owed(number, info, context);
     }
+}
+
+/// Serves the signal of the host's own timer that the kernel has dropped. Not inlined: no other tick needs its stack.
+#[cold]
+#[inline(never)]
+fn serve_owed(number: i32, info: *mut SignalInfo, context: *mut Context) {
+    // SAFETY: the kernel's structure is ours until we return.
+    unsafe { info.write(signal::interval_timer_info(number)) };
+    serve_host_timer(number, info, context);
 }
 
 /// What one tick works with.

@@ -185,6 +185,7 @@ impl HostAction {
 
 /// Lets the kernel ignore those of our signals that the host ignores, since the next program inherits that, and a handler
 /// would become the default action; true if there are any. In a child of `vfork` the change is its own. Signal-safe.
+#[inline(never)] // The stack may be small: it is for one thing after another.
 pub(crate) fn ignore_for_next_program() -> bool {
     let mut has_changed = false;
     for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
@@ -200,6 +201,7 @@ pub(crate) fn ignore_for_next_program() -> bool {
 }
 
 /// Puts our handler back, since the program was not replaced. Signal-safe.
+#[inline(never)] // The stack may be small: it is for one thing after another.
 pub(crate) fn handle_again() {
     for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
         let is_ours = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();

@@ -174,6 +174,22 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     Ok(Stopped::Ticking)
 }
 
+/// Ends the ticks without waiting for who may be writing: for a thread that is about to replace the program. Where that
+/// fails after all, [`start`] begins anew. Signal-safe.
+///
+/// # Errors
+/// As [`stop`].
+pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
+    let source = Source::of(timer);
+    if let Some(posix) = source.posix_timer() {
+        posix.delete();
+    } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
+        timer.set(Setting::NONE)?;
+    }
+    source.state.store(NONE, Ordering::Release);
+    Ok(())
+}
+
 /// Takes back ticks that are pending for the process or the calling thread, which has all signals blocked. For who has
 /// stopped them. Signal-safe.
 pub(crate) fn take_back(timer: IntervalTimer) {

@@ -157,10 +157,14 @@ pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Res
     unsafe { set_action(signal, action) }.map(|_| ())
 }
 
-/// Ignores `signal`, as the next program of this process then does. Signal-safe, as [`action`].
+/// Ignores `signal`, as the next program of this process then does. Signal-safe: one system call, which takes less stack than
+/// libc's function, for who has little.
 pub(crate) fn ignore(signal: i32) {
-    // SAFETY: no handler.
-    let _ = unsafe { set_action(signal, Action { handler: Action::IGNORED, ..Action::DEFAULT }) };
+    // The kernel's structure begins with the handler on every machine; no flag, and no signal in the mask.
+    let action: [usize; 6] = [Action::IGNORED, 0, 0, 0, 0, 0];
+    let arguments = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
+    // SAFETY: the structure is a local, and longer than the kernel's; there is no handler.
+    unsafe { system_call(libc::SYS_rt_sigaction, arguments) };
 }
 
 /// Where a handler runs.
@@ -328,6 +332,13 @@ pub(crate) fn discard_pending(signal: i32) {
     let _ = take_pending(signal);
 }
 
+/// Takes a signal back as often as it is pending, whosever it is. Not inlined, so that who has little stack has it for one
+/// thing after another.
+#[inline(never)]
+pub(crate) fn discard_all_pending(signal: i32) {
+    while take_pending(signal).is_some() {}
+}
+
 /// By system call: the shared library interposes the function, to hide just what is looked for here.
 fn take_pending(signal: i32) -> Option<SignalInfo> {
     let set = 1u64 << (signal - 1);
@@ -363,11 +374,13 @@ pub(crate) unsafe fn last_written(context: *const Context) -> usize {
 
 /// Runs `action`'s handler for a signal that was delivered to us, under the mask the host asked for.
 ///
-/// The present mask is not put back: the return from our own handler does that.
+/// The present mask is not put back: the return from our own handler does that. Not inlined: its sets of signals would lie on
+/// the stack of each tick.
 ///
 /// # Safety
 /// * `action.is_handler()`, and the action was registered by the host for `signal`.
 /// * The pointers are those that the kernel gave to our handler for this delivery.
+#[inline(never)]
 pub(crate) unsafe fn run_host_handler(
     action: Action,
     signal: i32,
@@ -389,10 +402,11 @@ pub(crate) unsafe fn run_host_handler(
     }
 }
 
-/// Lets the default action of `signal` happen now, as if nobody had ever handled it.
+/// Lets the default action of `signal` happen now, as if nobody had ever handled it. Not inlined, as above.
 ///
 /// # Safety
 /// * The host must have asked for the default action: for most signals it ends the process.
+#[inline(never)]
 pub(crate) unsafe fn run_default_action(signal: i32) {
     // SAFETY: SIG_DFL is no handler.
     let _ = unsafe { set_action(signal, Action::DEFAULT) };

@@ -20,5 +20,7 @@ names! {
     SYS_getdents64 "getdents64", SYS_clock_nanosleep "clock_nanosleep", SYS_exit_group "exit_group", SYS_openat "openat",
     SYS_mkdirat "mkdirat", SYS_unlinkat "unlinkat", SYS_renameat "renameat", SYS_readlinkat "readlinkat",
     SYS_fchmodat "fchmodat", SYS_ppoll "ppoll", SYS_process_vm_readv "process_vm_readv", SYS_getrandom "getrandom",
-    SYS_execveat "execveat", SYS_pread64 "pread64", SYS_pwrite64 "pwrite64",
+    SYS_execveat "execveat", SYS_pread64 "pread64", SYS_pwrite64 "pwrite64", SYS_rt_sigaction "rt_sigaction",
+    SYS_rt_sigpending "rt_sigpending", SYS_rt_sigtimedwait "rt_sigtimedwait", SYS_rt_sigqueueinfo "rt_sigqueueinfo",
+    SYS_timer_create "timer_create", SYS_timer_settime "timer_settime", SYS_timer_delete "timer_delete", SYS_signalfd4 "signalfd4",
 }
