@@ -1,0 +1,105 @@
+//! Programs that may use little memory: they get what they got without the library, but for what it takes itself, and never
+//! come to harm.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{Finished, Linkage, Profile, Scratch, exit_code, names_in, plain, profiled, run};
+
+/// What the profiler may take of a limit, in KiB: its library, the rules, the handlers' stacks, and a table of the least
+/// size; and what glibc takes for the arenas of a program whose memory is short.
+const OWN_SHARE: usize = 6 << 10;
+
+/// The same command under a limit of so many KiB; `what` is the letter of `ulimit`.
+fn limited(command: &Command, what: char, kibibytes: usize) -> Finished {
+    let mut shell = plain("sh");
+    let script = format!("ulimit -{what} {kibibytes}; exec env \"$@\"");
+    shell.args(["-c", &script, "sh"]);
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            let mut word = name.to_owned();
+            word.push("=");
+            word.push(value);
+            shell.arg(word);
+        }
+    }
+    shell.arg(command.get_program()).args(command.get_args());
+    run(&mut shell)
+}
+
+/// Runs a program under each of these limits, with the library and without. Under any of them it must not be ended by a
+/// signal; and where it succeeds with what is left of a limit beside our share, it must succeed as before under the limit.
+/// Gives how often it was profiled, and how often it went without.
+#[track_caller]
+fn expect_unharmed(
+    program: &Path,
+    words: &[&str],
+    what: char,
+    limits: impl Iterator<Item = usize>,
+) -> [usize; 2] {
+    let (mut profiles, mut without) = (0, 0);
+    for limit in limits {
+        let scratch = Scratch::new();
+        let profile = scratch.path("prof");
+        let mut command = profiled(program, &profile);
+        command
+            .env("CPUPROFILE_SPOOL", scratch.path("spools"))
+            .env("CPUPROFILE_FREQUENCY", "1000")
+            .args(words);
+        let found = limited(&command, what, limit);
+        let bare = limited(plain(program).args(words), what, limit.saturating_sub(OWN_SHARE));
+        let status = exit_code(found.status);
+        assert!(status < 128, "{limit} KiB: {status}: {}", found.stderr);
+        if bare.status.success() {
+            assert_eq!(status, 0, "{limit} KiB: {}", found.stderr);
+            assert_eq!(found.text(), bare.text(), "{limit} KiB");
+        }
+        if !found.status.success() {
+            continue;
+        }
+        match names_in(&scratch.path("."), "prof").as_slice() {
+            // Whatever was left out was told.
+            [] => {
+                assert!(!found.stderr.is_empty(), "{limit} KiB: no profile, and no word");
+                without += 1;
+            }
+            _ => {
+                assert!(Profile::read_alone(&profile).samples() > 0, "{limit} KiB: {}", found.stderr);
+                profiles += 1;
+            }
+        }
+    }
+    [profiles, without]
+}
+
+/// A C program under limits of its address space, from where nothing fits to where all does.
+#[test]
+fn a_limit_of_address_space_harms_no_host() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("tight.c", Linkage::None, &[]);
+    let [profiles, without] = expect_unharmed(&program, &["8192"], 'v', (4 << 10..48 << 10).step_by(509));
+    println!("profiled {profiles}, not {without}");
+    assert!(profiles > 20, "{profiles} of {without}");
+}
+
+/// The same under limits of its data.
+#[test]
+fn a_limit_of_data_harms_no_host() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("tight.c", Linkage::None, &[]);
+    let [profiles, without] = expect_unharmed(&program, &["4096"], 'd', (1 << 10..32 << 10).step_by(509));
+    println!("profiled {profiles}, not {without}");
+    assert!(profiles > 10, "{profiles} of {without}");
+}
+
+/// Python under limits of its address space.
+#[test]
+fn a_limit_of_address_space_harms_no_interpreter() {
+    let words = ["-c", "print(sum(i * i % 7 for i in range(300000)))"];
+    let [profiles, without] =
+        expect_unharmed(Path::new("/usr/bin/python3"), &words, 'v', (8 << 10..96 << 10).step_by(2039));
+    println!("profiled {profiles}, not {without}");
+    assert!(profiles > 10, "{profiles} of {without}");
+}
