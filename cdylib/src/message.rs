@@ -223,7 +223,9 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         }
         Notice::StillArmed(failure) => {
             let mut line = Line::new();
-            let _ = write!(line, "sigprof: {failure}, so the next program ignores its signal");
+            let _ = line.write_str("sigprof: the next program ignores the signal of the profile at ");
+            line.path(path);
+            let _ = write!(line, ": {failure}");
             line.send();
         }
         Notice::Lost(periods) => {
