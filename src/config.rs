@@ -158,14 +158,11 @@ impl Environment {
         }
         let mut warnings = Vec::new();
         let path = variables.path.filter(|path| !path.is_empty());
-        let is_child = path.and_then(|path| path.first()).is_some_and(|byte| byte & MARK != 0);
-        let plain = path.map(|path| {
-            let mut plain = path.to_vec();
-            if let Some(first) = plain.first_mut() {
-                *first &= !MARK;
-            }
-            plain
-        });
+        let is_child = path.is_some_and(is_marked);
+        let mut plain = path.map(<[u8]>::to_vec);
+        if let Some(first) = plain.as_mut().and_then(|path| path.first_mut()).filter(|_| is_child) {
+            *first &= !MARK;
+        }
         let (rank_suffix, rank_needs_pid) = variables.rank();
         Self {
             path: plain,
@@ -191,8 +188,8 @@ impl Environment {
                 let signal = signal_number(name);
                 if signal.is_none() {
                     warnings.push(format!(
-                        "CPUPROFILESIGNAL={} names no signal; profiling starts now and is not switched",
-                        String::from_utf8_lossy(name)
+                        "CPUPROFILESIGNAL={} names no signal, as 12, SIGUSR2 or USR2 do; profiling starts now and is not switched",
+                        shown(name)
                     ));
                 }
                 Some((signal?, name.to_vec()))
@@ -213,6 +210,15 @@ impl Environment {
         Some(path)
     }
 
+    /// The path of the profile of the process with this id.
+    pub fn path_of_process(&self, process: u32) -> Option<Vec<u8>> {
+        let mut path = self.base_path()?;
+        if self.adds_pid() {
+            path.extend_from_slice(format!("_{process}").as_bytes());
+        }
+        Some(path)
+    }
+
     /// True when the path of this process carries its id: `NAME_PID`, as gperftools 2.18 names files.
     pub fn adds_pid(&self) -> bool {
         self.use_pid || self.is_child
@@ -221,6 +227,13 @@ impl Environment {
 
 /// The bit that gperftools before 2.18 sets in the first byte of `CPUPROFILE`, for child processes to see.
 pub const MARK: u8 = 0x80;
+
+/// True for a path that carries the mark. A path that is text does not: its first byte can have the bit only where it
+/// begins a character of several bytes, as the mark's own text never does. No path begins with a NUL either.
+pub fn is_marked(path: &[u8]) -> bool {
+    path.first().is_some_and(|&first| first & MARK != 0 && first != MARK)
+        && core::str::from_utf8(path).is_err()
+}
 
 /// The raw values of the variables that matter.
 #[derive(Default)]
@@ -301,17 +314,21 @@ fn number(
 ) -> u32 {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return default };
     let text = String::from_utf8_lossy(value);
-    match text.trim().parse::<u64>() {
-        Ok(0) | Err(_) if !is_large(text.trim()) => {
-            warnings.push(format!("{name}={text} is no number above 0; using {default} {unit}"));
-            default
-        }
-        Ok(number) if number <= u64::from(maximum) => number as u32,
-        _ => {
-            warnings.push(format!("{name}={text} is above the maximum; using {maximum} {unit}"));
-            maximum
-        }
+    let digits = text.trim();
+    let digits = digits.strip_prefix('+').unwrap_or(digits);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // All that a number lacks is room.
+    let number = if is_number { digits.parse::<u64>().unwrap_or(u64::MAX) } else { 0 };
+    if (1..=u64::from(maximum)).contains(&number) {
+        return number as u32;
     }
+    let (wrong, used) = if number > 0 {
+        ("is above the maximum".into(), maximum)
+    } else {
+        (format!("is no number from 1 to {maximum}"), default)
+    };
+    warnings.push(format!("{name}={} {wrong}; using {used} {unit}", shown(value)));
+    used
 }
 
 /// Bytes, or with one of the letters K, M and G behind them 1024 times as many, and so on; the nearest value that can be
@@ -328,32 +345,38 @@ fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> usize {
         _ => 0,
     };
     let digits = if shift > 0 { trimmed.get(..trimmed.len() - 1).unwrap_or_default() } else { trimmed };
-    let bytes = match digits.parse::<u64>() {
-        Ok(number) => number.saturating_mul(1 << shift),
-        Err(_) if is_large(digits) => u64::MAX,
-        Err(_) => {
-            let default = DEFAULT_MAX_MEMORY >> 20;
-            warnings.push(format!("{NAME}={text} is no number of bytes, K, M or G; using {default}M"));
-            return DEFAULT_MAX_MEMORY;
-        }
-    };
-    let (least, most) = (LEAST_MAX_MEMORY, MOST_MAX_MEMORY);
-    match usize::try_from(bytes) {
-        Ok(bytes) if (least..=most).contains(&bytes) => bytes,
-        Ok(bytes) if bytes < least => {
-            warnings.push(format!("{NAME}={text} is below the minimum; using {}M", least >> 20));
-            least
-        }
-        _ => {
-            warnings.push(format!("{NAME}={text} is above the maximum; using {}M", most >> 20));
-            most
-        }
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let default = DEFAULT_MAX_MEMORY >> 20;
+        warnings.push(format!("{NAME}={} is no number of bytes, K, M or G; using {default}M", shown(value)));
+        return DEFAULT_MAX_MEMORY;
     }
+    // All that a number lacks is room.
+    let bytes = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1 << shift);
+    let (least, most) = (LEAST_MAX_MEMORY as u64, MOST_MAX_MEMORY as u64);
+    let used = bytes.clamp(least, most);
+    if used != bytes {
+        let wrong = if bytes < least { "is below the minimum" } else { "is above the maximum" };
+        warnings.push(format!("{NAME}={} {wrong}; using {}M", shown(value), used >> 20));
+    }
+    used as usize
 }
 
-/// A whole number that only fails to parse because it is too large.
-fn is_large(text: &str) -> bool {
-    text.len() > 19 && text.bytes().all(|byte| byte.is_ascii_digit())
+/// A value for a line: what is not to be printed is escaped, and a long one is cut, so that the rest has room.
+fn shown(value: &[u8]) -> String {
+    const MOST: usize = 80;
+    let text = String::from_utf8_lossy(value);
+    let mut shown = String::new();
+    for (i, character) in text.chars().enumerate() {
+        match character {
+            _ if i == MOST => {
+                shown.push_str("...");
+                break;
+            }
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -420,6 +443,9 @@ mod tests {
             ("-5", 100, true),
             ("often", 100, true),
             ("100x", 100, true),
+            ("00000000000000000000", 100, true),
+            ("99999999999999999999999c", 100, true),
+            ("00000000000000000000250", 250, false),
             ("10001", 10_000, true),
             ("99999999999999999999999", 10_000, true),
         ] {
@@ -482,6 +508,33 @@ mod tests {
         let child = Environment::from_pairs(marked.iter().copied(), |_| None);
         assert_eq!(child.path.as_deref(), Some(&b"px"[..]));
         assert!(child.is_child && child.adds_pid());
+    }
+
+    /// A name in another alphabet is no path that an older parent has marked.
+    #[test]
+    fn a_path_that_is_text_has_no_mark() {
+        for path in ["é.prof", "профиль"] {
+            assert_eq!(name(&[("CPUPROFILE", path)]), (path.into(), false));
+        }
+        let pairs: &[(&[u8], &[u8])] = &[(b"CPUPROFILE", b"\x80")];
+        let odd = Environment::from_pairs(pairs.iter().copied(), |_| None);
+        assert_eq!(
+            (odd.path.as_deref(), odd.is_child),
+            (Some(&b"\x80"[..]), false),
+            "no path begins with NUL"
+        );
+    }
+
+    #[test]
+    fn a_value_can_be_shown_in_a_line() {
+        let value = format!("1\n2\u{1b}{}", "x".repeat(5000));
+        let warnings = environment(&[("CPUPROFILE_FREQUENCY", &value)]).warnings;
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(
+            warning.starts_with("CPUPROFILE_FREQUENCY=1\\n2\\u{1b}xxx") && warning.len() < 200,
+            "{warning}"
+        );
+        assert!(warning.ends_with("... is no number from 1 to 10000; using 100 Hz"));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! Hands pointers of the C interface on to where they are read; each function says what they must be.
 #![allow(unsafe_code)]
 
-pub use crate::config::{Environment, MARK, SpoolChoice, StatisticsChoice};
+pub use crate::config::{Environment, MARK, SpoolChoice, StatisticsChoice, is_marked};
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
+pub use crate::line::Line;
 pub use crate::sys::{
     signal::{AlternateStack, CAction, SigactionFunction, SignalInfo, SignalSet},
     timer::CSetting,

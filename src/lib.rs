@@ -64,6 +64,8 @@ pub mod fuzzing;
 #[doc(hidden)]
 pub mod interface;
 #[cfg(feature = "runtime")]
+mod line;
+#[cfg(feature = "runtime")]
 mod profile;
 #[cfg(feature = "runtime")]
 mod profiler;

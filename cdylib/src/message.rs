@@ -12,10 +12,10 @@
 
 use crate::preload::settings;
 use core::{
-    fmt::{self, Write},
+    fmt::Write,
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
 };
-use sigprof::interface::{self, Failure, Notice, SpoolUse, StatisticsChoice, Stopped};
+use sigprof::interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped};
 
 const STDERR: i32 = 2;
 
@@ -72,7 +72,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             if stopped.lost() > 0 {
                 let _ = write!(line, " ({} lost)", stopped.lost());
             }
-            line.send();
+            send(line);
             if stopped.summary().spool == SpoolUse::Cut {
                 warn("the spool could not grow further: a kill would have lost what came after that");
             }
@@ -84,7 +84,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             line,
             "sigprof: records that filled the memory could not be moved to a file beside the profile: {reason}"
         );
-        line.send();
+        send(line);
     }
     if settings().statistics != StatisticsChoice::Off {
         statistics(stopped);
@@ -136,7 +136,7 @@ fn statistics(stopped: &Stopped<'_>) {
     };
     let _ = line.write_str(" profile=");
     line.path(stopped.path());
-    line.send_statistics();
+    send_statistics(line);
 }
 
 /// One line that says why there is no profile at `path`.
@@ -156,7 +156,7 @@ pub(crate) fn refused(path: &[u8], failure: Failure) {
             line.path(&file);
         }
     }
-    line.send();
+    send(line);
 }
 
 /// One line that says that another profiler was loaded before this one.
@@ -167,7 +167,7 @@ pub(crate) fn stands_back(first: &[u8]) {
     let _ = line.write_str(" does not profile: the profiler in ");
     line.path(first);
     let _ = line.write_str(" comes first");
-    line.send();
+    send(line);
 }
 
 /// The same, and where the samples are kept that could not be written.
@@ -180,7 +180,7 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
         let _ = line.write_str("; recover its samples from ");
         line.path(spool);
     }
-    line.send();
+    send(line);
 }
 
 /// One line that says why the profile at `path` is as it was before a flush.
@@ -189,7 +189,7 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
     let _ = line.write_str("sigprof: nothing new in the profile at ");
     line.path(path);
     let _ = write!(line, ": {failure}");
-    line.send();
+    send(line);
 }
 
 /// One line that says what is wrong with the profile at `path`.
@@ -201,7 +201,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             let _ = line.write_str("sigprof: no list of mapped objects in the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
-            line.send();
+            send(line);
         }
         Notice::NoTicks(failure) => {
             let mut line = Line::new();
@@ -211,7 +211,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
                 line.path(path);
             }
             let _ = write!(line, ": {failure}");
-            line.send();
+            send(line);
         }
         Notice::TimerTaken => {
             let mut line = Line::new();
@@ -219,20 +219,20 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
                 "sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ",
             );
             line.path(path);
-            line.send();
+            send(line);
         }
         Notice::StillArmed(failure) => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: the next program ignores the signal of the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
-            line.send();
+            send(line);
         }
         Notice::Lost(periods) => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");
             line.path(path);
-            line.send_statistics();
+            send_statistics(line);
         }
     }
 }
@@ -241,9 +241,9 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
 pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: CPUPROFILESIGNAL=");
-    line.bytes(name);
+    line.path(name);
     let _ = write!(line, " cannot switch profiling, which stays off: {failure}");
-    line.send();
+    send(line);
 }
 
 /// One line that says why there is no spool in the directory that the user has named.
@@ -252,76 +252,31 @@ pub(crate) fn no_spool(directory: &[u8], action: &str, reason: &str) {
     let _ = line.write_str("sigprof: no spool in CPUPROFILE_SPOOL=");
     line.path(directory);
     let _ = write!(line, ", so that a kill would lose the profile: cannot {action}: {reason}");
-    line.send();
+    send(line);
 }
 
 /// One line with a warning.
 pub(crate) fn warn(warning: &str) {
     let mut line = Line::new();
     let _ = write!(line, "sigprof: {warning}");
-    line.send();
+    send(line);
 }
 
-/// A line that is being put together; what does not fit is cut.
-struct Line {
-    bytes: [u8; 1024],
-    used: usize,
+/// Sends the line where the user wants statistics, to stderr unless a file is named.
+fn send_statistics(mut line: Line) {
+    if let StatisticsChoice::File(path) = &settings().statistics {
+        return interface::append_line(path, line.finished());
+    }
+    send(line);
 }
 
-impl Line {
-    fn new() -> Self {
-        Self { bytes: [0; 1024], used: 0 }
-    }
-
-    /// Appends text as it is; line breaks in it become spaces.
-    fn bytes(&mut self, text: &[u8]) {
-        // One byte is kept for the newline.
-        let room = self.bytes.len() - 1;
-        let free = self.bytes.get_mut(self.used..room).unwrap_or_default();
-        for (place, &byte) in free.iter_mut().zip(text) {
-            *place = if byte == b'\n' { b' ' } else { byte };
-            self.used += 1;
+/// Writes the line to the first place that is still what it was at load.
+fn send(mut line: Line) {
+    let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    let line = line.finished();
+    for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
+        if descriptor >= 0 && interface::write_line(descriptor, expected, line) {
+            return;
         }
-    }
-
-    /// Appends a path; a long one is cut, so that the reason behind it has room.
-    fn path(&mut self, path: &[u8]) {
-        const LONGEST: usize = 700;
-        self.bytes(path.get(..LONGEST).unwrap_or(path));
-        if path.len() > LONGEST {
-            self.bytes(b"...");
-        }
-    }
-
-    /// Sends the line where the user wants statistics, to stderr unless a file is named.
-    fn send_statistics(mut self) {
-        if let StatisticsChoice::File(path) = &settings().statistics {
-            return interface::append_line(path, self.ended());
-        }
-        self.send();
-    }
-
-    /// The line with its newline.
-    fn ended(&mut self) -> &[u8] {
-        let Some(end) = self.bytes.get_mut(self.used) else { return &[] };
-        *end = b'\n';
-        self.bytes.get(..=self.used).unwrap_or_default()
-    }
-
-    fn send(mut self) {
-        let line = self.ended();
-        let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
-        for descriptor in [COPY.load(Ordering::Acquire), STDERR] {
-            if descriptor >= 0 && interface::write_line(descriptor, expected, line) {
-                return;
-            }
-        }
-    }
-}
-
-impl fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.bytes(text.as_bytes());
-        Ok(())
     }
 }

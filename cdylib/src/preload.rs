@@ -7,7 +7,7 @@
 
 use crate::{abi, copies, ends, guarded, interpose, message};
 use core::ffi::{CStr, c_char};
-use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice};
+use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice, is_marked};
 use std::{
     ffi::OsStr,
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -69,14 +69,11 @@ fn start(settings: &Environment, base: &[u8]) {
     for warning in &settings.warnings {
         message::warn(warning);
     }
-    let mut path = base.to_vec();
-    if settings.adds_pid() {
-        // The device or pipe is the profile of the program that was started with it; nothing can be made beside it.
-        if interface::is_special(base) {
-            return;
-        }
-        path.extend_from_slice(format!("_{}", std::process::id()).as_bytes());
+    // The device or pipe is the profile of the program that was started with it; nothing can be made beside it.
+    if settings.adds_pid() && interface::is_special(base) {
+        return;
     }
+    let Some(path) = settings.path_of_process(std::process::id()) else { return };
     let of_children = absolute(base);
     let options = FileOptions {
         path: &path,
@@ -123,7 +120,7 @@ fn mark() {
     for entry in entries() {
         // SAFETY: the string is NUL-terminated.
         let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        if bytes.strip_prefix(b"CPUPROFILE=").and_then(<[u8]>::first).is_some_and(|first| first & MARK != 0) {
+        if bytes.strip_prefix(b"CPUPROFILE=").is_some_and(is_marked) {
             // SAFETY: the value's first byte, behind the name and the equals sign.
             let first = unsafe { entry.add("CPUPROFILE=".len()) }.cast::<u8>();
             // SAFETY: the environment is writable, and nobody else uses it now.
