@@ -7,6 +7,7 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(loom)");
     println!("cargo::rustc-check-cfg=cfg(sigprof_stamps)");
     println!("cargo::rustc-check-cfg=cfg(fuzzing)");
+    println!("cargo::rustc-check-cfg=cfg(sigprof_sanitized)");
     let wants_runtime = env::var_os("CARGO_FEATURE_RUNTIME").is_some();
     let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
     let (os, arch, environment) = (target("OS"), target("ARCH"), target("ENV"));

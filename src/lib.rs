@@ -57,7 +57,7 @@ mod config;
 mod control;
 #[cfg(feature = "runtime")]
 mod error;
-#[cfg(all(fuzzing, feature = "runtime"))]
+#[cfg(all(any(test, fuzzing), not(loom), feature = "runtime"))]
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(feature = "runtime")]

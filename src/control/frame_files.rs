@@ -205,6 +205,22 @@ fn debug_frame(
     Some(SectionCopy { kind: SectionKind::DebugFrame, bytes, address: 0, bias: object.bias })
 }
 
+/// Looks into a file that may hold anything, of which `mapped` is taken for the object's memory: for tests and fuzzing.
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub(crate) fn trial(file: fs::File, mapped: &[u8]) {
+    let memory = fs::File::open("/proc/self/mem").expect("this process's memory");
+    let range = mapped.as_ptr_range();
+    let range = range.start as usize..range.end as usize;
+    let object =
+        UnindexedObject { bias: range.start, range, lead_length: mapped.len(), segments: Vec::new() };
+    let file = ReadCache::new(file);
+    assert!(is_mapped_file(&file, mapped, true));
+    is_mapped_file(&file, mapped, false);
+    for section in sections(&file, &object, &memory) {
+        assert!(section.bytes.len() <= mapped.len(), "more than there is");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,8 @@ mod toggle;
 
 pub(crate) use ends::{complete, resume, suspend};
 pub(crate) use frame_files::renew as renew_frame_index;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub(crate) use frame_files::trial as frame_file_trial;
 pub(crate) use maps_text::write as write_maps_text;
 pub use notices::{Listener, Notice};
 pub(crate) use notices::{listen, tell};

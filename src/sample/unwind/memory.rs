@@ -79,7 +79,7 @@ impl StackReader {
             return None;
         }
         // SAFETY: the one or two pages were just read by the kernel; bytes have no alignment.
-        Some(core::array::from_fn(|i| unsafe { (address as *const u8).wrapping_add(i).read_volatile() }))
+        Some(core::array::from_fn(|i| unsafe { load((address as *const u8).wrapping_add(i)) }))
     }
 
     /// As [`read`](Self::read), for an address that is only a guess: None where it is not on this stack.
@@ -94,7 +94,7 @@ impl StackReader {
         let is_proven = (self.start..self.end).contains(&address) && address % size_of::<usize>() == 0;
         // SAFETY: aligned, so within one page, and that page was read or written by the kernel during this tick; it
         // belongs to the interrupted thread's stack (see the module). Volatile: the host may change it at any time.
-        is_proven.then(|| unsafe { (address as *const usize).read_volatile() })
+        is_proven.then(|| unsafe { load(address as *const usize) })
     }
 
     #[cold]
@@ -110,7 +110,7 @@ impl StackReader {
             return None;
         }
         // SAFETY: aligned, so within one page, which the kernel has just read (see the module).
-        Some(unsafe { (address as *const usize).read_volatile() })
+        Some(unsafe { load(address as *const usize) })
     }
 
     /// Proves the pages from the proven ones to the one of `address`, if that is not far.
@@ -132,6 +132,39 @@ impl StackReader {
         }
         true
     }
+}
+
+/// Loads what the host may change at any time.
+///
+/// # Safety
+/// * As for `read_volatile`, but that whoever writes meanwhile need not be in order with it.
+#[cfg(not(all(target_arch = "x86_64", any(fuzzing, sigprof_sanitized))))]
+#[inline(always)]
+unsafe fn load<T: Copy>(address: *const T) -> T {
+    // SAFETY: the caller's word.
+    unsafe { address.read_volatile() }
+}
+
+/// The same in a build with a sanitizer, which would look up what it knows of the address: an unwinder may be led into
+/// its shadow memory, which has no shadow, or to what the host calls freed. A load in assembly it does not see.
+///
+/// # Safety
+/// * As above.
+#[cfg(all(target_arch = "x86_64", any(fuzzing, sigprof_sanitized)))]
+unsafe fn load<T: Copy>(address: *const T) -> T {
+    let mut value = core::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: copies as many bytes as there are in `value`; the source is the caller's word.
+    unsafe {
+        core::arch::asm!(
+            "rep movsb",
+            inout("rcx") size_of::<T>() => _,
+            inout("rsi") address => _,
+            inout("rdi") value.as_mut_ptr() => _,
+            options(nostack, preserves_flags),
+        );
+    }
+    // SAFETY: all of its bytes have just been written, by those of a `T`.
+    unsafe { value.assume_init() }
 }
 
 #[inline]

@@ -146,7 +146,7 @@ pub(crate) fn stack_apart() -> &'static [usize] {
 }
 
 /// Tries a section made of the fuzzer's bytes: a seed, the header's length, the header, the entries.
-#[cfg(fuzzing)]
+#[cfg(not(loom))]
 pub(crate) fn any_bytes(input: &[u8]) {
     const HEADER: usize = 0x10_000;
     const FRAMES: usize = 0x20_000;
@@ -166,5 +166,5 @@ pub(crate) fn any_bytes(input: &[u8]) {
             trial.by_table(pc, &mut numbers.registers(stack));
         }
     }
-    trial.by_table(numbers.next() as usize >> 8 * numbers.below(8), &mut numbers.registers(stack));
+    trial.by_table(numbers.next() as usize >> (8 * numbers.below(8)), &mut numbers.registers(stack));
 }

@@ -1,0 +1,89 @@
+//! Spool files of any bytes, through all that a recovery does.
+
+use super::Room;
+use crate::{
+    format::{
+        CpuProfile,
+        spool::{PATHS, field},
+    },
+    recover::{self, Owner, trial::Sparse},
+};
+use std::{
+    fs::{self, File},
+    os::unix::{ffi::OsStrExt, fs::FileExt},
+    path::Path,
+};
+
+/// What was under the profile's name before.
+const EARLIER: &[u8] = b"another profile";
+
+/// Bytes of two settings, then those of the spool as `Sparse` takes them apart. The spool's target is replaced by one in a
+/// directory of this very call.
+pub(super) fn any_bytes(bytes: &[u8]) {
+    let Some((&settings, rest)) = bytes.split_first() else { return };
+    let Some(sparse) = Sparse::new(rest) else { return };
+    let room = Room::new();
+    let target = room.0.join("profile");
+    let spool = room.0.join("1-2-3.spool");
+    write_spool(&sparse, &spool, &target);
+    let is_taken = settings & 1 != 0;
+    if is_taken {
+        fs::write(&target, EARLIER).expect("a file of our own");
+    }
+    let found = recover::spools(&room.0).expect("a directory of our own");
+    let [spool_found] = &found.spools[..] else {
+        assert_eq!((found.spools.len(), found.unusable.len()), (0, 1));
+        assert!(!found.unusable[0].to_string().contains('\n'));
+        return;
+    };
+    assert_eq!(spool_found.target(), target);
+    let _ = (spool_found.program(), spool_found.started(), spool_found.is_complete(), spool_found.is_cut());
+    let elsewhere = room.0.join("elsewhere");
+    let recovered =
+        if settings & 2 == 0 { spool_found.recover() } else { spool_found.recover_to(&elsewhere) };
+    match &recovered {
+        Err(error) => {
+            assert!(spool.exists(), "samples are lost: {error}");
+            assert!(!elsewhere.exists());
+            // Discarding refuses only where the process runs.
+            assert_eq!(spool_found.discard().is_ok(), spool_found.owner() != Owner::Running);
+        }
+        Ok(recovered) => {
+            assert_ne!(spool_found.owner(), Owner::Running);
+            assert!(!spool.exists());
+            if let Some(path) = &recovered.path {
+                let written = fs::read(path).expect("the profile is there");
+                let profile = CpuProfile::parse(&written).expect("what was written can be read");
+                let samples = u64::try_from(profile.total_samples()).unwrap_or(u64::MAX);
+                assert!(samples == recovered.samples && samples > 0);
+                let is_beside = path != &target && path != &elsewhere;
+                assert_eq!(is_beside, is_taken && settings & 2 == 0, "{}", path.display());
+            }
+        }
+    }
+    assert_eq!(
+        fs::read(&target).is_ok_and(|bytes| bytes == EARLIER),
+        is_taken,
+        "another's profile is replaced"
+    );
+    let is_ours = |name: &[u8]| [&b"profile"[..], b"elsewhere", b"1-2-3.spool"].contains(&name);
+    for entry in fs::read_dir(&room.0).expect("a directory of our own") {
+        let name = entry.expect("it can be read").file_name();
+        let name = name.as_bytes();
+        assert!(is_ours(name) || name.starts_with(b"profile.recovered-"), "{name:?} is left behind");
+    }
+}
+
+fn write_spool(sparse: &Sparse<'_>, path: &Path, target: &Path) {
+    let target = target.as_os_str().as_bytes();
+    let file = File::create(path).expect("a file of our own");
+    let write = |bytes: &[u8], offset: usize| {
+        file.write_all_at(bytes, offset as u64).expect("room for a spool");
+    };
+    for (offset, bytes) in sparse.parts {
+        write(bytes, offset);
+    }
+    write(&(target.len() as u64).to_ne_bytes(), field::TARGET_BYTES);
+    write(target, PATHS);
+    file.set_len(sparse.length() as u64).expect("room for a spool");
+}
