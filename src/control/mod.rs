@@ -22,6 +22,7 @@ mod session;
 mod spool;
 mod summary;
 mod toggle;
+mod wish;
 
 pub(crate) use ends::{complete, resume, suspend};
 pub(crate) use frame_files::renew as renew_frame_index;
@@ -44,11 +45,12 @@ use crate::{
         met_objects::{self, MetObject},
         process_mark,
     },
-    sync::{AtomicU32, AtomicUsize, Ordering},
+    sync::{AtomicU32, Ordering},
     sys::{clock, errno, own_object, process, signal::AllBlocked, thread},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
+use wish::Wish;
 
 /// What the lock guards.
 pub(crate) struct Control {
@@ -62,8 +64,14 @@ static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, met: Vec::n
 /// Objects loaded after the first start whose names are kept.
 const MET_OBJECTS: usize = 256;
 
-/// 1 while a toggle that found the lock taken waits to be fulfilled; two that wait cancel each other.
-static CONTROL_TOGGLES: AtomicUsize = AtomicUsize::new(0);
+/// What toggles that found the lock taken ask of its owner.
+#[cfg(not(loom))]
+static CONTROL_TOGGLES: Wish = Wish::new();
+// loom's atomics are not made at compile time.
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref CONTROL_TOGGLES: Wish = Wish::new();
+}
 
 /// The process that the session belongs to, or 0: for children that share or copy our memory without a fork hook.
 static SESSION_PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -126,7 +134,7 @@ impl Drop for Locked {
             }
         }
         // Whoever found the lock taken left its wish before; now it is seen.
-        if self.serves_toggles && CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
+        if self.serves_toggles {
             toggle::serve();
         }
     }

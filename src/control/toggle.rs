@@ -87,26 +87,24 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
 extern "C" fn on_toggle(_number: i32, _info: *mut SignalInfo, _context: *mut Context) {
     let _errno = ErrnoGuard::new();
     if !super::is_elsewhere() {
-        CONTROL_TOGGLES.fetch_xor(1, Ordering::SeqCst);
+        CONTROL_TOGGLES.toggle();
         serve();
     }
 }
 
 /// Fulfils what a toggle has asked for, unless somebody else holds the lock: then that one does, when it lets go.
 pub(super) fn serve() {
-    while CONTROL_TOGGLES.load(Ordering::SeqCst) > 0 {
-        let Some(mut control) = Locked::try_new() else { return };
-        let (Some(options), Some(stack)) = (OPTIONS.get(), STACK.get()) else { return };
-        if CONTROL_TOGGLES.swap(0, Ordering::SeqCst) > 0 {
+    CONTROL_TOGGLES.serve(Locked::try_new, |control| {
+        if let (Some(options), Some(stack)) = (OPTIONS.get(), STACK.get()) {
             // The lock keeps the stack from being used twice.
-            run_on(stack, &mut (&mut *control, options), |(control, options)| switch(control, options));
+            run_on(stack, &mut (&mut **control, options), |(control, options)| switch(control, options));
         }
-    }
+    });
 }
 
 /// In a forked child: its files get names of their own.
 pub(super) fn reset_after_fork() {
-    CONTROL_TOGGLES.store(0, Ordering::SeqCst);
+    CONTROL_TOGGLES.forget();
     CHILD.store(process::id(), Ordering::SeqCst);
 }
 

@@ -260,6 +260,104 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// The first fails with a relaxed order in `try_claim` or `release`; the second with one in `release` or `is_free`, and where
+/// stop does not wait.
+///
+/// # Safety
+/// Access to loom's cells, which check that it is ordered: a model that does it otherwise fails.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::{
+        cell::UnsafeCell,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, fence},
+        },
+        thread,
+    };
+
+    /// What only its user may touch.
+    struct Owned(UnsafeCell<usize>);
+
+    // SAFETY: loom checks every access.
+    unsafe impl Sync for Owned {}
+
+    impl Owned {
+        fn new() -> Self {
+            Self(UnsafeCell::new(0))
+        }
+        fn read(&self) -> usize {
+            // SAFETY: loom checks that nobody writes meanwhile.
+            self.0.with(|value| unsafe { *value })
+        }
+        fn change(&self) {
+            // SAFETY: loom checks that nobody else has access meanwhile.
+            self.0.with_mut(|value| unsafe { *value += 1 });
+        }
+    }
+
+    /// Two handlers want the same slot: its buffer has one user at a time, who finds it as the last one left it.
+    #[test]
+    fn loom_a_slots_buffer_has_one_user_at_a_time() {
+        loom::model(|| {
+            let slot = Arc::new((Occupancy::free(), Owned::new()));
+            let tick = |slot: &(Occupancy, Owned)| {
+                let is_ours = slot.0.try_claim();
+                if is_ours {
+                    slot.1.change();
+                    slot.0.release();
+                }
+                usize::from(is_ours)
+            };
+            let other = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || tick(&slot))
+            };
+            let own = tick(&slot);
+            let both = own + other.join().unwrap();
+            assert_eq!(slot.1.read(), both);
+            assert!(both > 0 && slot.0.is_free());
+        });
+    }
+
+    /// A session is stopped, which waits for the handler that is inside, and another one started: no handler uses the first
+    /// once it is freed, nor the second before it is filled. (`recording.rs` has the same with its own words.)
+    ///
+    /// loom gives sequentially consistent operations the strength of acquire and release only; the fences stand for the
+    /// total order that the language guarantees them.
+    #[test]
+    fn loom_a_session_that_follows_another_is_used_in_its_stead() {
+        loom::model(|| {
+            let slot = Arc::new(Occupancy::free());
+            let running = Arc::new(AtomicUsize::new(1));
+            let sessions = Arc::new([Owned::new(), Owned::new()]);
+            let handler = {
+                let (slot, running, sessions) = (slot.clone(), running.clone(), sessions.clone());
+                thread::spawn(move || {
+                    assert!(slot.try_claim(), "there is one handler");
+                    fence(Ordering::SeqCst);
+                    let found = running.load(Ordering::SeqCst);
+                    if let Some(session) = found.checked_sub(1).and_then(|number| sessions.get(number)) {
+                        assert_eq!(session.read(), found - 1, "freed, or not filled yet");
+                    }
+                    slot.release();
+                })
+            };
+            running.store(0, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            while !slot.is_free() {
+                thread::yield_now();
+            }
+            let [first, second] = &*sessions;
+            first.change();
+            second.change();
+            running.store(2, Ordering::SeqCst);
+            handler.join().unwrap();
+        });
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
