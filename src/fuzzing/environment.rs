@@ -2,15 +2,15 @@
 
 use crate::{
     config::{
-        DEFAULT_DEPTH, DEFAULT_FREQUENCY, Environment, MAX_DEPTH, MAX_FREQUENCY, SpoolChoice, is_marked,
-        period_micros,
+        DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Environment, LEAST_MAX_MEMORY, MAX_DEPTH,
+        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, StatisticsChoice, is_marked, period_micros,
     },
     line::Line,
     sys::signal,
 };
 
 /// What the first byte of an entry stands for, from `a` on.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_FREQUENCY",
@@ -26,6 +26,7 @@ const NAMES: [&str; 15] = [
     "SLURM_PROCID",
     "OMPI_HOME",
     "PMI_RANK",
+    "CPUPROFILE_MAX_MEMORY",
 ];
 
 /// Entries with a NUL between them: a byte that chooses the variable, then its value.
@@ -55,6 +56,13 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         }
     }
     assert!((100..=1_000_000).contains(&period_micros(environment.frequency)));
+    let (expected, complaint) = memory(value("CPUPROFILE_MAX_MEMORY"));
+    assert_eq!(environment.max_memory, expected);
+    if let Some(complaint) = complaint {
+        let used = format!("using {}M", expected >> 20);
+        expect_warning(&environment, "CPUPROFILE_MAX_MEMORY", &[complaint, &used]);
+        warned += 1;
+    }
     match (&environment.toggle_signal, value("CPUPROFILESIGNAL")) {
         (None, None) => {}
         (Some((number, name)), Some(value)) => {
@@ -70,10 +78,16 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     for (name, taken, default) in [
         ("CPUPROFILE_REALTIME", environment.realtime, false),
         ("CPUPROFILE_QUIET", environment.quiet, false),
-        ("CPUPROFILE_STATISTICS", environment.statistics, false),
         ("CPUPROFILE_FOLLOW_FORK", environment.follow_fork, true),
     ] {
         assert_eq!(taken, value(name).map_or(default, is_yes), "{name}");
+    }
+    match (&environment.statistics, value("CPUPROFILE_STATISTICS")) {
+        (StatisticsChoice::Off, None) => {}
+        (StatisticsChoice::Off, Some(value)) => assert!(!value.starts_with(b"/") && !is_yes(value)),
+        (StatisticsChoice::Stderr, Some(value)) => assert!(is_yes(value)),
+        (StatisticsChoice::File(path), Some(value)) => assert!(path.to_bytes() == value && value[0] == b'/'),
+        other => panic!("{other:?}"),
     }
     match (&environment.spool, value("CPUPROFILE_SPOOL").unwrap_or_default()) {
         (SpoolChoice::Default, b"") | (SpoolChoice::Off, b"off") => {}
@@ -126,6 +140,29 @@ fn number(value: Option<&[u8]>, default: usize, maximum: usize) -> (usize, Optio
     match significant.parse::<usize>() {
         Ok(number) if number <= maximum => (number, None),
         _ => (maximum, Some("above")),
+    }
+}
+
+/// What a value of the memory's bound comes to: the bytes that are used, and what is said of it.
+fn memory(value: Option<&[u8]>) -> (usize, Option<&'static str>) {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return (DEFAULT_MAX_MEMORY, None) };
+    let text = String::from_utf8_lossy(value);
+    let text = text.trim();
+    let (digits, unit) = match text.chars().last() {
+        Some('k' | 'K') => (&text[..text.len() - 1], 1u128 << 10),
+        Some('m' | 'M') => (&text[..text.len() - 1], 1 << 20),
+        Some('g' | 'G') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return (DEFAULT_MAX_MEMORY, Some("no number of bytes"));
+    }
+    let significant = digits.trim_start_matches('0');
+    let number = if significant.len() > 25 { u128::MAX } else { significant.parse().unwrap_or(0) };
+    match number.saturating_mul(unit) {
+        bytes if bytes < LEAST_MAX_MEMORY as u128 => (LEAST_MAX_MEMORY, Some("below the minimum")),
+        bytes if bytes > MOST_MAX_MEMORY as u128 => (MOST_MAX_MEMORY, Some("above the maximum")),
+        bytes => (bytes as usize, None),
     }
 }
 

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs under Miri what it can run: ci/miri.sh [SEEDS]. Needs rustup's nightly compiler.
+#
+# Miri has no signals and makes no system call but by names of libc that it knows. So what it cannot run is whatever reads
+# memory by the unwinder's probe, maps memory or forks: the handler, the walks (`unwind/` but for what is named below),
+# `scratch`, `recording`, `spool_memory`, `process_mark`, and nearly all of `control/` and `sys/`. The arithmetic of the
+# walks' parts is fuzzed, the rest is what the sanitizers are for (ci/sanitize.sh).
+set -eu
+cd "$(dirname "$0")/.."
+
+seeds=${1:-32}
+rustup component add --toolchain nightly miri rust-src
+# Inputs of fuzz targets are read from files. No pointer is made of a number.
+flags="-Zmiri-disable-isolation -Zmiri-strict-provenance"
+
+# Left out are long searches in code that is all safe: each takes minutes to hours here, and Miri has nothing to find in them.
+MIRIFLAGS=$flags cargo +nightly miri test --locked --package sigprof --lib -- \
+    config:: line:: format:: fuzzing::tests::environment sample::table sample::weight sample::unwind::gate \
+    sample::unwind::rule sample::unwind::snapshot sys::arch::code sys::errno sys::file::tests::a_path \
+    sys::file::tests::numbers sys::process::tests::a_name \
+    --skip chains_that_all_begin_with_a_doubled_pc --skip one_call_site --skip random_profiles \
+    --skip damaged_spools --skip a_full_index --skip deeper_levels
+
+# Threads at once, in another order and with another choice of what each load may see for each seed.
+MIRIFLAGS="$flags -Zmiri-many-seeds=0..$seeds -Zmiri-preemption-rate=0.1" \
+    cargo +nightly miri test --locked --package sigprof --lib -- \
+    sample::host_action sample::table::tests::plain::handlers sample::unwind::gate::tests::a_closed
