@@ -93,6 +93,7 @@ mod tests {
         inputs
     }
 
+    #[cfg(target_arch = "x86_64")]
     macro_rules! replayed {
         ($($target:ident)*) => {
             $(#[test]

@@ -71,7 +71,11 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, tail)] };
     let sum =
         write_profile(&head, Some(&moved), &records, &mappings, &mut written).expect("a vector takes all");
-    let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes as usize).min(tail.len());
+    let bytes_moved = head
+        .moved
+        .as_ref()
+        .map_or(0, |moved| usize::try_from(moved.bytes).unwrap_or(usize::MAX))
+        .min(tail.len());
     let (moved_records, _) = head.moved_records(tail.get(..bytes_moved).unwrap_or_default());
     let profile = CpuProfile::parse(&written).expect("what was written can be read");
     assert_eq!(profile.period_micros, head.period_micros);
