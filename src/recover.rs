@@ -205,6 +205,15 @@ impl Spool {
             return Err(self.fails(Reason::Elsewhere(self.head.process)));
         }
         self.ensure_not_running()?;
+        self.renewed()?.recover_now()
+    }
+
+    /// The spool as it is now: it may have been opened while its process still ran.
+    fn renewed(&self) -> Result<Self, RecoverError> {
+        Self::open(&self.path)
+    }
+
+    fn recover_now(&self) -> Result<Recovered, RecoverError> {
         if self.head.is_complete {
             return self.without_file();
         }
@@ -229,7 +238,7 @@ impl Spool {
     /// Where the process still runs; where the profile cannot be written. The spool then stays.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
         self.ensure_not_running()?;
-        self.write(path, true)
+        self.renewed()?.write(path, true)
     }
 
     /// Removes the spool, and with it the samples; as for [`recover_to`](Self::recover_to), of a process that is gone.
@@ -238,9 +247,7 @@ impl Spool {
     /// Where the process still runs, or the spool cannot be removed.
     pub fn discard(&self) -> Result<(), RecoverError> {
         self.ensure_not_running()?;
-        if self.moved().is_some() {
-            let _ = self.moved_path().map(fs::remove_file);
-        }
+        self.remove_moved();
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
 
@@ -282,7 +289,7 @@ impl Spool {
         }
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let records = self.head.records(&self.file).map_err(fails)?;
-        let moved = self.moved();
+        let moved = self.moved()?;
         if records.is_empty() && moved.is_none() {
             return self.without_file();
         }
@@ -304,24 +311,46 @@ impl Spool {
         Ok(Recovered { path, samples, lost, is_cut: self.head.is_cut })
     }
 
-    /// The file of the records that were moved out of the table, if it is there and this user's.
-    fn moved(&self) -> Option<File> {
-        let file = file::open_unfollowed(&self.moved_path()?).ok()?;
-        let status = file.metadata().ok()?;
-        (status.is_file() && status.uid() == process::effective_user()).then_some(file)
+    /// The file of the records that were moved out of the table; None where there is none, or it was removed.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is another user's; or is missing, and may be in the process's own container.
+    fn moved(&self) -> Result<Option<File>, RecoverError> {
+        let Some(path) = self.moved_path().filter(|_| self.head.moved.is_some()) else { return Ok(None) };
+        let fails = |error| RecoverError::new(&path, Reason::Io("open the file of moved records", error));
+        let file = match file::open_unfollowed(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.owner() != Owner::Elsewhere => {
+                return Ok(None);
+            }
+            other => other.map_err(fails)?,
+        };
+        let status = file.metadata().map_err(fails)?;
+        if !status.is_file() || status.uid() != process::effective_user() {
+            return Err(RecoverError::new(&path, Reason::OtherUser(status.uid())));
+        }
+        Ok(Some(file))
     }
 
+    /// Where it is, or would have been.
     fn moved_path(&self) -> Option<PathBuf> {
-        let moved = self.head.moved.as_ref()?;
-        Some(self.target().with_file_name(OsStr::from_bytes(&moved.name)))
+        let name = self.head.moved_name.as_ref()?;
+        Some(self.target().with_file_name(OsStr::from_bytes(name)))
+    }
+
+    /// Removes that file, if it is this user's.
+    fn remove_moved(&self) {
+        let Some(path) = self.moved_path() else { return };
+        let is_own = |status: fs::Metadata| status.is_file() && status.uid() == process::effective_user();
+        if fs::symlink_metadata(&path).is_ok_and(is_own) {
+            let _ = fs::remove_file(path);
+        }
     }
 
     /// Removes the spool, and with it the file of moved records: their profile is there, or they are not wanted. A spool
     /// that stays is only recovered again.
     fn remove_files(&self) {
-        if self.moved().is_some() {
-            let _ = self.moved_path().map(fs::remove_file);
-        }
+        // The file first: a spool that stays knows its name.
+        self.remove_moved();
         let _ = fs::remove_file(&self.path);
     }
 

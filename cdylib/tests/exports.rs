@@ -48,7 +48,10 @@ fn the_library_uses_none_of_its_exports_by_name() {
     let exports = exports.expect_success().text();
     let relocations = run(tool("readelf").arg("-rW").arg(shared_library())).expect_success().text();
     assert!(relocations.contains("getpid"), "no relocations are listed: {relocations}");
-    for name in exports.lines().filter_map(|line| line.split([' ', '@']).next()) {
+    // glibc's second name for `sigaction` stands in for a next definition, which a static program lacks; here there always is
+    // one, and the pointer is not used.
+    let names = exports.lines().filter_map(|line| line.split([' ', '@']).next());
+    for name in names.filter(|name| *name != "__sigaction") {
         let uses = relocations.lines().find(|line| line.split_whitespace().nth(4) == Some(name));
         assert_eq!(uses, None, "{name}");
     }

@@ -323,15 +323,15 @@ impl Session {
             Ok(()) if lost > 0 => notices::tell(self.path(), Notice::Lost(lost)),
             Ok(()) => {}
         }
-        if written.is_ok() {
-            self.remove_moved();
-        }
         // The spool keeps what could not be written.
-        let Some(spool) = &mut self.spool else { return };
+        let memory = self.recording.get().memory();
+        memory.set_state(if written.is_ok() { State::Complete } else { State::Ended });
         if written.is_ok() {
-            spool.remove();
-        } else {
-            self.recording.get().memory().set_state(State::Ended);
+            if let Some(spool) = &mut self.spool {
+                spool.remove();
+            }
+            // Behind the spool: one that stays must not want them.
+            self.remove_moved();
         }
     }
 
@@ -367,17 +367,21 @@ impl Session {
         stamps::write_out();
         // What could not be written may be recovered.
         if summary.samples == 0 || !matches!(file, Some(Err(_))) {
+            self.recording.get().memory().set_state(State::Complete);
+            // Behind that word: a spool that stays must not want them.
             self.remove_moved();
             self.discard_spool(stuck_handlers == 0);
         } else {
             // Without a spool nothing would tell what the records mean.
-            if self.spool.is_none() {
+            if !self.spool.as_ref().is_some_and(Spool::is_there) {
                 self.remove_moved();
             }
             self.recording.get().memory().set_state(State::Ended);
         }
         let ended = Ended { summary, file, output: self.output, spool: self.spool };
         if stuck_handlers > 0 {
+            // One that comes back must move nothing to a file that nobody would remove.
+            core::mem::forget(self.recording.get().drain.hold());
             self.recording.abandon();
         }
         ended

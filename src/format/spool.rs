@@ -183,6 +183,8 @@ pub(crate) struct Head {
     pub(crate) program: Vec<u8>,
     /// The records that were moved to a file; None where none were.
     pub(crate) moved: Option<Moved>,
+    /// The name of that file, which may be there without a record.
+    pub(crate) moved_name: Option<Vec<u8>>,
     stand: Stand,
     half_words: u64,
     arena_bytes: u64,
@@ -193,8 +195,6 @@ pub(crate) struct Head {
 /// Records in a file beside the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// The file's name.
-    pub(crate) name: Vec<u8>,
     /// Its first bytes, which are theirs.
     pub(crate) bytes: u64,
     /// Sum of their counts.
@@ -213,6 +213,8 @@ pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     let number = |offset| number_at(head, offset);
     let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
     let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
+    // A file that it knows of would be left.
+    let is_empty = is_empty && moved_name(head).is_none();
     (is_spool && is_empty).then_some(EmptyOwner {
         process: u32::try_from(number(field::PROCESS)?).ok()?,
         process_start: number(field::PROCESS_START)?,
@@ -263,6 +265,7 @@ impl Head {
         let stand = Stand::from_word(number(field::STAND)?);
         Ok(Self {
             moved: moved(&bytes, stand, word_bytes),
+            moved_name: moved_name(&bytes).map(<[u8]>::to_vec),
             stand,
             half_words: number(field::HALF_WORDS)?,
             word_bytes,
@@ -374,14 +377,18 @@ impl Head {
     }
 }
 
-/// What a head says of moved records; a name that none of ours has is no name.
-fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
+/// The name that a head gives to the file of moved records; one that none of ours has is none.
+fn moved_name(head: &[u8]) -> Option<&[u8]> {
     let name = head.get(field::MOVED_NAME..field::MOVED_NAME + MOVED_NAME_BYTES)?;
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let is_ours = name.starts_with(MOVED_PREFIX) && name.ends_with(MOVED_SUFFIX) && !name.contains(&b'/');
+    is_ours.then_some(name)
+}
+
+/// What a head says of moved records.
+fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
     let words = stand.moved.min(MOST_MOVED_WORDS);
-    (words > 0 && is_ours).then_some(Moved {
-        name: name.to_vec(),
+    (words > 0 && moved_name(head).is_some()).then_some(Moved {
         bytes: words * word_bytes as u64,
         periods: number_at(head, field::MOVED_PERIODS)?,
     })

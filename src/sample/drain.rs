@@ -37,8 +37,10 @@ pub(crate) trait Sink {
     /// # Errors
     /// An error number; the words are not in the file then.
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32>;
-    /// The file's name in its directory.
-    fn name(&self) -> &[u8];
+    /// The file's name in its directory, before it is created.
+    fn name(&mut self) -> &[u8];
+    /// Removes a file that holds nothing.
+    fn give_up(&mut self);
     /// Room for a slice.
     ///
     /// # Errors
@@ -109,6 +111,11 @@ impl<S> Drain<S> {
                 sink,
             }),
         }
+    }
+
+    /// True while somebody moves records.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Acquire)
     }
 
     /// Why records stay in memory, as an error number.
@@ -191,9 +198,16 @@ impl<S: Sink> Progress<S> {
                     return Err(errno::TOO_LARGE);
                 }
                 if gathered.words > 0 {
-                    self.sink.append(stand.moved, gathered.words)?;
+                    // Whatever becomes of the process, who recovers it knows of the file.
+                    table.memory().note_moving(self.sink.name(), self.periods + gathered.periods);
+                    if let Err(errno) = self.sink.append(stand.moved, gathered.words) {
+                        table.memory().note_moving(self.sink.name(), self.periods);
+                        if stand.moved == 0 {
+                            self.sink.give_up();
+                        }
+                        return Err(errno);
+                    }
                     self.periods += gathered.periods;
-                    table.memory().note_moving(self.sink.name(), self.periods);
                 }
                 let other = if gathered.is_all { Other::Clearing } else { Other::Records(gathered.next) };
                 // From here on the slice is in the file and nowhere else, whatever becomes of the process.

@@ -34,9 +34,10 @@ use core::ptr::{self, NonNull};
 static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
 /// Levels of the index, the first of 32 KiB, each further one four times as large.
-const INDEX_LEVELS: u32 = 5;
-/// The index takes at most one part of this many: records of twenty frames fill their arena first.
-const INDEX_SHARE: usize = 5;
+const INDEX_LEVELS: u32 = 7;
+/// The index takes at most one part of this many. A half is left when a chain finds its bucket full in all levels, which is at
+/// a third of the index's words or less; so records of five frames and more fill their arena first.
+const INDEX_SHARE: usize = 2;
 /// Bytes of a half's arena are multiples of this.
 const ARENA_UNIT: usize = 64 << 10;
 /// Address ranges that can be excluded.
@@ -98,8 +99,8 @@ impl OwnedRecording {
             excluded_count += 1;
         }
         let recording = Recording {
+            drain: Drain::new(RecordsFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
-            drain: Drain::new(RecordsFile::new(options.beside)),
             timer: options.timer,
             period_micros: options.period_micros,
             filter: options.filter,
@@ -137,8 +138,12 @@ impl OwnedRecording {
         // SAFETY: nobody else uses it: it is withdrawn, and no other thread exists.
         let recording = unsafe { self.0.read() };
         core::mem::forget(self);
-        let Recording { table, home, .. } = recording;
+        let Recording { table, drain, home, .. } = recording;
         table.into_memory().arena.leave_to_parent();
+        // Where another thread was at it when the process was copied it is half done, and is left as it is.
+        if drain.is_busy() {
+            core::mem::forget(drain);
+        }
         drop(home);
     }
 }

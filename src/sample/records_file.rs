@@ -22,6 +22,9 @@ use crate::{
 };
 use core::ffi::CStr;
 
+/// Bytes of the file system that are left to the host.
+const RESERVE: u64 = 16 << 20;
+
 /// Where records may be moved to: the profile's directory.
 pub(crate) struct Beside {
     pub(crate) directory: Unowned,
@@ -33,6 +36,7 @@ pub(crate) struct Beside {
 pub(crate) struct RecordsFile {
     /// None where there can be no other file beside the profile.
     beside: Option<Beside>,
+    is_spooled: bool,
     /// The directory, opened again since the host has closed it.
     reopened: Option<Directory>,
     name: [u8; MOVED_NAME_BYTES],
@@ -48,9 +52,17 @@ struct Slice([usize; SLICE_WORDS]);
 unsafe impl Zeroable for Slice {}
 
 impl RecordsFile {
-    /// A file that is created when it is needed.
-    pub(crate) fn new(beside: Option<Beside>) -> Self {
-        Self { beside, reopened: None, name: [0; MOVED_NAME_BYTES], name_bytes: 0, file: None, buffer: None }
+    /// A file that is created when it is needed. Where the session has no spool it loses its name at once.
+    pub(crate) fn new(beside: Option<Beside>, is_spooled: bool) -> Self {
+        Self {
+            beside,
+            is_spooled,
+            reopened: None,
+            name: [0; MOVED_NAME_BYTES],
+            name_bytes: 0,
+            file: None,
+            buffer: None,
+        }
     }
 
     /// Reads the `words.len()` words behind the first `place`. For ordinary context, or an end of the program.
@@ -121,6 +133,16 @@ impl RecordsFile {
 
     fn create(&mut self) -> Result<(), i32> {
         self.find_directory()?;
+        let directory = self.directory().ok_or(errno::NO_SUCH_FILE)?;
+        self.file = Some(KeptFile::create(directory, name(&self.name))?);
+        // Nobody would ever find it behind a process that is killed.
+        if !self.is_spooled {
+            self.give_up();
+        }
+        Ok(())
+    }
+
+    fn choose_name(&mut self) {
         const DIGITS: u32 = 16;
         let random = file::random();
         let digits = (0..DIGITS).rev().map(|i| match (random >> (4 * i) & 15) as u8 {
@@ -128,14 +150,10 @@ impl RecordsFile {
             digit => b'a' + digit - 10,
         });
         let bytes = MOVED_PREFIX.iter().copied().chain(digits).chain(MOVED_SUFFIX.iter().copied());
-        self.name_bytes = 0;
         for (to, byte) in self.name.iter_mut().zip(bytes) {
             *to = byte;
             self.name_bytes += 1;
         }
-        let directory = self.directory().ok_or(errno::NO_SUCH_FILE)?;
-        self.file = Some(KeptFile::create(directory, name(&self.name))?);
-        Ok(())
     }
 }
 
@@ -150,14 +168,29 @@ impl Sink for RecordsFile {
         }
         self.open()?;
         let file = self.file.as_ref().ok_or(errno::NO_SUCH_FILE)?;
+        // The profile itself takes as much room once more, and the rest is the host's.
+        let bytes = (place + words as u64).saturating_mul(size_of::<usize>() as u64);
+        if file.free_bytes()? < bytes.saturating_add(RESERVE) {
+            return Err(errno::NO_SPACE);
+        }
         let slice = self.buffer.as_deref().and_then(|slice| slice.0.get(..words)).ok_or(errno::INVALID)?;
         // SAFETY: words may be looked at as bytes, and these are borrowed.
         let bytes = unsafe { core::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) };
         file.write_at(place * size_of::<usize>() as u64, bytes)
     }
 
-    fn name(&self) -> &[u8] {
+    fn name(&mut self) -> &[u8] {
+        if self.name_bytes == 0 {
+            self.choose_name();
+        }
         self.name.get(..self.name_bytes).unwrap_or_default()
+    }
+
+    fn give_up(&mut self) {
+        // Its name is a moment old, and was nobody's.
+        if let (Some(_), Some(directory)) = (&self.file, self.directory()) {
+            let _ = Entry::within(directory, name(&self.name)).unlink();
+        }
     }
 
     fn buffer(&mut self) -> Result<&mut [usize], i32> {

@@ -144,6 +144,7 @@ impl<M: Memory> Table<M> {
     pub(crate) fn add(&self, pcs: &[usize], weight: usize) -> Result<(), Full> {
         let hash = hash(pcs);
         let mut stand = self.stand();
+        let mut is_short = false;
         loop {
             let refused = match self.add_to(stand.active, hash, pcs, weight) {
                 Ok(()) => return Ok(()),
@@ -151,10 +152,12 @@ impl<M: Memory> Table<M> {
             };
             let now = self.stand();
             let has_changed = now.active != stand.active;
-            // Memory that cannot be had here is not to be had behind this half either.
-            if !has_changed && (refused == Refused::NoMemory || !self.leave(now)) {
+            // Where memory cannot be had the other half may have some already; both are tried, once.
+            let is_hopeless = is_short && refused == Refused::NoMemory;
+            if !has_changed && (is_hopeless || !self.leave(now)) {
                 return self.add_to_other(now, hash, pcs, weight);
             }
+            is_short |= refused == Refused::NoMemory;
             // Another round only when the halves have changed places.
             stand = self.stand();
         }
@@ -329,6 +332,9 @@ fn levels() -> impl Iterator<Item = (usize, usize)> {
 /// The bucket of a hash in a level; the number of buckets is a power of two.
 fn bucket(level: &[AtomicU64], hash: u64) -> &[AtomicU64] {
     let buckets = level.len() / BUCKET;
+    if buckets == 0 {
+        return &[];
+    }
     let start = (hash as usize & buckets.wrapping_sub(1)) * BUCKET;
     level.get(start..start + BUCKET).unwrap_or_default()
 }

@@ -317,12 +317,19 @@ pub(crate) fn append_line(path: &CStr, line: &[u8]) {
     let _ = file.close();
 }
 
-/// Device and inode of an open descriptor.
+/// The system call that fills libc's structure for files of any size.
+#[cfg(target_arch = "x86")]
+const FSTAT: c_long = libc::SYS_fstat64;
+#[cfg(not(target_arch = "x86"))]
+const FSTAT: c_long = libc::SYS_fstat;
+
+/// Device and inode of an open descriptor. By system call: libraries like fakeroot make a function of libc's that takes
+/// locks, and handlers ask this.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     // SAFETY: all fields are integers, for which zero is a value.
     let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
-    let result = unsafe { libc::fstat64(descriptor, &mut status) };
+    let result = unsafe { system_call(FSTAT, [descriptor as usize, &raw mut status as usize, 0, 0, 0, 0]) };
     (result == 0).then_some((status.st_dev, status.st_ino))
 }
 

@@ -29,8 +29,10 @@ impl KeptFile {
     /// The error number of `open(2)` or `fstat(2)`.
     pub(crate) fn create(directory: &Directory, name: &CStr) -> Result<Self, i32> {
         let file = Self::open(directory, name, libc::O_CREAT | libc::O_EXCL)?;
-        // Whatever the umask takes away: the file may have to be opened again.
-        file.set_permissions(0o600);
+        // Whatever the umask takes away: the file may have to be opened again. Not by libc's function, of which libraries
+        // like fakeroot make one that takes locks.
+        // SAFETY: a plain call on our own descriptor; where it fails the file keeps what the umask left.
+        unsafe { system_call(libc::SYS_fchmod, [file.number() as usize, 0o600, 0, 0, 0, 0]) };
         Self::keep(file)
     }
 
@@ -56,7 +58,7 @@ impl KeptFile {
 
     /// Under a high number, where it is in nobody's way, if there is room for one.
     fn keep(file: File) -> Result<Self, i32> {
-        let identity = file.status()?.identity;
+        let identity = file::identity(file.number()).ok_or(libc::EBADF)?;
         if let Some(descriptor) = file::duplicate_high(file.number()) {
             return Ok(Self { descriptor, identity });
         }
@@ -73,6 +75,20 @@ impl KeptFile {
     /// True while the descriptor is what it was opened as.
     pub(crate) fn is_ours(&self) -> bool {
         file::identity(self.descriptor) == Some(self.identity)
+    }
+
+    /// Bytes that this process may still fill in the file's file system.
+    ///
+    /// # Errors
+    /// The error number of `fstatfs(2)`.
+    pub(crate) fn free_bytes(&self) -> Result<u64, i32> {
+        // SAFETY: all fields are integers, for which zero is a value.
+        let mut status: libc::statfs64 = unsafe { mem::zeroed() };
+        // SAFETY: the structure is a local.
+        if unsafe { libc::fstatfs64(self.descriptor, &mut status) } != 0 {
+            return Err(errno::get());
+        }
+        Ok((status.f_bavail as u64).saturating_mul(status.f_bsize as u64))
     }
 
     /// Writes all of `bytes` from `offset` on. For who has all signals blocked. Signal-safe, as above.

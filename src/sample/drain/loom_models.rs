@@ -23,9 +23,10 @@ impl Sink for Array {
         self.words.extend(&self.buffer[..words]);
         Ok(())
     }
-    fn name(&self) -> &[u8] {
+    fn name(&mut self) -> &[u8] {
         b"array"
     }
+    fn give_up(&mut self) {}
     fn buffer(&mut self) -> Result<&mut [usize], i32> {
         Ok(&mut self.buffer)
     }

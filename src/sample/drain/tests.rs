@@ -33,8 +33,11 @@ impl Sink for Array {
             }
         }
     }
-    fn name(&self) -> &[u8] {
+    fn name(&mut self) -> &[u8] {
         b"array"
+    }
+    fn give_up(&mut self) {
+        self.words.clear();
     }
     fn buffer(&mut self) -> Result<&mut [usize], i32> {
         Ok(&mut self.buffer)
