@@ -7,6 +7,7 @@ use crate::{
         spool::{PATHS, field},
     },
     recover::{self, Owner, trial::Sparse},
+    sys::process,
 };
 use std::{
     fs::{self, File},
@@ -26,6 +27,12 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     let target = room.0.join("profile");
     let spool = room.0.join("1-2-3.spool");
     write_spool(&sparse, &spool, &target);
+    if settings & 4 == 0 {
+        // Else it may be of another container, and is recovered only to a name that is given.
+        let namespace = process::namespace().expect("/proc tells").to_ne_bytes();
+        let file = File::options().write(true).open(&spool).expect("a file of our own");
+        file.write_all_at(&namespace, field::NAMESPACE as u64).expect("room for a spool");
+    }
     let is_taken = settings & 1 != 0;
     if is_taken {
         fs::write(&target, EARLIER).expect("a file of our own");
