@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-seeds=${1:-32}
+seeds=${1:-16}
 rustup component add --toolchain nightly miri rust-src
 # Inputs of fuzz targets are read from files. No pointer is made of a number.
 flags="-Zmiri-disable-isolation -Zmiri-strict-provenance"

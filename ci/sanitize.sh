@@ -33,8 +33,11 @@ sanitized() {
 }
 
 # All tests of the crate, those of its runtime among them; leaks are looked for at the end of each.
+# Left out: `a_callback_from_the_c_library`, since the sanitizer has a `qsort` of its own, so that the chain leads through
+# none of libc; and `another_library_at_the_same_addresses`, since the memory of a closed library is not used again at once.
 address() {
-    sanitized address test --locked -Zbuild-std --target "$machine" --package sigprof --lib --tests --no-fail-fast
+    sanitized address test --locked -Zbuild-std --target "$machine" --package sigprof --lib --tests --no-fail-fast -- \
+        --skip a_callback_from_the_c_library --skip another_library_at_the_same_addresses
 }
 
 # Threads beside each other: units, starts and stops, writers of files, and ticks that come by a timer.
