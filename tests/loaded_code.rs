@@ -139,7 +139,8 @@ fn a_guess_ends_before_a_library_that_may_go() {
         let profile = profiler.stop().unwrap();
         let summary = profile.summary();
         assert_eq!(summary.frames_without_rule, 1, "{summary:?}");
-        assert_eq!((summary.samples, summary.walks.unloading), (1, 1), "{summary:?}");
+        // Counted as one that is not whole; on i386 by another name.
+        assert_eq!((summary.samples, summary.walks.total(), summary.walks.whole), (1, 1, 0), "{summary:?}");
         let chain = &profile.samples()[0].chain;
         assert!(chain.iter().any(|&pc| is_in(pc, "calls_bare")), "{chain:x?}");
         // What calls the program's function is known; what calls that is not.
