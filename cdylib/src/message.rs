@@ -78,12 +78,13 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             }
         }
     }
-    if let Some(reason) = stopped.not_moved().filter(|_| !settings().quiet) {
+    let has_lost = stopped.summary().losses.table_full > 0 && !settings().quiet;
+    if let Some(reason) = stopped.not_moved().filter(|_| has_lost) {
         let mut line = Line::new();
-        let _ = write!(
-            line,
-            "sigprof: records that filled the memory could not be moved to a file beside the profile: {reason}"
-        );
+        let _ = line
+            .write_str("sigprof: what filled the memory could not be moved to a file beside the profile at ");
+        line.path(stopped.path());
+        let _ = write!(line, ": {reason}");
         send(line);
     }
     if settings().statistics != StatisticsChoice::Off {

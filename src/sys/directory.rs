@@ -33,7 +33,7 @@ impl Directory {
     /// The error number of `open(2)`.
     pub(crate) fn open(path: &CStr) -> Result<Self, i32> {
         let file = File::open_at(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY)?;
-        let identity = file::identity(file.number()).ok_or(libc::EBADF)?;
+        let identity = file::find_identity(file.number())?;
         let descriptor = file.number();
         mem::forget(file);
         Ok(Self { descriptor, identity })

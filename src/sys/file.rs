@@ -326,11 +326,19 @@ const FSTAT: c_long = libc::SYS_fstat;
 /// Device and inode of an open descriptor. By system call: libraries like fakeroot make a function of libc's that takes
 /// locks, and handlers ask this.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    find_identity(descriptor).ok()
+}
+
+/// The same.
+///
+/// # Errors
+/// The error number of `fstat(2)`.
+pub(super) fn find_identity(descriptor: i32) -> Result<(u64, u64), i32> {
     // SAFETY: all fields are integers, for which zero is a value.
     let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
     let result = unsafe { system_call(FSTAT, [descriptor as usize, &raw mut status as usize, 0, 0, 0, 0]) };
-    (result == 0).then_some((status.st_dev, status.st_ino))
+    check(result).map(|_| (status.st_dev, status.st_ino))
 }
 
 /// What the kernel's lists call a file.

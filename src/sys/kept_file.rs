@@ -58,7 +58,7 @@ impl KeptFile {
 
     /// Under a high number, where it is in nobody's way, if there is room for one.
     fn keep(file: File) -> Result<Self, i32> {
-        let identity = file::identity(file.number()).ok_or(libc::EBADF)?;
+        let identity = file::find_identity(file.number())?;
         if let Some(descriptor) = file::duplicate_high(file.number()) {
             return Ok(Self { descriptor, identity });
         }
