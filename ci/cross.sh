@@ -141,14 +141,14 @@ test_aarch64_processes() {
     # * its own choice of addresses for libraries: another_library_at_the_same_addresses_*;
     # * started with the signal blocked, by the process that this leaves out: no_samples_since_the_signal_is_blocked;
     # * gcc's frame pointers do not tell the caller's stack pointer on aarch64, and the caller's tables count from that
-    #   (the chain is cut, and counted as such): a_frame_pointer_leads_to_code_that_keeps_none;
+    #   (the chain is cut, and counted as such): a_guess_ends_before_a_library_that_may_go;
     # * hours of emulation: ticks_that_find_the_table_full_are_counted;
     # * shares of time, which the emulator's translation of code takes: a_handler_leads_back_to_what_it_interrupted,
     #   code_that_is_gone_by_the_end_is_listed, the_file_shows_the_hot_function_under_its_callers.
     left_out=" the_kernels_object_can_be_excluded no_samples_since_the_signal_is_blocked
         another_library_at_the_same_addresses_has_its_own_frames another_library_at_the_same_addresses_is_listed
         ticks_that_find_the_table_full_are_counted a_handler_leads_back_to_what_it_interrupted
-        the_file_shows_the_hot_function_under_its_callers a_frame_pointer_leads_to_code_that_keeps_none
+        the_file_shows_the_hot_function_under_its_callers a_guess_ends_before_a_library_that_may_go
         code_that_is_gone_by_the_end_is_listed "
     for test_file in chains file_profile fork handler loaded_code memory_profile start summary; do
         say "aarch64: tests/$test_file.rs"

@@ -125,14 +125,7 @@ impl Spool {
         if status.uid() != process::effective_user() {
             return Err(fails(Reason::OtherUser(status.uid())));
         }
-        let head = Head::read(&file).map_err(|error| {
-            fails(match error {
-                SpoolError::Io(error) => Reason::Io("read the spool", error),
-                SpoolError::NoSpool => Reason::NoSpool,
-                SpoolError::OtherVersion => Reason::OtherVersion,
-                SpoolError::Damaged(what) => Reason::Damaged(what),
-            })
-        })?;
+        let head = read_head(&file).map_err(fails)?;
         Ok(Self { path: path.into(), file, head })
     }
 
@@ -210,7 +203,10 @@ impl Spool {
 
     /// The spool as it is now: it may have been opened while its process still ran.
     fn renewed(&self) -> Result<Self, RecoverError> {
-        Self::open(&self.path)
+        let fails = |error| self.fails(Reason::Io("read the spool", error));
+        let file = self.file.try_clone().map_err(fails)?;
+        let head = read_head(&file).map_err(|reason| self.fails(reason))?;
+        Ok(Self { path: self.path.clone(), file, head })
     }
 
     fn recover_now(&self) -> Result<Recovered, RecoverError> {
@@ -477,6 +473,16 @@ impl std::error::Error for RecoverError {
             _ => None,
         }
     }
+}
+
+/// Reads the head of a spool.
+fn read_head(file: &File) -> Result<Head, Reason> {
+    Head::read(file).map_err(|error| match error {
+        SpoolError::Io(error) => Reason::Io("read the spool", error),
+        SpoolError::NoSpool => Reason::NoSpool,
+        SpoolError::OtherVersion => Reason::OtherVersion,
+        SpoolError::Damaged(what) => Reason::Damaged(what),
+    })
 }
 
 /// Writes the profile of what a spool and the file of its moved records hold; gives the sum of their counts.
