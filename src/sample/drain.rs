@@ -1,7 +1,6 @@
 //! The half of a table that was left, on its way to a file: by the handlers that follow, one at a time, a slice each.
 //!
-//! A slice is two of the longest records (64 KiB), or the four times as many bytes that are set to zero in about the same
-//! time. So no tick takes long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written before every slot has been seen free once, since handlers
+//! A slice is two of the longest records (64 KiB), or four times as many bytes that are set to zero. So no tick takes long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written before every slot has been seen free once, since handlers
 //! may still be adding (`table/moving.rs`); one that never comes back keeps the half where it is, and what then finds
 //! both halves full is lost and counted.
 //!

@@ -35,8 +35,9 @@ static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
 /// Levels of the index, the first of 32 KiB, each further one four times as large.
 const INDEX_LEVELS: u32 = 7;
-/// The index takes at most one part of this many. A half is left when a chain finds its bucket full in all levels, which is at
-/// a third of the index's words or less; so records of five frames and more fill their arena first.
+/// The index takes at most one part of this many. A half is left when a chain finds its bucket full in all levels, which is
+/// when about a third of the index's words are taken: as levels grow by four, records of four frames and more fill their arena
+/// first with the default bound, and with any bound those of twenty-one.
 const INDEX_SHARE: usize = 2;
 /// Bytes of a half's arena are multiples of this.
 const ARENA_UNIT: usize = 64 << 10;
