@@ -96,6 +96,8 @@ pub(crate) struct Session {
     start_time: i64,
     start_monotonic: u64,
     start_cpu: u64,
+    /// The same two clocks when its ticks ended: what ending takes is no time of the session's.
+    end: Option<(u64, u64)>,
     lost_without_slot_at_start: u64,
     /// No timer was ticking when it ended.
     had_no_timer: bool,
@@ -183,6 +185,7 @@ impl Session {
             start_time,
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
+            end: None,
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
             had_no_timer: false,
         };
@@ -234,6 +237,7 @@ impl Session {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let signal = recording.timer.signal();
+        let (monotonic, cpu) = self.end.unwrap_or_else(|| (clock::monotonic(), clock::process_cpu()));
         let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
         let (moved, moved_lost) = match moved {
             Some((periods, false)) => (periods, periods),
@@ -243,8 +247,8 @@ impl Session {
         Facts {
             totals: totals.since(&recording.totals_at_start),
             period_micros: recording.period_micros,
-            elapsed_nanos: clock::monotonic().saturating_sub(self.start_monotonic),
-            cpu_nanos: clock::process_cpu().saturating_sub(self.start_cpu),
+            elapsed_nanos: monotonic.saturating_sub(self.start_monotonic),
+            cpu_nanos: cpu.saturating_sub(self.start_cpu),
             lost_without_slot: LOST_WITHOUT_SLOT
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),
@@ -349,6 +353,7 @@ impl Session {
 
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
+        self.end = Some((clock::monotonic(), clock::process_cpu()));
         let timer = self.recording.get().timer;
         self.had_no_timer = !tick_source::is_ticking(timer);
         // Where the kernel refuses it, the handler stays and does nothing.
