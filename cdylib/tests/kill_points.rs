@@ -170,7 +170,7 @@ mod steps {
     const IS_CUT: u64 = 80;
     const HALF_WORDS: u64 = 184;
     const STAND: u64 = 192;
-    const MOVED_NAME: u64 = 208;
+    const MOVED_NAME: u64 = 224;
     const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10);
 
     /// What the stand's middle says of the half that is not in use (`src/format/halves.rs`).
@@ -205,7 +205,8 @@ mod steps {
             let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
             let stopped = waitpid(pid, None).expect("it stops");
             assert!(matches!(stopped, WaitStatus::Stopped(_, Signal::SIGSTOP)), "{stopped:?}");
-            ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL).expect("it is ours");
+            let options = ptrace::Options::PTRACE_O_EXITKILL | ptrace::Options::PTRACE_O_TRACESYSGOOD;
+            ptrace::setoptions(pid, options).expect("it is ours");
             let spool = File::open(victim.rig.only_spool().path()).expect("our own spool");
             let mut stepped =
                 Self { victim, child, copies: Scratch::new(), spool, looks: 0, instructions: 0 };
@@ -228,6 +229,25 @@ mod steps {
                     other => panic!("the victim has ended: {other:?}"),
                 }
             }
+        }
+
+        /// Runs to the next breakpoint, through one tick; looks at what a recovery would find before and behind each of
+        /// its system calls.
+        pub(super) fn call(&mut self) -> Vec<usize> {
+            let mut found = vec![self.look()];
+            let mut signal = None;
+            loop {
+                ptrace::syscall(self.pid(), signal.take()).expect("it is stopped");
+                match waitpid(self.pid(), None).expect("it stops") {
+                    WaitStatus::Stopped(_, Signal::SIGTRAP) => break,
+                    WaitStatus::PtraceSyscall(_) => found.push(self.look()),
+                    WaitStatus::Stopped(_, other) => signal = Some(other),
+                    other => panic!("the victim has ended: {other:?}"),
+                }
+            }
+            found.push(self.look());
+            found.dedup();
+            found
         }
 
         /// Steps to the next breakpoint, through one tick; looks at what a recovery would find behind every `stride`th
@@ -298,7 +318,7 @@ mod steps {
 
         /// The file that records were moved to.
         fn moved_file(&self) -> Option<PathBuf> {
-            let mut name = [0; 64];
+            let mut name = [0; 48];
             self.spool.read_exact_at(&mut name, MOVED_NAME).expect("so long it is");
             let name = std::str::from_utf8(&name).expect("plain").trim_end_matches('\0');
             (!name.is_empty()).then(|| self.victim.rig.profile().with_file_name(name))
@@ -426,6 +446,9 @@ fn a_kill_at_any_instruction_of_a_move_loses_none() {
     assert!(slice > 60 << 10);
     steps::expect_one_more(&mut stepped, stride);
     assert_eq!(stepped.moved_bytes(), 2 * slice);
+    let before = stepped.look();
+    assert_eq!(stepped.call(), [before, before + 1]);
+    assert_eq!(stepped.moved_bytes(), 3 * slice);
     // The last slice.
     while stepped.gone_bytes().is_some_and(|gone| gone + slice < half / record * record) {
         stepped.go_on();

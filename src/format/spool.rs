@@ -31,7 +31,7 @@ use std::{borrow::Cow, cmp::Reverse, io};
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -76,14 +76,18 @@ pub(crate) mod field {
     pub(crate) const HALF_WORDS: usize = 184;
     /// See `halves.rs`.
     pub(crate) const STAND: usize = 192;
-    /// Sum of the counts of records that were moved.
-    pub(crate) const MOVED_PERIODS: usize = 200;
+    /// Sum of the counts of records that were moved, before the last slice.
+    pub(crate) const MOVED_BEFORE: usize = 200;
+    /// Words that are moved once the last slice is: see `halves.rs`.
+    pub(crate) const MOVED_WORDS: usize = 208;
+    /// The sum with the last slice.
+    pub(crate) const MOVED_PERIODS: usize = 216;
     /// Name of the file that they are in, in the directory of the profile, with NULs behind it.
-    pub(crate) const MOVED_NAME: usize = 208;
+    pub(crate) const MOVED_NAME: usize = 224;
 }
 
 /// Bytes that the name of the file of moved records may have.
-pub(crate) const MOVED_NAME_BYTES: usize = 64;
+pub(crate) const MOVED_NAME_BYTES: usize = 48;
 /// How that name begins and ends.
 pub(crate) const MOVED_PREFIX: &[u8] = b".sigprof-";
 pub(crate) const MOVED_SUFFIX: &[u8] = b".records";
@@ -388,10 +392,11 @@ fn moved_name(head: &[u8]) -> Option<&[u8]> {
 /// What a head says of moved records.
 fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
     let words = stand.moved.min(MOST_MOVED_WORDS);
-    (words > 0 && moved_name(head).is_some()).then_some(Moved {
-        bytes: words * word_bytes as u64,
-        periods: number_at(head, field::MOVED_PERIODS)?,
-    })
+    // The last slice was noted before it was moved.
+    let is_behind_slice = words >= number_at(head, field::MOVED_WORDS)?;
+    let periods = if is_behind_slice { field::MOVED_PERIODS } else { field::MOVED_BEFORE };
+    (words > 0 && moved_name(head).is_some())
+        .then_some(Moved { bytes: words * word_bytes as u64, periods: number_at(head, periods)? })
 }
 
 fn overlap(a: &Mapping<'_>, b: &Mapping<'_>) -> bool {

@@ -162,9 +162,12 @@ mod tests {
         let second = [1, mark | 2, 0x1030, 0x1040, 4, mark | 1, 0x1050];
         let mut bytes = small(8, &[first, second].concat());
         let stand = Stand { active: 1, other: Other::Records(3), moved: 3 };
-        for (offset, number) in
-            [(field::HALF_WORDS, 7), (field::STAND, stand.word()), (field::MOVED_PERIODS, 2)]
-        {
+        for (offset, number) in [
+            (field::HALF_WORDS, 7),
+            (field::STAND, stand.word()),
+            (field::MOVED_WORDS, 3),
+            (field::MOVED_PERIODS, 2),
+        ] {
             bytes[6 + offset..6 + offset + 8].copy_from_slice(&number.to_ne_bytes());
         }
         bytes[6 + field::MOVED_NAME..][..12].copy_from_slice(b".sigprof-0.r");

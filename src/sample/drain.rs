@@ -1,8 +1,9 @@
 //! The half of a table that was left, on its way to a file: by the handlers that follow, one at a time, a slice each.
 //!
-//! A slice is two of the longest records (64 KiB), or four times as many bytes that are set to zero. So no tick takes long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written before every slot has been seen free once, since handlers
-//! may still be adding (`table/moving.rs`); one that never comes back keeps the half where it is, and what then finds
-//! both halves full is lost and counted.
+//! A slice is two of the longest records (64 KiB), or four times as many bytes that are set to zero. So no tick takes
+//! long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written
+//! before every slot has been seen free once, since handlers may still be adding (`table/moving.rs`); one that never
+//! comes back keeps the half where it is, and what then finds both halves full is lost and counted.
 //!
 //! What cannot be written (no room, no right, a limit) stays in memory for the rest of the session.
 //!
@@ -10,7 +11,7 @@
 //! Hands out what only one may use at a time to who has set the flag that says so.
 #![allow(unsafe_code)]
 
-use super::table::{Memory, RECORD_HEAD, Table};
+use super::table::{Memory, Moving, RECORD_HEAD, Table};
 use crate::{
     config::MAX_DEPTH,
     format::halves::{MOST_MOVED_WORDS, Other, Stand},
@@ -193,24 +194,29 @@ impl<S: Sink> Progress<S> {
             Other::Records(place) if self.is_quiet(slots) => {
                 let buffer = self.sink.buffer()?;
                 let gathered = table.gather(half, place, buffer);
-                if stand.moved.saturating_add(gathered.words as u64) > MOST_MOVED_WORDS {
+                let moved = stand.moved.saturating_add(gathered.words as u64);
+                if moved > MOST_MOVED_WORDS {
                     return Err(errno::TOO_LARGE);
                 }
                 if gathered.words > 0 {
+                    let (periods_before, periods) = (self.periods, self.periods + gathered.periods);
                     // Whatever becomes of the process, who recovers it knows of the file.
-                    table.memory().note_moving(self.sink.name(), self.periods + gathered.periods);
+                    table.memory().note_moving(&Moving {
+                        name: self.sink.name(),
+                        periods_before,
+                        words: moved,
+                        periods,
+                    });
                     if let Err(errno) = self.sink.append(stand.moved, gathered.words) {
-                        table.memory().note_moving(self.sink.name(), self.periods);
                         if stand.moved == 0 {
                             self.sink.give_up();
                         }
                         return Err(errno);
                     }
-                    self.periods += gathered.periods;
+                    self.periods = periods;
                 }
                 let other = if gathered.is_all { Other::Clearing } else { Other::Records(gathered.next) };
                 // From here on the slice is in the file and nowhere else, whatever becomes of the process.
-                let moved = stand.moved + gathered.words as u64;
                 table.set_other(Stand { other, moved, ..stand });
             }
             Other::Records(_) => {}

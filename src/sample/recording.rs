@@ -17,7 +17,7 @@ use super::{
     records_file::{Beside, RecordsFile},
     scratch::{Held, Slot},
     spool_memory::SpoolMemory,
-    table::{Memory, Shape, Table, index_words},
+    table::{Memory, Moving, Shape, Table, index_words},
 };
 use crate::{
     config::{Filter, MAX_DEPTH},
@@ -296,8 +296,8 @@ impl Memory for TableMemory {
         self.arena.stand()
     }
 
-    fn note_moving(&self, name: &[u8], periods: u64) {
-        self.arena.note_moving(name, periods);
+    fn note_moving(&self, slice: &Moving<'_>) {
+        self.arena.note_moving(slice);
     }
 
     fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {

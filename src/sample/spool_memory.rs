@@ -9,6 +9,7 @@
 use super::{
     growth::{Ground, Growth, SLICE},
     met_objects::{MetObject, MetSegment},
+    table::Moving,
 };
 use crate::{
     format::spool::{
@@ -136,12 +137,15 @@ impl SpoolMemory {
         }
     }
 
-    /// Notes the file that records were moved to, in the target's directory, and the sum of their counts. Signal-safe:
-    /// writes to prepared memory. For who moves them.
-    pub(crate) fn note_moving(&self, name: &[u8], periods: u64) {
-        if self.is_spooled() && name.len() < MOVED_NAME_BYTES {
-            self.copy(field::MOVED_NAME, name);
-            self.set(field::MOVED_PERIODS, periods);
+    /// Notes what is about to be moved, and to which file in the target's directory. Signal-safe: writes to prepared
+    /// memory. For who moves it.
+    pub(crate) fn note_moving(&self, slice: &Moving<'_>) {
+        if self.is_spooled() && slice.name.len() < MOVED_NAME_BYTES {
+            self.copy(field::MOVED_NAME, slice.name);
+            // In this order: until the stand tells of the slice, the sum before it holds, whenever the process is killed.
+            self.set(field::MOVED_BEFORE, slice.periods_before);
+            self.set(field::MOVED_WORDS, slice.words);
+            self.set(field::MOVED_PERIODS, slice.periods);
         }
     }
 

@@ -65,8 +65,21 @@ pub(crate) trait Memory {
     fn arena(&self, from: usize, to: usize) -> Option<&[AtomicUsize]>;
     /// Makes the arena's words below `to` usable. Signal-safe.
     fn grow_arena(&self, to: usize) -> bool;
-    /// Notes for who recovers the records that others are in a file of this name, with this sum of counts. Signal-safe.
-    fn note_moving(&self, name: &[u8], periods: u64);
+    /// Notes, for who recovers the records, those that are about to be in a file. Signal-safe.
+    fn note_moving(&self, slice: &Moving<'_>);
+}
+
+/// Records on their way to a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moving<'n> {
+    /// The file's.
+    pub(crate) name: &'n [u8],
+    /// Sum of the counts that are in the file already.
+    pub(crate) periods_before: u64,
+    /// Words that are in it with these.
+    pub(crate) words: u64,
+    /// Sum of the counts with these.
+    pub(crate) periods: u64,
 }
 
 /// How a table's memory is divided.

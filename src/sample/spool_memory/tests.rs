@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::{
-    format::{Mapping as Listed, spool::Head},
+    format::{
+        Mapping as Listed,
+        halves::{Other, Stand},
+        spool::Head,
+    },
     sample::{
         met_objects::MetSegment,
-        table::{Memory, Shape, Table, tests::Fixed},
+        table::{Memory, Moving, Shape, Table, tests::Fixed},
     },
     sys::private_directory::{Access, Directory},
 };
@@ -87,8 +91,8 @@ impl Memory for Spooled {
     fn stand(&self) -> &modelled::AtomicU64 {
         self.memory.stand()
     }
-    fn note_moving(&self, name: &[u8], periods: u64) {
-        self.memory.note_moving(name, periods);
+    fn note_moving(&self, slice: &Moving<'_>) {
+        self.memory.note_moving(slice);
     }
 }
 
@@ -108,6 +112,25 @@ fn the_head_is_what_the_session_is() {
     assert_eq!(head.stamps, [FileStamp { device: 1, inode: 2, changed: 3 }, FileStamp::default()]);
     assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
     assert_eq!((head.is_complete, head.is_cut, head.word_bytes), (false, false, size_of::<usize>()));
+}
+
+/// A slice is noted before it is moved, and a process may be killed at any moment in between.
+#[test]
+fn the_sum_of_what_was_moved_is_that_of_its_words() {
+    let rig = Rig::new(ARENA_BYTES);
+    let name = b".sigprof-0.records";
+    let note = |periods_before, words, periods| {
+        rig.memory.note_moving(&Moving { name, periods_before, words, periods });
+        rig.head().0.moved.map(|moved| moved.periods)
+    };
+    let move_to = |moved| {
+        let stand = Stand { active: 1, other: Other::Records(1), moved };
+        rig.memory.stand().store(stand.word(), Ordering::SeqCst);
+        rig.head().0.moved.map(|moved| moved.periods)
+    };
+    assert_eq!((note(0, 10, 4), move_to(10)), (None, Some(4)));
+    assert_eq!((note(4, 15, 9), move_to(15)), (Some(4), Some(9)));
+    assert_eq!((note(9, 16, 10), move_to(16)), (Some(9), Some(10)));
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Memory for Fixed {
     fn grow_arena(&self, to: usize) -> bool {
         to <= self.arena.len()
     }
-    fn note_moving(&self, _name: &[u8], _periods: u64) {}
+    fn note_moving(&self, _slice: &Moving<'_>) {}
 }
 
 fn contents<M: Memory>(table: &Table<M>) -> Vec<(Vec<usize>, usize)> {
