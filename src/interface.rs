@@ -191,7 +191,7 @@ pub fn complete(report: impl FnOnce(Stopped<'_>)) {
 /// # Errors
 /// Why it could not be written; and [`Failure::NotRunning`].
 pub fn flush() -> Result<(), Failure> {
-    control::flush()
+    control::flush(Which::Any)
 }
 
 /// Makes `signal` switch profiling on and off, in files named `PATH.0`, `PATH.1`, and so on.
@@ -266,7 +266,7 @@ pub struct State<'s> {
 
 /// Calls `f` with the state of the running session, if there is one.
 pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
-    control::with_session(|session, _| {
+    control::with_session(Which::Any, |session, _| {
         f(session.map(|session| State {
             start_time: session.start_time(),
             path: session.path(),
@@ -277,7 +277,7 @@ pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
 
 /// What failed, and why, when the running session's spool was to be made; None where it has one.
 pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
-    control::with_session(|session, _| match session?.summary().spool {
+    control::with_session(Which::Any, |session, _| match session?.summary().spool {
         SpoolUse::Unavailable { action, errno } => Some((action, errno::description(errno))),
         _ => None,
     })

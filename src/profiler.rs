@@ -182,7 +182,7 @@ impl Profiler {
     /// [`Error::Output`] where it could not be written; [`Error::NotRunning`] in a forked child, and after the
     /// C interface has stopped the session.
     pub fn flush(&self) -> Result<(), Error> {
-        control::flush().map_err(|failure| failure.with_path(&self.path))
+        control::flush(self.which()?).map_err(|failure| failure.with_path(&self.path))
     }
 
     /// The figures so far.
@@ -190,7 +190,7 @@ impl Profiler {
     /// # Errors
     /// [`Error::NotRunning`], as for [`flush`](Self::flush).
     pub fn summary(&self) -> Result<Summary, Error> {
-        control::with_session(|session, _| Some(session?.summary())).ok_or(Error::NotRunning)
+        control::with_session(self.which()?, |session, _| Some(session?.summary())).ok_or(Error::NotRunning)
     }
 
     /// Stops and writes the file.
@@ -203,6 +203,10 @@ impl Profiler {
             Some(Err(failure)) => Err(failure.with_path(&self.path)),
             _ => Ok(ended.summary),
         }
+    }
+
+    fn which(&self) -> Result<Which, Error> {
+        self.session.map(Which::This).ok_or(Error::NotRunning)
     }
 
     fn end(&mut self) -> Result<Ended, Failure> {
@@ -228,7 +232,7 @@ impl MemoryProfiler {
     /// The profile so far; profiling goes on.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] in a forked child.
+    /// [`Error::NotRunning`] in a forked child, and after the C interface has stopped the session.
     ///
     /// # Examples
     /// ```
@@ -239,7 +243,8 @@ impl MemoryProfiler {
     /// # Ok::<(), sigprof::Error>(())
     /// ```
     pub fn snapshot(&self) -> Result<Profile, Error> {
-        control::with_session(|session, met| Some(Profile::of(session?, met))).ok_or(Error::NotRunning)
+        let which = Which::This(self.session.ok_or(Error::NotRunning)?);
+        control::with_session(which, |session, met| Some(Profile::of(session?, met))).ok_or(Error::NotRunning)
     }
 
     /// Stops, and gives the profile.

@@ -34,6 +34,10 @@ use crate::{
         process::{self, Life},
     },
 };
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
 use std::{
     ffi::OsStr,
     fmt,
@@ -192,19 +196,46 @@ impl Spool {
     /// recovered one gets `.recovered-PID` behind its name.
     ///
     /// # Errors
-    /// Where the process still runs or may run; where the profile cannot be written. The spool then stays.
+    /// Where the process still runs or may run; where another process recovers the spool, or has; where the profile cannot
+    /// be written. The spool then stays.
     pub fn recover(&self) -> Result<Recovered, RecoverError> {
         if self.owner() == Owner::Elsewhere {
             return Err(self.fails(Reason::Elsewhere(self.head.process)));
         }
         self.ensure_not_running()?;
-        self.renewed()?.recover_now()
+        let claim = self.claim()?;
+        self.renewed(&claim)?.recover_now()
+    }
+
+    /// The right to end the spool, which one at a time has.
+    ///
+    /// # Errors
+    /// Where another has it, or the spool is gone.
+    fn claim(&self) -> Result<Claim, RecoverError> {
+        let fails = |error| self.fails(Reason::Io("open the spool", error));
+        // Opened anew, since a lock belongs to an open file, and this one may be shared by threads.
+        let file = file::open_unfollowed(&self.path).map_err(fails)?;
+        let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => Claim::Locked(locked),
+            Err((_, Errno::EWOULDBLOCK)) => return Err(self.fails(Reason::Claimed)),
+            // The file system knows no locks.
+            Err((file, _)) => Claim::Free(file),
+        };
+        // Who had it before may have removed the file, and its name may be another's by now.
+        let identity = |status: fs::Metadata| (status.dev(), status.ino());
+        let named = fs::symlink_metadata(&self.path).map(identity).map_err(fails)?;
+        let is_same = |file: &File| file.metadata().is_ok_and(|status| identity(status) == named);
+        if is_same(locked.file()) && is_same(&self.file) {
+            Ok(locked)
+        } else {
+            Err(fails(io::ErrorKind::NotFound.into()))
+        }
     }
 
     /// The spool as it is now: it may have been opened while its process still ran.
-    fn renewed(&self) -> Result<Self, RecoverError> {
+    fn renewed(&self, claim: &Claim) -> Result<Self, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
-        let file = self.file.try_clone().map_err(fails)?;
+        let file = claim.file().try_clone().map_err(fails)?;
         let head = read_head(&file).map_err(|reason| self.fails(reason))?;
         Ok(Self { path: self.path.clone(), file, head })
     }
@@ -234,7 +265,8 @@ impl Spool {
     /// Where the process still runs; where the profile cannot be written. The spool then stays.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
         self.ensure_not_running()?;
-        self.renewed()?.write(path, true)
+        let claim = self.claim()?;
+        self.renewed(&claim)?.write(path, true)
     }
 
     /// Removes the spool, and with it the samples; as for [`recover_to`](Self::recover_to), of a process that is gone.
@@ -243,6 +275,7 @@ impl Spool {
     /// Where the process still runs, or the spool cannot be removed.
     pub fn discard(&self) -> Result<(), RecoverError> {
         self.ensure_not_running()?;
+        let _claim = self.claim()?;
         self.remove_moved();
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
@@ -361,6 +394,21 @@ impl Spool {
     }
 }
 
+/// Held by who makes a profile of a spool, or discards it.
+enum Claim {
+    Locked(Flock<File>),
+    Free(File),
+}
+
+impl Claim {
+    fn file(&self) -> &File {
+        match self {
+            Self::Locked(file) => file,
+            Self::Free(file) => file,
+        }
+    }
+}
+
 /// What came of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -409,6 +457,7 @@ enum Reason {
     OtherUser(u32),
     Running(u32),
     Elsewhere(u32),
+    Claimed,
     SpecialTarget(PathBuf),
     Wider,
 }
@@ -453,6 +502,7 @@ impl fmt::Display for RecoverError {
                 f,
                 "process {process} is of another container, where it may still run; if it does not, name the file to write"
             ),
+            Reason::Claimed => f.write_str("the spool is being recovered by another process; wait for it"),
             Reason::Wider => f.write_str("the spool is of a 64-bit program; recover it with a 64-bit one"),
             Reason::SpecialTarget(target) => {
                 write!(

@@ -6,7 +6,7 @@ mod support;
 use std::collections::{HashMap, HashSet};
 
 use sigprof::format::CpuProfile;
-use sigprof::{Profile, Profiler};
+use sigprof::{Error, Profile, Profiler};
 use support::{count_under, in_own_process, is_called, repeat_until, signals::raise_ticks, spin_for_a_while};
 
 fn sum(profile: &Profile) -> u64 {
@@ -26,6 +26,27 @@ fn each_chain_is_there_once_and_the_most_frequent_first() {
         assert!(profile.samples().iter().all(|sample| sample.count > 0 && !sample.chain.is_empty()));
         assert!(profile.samples().is_sorted_by(|a, b| a.count >= b.count));
         assert!(profile.samples()[0].count >= 1000, "one chain has all signals of one loop");
+    });
+}
+
+/// The C interface stops whatever runs; what is started then is another's.
+#[test]
+fn a_profiler_that_was_stopped_does_not_tell_of_the_next_one() {
+    in_own_process("a_profiler_that_was_stopped_does_not_tell_of_the_next_one", || {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+        let in_memory = Profiler::builder().start_in_memory().unwrap();
+        sigprof::interface::stop(|_| ());
+        let in_file = Profiler::builder().start(&first).unwrap();
+        assert!(matches!(in_memory.snapshot(), Err(Error::NotRunning)));
+        assert!(in_file.summary().is_ok() && in_file.flush().is_ok());
+        sigprof::interface::stop(|_| ());
+        let last = Profiler::builder().start(&second).unwrap();
+        assert!(matches!(in_file.summary(), Err(Error::NotRunning)));
+        assert!(matches!(in_file.flush(), Err(Error::NotRunning)));
+        drop(in_memory);
+        drop(in_file);
+        assert!(!second.exists() && last.stop().is_ok());
     });
 }
 

@@ -7,7 +7,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use sigprof::format::{CpuProfile, SlotWidth};
@@ -84,6 +86,33 @@ fn a_second_recovery_finds_nothing() {
     fs::remove_file(rig.profile()).expect("it was recovered");
     expect_refusal(Spool::open(spool.path()), "No such file");
     assert_eq!(recover::spools(&rig.scratch.path("missing")).expect("there is none").spools.len(), 0);
+}
+
+/// Of two recoveries of one spool one makes the profile, and the other says why it does not; what it would have written
+/// under another name is never there.
+#[test]
+fn of_two_recoveries_at_once_one_is_refused() {
+    let rig = killed();
+    let spools = [rig.only_spool(), rig.only_spool()];
+    let file = File::open(spools[0].path()).expect("our own spool");
+    let claimed =
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("free");
+    expect_refusal(spools[0].recover(), "is being recovered by another process");
+    expect_refusal(spools[0].recover_to(&rig.scratch.path("other")), "is being recovered");
+    expect_refusal(spools[0].discard(), "is being recovered");
+    drop(claimed);
+    let results = thread::scope(|scope| {
+        spools
+            .each_ref()
+            .map(|spool| scope.spawn(|| spool.recover()))
+            .map(|thread| thread.join().expect("no panic"))
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+    assert_eq!(rig.scratch.names("prof"), ["prof"]);
+    for spool in &spools {
+        expect_refusal(spool.recover(), "No such file");
+        expect_refusal(spool.discard(), "No such file");
+    }
 }
 
 /// A profile that was there before the program was started is replaced, as the program would have done it itself, even

@@ -210,13 +210,22 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
     Ok(started)
 }
 
-/// Which session to stop.
+/// Which session is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Whichever runs.
     Any,
     /// This one.
     This(Started),
+}
+
+impl Which {
+    fn means(self, session: &Session) -> bool {
+        match self {
+            Self::Any => true,
+            Self::This(started) => session.started() == started,
+        }
+    }
 }
 
 /// Stops the session and writes its file, if it has one. `finish` sees the session before its memory goes.
@@ -231,11 +240,7 @@ pub(crate) fn stop<R>(
         return Err(Failure::NotRunning);
     }
     let mut control = Locked::new();
-    let is_meant = |session: &Session| match which {
-        Which::Any => true,
-        Which::This(started) => session.started() == started,
-    };
-    if !control.session.as_ref().is_some_and(is_meant) {
+    if !control.session.as_ref().is_some_and(|session| which.means(session)) {
         return Err(Failure::NotRunning);
     }
     control.stop_locked(finish)
@@ -245,7 +250,7 @@ pub(crate) fn stop<R>(
 ///
 /// # Errors
 /// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
-pub(crate) fn flush() -> Result<(), Failure> {
+pub(crate) fn flush(which: Which) -> Result<(), Failure> {
     if is_elsewhere() {
         return Err(Failure::NotRunning);
     }
@@ -256,17 +261,18 @@ pub(crate) fn flush() -> Result<(), Failure> {
     let mut control = Locked::new();
     let control = &mut *control;
     control.take_met();
-    control.session.as_mut().ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
+    let session = control.session.as_mut().filter(|session| which.means(session));
+    session.ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
 }
 
-/// Calls `f` with the running session, if there is one, and the objects met.
-pub(crate) fn with_session<R>(f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
+/// Calls `f` with the running session, if it is the one that is meant, and the objects met.
+pub(crate) fn with_session<R>(which: Which, f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
     if is_elsewhere() {
         return f(None, &[]);
     }
     let mut control = Locked::new();
     control.take_met();
-    f(control.session.as_ref(), &control.met)
+    f(control.session.as_ref().filter(|session| which.means(session)), &control.met)
 }
 
 /// Takes what handlers have met, if nobody has the lock: soon some of it is unloaded.
