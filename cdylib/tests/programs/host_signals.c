@@ -17,43 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#pragma weak ProfilerGetCurrentState
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                               \
-        }                                                                           \
-    } while (0)
+#include "profiled_host.h"
 
 static const char *itself;
 static atomic_int over;
-
-static int samples_now(void) {
-    struct ProfilerState state;
-    CHECK(ProfilerGetCurrentState != NULL);
-    ProfilerGetCurrentState(&state);
-    return state.samples_gathered;
-}
-
-static void compute(void) {
-    volatile unsigned long work = 0;
-    for (int i = 0; i < 100000; i++) work = work * 5 + 3;
-}
-
-static void burn_for_ticks(int count) {
-    const int goal = samples_now() + count;
-    while (samples_now() < goal) compute();
-}
-
-static double cpu_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static sigset_t only_prof(void) {
     sigset_t set;
@@ -200,7 +167,7 @@ static void jump(int number) {
     (void)number;
     jumps = jumps + 1;
     /* Long enough to be ticked now and then. */
-    compute();
+    for (int i = 0; i < 5; i++) compute();
     siglongjmp(way_out, 1);
 }
 

@@ -15,41 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                               \
-        }                                                                           \
-    } while (0)
-
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerGetCurrentState
+#include "profiled_host.h"
 
 static const char *itself, *file;
 static const struct itimerval never = {{0, 0}, {0, 0}};
 static volatile sig_atomic_t calls, strange_calls, other_calls, queued_calls;
-
-static int samples_now(void) {
-    struct ProfilerState state;
-    CHECK(ProfilerGetCurrentState != NULL);
-    ProfilerGetCurrentState(&state);
-    return state.samples_gathered;
-}
-
-static void compute(void) {
-    volatile unsigned long work = 0;
-    for (int i = 0; i < 20000; i++) work = work * 5 + 3;
-}
-
-static double cpu_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 /* Computes until the handler was called, and ticks have come, so often more; ten seconds at most. */
 static void burn(int more_calls, int more_samples) {
@@ -456,10 +426,7 @@ static void adds_up(void) {
 static void next_program_of_armed(void) { next_program(1); }
 static void next_program_of_unarmed(void) { next_program(0); }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct test_case cases[] = {
     {"keeps-its-timer", keeps_its_timer},
     {"fires-once", fires_once},
     {"waits-long", waits_long},
@@ -487,11 +454,6 @@ int main(int argc, char **argv) {
     CHECK(argc >= 2);
     itself = argv[0];
     file = argc > 2 ? argv[2] : NULL;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            cases[i].run();
-            puts("done");
-            return 0;
-        }
-    CHECK(!"a known case");
+    run_case(cases, sizeof cases / sizeof cases[0], argv[1]);
+    return 0;
 }

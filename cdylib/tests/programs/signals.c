@@ -10,35 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
-
-/* Absent when the library is neither linked nor preloaded. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerGetCurrentState
-
-static int samples_now(void) {
-    struct ProfilerState state;
-    CHECK(ProfilerGetCurrentState != NULL);
-    ProfilerGetCurrentState(&state);
-    return state.samples_gathered;
-}
-
-/* Computes until the timer has brought `count` more ticks. */
-static void burn_for_ticks(int count) {
-    const int goal = samples_now() + count;
-    volatile unsigned long work = 0;
-    while (samples_now() < goal)
-        for (int i = 0; i < 100000; i++) work = work * 5 + 3;
-}
+#include "profiled_host.h"
 
 static const char *file;
 
@@ -251,10 +223,7 @@ static void start_stop_storm(void) {
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct test_case cases[] = {
     {"told-the-truth", told_the_truth},
     {"bad-calls", bad_calls},
     {"serves-the-host", serves_the_host},
@@ -272,11 +241,6 @@ static const struct {
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     file = argc > 2 ? argv[2] : NULL;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            cases[i].run();
-            puts("done");
-            return 0;
-        }
-    CHECK(!"a known case");
+    run_case(cases, sizeof cases / sizeof cases[0], argv[1]);
+    return 0;
 }
