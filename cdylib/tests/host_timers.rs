@@ -94,12 +94,19 @@ fn a_timer_that_runs_out_while_the_signal_is_blocked_is_not_lost() {
     assert!(samples(&scratch) > 0);
 }
 
-/// A host that takes its timer's signals by `sigwaitinfo` gets all of them and no tick.
+/// A host that takes its timer's signals by `sigwaitinfo` gets all of them and no tick; ticks, which nobody else takes, end with
+/// one line.
 #[test]
 fn a_timer_that_is_waited_for_is_told_from_ticks() {
     let finished = run_preloaded(&Scratch::new(), "waits-for-it", false);
     let lost = format!("the host waited for its timer and got something else: {}", finished.stderr);
     assert_eq!((exit_code(finished.status), finished.text()), (0, "done\n".to_owned()), "{lost}");
+    let line = "sigprof: no more samples: cannot send ticks to a program that takes their signal itself: Device or resource busy";
+    assert_eq!(
+        finished.complaints(),
+        [line],
+        "ticks that come to nothing go on, and get into the way of the host's timer"
+    );
 }
 
 /// Arguments that make no sense get the system's answers.

@@ -85,11 +85,43 @@ static void waits(int with_information) {
 static void sigwait_case(void) { waits(0); }
 static void sigwaitinfo_case(void) { waits(1); }
 
+static void *wait_in_vain(void *unused) {
+    const sigset_t set = only_prof();
+    const struct timespec patience = {.tv_nsec = 300000000};
+    CHECK(sigtimedwait(&set, NULL, &patience) == -1 && errno == EAGAIN);
+    over = 1;
+    return unused;
+}
+
+/* Sends a thread that waits what the profiler's timer would, far more often than it has time to wait for; and is ticked itself
+ * now and then, so that ticks do not end. */
+static void sigtimedwait_among_ticks(void) {
+    const struct timespec briefly = {.tv_nsec = 1000000};
+    const sigset_t set = only_prof();
+    siginfo_t tick;
+    memset(&tick, 0, sizeof tick);
+    tick.si_signo = SIGPROF;
+    tick.si_code = SI_KERNEL;
+    block_prof();
+    const pthread_t waiting = start_thread(wait_in_vain);
+    for (int i = 0; !over; i++) {
+        CHECK(i < 5000);
+        CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), SIGPROF, &tick) == 0);
+        nanosleep(&briefly, NULL);
+        CHECK(raise(SIGPROF) == 0);
+        CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+        block_prof();
+    }
+    CHECK(pthread_join(waiting, NULL) == 0);
+    over = 0;
+}
+
 static void sigtimedwait_case(void) {
     const sigset_t set = only_prof();
     const struct timespec patience = {.tv_nsec = 300000000}, none = {0, 0}, bad = {.tv_nsec = -1};
     siginfo_t information;
     struct timespec start, end;
+    sigtimedwait_among_ticks();
     block_prof();
     const pthread_t burner = start_thread(burn_until_over);
     clock_gettime(CLOCK_MONOTONIC, &start);

@@ -180,27 +180,48 @@ static void blocks(void) {
 
 static atomic_int over;
 
+/* Without end, unless what is waited for does not come at all. */
 static void *burn_until_over(void *unused) {
-    while (!over) compute();
+    const double end = cpu_seconds() + 10;
+    while (!over) {
+        compute();
+        CHECK(cpu_seconds() < end);
+    }
     return unused;
+}
+
+static void wait_for_timer(const sigset_t *set) {
+    siginfo_t information;
+    CHECK(sigwaitinfo(set, &information) == SIGPROF && information.si_code == SI_KERNEL);
 }
 
 /* A thread that waits for the timer's signal, which all have blocked. */
 static void waits_for_it(void) {
+    const struct timespec none = {0, 0};
     sigset_t set;
     pthread_t burner;
     sigemptyset(&set);
     sigaddset(&set, SIGPROF);
     CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     CHECK(pthread_create(&burner, NULL, burn_until_over, NULL) == 0);
-    const double start = cpu_seconds();
+    /* One signal, and no other behind it, while ticks still come. */
+    arm(once(2000));
+    wait_for_timer(&set);
+    double start = cpu_seconds();
+    while (cpu_seconds() - start < 0.06) CHECK(sigtimedwait(&set, NULL, &none) == -1 && errno == EAGAIN);
+    start = cpu_seconds();
     arm(every(50000));
-    for (int i = 0; i < 10; i++) {
-        siginfo_t information;
-        CHECK(sigwaitinfo(&set, &information) == SIGPROF && information.si_code == SI_KERNEL);
-    }
+    for (int i = 0; i < 10; i++) wait_for_timer(&set);
     /* Ten intervals, but for what the kernel's sampling of time makes of them. */
     CHECK(cpu_seconds() - start > 0.3);
+    arm(never);
+    while (sigtimedwait(&set, NULL, &none) == SIGPROF) continue;
+    /* By now ticks have ended: nothing makes up for a signal that is taken for one. */
+    for (int i = 0; i < 3; i++) {
+        arm(once(2000));
+        wait_for_timer(&set);
+        CHECK(is_unarmed(present()));
+    }
     over = 1;
     CHECK(pthread_join(burner, NULL) == 0);
 }
