@@ -135,7 +135,8 @@ fn a_static_program_has_the_same_functions() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick.
+/// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick, and goes on when
+/// another signal interrupts it.
 #[test]
 fn sigwait_gives_the_host_its_own_signals() {
     let finished = run_case(&Scratch::new(), &["sigwait"], "250");
@@ -224,14 +225,22 @@ fn what_is_ignored_is_ticked_after_a_failed_exec() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 10);
 }
 
-/// GNU `timeout` watches a program that is slower than it may be: the same status, and nobody is left.
+/// GNU `timeout` watches a program that is slower than it may be, whatever clock both are profiled by: the same status, and
+/// nobody is left.
 #[test]
 fn timeout_ends_its_program_in_time() {
-    let scratch = Scratch::new();
     let timeout = Path::new("/usr/bin/timeout");
-    let arguments = ["0.2", "sh", "-c", "while :; do :; done"];
+    // An end of its own, for where nobody ends it.
+    let arguments = ["0.2", "sh", "-c", "i=0; while [ $i -lt 30000000 ]; do i=$((i + 1)); done"];
     let expected = run(plain(timeout).args(arguments));
-    let finished = run(profiled(timeout, &scratch.path("prof")).args(arguments));
-    assert_eq!(exit_code(finished.status), exit_code(expected.status), "{}", finished.stderr);
-    assert_eq!((finished.text(), finished.complaints()), (expected.text(), expected.complaints()));
+    for realtime in [false, true] {
+        let scratch = Scratch::new();
+        let mut command = profiled(timeout, &scratch.path("prof"));
+        if realtime {
+            command.env("CPUPROFILE_REALTIME", "1");
+        }
+        let finished = run(command.args(arguments));
+        assert_eq!(exit_code(finished.status), exit_code(expected.status), "{}", finished.stderr);
+        assert_eq!((finished.text(), finished.complaints()), (expected.text(), expected.complaints()));
+    }
 }

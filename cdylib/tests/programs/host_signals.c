@@ -22,12 +22,14 @@
 static const char *itself;
 static atomic_int over;
 
-static sigset_t only_prof(void) {
+static sigset_t only(int number) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGPROF);
+    sigaddset(&set, number);
     return set;
 }
+
+static sigset_t only_prof(void) { return only(SIGPROF); }
 
 static void block_prof(void) {
     const sigset_t set = only_prof();
@@ -45,12 +47,24 @@ static pthread_t start_thread(void *(*run)(void *)) {
     return thread;
 }
 
+static volatile sig_atomic_t interruptions;
+
+static void interrupt(int number) {
+    (void)number;
+    interruptions = interruptions + 1;
+}
+
+static pthread_t waiting_thread;
+static int is_interrupting;
+
 /* Computes for long enough that many ticks have come, sends one signal, and so on. */
 static void *send_now_and_then(void *unused) {
     const union sigval value = {.sival_int = 42};
     for (int i = 0; i < 5; i++) {
         const double end = cpu_seconds() + 0.1;
         while (cpu_seconds() < end) compute();
+        if (is_interrupting) CHECK(pthread_kill(waiting_thread, SIGUSR1) == 0);
+        while (is_interrupting && interruptions <= i) compute();
         CHECK(sigqueue(getpid(), SIGPROF, value) == 0);
         /* The next one would be dropped while this one is pending. */
         while (over <= i) compute();
@@ -60,6 +74,10 @@ static void *send_now_and_then(void *unused) {
 
 static void waits(int with_information) {
     const sigset_t set = only_prof();
+    /* sigwait goes on when it is interrupted. */
+    is_interrupting = !with_information;
+    waiting_thread = pthread_self();
+    CHECK(signal(SIGUSR1, interrupt) == SIG_DFL);
     block_prof();
     const pthread_t sender = start_thread(send_now_and_then);
     double last = cpu_seconds();
@@ -199,19 +217,32 @@ static void jump(int number) {
     (void)number;
     jumps = jumps + 1;
     /* Long enough to be ticked now and then. */
-    for (int i = 0; i < 5; i++) compute();
+    compute();
     siglongjmp(way_out, 1);
 }
 
+static pid_t main_thread;
+
+/* The other thread is hardly ever anywhere but in the profiler's handler. */
+static void *storm_the_main_thread(void *unused) {
+    while (!over) CHECK(syscall(SYS_tgkill, getpid(), main_thread, SIGPROF) == 0);
+    return unused;
+}
+
 static void jump_away(void) {
-    const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    main_thread = (pid_t)syscall(SYS_gettid);
     CHECK(signal(SIGALRM, jump) == SIG_DFL);
-    const int goal = samples_now() + 40;
+    const sigset_t alarm_set = only(SIGALRM);
+    const double end = cpu_seconds() + 30;
+    CHECK(pthread_sigmask(SIG_BLOCK, &alarm_set, NULL) == 0);
+    const pthread_t stormer = start_thread(storm_the_main_thread);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &alarm_set, NULL) == 0);
     CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    while (jumps < 200 || samples_now() < goal) {
+    while (jumps < 1500) {
         const sig_atomic_t before = jumps;
         if (sigsetjmp(way_out, 1) == 0) {
-            while (jumps == before) compute();
+            while (jumps == before) CHECK(cpu_seconds() < end);
             CHECK(!"reached");
         }
         sigset_t mask;
@@ -219,10 +250,12 @@ static void jump_away(void) {
         CHECK(sigismember(&mask, SIGALRM) == 0 && sigismember(&mask, SIGPROF) == 0);
     }
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
-    burn_for_ticks(5);
+    over = 1;
+    CHECK(pthread_join(stormer, NULL) == 0);
+    /* Each tick finds all that it needs. */
+    burn_for_ticks(40);
 }
 
-static pid_t main_thread;
 static int pipe_ends[2];
 static atomic_int stage;
 

@@ -37,16 +37,20 @@ static inline void compute(void) {
     for (int i = 0; i < 20000; i++) work = work * 5 + 3;
 }
 
-/* Computes until there are `count` more samples. */
-static inline void burn_for_ticks(int count) {
-    const int goal = samples_now() + count;
-    while (samples_now() < goal) compute();
-}
-
 static inline double cpu_seconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Computes until there are `count` more samples; ten seconds at most. */
+static inline void burn_for_ticks(int count) {
+    const int goal = samples_now() + count;
+    const double end = cpu_seconds() + 10;
+    while (samples_now() < goal) {
+        compute();
+        CHECK(cpu_seconds() < end);
+    }
 }
 
 /* A case, which the first argument names. */
