@@ -72,14 +72,23 @@ fn a_go_program_with_cgo_may_profile_itself() {
     run_both(&scratch, program, |command| command.arg(&own));
 }
 
-/// A Go program without libc is out of the library's reach, and not disturbed by what the environment says.
+/// A Go program without libc is out of the library's reach, and not disturbed by what the environment says, nor by the shell
+/// before it that was profiled: it inherits no timer.
 #[test]
 fn a_static_go_program_is_left_alone() {
     let scratch = Scratch::new();
     let program = build_go(&scratch, false);
     let own = scratch.path("own.pb.gz");
-    run_both(&scratch, program, |command| command.arg(&own));
+    run_both(&scratch, &program, |command| command.arg(&own).arg("timer"));
+    assert_eq!(scratch.names("prof_"), Vec::<String>::new(), "a profile of a program without libc");
     assert!(!scratch.path("prof").exists(), "a profile of a program without libc");
+
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; exec \"$0\" \"$@\"";
+    run_both(&scratch, "/bin/sh", |command| {
+        command.args(["-c", script]).arg(&program).arg(&own).arg("timer")
+    });
+    expect_samples(&scratch, 1);
+    assert_eq!(scratch.names("prof_"), Vec::<String>::new(), "a profile of a program without libc");
 }
 
 /// A JVM with many threads, compiled code, collections and exceptions runs to its end.

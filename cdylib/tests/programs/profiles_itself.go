@@ -1,18 +1,21 @@
-// A program that profiles itself by its own runtime, with threads, garbage and signals. usage: profiles_itself FILE
-// It prints what does not depend on a profiler. With cgo its runtime sets handlers by libc's sigaction.
+// A program that profiles itself by its own runtime, with threads, garbage and signals. usage: profiles_itself FILE [timer]
+// It prints what does not depend on a profiler: as does the kernel's timer where nobody profiles it. With cgo its runtime sets
+// handlers by libc's sigaction.
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/pprof"
 	"sync"
 	"syscall"
+	"unsafe"
 )
-
-// A profile without a sample has 202 bytes.
-const emptyProfile = 300
 
 var sink []byte
 
@@ -27,12 +30,33 @@ func work(seed int) uint64 {
 	return state
 }
 
-func profiled(name string) int64 {
-	file, err := os.Create(name)
+// The number of samples in a profile: of fields 2 of the outermost message, which has numbers and messages alone.
+func samples(profile []byte) (count int) {
+	reader, err := gzip.NewReader(bytes.NewReader(profile))
 	if err != nil {
 		panic(err)
 	}
-	if err := pprof.StartCPUProfile(file); err != nil {
+	message, err := io.ReadAll(reader)
+	if err != nil {
+		panic(err)
+	}
+	for len(message) > 0 {
+		tag, tagBytes := binary.Uvarint(message)
+		value, valueBytes := binary.Uvarint(message[tagBytes:])
+		message = message[tagBytes+valueBytes:]
+		if tag&7 == 2 {
+			message = message[value:]
+		}
+		if tag>>3 == 2 {
+			count++
+		}
+	}
+	return count
+}
+
+func profiled(name string) int {
+	var profile bytes.Buffer
+	if err := pprof.StartCPUProfile(&profile); err != nil {
 		panic(err)
 	}
 	var group sync.WaitGroup
@@ -51,15 +75,26 @@ func profiled(name string) int64 {
 	for i, sum := range sums {
 		fmt.Println(i, sum)
 	}
-	information, err := file.Stat()
-	if err != nil {
+	if err := os.WriteFile(name, profile.Bytes(), 0o600); err != nil {
 		panic(err)
 	}
-	return information.Size()
+	return samples(profile.Bytes())
+}
+
+// What ITIMER_PROF is set to.
+func timer() (setting [4]int64) {
+	const which = 2
+	if _, _, err := syscall.Syscall(syscall.SYS_GETITIMER, which, uintptr(unsafe.Pointer(&setting)), 0); err != 0 {
+		panic(err)
+	}
+	return setting
 }
 
 func main() {
-	fmt.Println("a profile of its own:", profiled(os.Args[1]) > emptyProfile)
+	if len(os.Args) > 2 {
+		fmt.Println("timer:", timer())
+	}
+	fmt.Println("a profile of its own:", profiled(os.Args[1]) > 0)
 	// The runtime takes SIGPROF for itself, and hands other signals on.
 	received := make(chan os.Signal, 1)
 	signal.Notify(received, syscall.SIGUSR1)
@@ -69,5 +104,5 @@ func main() {
 		}
 	}
 	fmt.Println(<-received)
-	fmt.Println("once more:", profiled(os.Args[1]) > emptyProfile)
+	fmt.Println("once more:", profiled(os.Args[1]) > 0)
 }
