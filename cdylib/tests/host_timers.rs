@@ -94,6 +94,14 @@ fn a_timer_that_runs_out_while_the_signal_is_blocked_is_not_lost() {
     assert!(samples(&scratch) > 0);
 }
 
+/// A thread of a host arms the timer while a signal that somebody has sent is pending for the process: it stays pending.
+#[test]
+fn a_signal_that_is_pending_when_the_timer_is_armed_stays_pending() {
+    let finished = run_preloaded(&Scratch::new(), "pending-stays-pending", false);
+    let told = (exit_code(finished.status), finished.text());
+    assert_eq!(told, (0, "done\n".to_owned()), "a signal of the host's is gone: {}", finished.stderr);
+}
+
 /// A host that takes its timer's signals by `sigwaitinfo` gets all of them and no tick; ticks, which nobody else takes, end with
 /// one line.
 #[test]

@@ -314,7 +314,8 @@ pub(crate) fn is_pending(signal: i32) -> bool {
 }
 
 /// Takes `signal` back as often as it is pending for the calling thread, which has it blocked, and `is_ours` says so of
-/// its origin. What is not ours stays pending. Signal-safe: system calls.
+/// its origin. What is not ours stays pending; if the calling thread is not the first one, with this process as its
+/// sender. Signal-safe: system calls.
 pub(crate) fn take_back(signal: i32, is_ours: impl Fn(Origin) -> bool) {
     // The kernel keeps one signal that was sent to the thread and one that was sent to the process, beside timers' own.
     const KEPT: usize = 8;
@@ -329,8 +330,12 @@ pub(crate) fn take_back(signal: i32, is_ours: impl Fn(Origin) -> bool) {
     for info in kept.iter().flatten() {
         let arguments =
             [process::id() as usize, signal as usize, core::ptr::from_ref(info) as usize, 0, 0, 0];
-        // SAFETY: the information is a local; a process may tell itself whatever it likes.
-        unsafe { system_call(libc::SYS_rt_sigqueueinfo, arguments) };
+        // SAFETY: the information is a local; a process's first thread may tell it whatever it likes.
+        if unsafe { system_call(libc::SYS_rt_sigqueueinfo, arguments) } != 0 {
+            // Any other may not tell of another sender (EPERM): better that than no signal.
+            // SAFETY: no pointer is passed; the signal is blocked here, and was pending for the process before.
+            unsafe { system_call(libc::SYS_kill, [process::id() as usize, signal as usize, 0, 0, 0, 0]) };
+        }
     }
 }
 

@@ -210,6 +210,30 @@ static void blocks(void) {
     }
 }
 
+static void *arm_while_one_is_pending(void *unused) {
+    const sigset_t set = only_prof();
+    const struct itimerval later = {{0, 0}, {10, 0}};
+    const struct timespec none = {0, 0};
+    sigset_t pending;
+    siginfo_t information;
+    CHECK(kill(getpid(), SIGPROF) == 0);
+    CHECK(is_unarmed(arm(later)));
+    CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGPROF));
+    arm(never);
+    CHECK(sigtimedwait(&set, &information, &none) == SIGPROF);
+    CHECK(information.si_code == SI_USER && information.si_pid == getpid());
+    return unused;
+}
+
+/* In a thread that is not the first one, whom the kernel does not let send everything. */
+static void pending_stays_pending(void) {
+    const sigset_t set = only_prof();
+    pthread_t thread;
+    CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, arm_while_one_is_pending, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static atomic_int over;
 
 /* Without end, unless what is waited for does not come at all. */
@@ -484,6 +508,7 @@ static const struct test_case cases[] = {
     {"dies", dies},
     {"ignores", ignores},
     {"blocks", blocks},
+    {"pending-stays-pending", pending_stays_pending},
     {"waits-for-it", waits_for_it},
     {"bad-arguments", bad_arguments},
     {"armed-before-a-start", armed_before_a_start},
