@@ -51,10 +51,12 @@ fi
 cargo build --quiet --release --locked --package sigprof-cdylib
 cargo build --quiet --release --locked --example check --example recover
 examples=$target/release/examples
-# Programs keep what they have mapped: a copy stays as it is while the tree is built anew.
+# Programs keep what they have mapped: a copy stays as it is while the tree is built anew. It is put in place at once, since
+# another suite may be running with it.
 copy=$suites/library${other:+-other}
 mkdir -p "$copy"
-install -m 755 "${library:-$target/release/libprofiler.so}" "$copy/libprofiler.so.0"
+install -m 755 "${library:-$target/release/libprofiler.so}" "$copy/new.$$"
+mv "$copy/new.$$" "$copy/libprofiler.so.0"
 library=$copy/libprofiler.so.0
 
 results=$suites/results${other:+-other}
