@@ -130,7 +130,8 @@ fn the_default_place_is_private() {
     assert_eq!((mode(spool.path()), mode(&recover::default_directory())), (0o600, 0o700));
     assert!(spool.recover().expect_err("it runs").to_string().contains("still runs"));
     child.kill().expect("it runs");
-    wait(child);
+    // `wait` would tidy up behind a host that was killed.
+    child.wait().expect("it was killed");
     let recovered = spool.recover().expect("it is gone");
     assert_eq!((recovered.samples, samples_at(&rig.profile())), (20, 20));
     assert!(!spool.path().exists());
