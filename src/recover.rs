@@ -19,8 +19,11 @@
 //!
 //! [`Builder::spool_directory`]: crate::Builder::spool_directory
 
+mod claim;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
+
+use claim::{Claim, Refusal};
 
 use crate::{
     control::{DEFAULT_DIRECTORY, SUFFIX},
@@ -33,10 +36,6 @@ use crate::{
         file,
         process::{self, Life},
     },
-};
-use nix::{
-    errno::Errno,
-    fcntl::{Flock, FlockArg},
 };
 use std::{
     ffi::OsStr,
@@ -207,29 +206,17 @@ impl Spool {
         self.renewed(&claim)?.recover_now()
     }
 
-    /// The right to end the spool, which one at a time has.
+    /// The right to end the spool.
     ///
     /// # Errors
     /// Where another has it, or the spool is gone.
     fn claim(&self) -> Result<Claim, RecoverError> {
-        let fails = |error| self.fails(Reason::Io("open the spool", error));
-        // Opened anew, since a lock belongs to an open file, and this one may be shared by threads.
-        let file = file::open_unfollowed(&self.path).map_err(fails)?;
-        let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(locked) => Claim::Locked(locked),
-            Err((_, Errno::EWOULDBLOCK)) => return Err(self.fails(Reason::Claimed)),
-            // The file system knows no locks.
-            Err((file, _)) => Claim::Free(file),
-        };
-        // Who had it before may have removed the file, and its name may be another's by now.
-        let identity = |status: fs::Metadata| (status.dev(), status.ino());
-        let named = fs::symlink_metadata(&self.path).map(identity).map_err(fails)?;
-        let is_same = |file: &File| file.metadata().is_ok_and(|status| identity(status) == named);
-        if is_same(locked.file()) && is_same(&self.file) {
-            Ok(locked)
-        } else {
-            Err(fails(io::ErrorKind::NotFound.into()))
-        }
+        Claim::of(&self.path, &self.file).map_err(|refusal| {
+            self.fails(match refusal {
+                Refusal::Taken => Reason::Claimed,
+                Refusal::Io(error) => Reason::Io("open the spool", error),
+            })
+        })
     }
 
     /// The spool as it is now: it may have been opened while its process still ran.
@@ -391,21 +378,6 @@ impl Spool {
 
     fn fails(&self, reason: Reason) -> RecoverError {
         RecoverError::new(&self.path, reason)
-    }
-}
-
-/// Held by who makes a profile of a spool, or discards it.
-enum Claim {
-    Locked(Flock<File>),
-    Free(File),
-}
-
-impl Claim {
-    fn file(&self) -> &File {
-        match self {
-            Self::Locked(file) => file,
-            Self::Free(file) => file,
-        }
     }
 }
 
