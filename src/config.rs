@@ -4,7 +4,11 @@
 //! Calls the user's filter, for which the user vouches.
 #![allow(unsafe_code)]
 
-use core::ffi::{c_int, c_void};
+use crate::sys::timer::IntervalTimer;
+use core::{
+    ffi::{c_int, c_void},
+    fmt,
+};
 use std::ffi::CString;
 
 /// The deepest call chain that can be asked for, in frames.
@@ -55,6 +59,73 @@ impl Filter {
             Self::C(function, argument) => unsafe { function(argument) != 0 },
             Self::Rust(function) => function(),
         }
+    }
+}
+
+/// Which time is sampled, and whose timers do it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Clock {
+    /// CPU time: the process's timer finds threads, and each that it finds has a timer of its own. Totals and each thread's
+    /// share are exact.
+    #[default]
+    Cpu,
+    /// CPU time, by the process's timer alone, as in gperftools. The total is exact; threads' shares can be off, since a tick
+    /// stands for what all threads have used since the one before.
+    Itimer,
+    /// CPU time as by [`Cpu`](Self::Cpu), with the kernel's high-resolution timers (`perf_event_open(2)`) for threads: as many
+    /// ticks at high rates as are asked for. Each thread takes a file descriptor. Where the system has no such timers, or does
+    /// not let us have them, it is [`Cpu`](Self::Cpu).
+    Perf,
+    /// Elapsed time, in the first thread.
+    Wall,
+}
+
+impl Clock {
+    /// The names that `CPUPROFILE_CLOCK` knows.
+    const NAMES: [(&'static str, Self); 4] =
+        [("cpu", Self::Cpu), ("itimer", Self::Itimer), ("perf", Self::Perf), ("wall", Self::Wall)];
+
+    /// The process's timer.
+    pub(crate) fn timer(self) -> IntervalTimer {
+        match self {
+            Self::Cpu | Self::Itimer | Self::Perf => IntervalTimer::Cpu,
+            Self::Wall => IntervalTimer::Real,
+        }
+    }
+
+    /// The clock that the environment asks for: by its name, or by one of gperftools' own variables.
+    fn from_values(
+        name: Option<&[u8]>,
+        realtime: Option<&[u8]>,
+        per_thread: Option<&[u8]>,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let default = if realtime.is_some_and(is_true) {
+            Self::Wall
+        } else if per_thread.is_some_and(is_true) {
+            Self::Cpu
+        } else {
+            Self::default()
+        };
+        let Some(value) = name.filter(|name| !name.is_empty()) else { return default };
+        if let Some((_, clock)) = Self::NAMES.iter().find(|(name, _)| name.as_bytes() == value.trim_ascii()) {
+            return *clock;
+        }
+        let names = Self::NAMES.map(|(name, _)| name);
+        warnings.push(format!(
+            "CPUPROFILE_CLOCK={} names no clock, which are {}; using {default}",
+            shown(value),
+            names.join(", ")
+        ));
+        default
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, clock)| clock == self).map_or("", |(name, _)| name);
+        f.write_str(name)
     }
 }
 
@@ -125,8 +196,8 @@ pub struct Environment {
     pub frequency: u32,
     /// `CPUPROFILE_MAX_DEPTH` in frames, 1 to [`MAX_DEPTH`].
     pub max_depth: usize,
-    /// `CPUPROFILE_REALTIME`: elapsed time instead of CPU time.
-    pub realtime: bool,
+    /// `CPUPROFILE_CLOCK`, or gperftools' `CPUPROFILE_REALTIME` and `CPUPROFILE_PER_THREAD_TIMERS`.
+    pub clock: Clock,
     /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off, and how it was written.
     pub toggle_signal: Option<(i32, Vec<u8>)>,
     /// `CPUPROFILE_FOLLOW_FORK`: forked children write profiles of their own, as they do unless told otherwise.
@@ -183,7 +254,12 @@ impl Environment {
                 "frames",
                 &mut warnings,
             ) as usize,
-            realtime: variables.realtime.is_some_and(is_true),
+            clock: Clock::from_values(
+                variables.clock,
+                variables.realtime,
+                variables.per_thread,
+                &mut warnings,
+            ),
             toggle_signal: variables.toggle_signal.and_then(|name| {
                 let signal = signal_number(name);
                 if signal.is_none() {
@@ -242,7 +318,9 @@ struct Variables<'p> {
     use_pid: Option<&'p [u8]>,
     frequency: Option<&'p [u8]>,
     max_depth: Option<&'p [u8]>,
+    clock: Option<&'p [u8]>,
     realtime: Option<&'p [u8]>,
+    per_thread: Option<&'p [u8]>,
     toggle_signal: Option<&'p [u8]>,
     follow_fork: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
@@ -263,7 +341,9 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_USE_PID" => &mut self.use_pid,
             b"CPUPROFILE_FREQUENCY" => &mut self.frequency,
             b"CPUPROFILE_MAX_DEPTH" => &mut self.max_depth,
+            b"CPUPROFILE_CLOCK" => &mut self.clock,
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
+            b"CPUPROFILE_PER_THREAD_TIMERS" => &mut self.per_thread,
             b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
             b"CPUPROFILE_FOLLOW_FORK" => &mut self.follow_fork,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
@@ -422,13 +502,36 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_is_named_or_follows_from_gperftools_variables() {
+        for (variables, expected) in [
+            (&[("CPUPROFILE_CLOCK", "cpu")][..], Clock::Cpu),
+            (&[("CPUPROFILE_CLOCK", "itimer")], Clock::Itimer),
+            (&[("CPUPROFILE_CLOCK", " wall ")], Clock::Wall),
+            (&[("CPUPROFILE_CLOCK", "perf")], Clock::Perf),
+            (&[("CPUPROFILE_CLOCK", ""), ("CPUPROFILE_REALTIME", "1")], Clock::Wall),
+            (&[("CPUPROFILE_REALTIME", "0")], Clock::Cpu),
+            (&[("CPUPROFILE_PER_THREAD_TIMERS", "1")], Clock::Cpu),
+            (&[("CPUPROFILE_CLOCK", "itimer"), ("CPUPROFILE_REALTIME", "1")], Clock::Itimer),
+        ] {
+            let environment = environment(variables);
+            assert_eq!((environment.clock, environment.warnings.len()), (expected, 0), "{variables:?}");
+        }
+        let unknown = environment(&[("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_REALTIME", "1")]);
+        assert_eq!(unknown.clock, Clock::Wall);
+        assert_eq!(
+            unknown.warnings,
+            ["CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using wall"]
+        );
+    }
+
+    #[test]
     fn nothing_set_means_off_and_defaults() {
         let environment = environment(&[("HOME", "/"), ("CPUPROFILE", "")]);
         assert_eq!(environment.path, None);
         assert_eq!((environment.frequency, environment.max_depth), (100, 254));
         assert_eq!(
-            (environment.toggle_signal, environment.realtime, environment.quiet),
-            (None, false, false)
+            (environment.toggle_signal, environment.clock, environment.quiet),
+            (None, Clock::Cpu, false)
         );
         assert!(environment.warnings.is_empty());
     }

@@ -4,7 +4,7 @@
 //! Hands pointers of the C interface on to where they are read; each function says what they must be.
 #![allow(unsafe_code)]
 
-pub use crate::config::{Environment, MARK, SpoolChoice, StatisticsChoice, is_marked};
+pub use crate::config::{Clock, Environment, MARK, SpoolChoice, StatisticsChoice, is_marked};
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
 pub use crate::line::Line;
@@ -22,7 +22,7 @@ use crate::{
         host_action::{self, HostAction},
         host_timer, met_objects, process_mark,
         scratch::Held,
-        tick_source,
+        thread_timers, tick_source,
         unwind::{self, PcForm, objects, trail::Trail},
     },
     sync::Ordering,
@@ -48,8 +48,8 @@ pub struct FileOptions<'a> {
     pub is_numbered: bool,
     /// What a forked child's path begins with; None leaves children unprofiled.
     pub child_path: Option<&'a [u8]>,
-    /// Elapsed time instead of CPU time.
-    pub realtime: bool,
+    /// Which time is sampled.
+    pub clock: Clock,
     /// Ticks per second.
     pub frequency: u32,
     /// Frames.
@@ -99,7 +99,7 @@ pub fn listen(listener: Listener) {
 pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     control::start(&StartOptions {
         sink: Sink::File(options.path),
-        timer: timer(options.realtime),
+        clock: options.clock,
         frequency: options.frequency,
         max_depth: options.max_depth,
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
@@ -208,7 +208,7 @@ pub fn enable_toggle(
         signal,
         control::ToggleOptions {
             path: options.path.to_vec(),
-            timer: timer(options.realtime),
+            clock: options.clock,
             frequency: options.frequency,
             max_depth: options.max_depth,
             spool: options.spool.clone(),
@@ -334,7 +334,15 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
     }
     let Some(engine) = Engine::get() else { return 0 };
     let _blocked = AllBlocked::new();
-    let Some(mut claim) = engine.scratch().claim(registers.sp()) else { return 0 };
+    // Handlers of other threads have all of them, and leave soon. Not for ever: a caller may be the handler that they wait for.
+    const TRIES: usize = 200;
+    let claim = (0..TRIES).find_map(|i| {
+        if i > 0 {
+            std::thread::yield_now();
+        }
+        engine.scratch().claim(registers.sp())
+    });
+    let Some(mut claim) = claim else { return 0 };
     let (held, chain, trail) = claim.parts();
     let mut walk = Walk { engine, held, registers, chain, trail, depth: 0 };
     held.slot().run_on_stack(&mut walk, run);
@@ -433,6 +441,9 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
     // SAFETY: the caller's word: null or valid.
     let new = unsafe { new.as_ref() }.map(|new| Action::from_c(new).as_kept());
     let before = host.exchange(new);
+    if number == IntervalTimer::Cpu.signal() && new.is_some_and(|new| new.is_handler()) {
+        tick_source::leave_threads();
+    }
     if !old.is_null() {
         // SAFETY: the caller's word: writable.
         unsafe { old.write(before.to_c()) };
@@ -550,6 +561,20 @@ pub unsafe fn host_reads_signals(set: *const SignalSet) {
     }
 }
 
+/// Gives the calling thread its own timer now. Signal-safe.
+pub fn register_thread() {
+    let _errno = errno::ErrnoGuard::new();
+    let _blocked = AllBlocked::new();
+    thread_timers::adopt_caller();
+}
+
+/// The host is about to forbid itself system calls: threads' own timers end, since handling them takes some that few
+/// programs allow themselves. Keeps errno. Signal-safe.
+pub fn host_enters_sandbox() {
+    let _errno = errno::ErrnoGuard::new();
+    tick_source::leave_threads();
+}
+
 /// The host is about to register this alternate stack for a thread. Signal-safe.
 ///
 /// # Safety
@@ -577,8 +602,4 @@ pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
         control::renew_frame_index();
     }
     Some(result)
-}
-
-fn timer(realtime: bool) -> IntervalTimer {
-    if realtime { IntervalTimer::Real } else { IntervalTimer::Cpu }
 }

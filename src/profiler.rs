@@ -2,14 +2,13 @@
 
 use crate::{
     config::{
-        DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
+        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
         MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice,
     },
     control::{self, Ended, Naming, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
     error::{Error, Failure},
     profile::Profile,
     sample::unwind::objects,
-    sys::timer::IntervalTimer,
 };
 use std::{
     os::unix::ffi::OsStrExt,
@@ -20,6 +19,7 @@ use std::{
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
+    clock: Clock,
     frequency: u32,
     max_depth: usize,
     filter: Option<Filter>,
@@ -29,6 +29,12 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Which time is sampled; CPU time of each thread unless said otherwise.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Ticks per second of CPU time, 1 to [`MAX_FREQUENCY`] (values outside are brought inside); 100 by default.
     ///
     /// The kernel may send fewer (at most `CONFIG_HZ` per second); those it sends then weigh more, so that the sum
@@ -139,7 +145,7 @@ impl Builder {
     fn start_into(&self, sink: Sink<'_>) -> Result<Started, Failure> {
         control::start(&StartOptions {
             sink,
-            timer: IntervalTimer::Cpu,
+            clock: self.clock,
             frequency: self.frequency,
             max_depth: self.max_depth,
             filter: self.filter,
@@ -167,6 +173,7 @@ impl Profiler {
     /// Settings to start from: 100 Hz, 254 frames, everything recorded.
     pub fn builder() -> Builder {
         Builder {
+            clock: Clock::default(),
             frequency: DEFAULT_FREQUENCY,
             max_depth: DEFAULT_DEPTH,
             filter: None,
@@ -265,6 +272,26 @@ impl Drop for MemoryProfiler {
             let _ = control::stop(Which::This(started), |_, _| ());
         }
     }
+}
+
+/// Gives the calling thread its own timer at once, if a session by [`Clock::Cpu`] runs.
+///
+/// No thread has to be registered: the first tick of the process's timer that meets a thread does the same. Until then the
+/// thread's time is part of what that timer counts. Signal-safe, and without effect where a thread has its timer.
+///
+/// # Examples
+/// ```
+/// let profiler = sigprof::Profiler::builder().start_in_memory()?;
+/// let worker = std::thread::spawn(|| {
+///     sigprof::register_thread();
+///     // ... the work to profile ...
+/// });
+/// worker.join().ok();
+/// let profile = profiler.stop()?;
+/// # Ok::<(), sigprof::Error>(())
+/// ```
+pub fn register_thread() {
+    crate::interface::register_thread();
 }
 
 fn excluded_ranges(names: &[String]) -> Vec<(usize, usize)> {

@@ -2,7 +2,7 @@
 //! `ci/loom.sh`).
 //!
 //! Statics need atomics that are plain words, which loom's are not. So the parts that are modelled (the table of
-//! call chains, the rule cache, the gate against unloading, the snapshot of objects, the claim of scratch slots) take theirs from [`modelled`], all others from here.
+//! call chains, the rule cache, the gate against unloading, the snapshot of objects, the claim of scratch slots, the threads' timers) take theirs from [`modelled`], all others from here.
 
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
@@ -11,7 +11,11 @@ pub(crate) use core::sync::atomic::{
 /// The atomics of lock-free parts that loom runs through all interleavings.
 pub(crate) mod modelled {
     #[cfg(not(loom))]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use core::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
     #[cfg(loom)]
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
 }

@@ -209,7 +209,8 @@ fn code_that_is_gone_by_the_end_is_listed() {
         let plugin = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
 
         let profiler = Profiler::builder().frequency(250).start(&file).unwrap();
-        let code = burn_in(&plugin, || profiler.summary().unwrap().timer_ticks >= 50);
+        // A tick that is late weighs many: on a busy machine fewer would say little.
+        let code = burn_in(&plugin, || profiler.summary().unwrap().timer_ticks >= 150);
         assert!(!is_mapped_now(code.start));
         let summary = profiler.stop().unwrap();
         let profile: CpuProfile = read_profile(&file);

@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             path,
             is_numbered: false,
             child_path: None,
-            realtime: settings.realtime,
+            clock: settings.clock,
             frequency: settings.frequency,
             max_depth: settings.max_depth,
             filter,
@@ -102,9 +102,11 @@ pub(crate) extern "C" fn ProfilingIsEnabledForAllThreads() -> c_int {
     guarded(0, || c_int::from(interface::with_state(|state| state.is_some())))
 }
 
-/// Every thread is sampled without being registered: the process's timer counts the time of all of them.
+/// Every thread is sampled without being registered; one that is need not wait for the first tick of the process's timer.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn ProfilerRegisterThread() {}
+pub(crate) extern "C" fn ProfilerRegisterThread() {
+    guarded((), interface::register_thread);
+}
 
 /// # Safety
 /// * `state` is null or writable.

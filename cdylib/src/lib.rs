@@ -23,6 +23,7 @@ mod interpose;
 mod message;
 mod preload;
 mod reserve;
+mod sandboxes;
 mod types;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -14,6 +14,7 @@ use crate::preload::settings;
 use core::{
     fmt::Write,
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
+    time::Duration,
 };
 use sigprof::interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped};
 
@@ -72,6 +73,21 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             if stopped.lost() > 0 {
                 let _ = write!(line, " ({} lost)", stopped.lost());
             }
+            let summary = stopped.summary();
+            if summary.is_short_of_time() && stopped.no_samples().is_none() {
+                let _ = line.write_str(" (");
+                seconds(&mut line, summary.unaccounted);
+                let _ = line.write_str(" of ");
+                seconds(&mut line, summary.clock_time());
+                let _ = line.write_str(" s in no sample: ");
+                let _ = match summary.blocking_threads {
+                    0 => {
+                        line.write_str("the system sent no ticks for them, or SIGPROF was blocked meanwhile)")
+                    }
+                    1 => line.write_str("a thread blocks the profiling signal)"),
+                    threads => write!(line, "{threads} threads block the profiling signal)"),
+                };
+            }
             send(line);
             if stopped.summary().spool == SpoolUse::Cut {
                 warn("the spool could not grow further: a kill would have lost what came after that");
@@ -90,6 +106,11 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
     if settings().statistics != StatisticsChoice::Off {
         statistics(stopped);
     }
+}
+
+/// Seconds, to hundredths.
+fn seconds(line: &mut Line, time: Duration) {
+    let _ = write!(line, "{}.{:02}", time.as_secs(), time.subsec_millis() / 10);
 }
 
 /// One line of `name=figure` with all that became of ticks and walks. The path is last: it may hold anything, and be cut.
@@ -121,6 +142,10 @@ fn statistics(stopped: &Stopped<'_>) {
         ("moved_lost", losses.moved),
         ("stuck_handlers", losses.stuck_handlers),
         ("objects_missed", losses.objects_missed),
+        ("timers_refused", summary.timers_refused),
+        ("blocking_threads", u64::from(summary.blocking_threads)),
+        ("unaccounted_micros", summary.unaccounted.as_micros() as u64),
+        ("cpu_micros", summary.process_cpu.as_micros() as u64),
     ];
     let mut line = Line::new();
     let _ = line.write_str("sigprof: statistics:");
@@ -225,6 +250,13 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         Notice::StillArmed(failure) => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: the next program ignores the signal of the profile at ");
+            line.path(path);
+            let _ = write!(line, ": {failure}");
+            send(line);
+        }
+        Notice::OtherClock { asked, used, failure } => {
+            let mut line = Line::new();
+            let _ = write!(line, "sigprof: clock {used} instead of {asked} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);

@@ -79,7 +79,7 @@ fn start(settings: &Environment, base: &[u8]) {
         path: &path,
         is_numbered: true,
         child_path: settings.follow_fork.then_some(&of_children),
-        realtime: settings.realtime,
+        clock: settings.clock,
         frequency: settings.frequency,
         max_depth: settings.max_depth,
         filter: None,

@@ -6,7 +6,7 @@ mod support;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, plain, run, shared_library};
+use support::{Linkage, Profile, Record, Root, Scratch, Symbolizer, plain, profiled, run, shared_library};
 
 /// Runs `program` under the profiler in `sandbox`, with a silent timer; without a sandbox where that is empty.
 #[track_caller]
@@ -80,5 +80,25 @@ fn chains_lead_from_one_stack_to_another_in_a_sandbox() {
                 );
             }
         }
+    }
+}
+
+/// A program that will be ended for timers and threads' ids, which its libraries never need, is not ended by ticks of a clock
+/// that gives threads timers of their own.
+#[test]
+fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("sandboxed.c", Linkage::None, &["-O2", "-pthread"]);
+    let forbidden = run(plain(&program).arg("gettid"));
+    assert!(!forbidden.status.success(), "the filter does nothing");
+    for clock in ["cpu", "perf", "itimer"] {
+        let path = scratch.path(clock);
+        let mut command = profiled(&program, &path);
+        let finished = run(command.env("CPUPROFILE_CLOCK", clock).env("CPUPROFILE_FREQUENCY", "1000"));
+        assert!(finished.status.success(), "{clock}: {}, {}", finished.status, finished.stderr);
+        assert_eq!(finished.text(), "done\n");
+        let samples = Profile::read(&path).samples();
+        // 1.7 s, of which a kernel's tick may be missing for each thread.
+        assert!((1600..1750).contains(&samples), "{clock}: {samples} ms of 1700");
     }
 }

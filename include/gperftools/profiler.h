@@ -53,7 +53,8 @@ PERFTOOLS_DLL_DECL void ProfilerDisable(void);
 /* Non-zero while the profiler is running. */
 PERFTOOLS_DLL_DECL int ProfilingIsEnabledForAllThreads(void);
 
-/* Not needed: all threads are profiled. */
+/* Not needed: all threads are profiled. One that calls it has its own timer at once, instead of at the first tick of the
+ * process's that meets it. */
 PERFTOOLS_DLL_DECL void ProfilerRegisterThread(void);
 
 /* What the profiler is doing. */

@@ -3,7 +3,7 @@
 //!
 //! The shared library prints it; users of the crate are not told, since the crate prints nothing.
 
-use crate::error::Failure;
+use crate::{config::Clock, error::Failure};
 use once_cell::race::OnceBox;
 
 /// What went wrong with a profile.
@@ -18,6 +18,15 @@ pub enum Notice<'n> {
     },
     /// Its list of mapped objects is not whole: readers will not know the names of what ran.
     NoList(Failure),
+    /// Its clock is another one than was asked for.
+    OtherClock {
+        /// What was asked for.
+        asked: Clock,
+        /// What is used in its place.
+        used: Clock,
+        /// Why.
+        failure: Failure,
+    },
     /// It lacks so many periods.
     Lost(u64),
     /// No samples are taken any more.

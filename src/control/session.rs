@@ -6,10 +6,10 @@ use super::{
     notices::{self, Notice},
     output::{self, Contents, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
-    summary::{Ended, Facts, SpoolUse, Summary},
+    summary::{self, Ended, Facts, SpoolUse, Summary},
 };
 use crate::{
-    config::{self, Filter},
+    config::{self, Clock, Filter},
     error::Failure,
     format::spool::State,
     sample::{
@@ -20,6 +20,7 @@ use crate::{
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps,
         table::Shape,
+        thread_timers,
         tick_source::{self, Stopped},
         weight,
     },
@@ -30,7 +31,7 @@ use crate::{
         memory::MappedBox,
         process,
         signal::{self, Action},
-        thread,
+        tasks, thread,
         timer::IntervalTimer,
     },
 };
@@ -43,7 +44,7 @@ const PATIENCE: u64 = 2_000_000_000;
 #[derive(Clone, Copy)]
 pub(crate) struct StartOptions<'a> {
     pub(crate) sink: Sink<'a>,
-    pub(crate) timer: IntervalTimer,
+    pub(crate) clock: Clock,
     /// Ticks per second.
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
@@ -96,11 +97,28 @@ pub(crate) struct Session {
     start_time: i64,
     start_monotonic: u64,
     start_cpu: u64,
-    /// The same two clocks when its ticks ended: what ending takes is no time of the session's.
-    end: Option<(u64, u64)>,
+    /// What it was at when its ticks ended: what ending takes is no time of the session's.
+    end: Option<End>,
+    /// How often a thread could not have a timer, before.
+    refused_at_start: u64,
     lost_without_slot_at_start: u64,
     /// No timer was ticking when it ended.
     had_no_timer: bool,
+}
+
+/// How far a session has come, in nanoseconds.
+#[derive(Clone, Copy)]
+struct End {
+    monotonic: u64,
+    cpu: u64,
+    /// Time of its clock that no tick stands for.
+    uncharged: u64,
+    /// Threads that block the signal, if that was looked for.
+    blocking: u32,
+}
+
+fn timers_refused() -> u64 {
+    Engine::get().map_or(0, |engine| engine.threads().refused())
 }
 
 impl Session {
@@ -112,7 +130,7 @@ impl Session {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let system = |action| move |errno| Failure::System { action, errno };
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
-        ensure_handler_possible(options.timer)?;
+        ensure_handler_possible(options.clock.timer())?;
         let mut output = match options.sink {
             Sink::File(path) => {
                 let (naming, near, tries) = (options.naming, options.near, !options.is_child);
@@ -125,6 +143,7 @@ impl Session {
             Some(path) if !output::is_special(path) => Some(path_box(path)?),
             _ => None,
         };
+        let clock = usable_clock(options);
         let period_micros = config::period_micros(options.frequency);
         let start_time = clock::seconds_since_epoch();
         let lines = match &mut output {
@@ -150,7 +169,7 @@ impl Session {
                 engine,
                 memory,
                 RecordingOptions {
-                    timer: options.timer,
+                    clock,
                     period_micros,
                     filter: options.filter,
                     max_depth: options.max_depth,
@@ -161,7 +180,7 @@ impl Session {
         });
         let started = recording
             .map_err(system("map memory for the table"))
-            .and_then(|recording| install_handler(options.timer).map(|()| recording));
+            .and_then(|recording| install_handler(options.clock.timer()).map(|()| recording));
         let recording = match started {
             Ok(recording) => recording,
             Err(failure) => {
@@ -186,14 +205,15 @@ impl Session {
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
             end: None,
+            refused_at_start: timers_refused(),
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
             had_no_timer: false,
         };
         // Since an earlier session others may have come to the addresses of objects seen then.
         met_objects::forget_seen();
-        weight::begin(options.timer, period_micros);
+        weight::begin(options.clock.timer(), period_micros);
         session.recording.publish();
-        if let Err(failure) = arm(options.timer, period_micros) {
+        if let Err(failure) = arm(clock, period_micros) {
             recording::withdraw();
             let is_unused = wait_for_handlers(engine) == 0;
             session.discard_spool(is_unused);
@@ -233,11 +253,21 @@ impl Session {
         self.summary_with(0)
     }
 
+    fn now(&self) -> End {
+        let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
+        let charged_by = if self.recording.get().clock == Clock::Wall { monotonic } else { cpu };
+        End { monotonic, cpu, uncharged: weight::uncharged(charged_by), blocking: 0 }
+    }
+
+    fn period_nanos(&self) -> u64 {
+        u64::from(self.recording.get().period_micros) * 1000
+    }
+
     fn summary_with(&self, stuck_handlers: u64) -> Summary {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
-        let signal = recording.timer.signal();
-        let (monotonic, cpu) = self.end.unwrap_or_else(|| (clock::monotonic(), clock::process_cpu()));
+        let signal = recording.clock.timer().signal();
+        let end = self.end.unwrap_or_else(|| self.now());
         let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
         let (moved, moved_lost) = match moved {
             Some((periods, false)) => (periods, periods),
@@ -245,10 +275,14 @@ impl Session {
             None => (0, 0),
         };
         Facts {
+            clock: thread_timers::present(recording.clock),
             totals: totals.since(&recording.totals_at_start),
             period_micros: recording.period_micros,
-            elapsed_nanos: monotonic.saturating_sub(self.start_monotonic),
-            cpu_nanos: cpu.saturating_sub(self.start_cpu),
+            elapsed_nanos: end.monotonic.saturating_sub(self.start_monotonic),
+            cpu_nanos: end.cpu.saturating_sub(self.start_cpu),
+            uncharged_nanos: end.uncharged,
+            blocking_threads: end.blocking,
+            timers_refused: timers_refused().wrapping_sub(self.refused_at_start),
             lost_without_slot: LOST_WITHOUT_SLOT
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),
@@ -309,7 +343,7 @@ impl Session {
     /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
     /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
     pub(super) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
-        let timer = self.recording.get().timer;
+        let timer = self.recording.get().clock.timer();
         stop_for_next_program(timer, self.path());
         tick_source::take_back(timer);
         if is_in_vain {
@@ -344,17 +378,21 @@ impl Session {
         let recording = self.recording.get();
         recording.memory().set_state(State::Running);
         if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
-            let _ = handler::install(recording.timer.signal());
+            let _ = handler::install(recording.clock.timer().signal());
         }
-        if let Err(failure) = arm(recording.timer, recording.period_micros) {
+        if let Err(failure) = arm(recording.clock, recording.period_micros) {
             notices::tell(self.path(), Notice::NoTicks(failure));
         }
     }
 
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
-        self.end = Some((clock::monotonic(), clock::process_cpu()));
-        let timer = self.recording.get().timer;
+        let mut end = self.now();
+        if summary::is_short(end.uncharged, end.cpu.saturating_sub(self.start_cpu), self.period_nanos()) {
+            end.blocking = tasks::blocking(self.recording.get().clock.timer().signal());
+        }
+        self.end = Some(end);
+        let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);
         // Where the kernel refuses it, the handler stays and does nothing.
         if tick_source::stop(timer) == Ok(Stopped::TakenByHost) {
@@ -411,7 +449,7 @@ impl Session {
         let base = path.as_bytes().get(..base_length);
         let options = StartOptions {
             sink: Sink::File(path.as_bytes()),
-            timer: recording.timer,
+            clock: recording.clock,
             frequency: self.frequency,
             max_depth: recording.max_depth,
             filter: recording.filter,
@@ -432,12 +470,21 @@ impl Session {
     }
 }
 
+/// The clock that is asked for, or the next best where the system has none; which is told.
+fn usable_clock(options: &StartOptions<'_>) -> Clock {
+    let Err(errno) = thread_timers::try_clock(options.clock) else { return options.clock };
+    let path = if let Sink::File(path) = options.sink { path } else { &[] };
+    let failure = Failure::System { action: "open an event of the task clock", errno };
+    notices::tell(path, Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure });
+    Clock::Cpu
+}
+
 /// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
-fn arm(timer: IntervalTimer, period_micros: u32) -> Result<(), Failure> {
-    tick_source::start(timer, period_micros)?;
+fn arm(clock: Clock, period_micros: u32) -> Result<(), Failure> {
+    tick_source::start(clock, period_micros)?;
     if ends::is_replacing() {
         // Whoever replaces it tells what goes wrong.
-        let _ = tick_source::stop(timer);
+        let _ = tick_source::stop(clock.timer());
     }
     Ok(())
 }

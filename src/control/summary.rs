@@ -2,6 +2,7 @@
 
 use super::{output::Output, spool::Spool};
 use crate::{
+    config::Clock,
     error::Failure,
     sample::counters::{Counter, Totals},
 };
@@ -14,6 +15,9 @@ use core::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
+    /// Which time was sampled: what was asked for, or what took its place. [`Clock::Itimer`] takes that of [`Clock::Cpu`] in a
+    /// program that forbids itself system calls, or handles SIGPROF itself.
+    pub clock: Clock,
     /// Sum of the profile's counts, in periods.
     pub samples: u64,
     /// Time between two ticks, and what one count stands for.
@@ -32,6 +36,15 @@ pub struct Summary {
     pub elapsed: Duration,
     /// CPU time that the process used meanwhile.
     pub process_cpu: Duration,
+    /// CPU time (in clock `wall`: time) that no tick stands for: none came for it. Some of it is always left, since the last
+    /// tick; see [`is_short_of_time`](Self::is_short_of_time).
+    pub unaccounted: Duration,
+    /// Threads that blocked the signal when the session stopped, if it was short of time; the one that stopped it is not
+    /// among them.
+    pub blocking_threads: u32,
+    /// How often the process's timer met a thread that could not have one of its own: there are too many, or the user has
+    /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone.
+    pub timers_refused: u64,
     /// What could not be recorded, by cause.
     pub losses: Losses,
     /// How the walks of recorded ticks ended.
@@ -55,11 +68,31 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// True where so much time is [`unaccounted`](Self::unaccounted) that the profile lacks a part of what the program did:
+    /// more than a tenth of it, a quarter of a second, and three periods. Threads that block the signal are the usual
+    /// reason.
+    pub fn is_short_of_time(&self) -> bool {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
+    }
+
+    /// Time that the session's clock counted: [`elapsed`](Self::elapsed) in clock `wall`, else
+    /// [`process_cpu`](Self::process_cpu).
+    pub fn clock_time(&self) -> Duration {
+        if self.clock == Clock::Wall { self.elapsed } else { self.process_cpu }
+    }
+
     /// The time that the samples stand for: their number times the period.
     pub fn sampled(&self) -> Duration {
         let nanos = u128::from(self.samples) * self.period.as_nanos();
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+}
+
+/// Whether a session that used so many nanoseconds by its clock lacks a part of them.
+pub(super) fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
+    const LEAST: u64 = 250_000_000;
+    uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
 }
 
 /// What could not be recorded, by cause.
@@ -199,10 +232,14 @@ impl Ended {
 
 /// What a summary is made of.
 pub(super) struct Facts {
+    pub(super) clock: Clock,
     pub(super) totals: Totals,
     pub(super) period_micros: u32,
     pub(super) elapsed_nanos: u64,
     pub(super) cpu_nanos: u64,
+    pub(super) uncharged_nanos: u64,
+    pub(super) blocking_threads: u32,
+    pub(super) timers_refused: u64,
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
     /// Periods whose records are in a file, and as many if that is gone.
@@ -226,6 +263,7 @@ impl Facts {
             objects_missed: get(Counter::ObjectsMissed),
         };
         Summary {
+            clock: self.clock,
             samples: get(Counter::Samples).saturating_sub(self.moved_lost),
             period: Duration::from_micros(u64::from(self.period_micros)),
             timer_ticks: get(Counter::TimerTicks),
@@ -235,6 +273,9 @@ impl Facts {
             excluded: get(Counter::Excluded),
             elapsed: Duration::from_nanos(self.elapsed_nanos),
             process_cpu: Duration::from_nanos(self.cpu_nanos),
+            unaccounted: Duration::from_nanos(self.uncharged_nanos),
+            blocking_threads: self.blocking_threads,
+            timers_refused: self.timers_refused,
             losses,
             walks: Walks {
                 whole: get(Counter::Whole),

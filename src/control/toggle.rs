@@ -11,7 +11,7 @@ use super::{
     summary::Ended,
 };
 use crate::{
-    config::SpoolChoice,
+    config::{Clock, SpoolChoice},
     error::Failure,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     sys::{
@@ -29,7 +29,7 @@ use once_cell::race::OnceBox;
 pub(crate) struct ToggleOptions {
     /// The profiles' path without its number.
     pub(crate) path: Vec<u8>,
-    pub(crate) timer: IntervalTimer,
+    pub(crate) clock: Clock,
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
     pub(crate) spool: SpoolChoice,
@@ -139,7 +139,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
     }
     control.session = Some(Session::start(&StartOptions {
         sink: Sink::File(path.as_bytes()),
-        timer: options.timer,
+        clock: options.clock,
         frequency: options.frequency,
         max_depth: options.max_depth,
         filter: None,

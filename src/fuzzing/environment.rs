@@ -2,15 +2,15 @@
 
 use crate::{
     config::{
-        DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Environment, LEAST_MAX_MEMORY, MAX_DEPTH,
-        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, StatisticsChoice, is_marked, period_micros,
+        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Environment, LEAST_MAX_MEMORY,
+        MAX_DEPTH, MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, StatisticsChoice, is_marked, period_micros,
     },
     line::Line,
     sys::signal,
 };
 
 /// What the first byte of an entry stands for, from `a` on.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 18] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_FREQUENCY",
@@ -27,6 +27,8 @@ const NAMES: [&str; 16] = [
     "OMPI_HOME",
     "PMI_RANK",
     "CPUPROFILE_MAX_MEMORY",
+    "CPUPROFILE_CLOCK",
+    "CPUPROFILE_PER_THREAD_TIMERS",
 ];
 
 /// Entries with a NUL between them: a byte that chooses the variable, then its value.
@@ -74,9 +76,22 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         }
         (Some(_), None) => panic!("a signal that nobody named"),
     }
+    let default = if value("CPUPROFILE_REALTIME").is_some_and(is_yes) { Clock::Wall } else { Clock::Cpu };
+    let named = value("CPUPROFILE_CLOCK").unwrap_or_default();
+    let expected = match named.trim_ascii() {
+        b"cpu" => Clock::Cpu,
+        b"itimer" => Clock::Itimer,
+        b"perf" => Clock::Perf,
+        b"wall" => Clock::Wall,
+        _ => default,
+    };
+    assert_eq!(environment.clock, expected);
+    if !named.is_empty() && !matches!(named.trim_ascii(), b"cpu" | b"itimer" | b"perf" | b"wall") {
+        expect_warning(&environment, "CPUPROFILE_CLOCK", &["no clock", "itimer"]);
+        warned += 1;
+    }
     assert_eq!(environment.warnings.len(), warned, "{:?}", environment.warnings);
     for (name, taken, default) in [
-        ("CPUPROFILE_REALTIME", environment.realtime, false),
         ("CPUPROFILE_QUIET", environment.quiet, false),
         ("CPUPROFILE_FOLLOW_FORK", environment.follow_fork, true),
     ] {

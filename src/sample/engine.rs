@@ -1,4 +1,4 @@
-//! What all sessions of the process share: the scratch slots and the rules met so far.
+//! What all sessions of the process share: the scratch slots, the rules met so far, the threads that have timers.
 //!
 //! Made at the first start, in ordinary context, and kept until the process ends: a handler may be inside at any
 //! time.
@@ -10,6 +10,7 @@
 use super::{
     met_objects,
     scratch::Scratch,
+    threads::{self, MOST_THREADS, Threads},
     unwind::{
         objects,
         rule_cache::{Line, RuleCache},
@@ -23,9 +24,10 @@ use once_cell::race::OnceBox;
 
 /// Entries of the rule cache, 16 bytes each.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
-/// A handler that is inside may lose its processor, so there are more slots than processors.
-const SLOTS_PER_PROCESSOR: usize = 4;
-const FEWEST_SLOTS: usize = 16;
+/// A handler that is inside may lose its processor, or wait in the kernel for the right to change mappings, so there are many
+/// more slots than processors. One that is not used takes address space alone.
+const SLOTS_PER_PROCESSOR: usize = 8;
+const FEWEST_SLOTS: usize = 32;
 const MOST_SLOTS: usize = 128;
 
 static ENGINE: OnceBox<Engine> = OnceBox::new();
@@ -34,6 +36,7 @@ static ENGINE: OnceBox<Engine> = OnceBox::new();
 pub(crate) struct Engine {
     scratch: Scratch,
     rules: RuleCache<Lines>,
+    threads: Threads<Entries>,
 }
 
 /// A mapping as the rule cache's lines.
@@ -45,6 +48,18 @@ impl AsRef<[Line]> for Lines {
         let length = self.0.length() / size_of::<Line>();
         // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics
         // are no plain words, no engine is ever made.)
+        unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
+    }
+}
+
+/// A mapping as the entries of threads.
+pub(crate) struct Entries(Mapping);
+
+impl AsRef<[threads::Entry]> for Entries {
+    #[inline]
+    fn as_ref(&self) -> &[threads::Entry] {
+        let length = self.0.length() / size_of::<threads::Entry>();
+        // SAFETY: as for the lines of rules.
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
@@ -75,7 +90,8 @@ impl Engine {
         let processors = thread::processors();
         let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
         let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
-        Ok(Self { scratch: Scratch::new(slots)?, rules })
+        let threads = Entries(Mapping::writable(MOST_THREADS * size_of::<threads::Entry>())?);
+        Ok(Self { scratch: Scratch::new(slots)?, rules, threads: Threads::new(threads) })
     }
 
     #[inline]
@@ -86,5 +102,10 @@ impl Engine {
     #[inline]
     pub(crate) fn rules(&self) -> &RuleCache<Lines> {
         &self.rules
+    }
+
+    #[inline]
+    pub(crate) fn threads(&self) -> &Threads<Entries> {
+        &self.threads
     }
 }

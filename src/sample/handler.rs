@@ -14,6 +14,8 @@ use super::{
     scratch::Held,
     stamps::{Marks, Stamps},
     table::Full,
+    thread_timers::{self, OwnTimers},
+    threads::Met,
     tick_source::{self, Whose},
     unwind::{self, End, PcForm, trail::Trail},
     weight,
@@ -22,8 +24,10 @@ use crate::{
     sync::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     sys::{
         arch::{Registers, is_user_address},
+        clock,
         errno::ErrnoGuard,
         signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
+        thread,
         timer::IntervalTimer,
     },
 };
@@ -75,13 +79,13 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     let running_signal = process_mark::running_signal();
     let is_own_tick = match origin {
         // One that comes late, when its session is over, is nobody's.
-        _ if tick_source::is_posix_tick(origin) => true,
+        _ if thread_timers::is_own_tick(origin) => true,
         Origin::IntervalTimer => match tick_source::whose(number, running_signal) {
             Whose::Ours => true,
             Whose::Hosts => return serve_host_timer(number, info, context),
             Whose::Unclear => false,
         },
-        Origin::PosixTimer(_) | Origin::Elsewhere => false,
+        Origin::PosixTimer { .. } | Origin::File(_) | Origin::Elsewhere => false,
     };
     if !is_own_tick && serve_host(number, info, context, origin == Origin::IntervalTimer) {
         return;
@@ -89,9 +93,28 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     if running_signal != number {
         return;
     }
-    // A timer's tick consumes time even when it is not recorded.
-    let weight = if is_own_tick { weight::consume() } else { 1 };
     let Some(engine) = Engine::get() else { return };
+    // A timer's tick consumes time even when it is not recorded.
+    let weighed =
+        if is_own_tick { weigh(engine, origin) } else { Some(Weighed { weight: 1, newcomer: None }) };
+    if let Some(weighed) = weighed {
+        sample(engine, weighed, is_own_tick, context, &mut stamps);
+    }
+    if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
+        serve_owed(number, info, context);
+    }
+}
+
+/// Takes what the tick stands for into the running session. Not inlined: a host's handler, which may be called behind it,
+/// does not need its stack.
+#[inline(never)]
+fn sample(
+    engine: &'static Engine,
+    weighed: Weighed,
+    is_own: bool,
+    context: *mut Context,
+    stamps: &mut Stamps,
+) {
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { signal::interrupted_registers(context) };
     // SAFETY: as above, and we have not returned.
@@ -100,14 +123,11 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
         Some(mut claim) => {
             let (held, chain, trail) = claim.parts();
             let marks = stamps.marks();
-            tick(Tick { engine, held, chain, trail, registers, written, weight, is_own: is_own_tick, marks });
+            tick(Tick { engine, held, chain, trail, registers, written, weighed, is_own, marks });
         }
         None => {
-            LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
+            LOST_WITHOUT_SLOT.fetch_add(weighed.weight as u64, Ordering::Relaxed);
         }
-    }
-    if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
-        serve_owed(number, info, context);
     }
 }
 
@@ -129,17 +149,54 @@ struct Tick<'t> {
     registers: Registers,
     /// The last byte that the kernel wrote for this signal.
     written: usize,
-    weight: usize,
+    weighed: Weighed,
     /// Of our timer, not from elsewhere.
     is_own: bool,
     marks: Marks<'t>,
+}
+
+/// What a tick stands for.
+struct Weighed {
+    /// Periods.
+    weight: usize,
+    /// The thread is to have a timer of its own.
+    newcomer: Option<Met>,
+}
+
+/// Weighs a tick of ours; None for one that its thread's own timer makes needless. Not inlined, so that its clocks' structures are gone from the stack when the walk begins.
+#[inline(never)]
+fn weigh(engine: &Engine, origin: Origin) -> Option<Weighed> {
+    let threads = engine.threads();
+    if let Some((index, timer)) = thread_timers::thread_tick(engine, origin) {
+        let weight = threads.tick(&OwnTimers, index, timer, clock::thread_cpu());
+        weight::charge(weight);
+        return Some(Weighed { weight: usize::try_from(weight).unwrap_or(usize::MAX), newcomer: None });
+    }
+    let generation = threads.generation();
+    if generation == 0 {
+        return Some(Weighed { weight: weight::consume(), newcomer: None });
+    }
+    let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
+    threads.reap(&OwnTimers);
+    let is_covered = threads.covers(&OwnTimers, met);
+    // Where the tick may be another thread's, which it can never meet, it stands for that one.
+    if is_covered && !thread_timers::meets_one_thread(origin) {
+        return None;
+    }
+    let weight = weight::consume_without(threads.untold(&OwnTimers));
+    Some(Weighed { weight, newcomer: (!is_covered).then_some(met) })
 }
 
 fn tick(tick: Tick<'_>) {
     let slot = tick.held.slot();
     // Behind the claim: a recording found now stays until the slot is released.
     let Some(recording) = recording::running(tick.held) else { return };
-    if tick.weight == 0 {
+    if let Some(mut newcomer) = tick.weighed.newcomer {
+        slot.run_on_stack(&mut (tick.engine.threads(), &mut newcomer), |(threads, met)| {
+            threads.adopt(&OwnTimers, **met);
+        });
+    }
+    if tick.weighed.weight == 0 {
         return slot.count(Counter::Early);
     }
     let pc = tick.registers.pc();
@@ -180,8 +237,8 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
         End::Loop => Counter::Loop,
         End::Unloading => Counter::Unloading,
     });
-    let weight = tick.weight as u64;
-    match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weight) {
+    let weight = tick.weighed.weight as u64;
+    match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weighed.weight) {
         Ok(()) => {
             slot.count_many(Counter::Samples, weight);
             slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });

@@ -137,6 +137,11 @@ impl HostAction {
         }
     }
 
+    /// True once the host has set a handler of its own. Signal-safe.
+    pub(crate) fn has_had_handler(&self) -> bool {
+        self.read().1
+    }
+
     /// True while the host ignores the signal. Signal-safe.
     pub(crate) fn is_ignored(&self) -> bool {
         self.read().0.handler == Action::IGNORED

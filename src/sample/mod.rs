@@ -34,6 +34,8 @@ pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]
 pub(crate) mod stamps;
 pub(crate) mod table;
+pub(crate) mod thread_timers;
+pub(crate) mod threads;
 pub(crate) mod tick_source;
 pub(crate) mod unwind;
 pub(crate) mod weight;

@@ -20,13 +20,12 @@ use super::{
     table::{Memory, Moving, Shape, Table, index_words},
 };
 use crate::{
-    config::{Filter, MAX_DEPTH},
+    config::{Clock, Filter, MAX_DEPTH},
     format::halves::MOST_HALF_WORDS,
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
         memory::{Mapping, PROTECTED},
         process,
-        timer::IntervalTimer,
     },
 };
 use core::ptr::{self, NonNull};
@@ -48,7 +47,7 @@ const EXCLUDED: usize = 64;
 pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
     pub(crate) drain: Drain<RecordsFile>,
-    pub(crate) timer: IntervalTimer,
+    pub(crate) clock: Clock,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
     /// Deepest chain, 1 to [`MAX_DEPTH`].
@@ -65,7 +64,7 @@ pub(crate) struct Recording {
 
 /// What a recording is made with.
 pub(crate) struct RecordingOptions<'a> {
-    pub(crate) timer: IntervalTimer,
+    pub(crate) clock: Clock,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
@@ -102,7 +101,7 @@ impl OwnedRecording {
         let recording = Recording {
             drain: Drain::new(RecordsFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
-            timer: options.timer,
+            clock: options.clock,
             period_micros: options.period_micros,
             filter: options.filter,
             max_depth: options.max_depth.clamp(1, MAX_DEPTH),
@@ -126,7 +125,7 @@ impl OwnedRecording {
     pub(crate) fn publish(&self) {
         // SeqCst: see the module. Release is part of it, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
-        process_mark::set(self.get().timer.signal());
+        process_mark::set(self.get().clock.timer().signal());
     }
 
     /// Leaves the memory behind for good: a handler that never came back may be using it.
@@ -253,7 +252,11 @@ impl TableMemory {
             match Mapping::reserved(shape.halves() * shape.index_words * size_of::<u64>()) {
                 Ok(index) => {
                     arena.note_halves(if shape.is_halved { shape.arena_words } else { 0 });
-                    return Ok(Self { index, index_usable: AtomicUsize::new(0), arena, shape });
+                    let memory = Self { index, index_usable: AtomicUsize::new(0), arena, shape };
+                    // The first ticks of many threads would all do it at once, and wait for each other in the kernel with
+                    // all slots taken.
+                    memory.grow_index(index_words(1));
+                    return Ok(memory);
                 }
                 Err(error) if shape.index_words <= index_words(1) => return Err(error),
                 Err(_) => {

@@ -12,11 +12,20 @@
 //! | interval timer | ours | ticks | that it is not armed |
 //! | POSIX timer | the host's | the host's | the kernel's answer |
 //!
+//! In clock `cpu` threads have POSIX timers of their own beside that one ([`thread_timers`]).
+//!
 //! Who writes: ordinary context, toggles, and hosts that call `setitimer`, wherever they are; one at a time, with all signals
 //! blocked. Who reads: the handler.
 
-use super::{host_action::HostAction, host_timer, weight};
+use super::{
+    engine::Engine,
+    host_action::HostAction,
+    host_timer,
+    thread_timers::{self, is_own_tick},
+    weight,
+};
 use crate::{
+    config::Clock,
     error::Failure,
     sync::{AtomicBool, AtomicI32, AtomicU32, Ordering},
     sys::{
@@ -51,9 +60,6 @@ static OF_REAL: Source = Source::new();
 
 /// Set while somebody writes.
 static WRITING: AtomicBool = AtomicBool::new(false);
-
-/// Its address is the value in our POSIX timers' signals. A second copy of the library has another.
-static MARK: AtomicBool = AtomicBool::new(false);
 
 /// Whose the signal of an interval timer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +102,8 @@ impl Source {
     }
 
     fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
-        let started = PosixTimer::start(timer, period_micros, mark()).map_err(Refusal::NoTimer)?;
+        let started = PosixTimer::start(timer, period_micros, thread_timers::process_mark())
+            .map_err(Refusal::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
         Ok(())
     }
@@ -112,13 +119,32 @@ impl Source {
     }
 }
 
-/// Lets ticks come, the first after one period. Signal-safe.
+/// Lets ticks come, the process's first after one period. Signal-safe.
 ///
 /// # Errors
 /// Why none come.
-pub(crate) fn start(timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+pub(crate) fn start(clock: Clock, period_micros: u32) -> Result<(), Refusal> {
+    let timer = clock.timer();
     let source = Source::of(timer);
     let _writing = Writing::begin();
+    let Some(engine) = Engine::get().filter(|_| timer == IntervalTimer::Cpu) else {
+        return start_process(source, timer, period_micros);
+    };
+    thread_timers::begin(engine, clock, period_micros);
+    let started = start_process(source, timer, period_micros);
+    if started.is_err() {
+        thread_timers::end(engine);
+    }
+    started
+}
+
+/// Ends threads' own timers, for good: from now on the process's timer samples all of them. Signal-safe.
+pub(crate) fn leave_threads() {
+    let _writing = Writing::begin();
+    thread_timers::forbid();
+}
+
+fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
     source.period_micros.store(period_micros, Ordering::Relaxed);
     if source.is_read_by_host.load(Ordering::Relaxed) {
         return Err(Refusal::ReadByHost);
@@ -159,6 +185,9 @@ pub(crate) enum Stopped {
 pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     let source = Source::of(timer);
     let _writing = Writing::begin();
+    if let Some(engine) = Engine::get().filter(|_| timer == IntervalTimer::Cpu) {
+        thread_timers::end(engine);
+    }
     let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
     if let Some(posix) = source.posix_timer() {
         posix.delete();
@@ -174,8 +203,8 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     Ok(Stopped::Ticking)
 }
 
-/// Ends the ticks without waiting for who may be writing: for a thread that is about to replace the program. Where that
-/// fails after all, [`start`] begins anew. Signal-safe.
+/// Ends the process's ticks without waiting for who may be writing: for a thread that is about to replace the program, with
+/// which the kernel deletes threads' timers. Where that fails after all, [`start`] begins anew. Signal-safe.
 ///
 /// # Errors
 /// As [`stop`].
@@ -196,7 +225,7 @@ pub(crate) fn take_back(timer: IntervalTimer) {
     let is_hosts = Source::of(timer).is_hosts.load(Ordering::Relaxed);
     signal::take_back(timer.signal(), |origin| match origin {
         Origin::IntervalTimer => !is_hosts,
-        Origin::PosixTimer(value) => value == mark(),
+        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(origin),
         Origin::Elsewhere => false,
     });
 }
@@ -204,12 +233,6 @@ pub(crate) fn take_back(timer: IntervalTimer) {
 /// True while ticks are to come. Signal-safe.
 pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
     Source::of(timer).state.load(Ordering::Relaxed) != NONE
-}
-
-/// True for the signal of a POSIX timer of ours. Signal-safe.
-#[inline]
-pub(crate) fn is_posix_tick(origin: Origin) -> bool {
-    origin == Origin::PosixTimer(mark())
 }
 
 /// Whose the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
@@ -249,7 +272,14 @@ pub(crate) fn set_for_host(new: Setting) -> Result<(Setting, Option<Refusal>), i
         signal::take_back(TIMER.signal(), |origin| origin == Origin::IntervalTimer);
         source.state.store(NONE, Ordering::Release);
         let period_micros = source.period_micros.load(Ordering::Relaxed);
-        refusal = source.start_posix(TIMER, period_micros).err();
+        refusal = source
+            .start_posix(TIMER, period_micros)
+            .or_else(|_| {
+                // What threads' timers take may be what this one lacks. Without it they would find no more threads.
+                thread_timers::end_if_any();
+                source.start_posix(TIMER, period_micros)
+            })
+            .err();
     }
     if new.is_armed() {
         // Before it is: its first signal finds itself the host's.
@@ -317,6 +347,7 @@ pub(crate) fn reset_after_fork() {
         source.is_hosts.store(false, Ordering::Relaxed);
         source.may_be_ours.store(false, Ordering::Relaxed);
     }
+    thread_timers::reset_after_fork();
     host_timer::disarmed();
     WRITING.store(false, Ordering::Release);
 }
@@ -336,7 +367,7 @@ impl From<Refusal> for Failure {
 /// waiting. Signal-safe.
 pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
     match origin {
-        Origin::PosixTimer(_) => is_posix_tick(origin),
+        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(origin),
         Origin::IntervalTimer => match whose(number, running) {
             Whose::Ours => true,
             Whose::Hosts => number == IntervalTimer::Cpu.signal() && host_timer::is_too_early(),
@@ -351,10 +382,6 @@ pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
 
 fn is_late(number: i32) -> bool {
     weight::timer().signal() == number && Source::of(weight::timer()).may_be_ours.load(Ordering::Relaxed)
-}
-
-fn mark() -> usize {
-    core::ptr::from_ref(&MARK) as usize
 }
 
 /// The right to write, with all signals blocked.

@@ -9,6 +9,10 @@
 //! of the time used by a fifth where threads change places often. A tick with less than half a period behind it
 //! weighs nothing; it is counted and left out.
 //!
+//! In clock `cpu` a thread's own tick stands for the thread's time ([`threads`](super::threads)), and the process's ticks
+//! for what is left: the time of threads that have no timer of their own, and what ended threads had used since their last
+//! tick. So both are charged here.
+//!
 //! Any tick consumes, whether it is recorded, filtered or lost: otherwise the next one would be charged for it.
 
 use crate::{
@@ -37,8 +41,14 @@ pub(crate) fn timer() -> IntervalTimer {
 
 /// The weight of a tick of our timer, 0 for one that came early. Signal-safe: `clock_gettime` and atomics.
 pub(crate) fn consume() -> usize {
+    consume_without(0)
+}
+
+/// The same, where so many nanoseconds of the time used will be charged by threads' own ticks. Asked for before this: what
+/// is used meanwhile belongs to this tick.
+pub(crate) fn consume_without(untold: i64) -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);
-    let now = read_clock();
+    let now = read_clock().saturating_add_signed(untold.saturating_neg());
     let period = PERIOD.load(Ordering::Relaxed).max(1);
     loop {
         let weight = weight(charged, now, period);
@@ -49,6 +59,17 @@ pub(crate) fn consume() -> usize {
             Err(other) => charged = other,
         }
     }
+}
+
+/// Charges the weight of a thread's own tick. Signal-safe.
+pub(crate) fn charge(weight: u64) {
+    let period = PERIOD.load(Ordering::Relaxed);
+    CHARGED.fetch_add(weight.wrapping_mul(period), Ordering::Relaxed);
+}
+
+/// Nanoseconds that no tick stands for, when the clock is at `now`.
+pub(crate) fn uncharged(now: u64) -> u64 {
+    now.saturating_sub(CHARGED.load(Ordering::Relaxed))
 }
 
 fn read_clock() -> u64 {

@@ -1,12 +1,28 @@
 //! Clocks, in nanoseconds.
 
-use nix::time::{ClockId, clock_gettime};
+use nix::{
+    sys::time::TimeSpec,
+    time::{ClockId, clock_gettime},
+};
 
 /// CPU time that all threads of the process have used, ended ones included (`CLOCK_PROCESS_CPUTIME_ID`).
 ///
 /// Signal-safe: `clock_gettime` is on the list of `signal-safety(7)`.
 pub(crate) fn process_cpu() -> u64 {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time that the calling thread has used (`CLOCK_THREAD_CPUTIME_ID`). Signal-safe, as `process_cpu`.
+pub(crate) fn thread_cpu() -> u64 {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time that a thread of this process has used; None where there is no such thread. Signal-safe, as `process_cpu`.
+pub(crate) fn cpu_of_thread(thread: u32) -> Option<u64> {
+    // As the kernel builds the name of such a clock (`CPUCLOCK_PERTHREAD_MASK` and `CPUCLOCK_SCHED` of
+    // <linux/posix-timers.h>), and `pthread_getcpuclockid(3)` after it.
+    let name = (!(thread as libc::clockid_t) << 3) | 4 | 2;
+    clock_gettime(ClockId::from_raw(name)).ok().map(nanos)
 }
 
 /// Time since an arbitrary moment, never set back (`CLOCK_MONOTONIC`). Signal-safe, as `process_cpu`.
@@ -32,8 +48,10 @@ pub(crate) fn since_boot() -> i64 {
 
 /// The clocks above exist on every Linux, so the only error left is a bad pointer, which nix rules out.
 fn read(clock: ClockId) -> u64 {
-    // They count from the start of the machine or of the process, so neither field is negative.
-    clock_gettime(clock).map_or(0, |time| {
-        (time.tv_sec() as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec() as u64)
-    })
+    clock_gettime(clock).map_or(0, nanos)
+}
+
+/// The clocks count from the start of the machine, the process or the thread, so neither field is negative.
+fn nanos(time: TimeSpec) -> u64 {
+    (time.tv_sec() as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec() as u64)
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, process, thread::Time, timer::IntervalTimer};
-use core::{ffi::c_long, mem};
+use core::{ffi::c_long, mem, ptr};
 
 /// `struct itimerspec` as the system call without "64" in its name takes it.
 #[repr(C)]
@@ -42,27 +42,48 @@ impl PosixTimer {
         }
         event.sigev_signo = like.signal();
         event.sigev_value.sival_ptr = value as *mut libc::c_void;
-        let mut id = 0i32;
-        let arguments = [clock as usize, &raw const event as usize, &raw mut id as usize, 0, 0, 0];
-        // SAFETY: the event and the name are locals, of the kernel's layout.
-        let created = unsafe { system_call(libc::SYS_timer_create, arguments) };
-        if created != 0 {
-            return Err(-created as i32);
-        }
-        let timer = Self(id);
-        timer.arm(period_micros).map(|()| timer).inspect_err(|_| timer.delete())
+        let timer = Self::create(clock, &event)?;
+        let period = u64::from(period_micros) * 1000;
+        timer.set(period, period).map(|()| timer).inspect_err(|_| timer.delete())
     }
 
-    fn arm(self, period_micros: u32) -> Result<(), i32> {
-        let period = || Time {
-            seconds: (period_micros / 1_000_000) as c_long,
-            nanos: (period_micros % 1_000_000 * 1000) as c_long,
+    /// Makes a timer that counts the calling thread's CPU time and interrupts that thread by `signal`, with `value` in the
+    /// signal's information; it is not armed. Signal-safe: system calls.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn of_thread(thread: u32, signal: i32, value: usize) -> Result<Self, i32> {
+        // SAFETY: all fields are integers or pointers, for which zero is a value.
+        let mut event: libc::sigevent = unsafe { mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_notify_thread_id = thread as i32;
+        event.sigev_signo = signal;
+        event.sigev_value.sival_ptr = value as *mut libc::c_void;
+        Self::create(libc::CLOCK_THREAD_CPUTIME_ID, &event)
+    }
+
+    /// Lets it send its signal in `first` nanoseconds, and then each period. Signal-safe: one system call.
+    ///
+    /// # Errors
+    /// The error number of `timer_settime(2)`.
+    pub(crate) fn set(self, first: u64, period: u64) -> Result<(), i32> {
+        let time = |nanos: u64| Time {
+            seconds: (nanos / 1_000_000_000) as c_long,
+            nanos: (nanos % 1_000_000_000) as c_long,
         };
-        let setting = Setting { interval: period(), value: period() };
+        let setting = Setting { interval: time(period), value: time(first) };
         let arguments = [self.0 as usize, 0, &raw const setting as usize, 0, 0, 0];
         // SAFETY: the setting is a local; a null old one is allowed.
         let armed = unsafe { system_call(libc::SYS_timer_settime, arguments) };
         if armed == 0 { Ok(()) } else { Err(-armed as i32) }
+    }
+
+    fn create(clock: libc::clockid_t, event: &libc::sigevent) -> Result<Self, i32> {
+        let mut id = 0i32;
+        let arguments = [clock as usize, ptr::from_ref(event) as usize, &raw mut id as usize, 0, 0, 0];
+        // SAFETY: event and name outlive the call, and are of the kernel's layout.
+        let created = unsafe { system_call(libc::SYS_timer_create, arguments) };
+        if created == 0 { Ok(Self(id)) } else { Err(-created as i32) }
     }
 
     /// Ends the timer. What is already pending may still arrive. Signal-safe: one system call.

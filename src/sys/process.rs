@@ -171,6 +171,47 @@ pub(crate) fn address_space_limit() -> Option<usize> {
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
+/// Signals that the user may have pending (RLIMIT_SIGPENDING), or None for no limit.
+pub(crate) fn pending_signals_limit() -> Option<usize> {
+    use nix::sys::resource::{Resource, getrlimit};
+    let (soft, _) = getrlimit(Resource::RLIMIT_SIGPENDING).ok()?;
+    usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
+}
+
+/// Files that the process may have open (RLIMIT_NOFILE), or None for no limit.
+pub(crate) fn open_files_limit() -> Option<usize> {
+    use nix::sys::resource::{Resource, getrlimit};
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
+}
+
+/// True where the kernel's release is an earlier one. Signal-safe: `uname` is on the list of `signal-safety(7)`.
+pub(crate) fn kernel_is_before(release: (u32, u32)) -> bool {
+    // SAFETY: all fields are arrays of bytes, for which zero is a value.
+    let mut names: libc::utsname = unsafe { core::mem::zeroed() };
+    // SAFETY: the structure is a local.
+    unsafe { system_call(libc::SYS_uname, [&raw mut names as usize, 0, 0, 0, 0, 0]) };
+    release_of(names.release.iter().map(|&byte| byte as u8)).is_some_and(|running| running < release)
+}
+
+/// The first two numbers of a release, such as `6.1.0-18-amd64`.
+fn release_of(text: impl Iterator<Item = u8>) -> Option<(u32, u32)> {
+    let mut numbers = [None::<u32>; 2];
+    let mut place = 0;
+    for byte in text {
+        match byte {
+            b'0'..=b'9' => {
+                let number = numbers.get_mut(place)?;
+                *number = Some(number.unwrap_or(0).saturating_mul(10).saturating_add(u32::from(byte - b'0')));
+            }
+            b'.' if place == 0 => place = 1,
+            _ => break,
+        }
+    }
+    let [major, minor] = numbers;
+    Some((major?, minor?))
+}
+
 /// Registers functions to run before a fork, and after it in the parent and in the child (`pthread_atfork(3)`).
 ///
 /// # Errors
@@ -251,6 +292,17 @@ mod tests {
         let length = working_directory(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], std::env::current_dir().unwrap().as_os_str().as_bytes());
         assert_eq!(working_directory(&mut buffer[..length]), None);
+    }
+
+    #[test]
+    fn a_release_is_compared_by_its_two_first_numbers() {
+        let of = |text: &str| release_of(text.bytes());
+        assert_eq!(of("6.1.0-18-amd64\0"), Some((6, 1)));
+        assert_eq!(
+            (of("6.18\0\0"), of("10.0-rc1"), of("6"), of("")),
+            (Some((6, 18)), Some((10, 0)), None, None)
+        );
+        assert!(!kernel_is_before((2, 6)) && kernel_is_before((1000, 0)));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::{
     arch::{self, Registers, system_call},
+    posix_timer::PosixTimer,
     process,
     thread::Time,
 };
@@ -273,7 +274,12 @@ pub(crate) enum Origin {
     /// `setitimer(2)`: the kernel marks it with `SI_KERNEL`, which no other process can send.
     IntervalTimer,
     /// A timer of `timer_create(2)`, with the value that it was made with.
-    PosixTimer(usize),
+    PosixTimer {
+        value: usize,
+        timer: PosixTimer,
+    },
+    /// A file that sends its signal when it has something to read (`F_SETSIG` of `fcntl(2)`), by its descriptor.
+    File(i32),
     Elsewhere,
 }
 
@@ -287,11 +293,54 @@ impl Origin {
         let info = unsafe { &*info };
         match info.si_code {
             libc::SI_KERNEL => Self::IntervalTimer,
-            // SAFETY: such a signal has a value.
-            libc::SI_TIMER => Self::PosixTimer(unsafe { info.si_value() }.sival_ptr as usize),
+            libc::SI_TIMER => {
+                // SAFETY: such a signal's structure has these fields, and is larger.
+                let TimerInfo { fields: TimerFields { timer, value, .. }, .. } =
+                    unsafe { ptr::from_ref(info).cast::<TimerInfo>().read() };
+                Self::PosixTimer { value, timer: PosixTimer(timer) }
+            }
+            POLL_IN => {
+                // SAFETY: as above.
+                let FileInfo { fields: FileFields { descriptor, .. }, .. } =
+                    unsafe { ptr::from_ref(info).cast::<FileInfo>().read() };
+                Self::File(descriptor)
+            }
             _ => Self::Elsewhere,
         }
     }
+}
+
+/// What the kernel tells of a timer's signal: `siginfo_t` with the fields of `_timer`, of which libc has no accessors.
+#[repr(C)]
+struct TimerInfo {
+    /// Signal, error and code.
+    head: [libc::c_int; 3],
+    fields: TimerFields,
+}
+
+/// Aligned to a pointer, as the union that they are in.
+#[repr(C)]
+struct TimerFields {
+    timer: libc::c_int,
+    overrun: libc::c_int,
+    value: usize,
+}
+
+/// `POLL_IN` of `sigaction(2)`.
+const POLL_IN: libc::c_int = 1;
+
+/// The same of a file's signal, with the fields of `_sigpoll`.
+#[repr(C)]
+struct FileInfo {
+    /// Signal, error and code.
+    head: [libc::c_int; 3],
+    fields: FileFields,
+}
+
+#[repr(C)]
+struct FileFields {
+    band: libc::c_long,
+    descriptor: libc::c_int,
 }
 
 /// What the kernel tells of a signal of `setitimer(2)`.

@@ -4,7 +4,7 @@
 //! System calls with a pointer to a local, and a question without arguments.
 #![allow(unsafe_code)]
 
-use super::{arch::system_call, clock};
+use super::{arch::system_call, clock, process};
 use core::ffi::c_long;
 
 /// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
@@ -22,6 +22,19 @@ pub(crate) struct Time {
 pub(crate) fn itself() -> usize {
     // SAFETY: no precondition.
     unsafe { libc::pthread_self() as usize }
+}
+
+/// The calling thread's id, as the kernel has it. Signal-safe: one system call.
+pub(crate) fn id() -> u32 {
+    // SAFETY: it takes no argument and cannot fail.
+    unsafe { system_call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// True when this process has no thread with the id. Signal-safe: system calls.
+pub(crate) fn is_gone(id: u32) -> bool {
+    let process = process::id_by_system_call() as usize;
+    // SAFETY: signal 0 is sent to nobody.
+    unsafe { system_call(libc::SYS_tgkill, [process, id as usize, 0, 0, 0, 0]) == -(libc::ESRCH as isize) }
 }
 
 /// Lets other threads run for a millisecond at least, while ordinary context waits for them, however many signals come

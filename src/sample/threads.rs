@@ -1,0 +1,450 @@
+//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`).
+//!
+//! The process's timer finds threads: whichever it interrupts for the first time is *adopted*, and from then on sampled by
+//! its own timer, which interrupts no other thread and counts nobody else's time. So each thread gets its share, and one
+//! that lives for a millisecond needs none: its time is in the process's clock, and the next thread that is met stands
+//! for it ([`weight`](super::weight)).
+//!
+//! ```text
+//! CPU clock of a thread |----+----x-----+---x-------+x--------+-----x---|   + cells of one period, x ticks
+//!                            first expiry: uniformly random in its cell
+//! ```
+//!
+//! A tick stands for its cell, or for all cells whose tick has passed where the kernel sends fewer. Every few ticks the place
+//! in the cell is drawn anew: a program that changes places in step with the period is not always met at the same one.
+//!
+//! | entry's key | its timer | meaning | may become |
+//! | --- | --- | --- | --- |
+//! | 0 | 0 | free | claimed, by compare-exchange of the key |
+//! | of a thread | 0 | claimed, about to have a timer; or about to be free | in use, or free, by who claimed it or took the timer |
+//! | of a thread | there | in use | about to be free, by who takes the timer out by an exchange |
+//!
+//! Whoever takes a timer out deletes it, and frees the entry: nobody else does. The end of a session first withdraws the
+//! generation and then takes all timers; who adopts first shows the timer and then looks at the generation. So one of the
+//! two sees the other, and no timer stays behind.
+//!
+//! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
+//! stands for the nearest number of periods, and what is left over is carried on.
+//!
+//! The kernel keeps the timer of a thread that has ended. Each tick of the process's timer looks at one more thread, and
+//! deletes the timer of one that is gone.
+//!
+//! Who writes: handlers, and ordinary context at the beginning and the end of a session. Nobody waits for anybody.
+
+use crate::sync::{
+    Ordering,
+    modelled::{AtomicI32, AtomicU32, AtomicU64, fence},
+};
+
+/// Threads that can have a timer at a time; those beyond are sampled by the process's timer.
+pub(crate) const MOST_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
+/// A thread's entry is one of so many, which its id chooses.
+const WINDOW: usize = 8;
+/// Threads whose clocks are asked at most for what they have used since their last ticks.
+const MOST_ASKED: u32 = 32;
+/// Ticks of a thread between two draws of their place in the period.
+const TICKS_OF_A_PLACE: u32 = 4;
+/// Nanoseconds that a thread's tick may be late, beside some periods, before its timer is taken for dead. The kernel sends it
+/// at one of its own ticks, of which some pass a busy thread by.
+const PATIENCE: u64 = 200_000_000;
+
+/// What the table asks of the kernel.
+pub(crate) trait Timers {
+    /// Makes a timer of the thread's time, that tells `index` with its signal; gives its name.
+    ///
+    /// # Errors
+    /// The system's error number.
+    fn create(&self, index: usize, thread: u32) -> Result<i32, i32>;
+    /// Lets it tick each period, for the first time in `first` nanoseconds. A precise one ticks each `first` nanoseconds.
+    fn arm(&self, timer: i32, first: u64, period: u64);
+    /// True for a timer that goes by a counter of its own.
+    fn is_precise(&self, timer: i32) -> bool;
+    fn delete(&self, timer: i32);
+    /// Lets go of what a forked child has of its parent's timer.
+    fn leave_to_parent(&self, timer: i32);
+    /// True when the process has no such thread.
+    fn is_gone(&self, thread: u32) -> bool;
+    /// The thread's CPU clock; None where the process has no such thread.
+    fn clock_of(&self, thread: u32) -> Option<u64>;
+}
+
+/// A thread that a tick has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Its id, as the kernel has it.
+    pub(crate) thread: u32,
+    /// Of the session that the tick is of.
+    pub(crate) generation: u32,
+    /// Its CPU clock.
+    pub(crate) now: u64,
+}
+
+impl Met {
+    fn key(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.thread)
+    }
+}
+
+/// A thread's place in the table.
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    key: AtomicU64,
+    /// The kernel's name of its timer, plus one; or 0.
+    timer: AtomicI32,
+    // What follows is the thread's own, whose ticks do not interrupt each other.
+    /// Ticks so far, wrapping.
+    ticks: AtomicU32,
+    /// Its CPU clock when it was adopted.
+    since: AtomicU64,
+    /// Its CPU clock at the next expiry.
+    due: AtomicU64,
+    /// The expiry's place in the period, 1 to the period.
+    place: AtomicU64,
+}
+
+/// An entry, and where it stands.
+#[derive(Clone, Copy)]
+struct Place<'t> {
+    index: usize,
+    entry: &'t Entry,
+}
+
+/// See the module. `E` holds the entries, which are all zero at first.
+pub(crate) struct Threads<E> {
+    entries: E,
+    /// Of the session that adopts threads, or 0.
+    generation: AtomicU32,
+    /// The last one that there was.
+    last: AtomicU32,
+    /// Entries that are not free.
+    used: AtomicU32,
+    /// How many there may be.
+    most: AtomicU32,
+    /// A bit for each entry that is not free.
+    bits: [AtomicU64; MOST_THREADS / 64],
+    /// Where the next look at some of the threads begins.
+    cursor: AtomicU32,
+    /// Threads that could not have a timer, each as often as the process's timer met it, since the process began.
+    refused: AtomicU64,
+    /// Nanoseconds.
+    period: AtomicU64,
+}
+
+impl<E: AsRef<[Entry]>> Threads<E> {
+    /// With entries that are all zero.
+    pub(crate) fn new(entries: E) -> Self {
+        Self {
+            entries,
+            generation: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            used: AtomicU32::new(0),
+            most: AtomicU32::new(0),
+            bits: core::array::from_fn(|_| AtomicU64::new(0)),
+            cursor: AtomicU32::new(0),
+            refused: AtomicU64::new(0),
+            period: AtomicU64::new(1),
+        }
+    }
+
+    /// Lets threads be adopted, `most` at a time. For who starts a session.
+    pub(crate) fn begin(&self, period_nanos: u64, most: usize) {
+        self.period.store(period_nanos.max(1), Ordering::Relaxed);
+        self.most.store(most.min(MOST_THREADS) as u32, Ordering::Relaxed);
+        let next = self.last.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        self.last.store(next, Ordering::Relaxed);
+        // Release: a handler that finds the generation finds the period.
+        self.generation.store(next, Ordering::Release);
+    }
+
+    /// Ends all timers; no more are made. For who ends a session, or lets it rest.
+    pub(crate) fn end(&self, timers: &impl Timers) {
+        if self.generation.swap(0, Ordering::AcqRel) == 0 {
+            return;
+        }
+        // See the module: partner of the one in `try_adopt`.
+        fence(Ordering::SeqCst);
+        self.visit(0, |place| {
+            self.withdraw(timers, place, place.entry.timer.load(Ordering::Acquire));
+            true
+        });
+    }
+
+    /// The generation that a tick belongs to; 0 where no threads are adopted.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// How often a thread could not have a timer.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// True for a thread that its own timer samples. One whose timer has died is set free: the kernel has given its id to
+    /// another thread, or the host has deleted what it did not make.
+    pub(crate) fn covers(&self, timers: &impl Timers, met: Met) -> bool {
+        // Acquire: pairs with the release of the timer, for the words of the thread's own.
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
+        let Some(place) = self.window(met.thread).find(own) else { return false };
+        let entry = place.entry;
+        let timer = entry.timer.load(Ordering::Acquire);
+        if timer == 0 {
+            return false;
+        }
+        let period = self.period.load(Ordering::Relaxed);
+        let latest = entry.due.load(Ordering::Relaxed).saturating_add(PATIENCE.saturating_add(4 * period));
+        let is_alive = met.now >= entry.since.load(Ordering::Relaxed) && met.now <= latest;
+        if !is_alive {
+            self.withdraw(timers, place, timer);
+        }
+        is_alive
+    }
+
+    /// Gives the thread a timer of its own, if one is to be had. It is the calling one, or one that no tick has met yet.
+    pub(crate) fn adopt(&self, timers: &impl Timers, met: Met) {
+        if !self.try_adopt(timers, met) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn try_adopt(&self, timers: &impl Timers, met: Met) -> bool {
+        if self.used.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(place) = self.claim(met).or_else(|| {
+            // Of eight threads one may well have ended.
+            self.window(met.thread).for_each(|place| self.withdraw_if_gone(timers, place));
+            self.claim(met)
+        }) else {
+            return false;
+        };
+        let Ok(timer) = timers.create(place.index, met.thread) else {
+            self.free(place);
+            return false;
+        };
+        let entry = place.entry;
+        let period = self.period.load(Ordering::Relaxed);
+        let first = draw(met.now ^ met.key(), period);
+        entry.ticks.store(0, Ordering::Relaxed);
+        entry.since.store(met.now, Ordering::Relaxed);
+        entry.due.store(met.now.wrapping_add(first), Ordering::Relaxed);
+        entry.place.store(first, Ordering::Relaxed);
+        // Release: for the words above.
+        entry.timer.store(timer.wrapping_add(1), Ordering::Release);
+        // See the module: partner of the one in `end`.
+        fence(Ordering::SeqCst);
+        if self.generation.load(Ordering::Relaxed) == met.generation {
+            // One that `end` has deleted meanwhile is not armed: the kernel gives no name twice in a row.
+            timers.arm(timer, first, period);
+        } else {
+            self.withdraw(timers, place, timer.wrapping_add(1));
+        }
+        true
+    }
+
+    /// What the signal of `timer` weighs, which told `index` and came when the thread's CPU clock was at `now`: how many
+    /// periods. 0 for a signal that is late, of a timer that was deleted; and one that was due but not for this place.
+    pub(crate) fn tick(&self, timers: &impl Timers, index: usize, timer: i32, now: u64) -> u64 {
+        let Some(entry) = self.entries.as_ref().get(index) else { return 0 };
+        if entry.timer.load(Ordering::Acquire) != timer.wrapping_add(1) {
+            return 0;
+        }
+        let period = self.period.load(Ordering::Relaxed);
+        let due = entry.due.load(Ordering::Relaxed);
+        if timers.is_precise(timer) {
+            return self.tick_precisely(timers, entry, timer, now);
+        }
+        let Some(late) = now.checked_sub(due) else { return 0 };
+        let weight = late.checked_div(period).unwrap_or(0).saturating_add(1);
+        let next = due.wrapping_add(weight.wrapping_mul(period));
+        let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
+        entry.ticks.store(ticks, Ordering::Relaxed);
+        if ticks % TICKS_OF_A_PLACE != 0 {
+            entry.due.store(next, Ordering::Relaxed);
+            return weight;
+        }
+        let place = draw(now ^ due.rotate_left(32), period);
+        let due = next.wrapping_sub(entry.place.swap(place, Ordering::Relaxed)).wrapping_add(place);
+        entry.due.store(due, Ordering::Relaxed);
+        timers.arm(timer, due.saturating_sub(now).max(1), period);
+        weight
+    }
+
+    fn tick_precisely(&self, timers: &impl Timers, entry: &Entry, timer: i32, now: u64) -> u64 {
+        let period = self.period.load(Ordering::Relaxed);
+        let due = entry.due.load(Ordering::Relaxed);
+        let told = due.wrapping_sub(entry.place.load(Ordering::Relaxed));
+        let weight = now.saturating_add(period / 2).saturating_sub(told).checked_div(period).unwrap_or(0);
+        entry.due.store(due.wrapping_add(weight.wrapping_mul(period)), Ordering::Relaxed);
+        let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
+        entry.ticks.store(ticks, Ordering::Relaxed);
+        match ticks % TICKS_OF_A_PLACE {
+            // One interval of any length, so that those that follow begin anywhere.
+            0 => timers.arm(timer, draw(now ^ due.rotate_left(32), period.saturating_mul(2)), period),
+            1 => timers.arm(timer, period, period),
+            _ => {}
+        }
+        weight
+    }
+
+    /// The index of a thread's entry, which has this timer.
+    pub(crate) fn index_of(&self, thread: u32, timer: i32) -> Option<usize> {
+        let has = |place: &Place<'_>| place.entry.timer.load(Ordering::Acquire) == timer.wrapping_add(1);
+        self.window(thread).find(has).map(|place| place.index)
+    }
+
+    /// Looks at one more thread, and deletes its timer if it has ended.
+    pub(crate) fn reap(&self, timers: &impl Timers) {
+        self.visit_some(1, |place| self.withdraw_if_gone(timers, place));
+    }
+
+    /// Nanoseconds that the threads with timers have used and no tick of theirs stands for yet; less than nothing where
+    /// ticks stand for cells that have only begun. Of many threads some are asked, in turn, and stand for all.
+    pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
+        let (mut sum, mut asked) = (0i64, 0i64);
+        self.visit_some(MOST_ASKED, |Place { entry, .. }| {
+            let thread = entry.key.load(Ordering::Relaxed) as u32;
+            if entry.timer.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            asked = asked.saturating_add(1);
+            // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
+            let since = entry.since.load(Ordering::Relaxed);
+            let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else { return };
+            let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
+            sum = sum.saturating_add(now.wrapping_sub(told) as i64);
+        });
+        let all = i64::from(self.used.load(Ordering::Relaxed));
+        if all > asked { sum.saturating_mul(all).checked_div(asked).unwrap_or(0) } else { sum }
+    }
+
+    /// Calls `visit` with the next entries that are in use, `most` at most, and each but once.
+    fn visit_some(&self, most: u32, mut visit: impl FnMut(Place<'_>)) {
+        let start = self.cursor.load(Ordering::Relaxed) as usize;
+        let (mut visited, mut next) = (0, start);
+        self.visit(start, |place| {
+            visit(place);
+            visited += 1;
+            next = place.index.wrapping_add(1);
+            visited < most
+        });
+        // Relaxed, and no exchange: two that look at the same entries do no harm.
+        self.cursor.store(if next < MOST_THREADS { next as u32 } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Calls `visit` with each entry that is in use, from `start` on and around, until it returns false.
+    fn visit(&self, start: usize, mut visit: impl FnMut(Place<'_>) -> bool) {
+        let (first, bit) = (start / 64, start % 64);
+        let before = (1u64 << bit).wrapping_sub(1);
+        let words = self.bits.iter().enumerate();
+        // The word that the start is in comes twice: its upper bits first, the others last.
+        let upper = words.clone().skip(first).take(1).map(|(i, word)| (i, word, !before));
+        let others = words
+            .clone()
+            .skip(first + 1)
+            .chain(words.clone().take(first))
+            .map(|(i, word)| (i, word, u64::MAX));
+        let lower = words.skip(first).take(1).map(|(i, word)| (i, word, before));
+        for (i, word, mask) in upper.chain(others).chain(lower) {
+            // Acquire: behind it the entry is found as it was when its bit was set.
+            let mut bits = word.load(Ordering::Acquire) & mask;
+            while bits != 0 {
+                let index = i * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if self.entries.as_ref().get(index).is_some_and(|entry| !visit(Place { index, entry })) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn mark(&self, index: usize, is_used: bool) {
+        let Some(word) = self.bits.get(index / 64) else { return };
+        let bit = 1u64 << (index % 64);
+        if is_used {
+            word.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// In a forked child, which has none of these timers, and no thread but this one.
+    pub(crate) fn reset_after_fork(&self, timers: &impl Timers) {
+        self.generation.store(0, Ordering::Relaxed);
+        if self.used.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.visit(0, |Place { entry, .. }| {
+            let timer = entry.timer.swap(0, Ordering::Relaxed);
+            if timer != 0 {
+                timers.leave_to_parent(timer.wrapping_sub(1));
+            }
+            entry.key.store(0, Ordering::Relaxed);
+            true
+        });
+        // A thread that does not exist here may have been about to set or clear one.
+        for word in &self.bits {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The entries that a thread may have.
+    fn window(&self, thread: u32) -> impl Iterator<Item = Place<'_>> {
+        let entries = self.entries.as_ref();
+        // Ids of threads that were made one after another lie beside each other.
+        let start = (thread as usize).wrapping_mul(WINDOW).checked_rem(entries.len()).unwrap_or(0);
+        entries.iter().enumerate().skip(start).take(WINDOW).map(|(index, entry)| Place { index, entry })
+    }
+
+    /// A free entry, for the thread.
+    fn claim(&self, met: Met) -> Option<Place<'_>> {
+        let taken = |Place { entry, .. }: &Place<'_>| {
+            entry.key.load(Ordering::Relaxed) == 0
+                && entry.key.compare_exchange(0, met.key(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let place = self.window(met.thread).find(taken)?;
+        self.used.fetch_add(1, Ordering::Relaxed);
+        self.mark(place.index, true);
+        Some(place)
+    }
+
+    fn withdraw_if_gone(&self, timers: &impl Timers, place: Place<'_>) {
+        let entry = place.entry;
+        // The timer first: where the entry gets another thread meanwhile, it is not this one any more.
+        let timer = entry.timer.load(Ordering::Acquire);
+        let thread = entry.key.load(Ordering::Relaxed) as u32;
+        if timer != 0 && thread != 0 && timers.is_gone(thread) {
+            self.withdraw(timers, place, timer);
+        }
+    }
+
+    /// Takes this timer out, deletes it, and frees the entry; nothing where somebody else has taken it.
+    fn withdraw(&self, timers: &impl Timers, place: Place<'_>, timer: i32) {
+        if timer != 0
+            && place.entry.timer.compare_exchange(timer, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            timers.delete(timer.wrapping_sub(1));
+            self.free(place);
+        }
+    }
+
+    fn free(&self, Place { index, entry }: Place<'_>) {
+        self.mark(index, false);
+        self.used.fetch_sub(1, Ordering::Relaxed);
+        // Release: who claims it next comes behind all that was done with it.
+        entry.key.store(0, Ordering::Release);
+    }
+}
+
+/// A number from 1 to `period`, which `seed` decides (splitmix64).
+fn draw(seed: u64, period: u64) -> u64 {
+    let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ mixed >> 31) % period.max(1) + 1
+}
+
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;

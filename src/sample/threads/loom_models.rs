@@ -1,0 +1,83 @@
+//! The first fails without one of the two fences, or without the second look at the generation; the second where a timer is
+//! taken out by a load and a store.
+
+use super::*;
+use loom::sync::{Arc, Mutex};
+
+/// Timers that are there.
+struct Kernel(Mutex<Vec<i32>>);
+
+impl Timers for Kernel {
+    fn create(&self, index: usize, _thread: u32) -> Result<i32, i32> {
+        self.0.lock().unwrap().push(index as i32);
+        Ok(index as i32)
+    }
+    fn arm(&self, _timer: i32, _first: u64, _period: u64) {}
+    fn is_precise(&self, _timer: i32) -> bool {
+        false
+    }
+    fn leave_to_parent(&self, _timer: i32) {}
+    fn delete(&self, timer: i32) {
+        let mut there = self.0.lock().unwrap();
+        let place = there.iter().position(|there| *there == timer).expect("deleted by one alone");
+        there.remove(place);
+    }
+    fn is_gone(&self, _thread: u32) -> bool {
+        true
+    }
+    fn clock_of(&self, _thread: u32) -> Option<u64> {
+        None
+    }
+}
+
+fn table() -> (Arc<Threads<Vec<Entry>>>, Arc<Kernel>) {
+    let entries = (0..1).map(|_| Entry {
+        key: AtomicU64::new(0),
+        timer: AtomicI32::new(0),
+        ticks: AtomicU32::new(0),
+        since: AtomicU64::new(0),
+        due: AtomicU64::new(0),
+        place: AtomicU64::new(0),
+    });
+    let threads = Threads::new(entries.collect());
+    threads.begin(1000, 10);
+    (Arc::new(threads), Arc::new(Kernel(Mutex::new(Vec::new()))))
+}
+
+/// A thread is adopted while the session ends: no timer stays behind.
+#[test]
+fn loom_no_timer_outlives_its_session() {
+    loom::model(|| {
+        let (threads, kernel) = table();
+        let handler = {
+            let (threads, kernel) = (threads.clone(), kernel.clone());
+            loom::thread::spawn(move || {
+                let met = Met { thread: 8, generation: threads.generation(), now: 5 };
+                if met.generation != 0 {
+                    threads.adopt(&*kernel, met);
+                }
+            })
+        };
+        threads.end(&*kernel);
+        handler.join().unwrap();
+        assert!(kernel.0.lock().unwrap().is_empty());
+        assert_eq!(threads.used.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Two look for ended threads while the session ends: each timer is deleted once.
+#[test]
+fn loom_a_timer_is_deleted_once() {
+    loom::model(|| {
+        let (threads, kernel) = table();
+        threads.adopt(&*kernel, Met { thread: 8, generation: threads.generation(), now: 5 });
+        let handler = {
+            let (threads, kernel) = (threads.clone(), kernel.clone());
+            loom::thread::spawn(move || threads.reap(&*kernel))
+        };
+        threads.end(&*kernel);
+        handler.join().unwrap();
+        assert!(kernel.0.lock().unwrap().is_empty());
+        assert_eq!(threads.used.load(Ordering::Relaxed), 0);
+    });
+}

@@ -1,0 +1,278 @@
+use super::*;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+/// Timers that are there, and what was asked of them.
+#[derive(Default)]
+struct Kernel {
+    made: RefCell<i32>,
+    there: RefCell<BTreeSet<i32>>,
+    /// Name, first expiry and period of each arming.
+    armed: RefCell<Vec<(i32, u64, u64)>>,
+    gone: RefCell<BTreeSet<u32>>,
+    refuses: RefCell<bool>,
+    precise: RefCell<bool>,
+    left: RefCell<BTreeSet<i32>>,
+    clocks: RefCell<BTreeMap<u32, u64>>,
+}
+
+impl Timers for Kernel {
+    fn create(&self, _index: usize, _thread: u32) -> Result<i32, i32> {
+        if *self.refuses.borrow() {
+            return Err(11);
+        }
+        let timer = *self.made.borrow();
+        *self.made.borrow_mut() += 1;
+        self.there.borrow_mut().insert(timer);
+        Ok(timer)
+    }
+    fn arm(&self, timer: i32, first: u64, period: u64) {
+        self.armed.borrow_mut().push((timer, first, period));
+    }
+    fn is_precise(&self, _timer: i32) -> bool {
+        *self.precise.borrow()
+    }
+    fn leave_to_parent(&self, timer: i32) {
+        assert!(self.left.borrow_mut().insert(timer));
+    }
+    fn delete(&self, timer: i32) {
+        assert!(self.there.borrow_mut().remove(&timer), "timer {timer} is not there");
+    }
+    fn is_gone(&self, thread: u32) -> bool {
+        self.gone.borrow().contains(&thread)
+    }
+    fn clock_of(&self, thread: u32) -> Option<u64> {
+        self.clocks.borrow().get(&thread).copied()
+    }
+}
+
+const PERIOD: u64 = 10_000_000;
+
+fn table() -> Threads<Vec<Entry>> {
+    let entries = (0..MOST_THREADS).map(|_| Entry {
+        key: AtomicU64::new(0),
+        timer: AtomicI32::new(0),
+        ticks: AtomicU32::new(0),
+        since: AtomicU64::new(0),
+        due: AtomicU64::new(0),
+        place: AtomicU64::new(0),
+    });
+    Threads::new(entries.collect())
+}
+
+fn met(threads: &Threads<Vec<Entry>>, thread: u32, now: u64) -> Met {
+    Met { thread, generation: threads.generation(), now }
+}
+
+/// A thread that is adopted when its clock is at `now`: the entry's index, the timer's name and the first expiry.
+fn adopted(threads: &Threads<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64) -> (usize, i32, u64) {
+    threads.adopt(kernel, met(threads, thread, now));
+    let (timer, first, _) = *kernel.armed.borrow().last().unwrap();
+    let index = threads.entries.iter().position(|entry| entry.timer.load(Ordering::Relaxed) == timer + 1);
+    (index.unwrap(), timer, now + first)
+}
+
+#[test]
+fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
+    let (threads, kernel) = (table(), Kernel::default());
+    assert_eq!(threads.generation(), 0);
+    threads.begin(PERIOD, 100);
+    assert!(!threads.covers(&kernel, met(&threads, 7, 0)));
+    adopted(&threads, &kernel, 7, 0);
+    assert!(threads.covers(&kernel, met(&threads, 7, 1)));
+    assert!(!threads.covers(&kernel, met(&threads, 8, 1)));
+    threads.end(&kernel);
+    assert!(kernel.there.borrow().is_empty());
+    assert_eq!(threads.generation(), 0);
+    threads.begin(PERIOD, 100);
+    assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
+    assert_eq!(threads.used.load(Ordering::Relaxed), 0);
+}
+
+/// Ticks at kernel ticks of 4 ms, whatever the period: after each, the weights are the cells whose expiry has passed.
+#[test]
+fn weights_are_the_thread_s_time_to_within_one_period() {
+    for period in [100_000, 1_000_000, 4_000_000, 10_000_000, 1_000_000_000] {
+        let (threads, kernel) = (table(), Kernel::default());
+        threads.begin(period, 100);
+        let begin = 12_345_678;
+        let (index, timer, _) = adopted(&threads, &kernel, 7, begin);
+        let mut sum = 0;
+        for tick in 1..10_000 {
+            let now = begin + tick * 4_000_000;
+            sum += threads.tick(&kernel, index, timer, now) * period;
+            assert!(sum.abs_diff(now - begin) <= period, "{sum} ns of {} at {period} ns", now - begin);
+        }
+        assert!(sum > 0);
+    }
+}
+
+#[test]
+fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, 100);
+    let (index, timer, mut due) = adopted(&threads, &kernel, 7, 0);
+    let mut tenths = [0u32; 10];
+    for tick in 1..=40_000 {
+        let armings = kernel.armed.borrow().len();
+        assert_eq!(threads.tick(&kernel, index, timer, due), 1);
+        tenths[(due - 1) as usize % PERIOD as usize * 10 / PERIOD as usize] += 1;
+        // The kernel goes on from what it was told last.
+        due = match kernel.armed.borrow().get(armings) {
+            Some((_, first, _)) => due + first,
+            None => due + PERIOD,
+        };
+        assert_eq!(kernel.armed.borrow().len() > armings, tick % TICKS_OF_A_PLACE == 0);
+    }
+    // 10 000 places drawn, so 1000 a tenth with a deviation of 30, each four ticks long.
+    assert!(tenths.iter().all(|&tenth| (3400..4600).contains(&tenth)), "{tenths:?}");
+}
+
+/// A counter that runs some microseconds off the CPU clock, ahead or behind: weights are the time all the same, and those of
+/// ticks one period apart are 1.
+#[test]
+fn precise_ticks_weigh_the_time_between_them() {
+    let (threads, kernel) = (table(), Kernel::default());
+    *kernel.precise.borrow_mut() = true;
+    threads.begin(PERIOD, 100);
+    let begin = 777;
+    let (index, timer, mut due) = adopted(&threads, &kernel, 7, begin);
+    let mut interval = PERIOD;
+    let (mut sum, mut ones) = (0, 0);
+    for tick in 1..=4000u64 {
+        let now = due - 3000 + tick * 7919 % 6000;
+        assert_eq!(threads.index_of(7, timer), Some(index));
+        let armings = kernel.armed.borrow().len();
+        let weight = threads.tick(&kernel, index, timer, now);
+        if let Some((_, length, _)) = kernel.armed.borrow().get(armings) {
+            assert!(matches!(tick % u64::from(TICKS_OF_A_PLACE), 0 | 1) && *length <= 2 * PERIOD);
+            interval = *length;
+        }
+        due += interval;
+        sum += weight;
+        ones += u64::from(weight == 1);
+        assert!(
+            (sum * PERIOD).abs_diff(now - begin) <= PERIOD / 2,
+            "tick {tick}: {sum} periods of {}",
+            now - begin
+        );
+    }
+    // One of four intervals has any length from 0 to two periods: half a period is in the table at least.
+    assert!(ones > 2900, "{ones}");
+}
+
+#[test]
+fn signals_of_timers_that_are_no_more_weigh_nothing() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, 100);
+    let (index, timer, due) = adopted(&threads, &kernel, 7, 0);
+    assert_eq!(threads.tick(&kernel, index, timer, due - 1), 0, "too early");
+    assert_eq!(threads.tick(&kernel, index, timer + 1, due), 0, "another's");
+    assert_eq!(threads.tick(&kernel, MOST_THREADS, timer, due), 0, "no such entry");
+    threads.end(&kernel);
+    assert_eq!(threads.tick(&kernel, index, timer, due), 0, "over");
+}
+
+#[test]
+fn a_thread_s_id_that_another_thread_has_now_is_adopted_anew() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, 100);
+    for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + PATIENCE)] {
+        adopted(&threads, &kernel, 7, since);
+        assert!(threads.covers(&kernel, met(&threads, 7, since + PERIOD)));
+        assert!(!threads.covers(&kernel, met(&threads, 7, later)));
+        assert!(kernel.there.borrow().is_empty());
+    }
+}
+
+#[test]
+fn ended_threads_leave_no_timer() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, MOST_THREADS);
+    for thread in 1..=3000 {
+        adopted(&threads, &kernel, thread, 0);
+    }
+    kernel.gone.borrow_mut().extend(1..3000);
+    // One timer a look.
+    for _ in 0..3000 {
+        threads.reap(&kernel);
+    }
+    assert_eq!(kernel.there.borrow().len(), 1);
+    assert!(threads.covers(&kernel, met(&threads, 3000, 1)));
+}
+
+#[test]
+fn a_window_of_ended_threads_has_room_for_a_new_one() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, MOST_THREADS);
+    let of_one_window = |i: u32| 1 + i * (MOST_THREADS / WINDOW) as u32;
+    for i in 0..WINDOW as u32 {
+        adopted(&threads, &kernel, of_one_window(i), 0);
+    }
+    let next = met(&threads, of_one_window(WINDOW as u32), 0);
+    threads.adopt(&kernel, next);
+    assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, false));
+    kernel.gone.borrow_mut().insert(of_one_window(3));
+    threads.adopt(&kernel, next);
+    assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, true));
+}
+
+#[test]
+fn what_the_kernel_or_the_bound_refuses_is_counted_and_leaves_nothing() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, 2);
+    *kernel.refuses.borrow_mut() = true;
+    threads.adopt(&kernel, met(&threads, 1, 0));
+    assert_eq!((threads.refused(), threads.used.load(Ordering::Relaxed)), (1, 0));
+    *kernel.refuses.borrow_mut() = false;
+    for thread in 1..=3 {
+        threads.adopt(&kernel, met(&threads, thread, 0));
+    }
+    assert_eq!((threads.refused(), kernel.there.borrow().len()), (2, 2));
+}
+
+/// What is untold is the sum of the threads' clocks, less what their ticks stand for; of many, some stand for all.
+#[test]
+fn what_threads_have_used_since_their_ticks_is_asked_for() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, MOST_THREADS);
+    assert_eq!(threads.untold(&kernel), 0);
+    let (index, timer, due) = adopted(&threads, &kernel, 7, 1_000);
+    adopted(&threads, &kernel, 8, 2_000);
+    kernel.clocks.borrow_mut().extend([(7, 1_000), (8, 502_000)]);
+    assert_eq!(threads.untold(&kernel), 500_000);
+    // A tick stands for its cell to the end of it.
+    assert_eq!(threads.tick(&kernel, index, timer, due), 1);
+    kernel.clocks.borrow_mut().insert(7, due);
+    assert_eq!(threads.untold(&kernel), 500_000 + (due - 1_000) as i64 - PERIOD as i64);
+    // Of one that has ended nobody asks, nor of its id's next thread.
+    kernel.clocks.borrow_mut().insert(7, 10);
+    assert_eq!(threads.untold(&kernel), 500_000);
+    kernel.clocks.borrow_mut().remove(&8);
+    assert_eq!(threads.untold(&kernel), 0);
+    threads.end(&kernel);
+    threads.begin(PERIOD, MOST_THREADS);
+    for thread in 1..=320 {
+        adopted(&threads, &kernel, thread, 0);
+        kernel.clocks.borrow_mut().insert(thread, 1000 * u64::from(thread));
+    }
+    // 32 at a time: all of them after ten.
+    let sums: Vec<i64> = (0..10).map(|_| threads.untold(&kernel)).collect();
+    assert!(sums.iter().sum::<i64>() == 10 * 1000 * 320 * 321 / 2, "{sums:?}");
+}
+
+#[test]
+fn a_forked_child_deletes_nothing_of_its_parent() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(PERIOD, 100);
+    adopted(&threads, &kernel, 7, 0);
+    threads.reset_after_fork(&kernel);
+    assert_eq!(kernel.left.borrow().len(), 1);
+    assert_eq!(kernel.there.borrow().len(), 1, "as the parent's, of which the child has none");
+    threads.begin(PERIOD, 100);
+    assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
+    let (index, timer, due) = adopted(&threads, &kernel, 7, 0);
+    assert_eq!(threads.tick(&kernel, index, timer, due), 1);
+}

@@ -1,0 +1,180 @@
+//! The kernel's clock of a task (`perf_event_open(2)`, `PERF_COUNT_SW_TASK_CLOCK`): signals by a high-resolution timer, where
+//! those of other CPU clocks come at the kernel's ticks.
+//!
+//! # Safety
+//! Raw system calls with pointers to locals, and on descriptors that are looked at before they are closed: the host may have
+//! closed any, and opened something of its own under the same number.
+#![allow(unsafe_code)]
+
+use super::{
+    arch::system_call,
+    file::{check, close, duplicate_high},
+};
+use core::mem;
+
+/// `struct perf_event_attr`, as its first version was (`PERF_ATTR_SIZE_VER0`).
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+/// `struct f_owner_ex` of `fcntl(2)`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    kind: i32,
+    id: i32,
+}
+
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
+const PERF_FLAG_FD_CLOEXEC: usize = 1 << 3;
+/// Bits of [`Attributes::flags`].
+const DISABLED: u64 = 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+
+// Of <linux/perf_event.h>; the second reads a number of eight bytes.
+const PERF_EVENT_IOC_ENABLE: usize = 0x2400;
+const PERF_EVENT_IOC_PERIOD: usize = 0x4008_2404;
+
+// Of <asm-generic/fcntl.h>.
+const F_SETSIG: i32 = 10;
+const F_GETSIG: i32 = 11;
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+const F_OWNER_TID: i32 = 0;
+
+/// An event of one thread's time, by its descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskClock(pub(crate) i32);
+
+impl TaskClock {
+    /// An event that will interrupt the thread by `signal`; it does not count yet. Neither the next program has it nor,
+    /// once that closes it, a child. Signal-safe: system calls.
+    ///
+    /// # Errors
+    /// The error number of `perf_event_open(2)`: `EACCES` where `kernel.perf_event_paranoid` is above 2, `ENOENT`, `ENOSYS` or
+    /// `EPERM` where the kernel or a sandbox has none; or of `fcntl(2)`.
+    pub(crate) fn open(thread: u32, signal: i32) -> Result<Self, i32> {
+        let low = Self::open_at_first(thread, 0).or_else(|errno| match errno {
+            // Without the right to see the kernel's own time, its ticks wait for the program's.
+            libc::EACCES | libc::EPERM => Self::open_at_first(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR),
+            errno => Err(errno),
+        })?;
+        let event = match duplicate_high(low) {
+            Some(high) => {
+                let _ = close(low);
+                Self(high)
+            }
+            None => Self(low),
+        };
+        event.prepare(thread, signal).map(|()| event).inspect_err(|_| {
+            let _ = close(event.0);
+        })
+    }
+
+    fn open_at_first(thread: u32, excluded: u64) -> Result<i32, i32> {
+        let attributes = Attributes {
+            kind: PERF_TYPE_SOFTWARE,
+            size: size_of::<Attributes>() as u32,
+            config: PERF_COUNT_SW_TASK_CLOCK,
+            // Any but 0: it makes the event one that interrupts.
+            sample_period: 1_000_000_000,
+            sample_type: 0,
+            read_format: 0,
+            flags: DISABLED | excluded,
+            wakeup_events: 1,
+            breakpoint_type: 0,
+            breakpoint_address: 0,
+        };
+        const ANY_PROCESSOR: usize = usize::MAX;
+        const NO_GROUP: usize = usize::MAX;
+        let arguments = [
+            &raw const attributes as usize,
+            thread as usize,
+            ANY_PROCESSOR,
+            NO_GROUP,
+            PERF_FLAG_FD_CLOEXEC,
+            0,
+        ];
+        // SAFETY: the attributes are a local.
+        check(unsafe { system_call(libc::SYS_perf_event_open, arguments) })
+            .map(|descriptor| descriptor as i32)
+    }
+
+    fn prepare(self, thread: u32, signal: i32) -> Result<(), i32> {
+        let owner = Owner { kind: F_OWNER_TID, id: thread as i32 };
+        self.control(F_SETOWN_EX, &raw const owner as usize)?;
+        self.control(F_SETSIG, signal as usize)?;
+        self.control(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| ())
+    }
+
+    /// Lets it send its signal in `nanos`, and then each time as much has passed. Signal-safe: system calls.
+    pub(crate) fn arm(self, nanos: u64) {
+        let period = nanos.max(1);
+        let descriptor = self.0 as usize;
+        // Both fail for a descriptor that is something else by now.
+        for (request, argument) in
+            [(PERF_EVENT_IOC_PERIOD, &raw const period as usize), (PERF_EVENT_IOC_ENABLE, 0)]
+        {
+            // SAFETY: the number is a local. Requests have the kind of descriptor in them that they are meant for.
+            unsafe { system_call(libc::SYS_ioctl, [descriptor, request, argument, 0, 0, 0]) };
+        }
+    }
+
+    /// Ends it, if the descriptor still is one that sends `signal` to a thread. Signal-safe: system calls.
+    pub(crate) fn close(self, signal: i32) {
+        let mut owner = Owner { kind: -1, id: 0 };
+        let is_ours = self.control(F_GETSIG, 0) == Ok(signal as usize)
+            && self.control(F_GETOWN_EX, &raw mut owner as usize).is_ok()
+            && owner.kind == F_OWNER_TID;
+        if is_ours {
+            let _ = close(self.0);
+        }
+    }
+
+    fn control(self, command: i32, argument: usize) -> Result<usize, i32> {
+        // SAFETY: commands above that take a pointer are given one to a local of theirs.
+        check(unsafe { system_call(libc::SYS_fcntl, [self.0 as usize, command as usize, argument, 0, 0, 0]) })
+    }
+}
+
+// The kernel takes the structure by its size.
+const _: () = assert!(mem::size_of::<Attributes>() == 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_closed_and_another_file_is_not() {
+        let thread = crate::sys::thread::id();
+        // Where the kernel has none, or forbids it, there is nothing to close.
+        if let Ok(event) = TaskClock::open(thread, libc::SIGURG) {
+            assert!(event.0 >= 20, "{event:?}");
+            event.close(libc::SIGUSR1);
+            assert_eq!(
+                event.control(F_GETSIG, 0),
+                Ok(libc::SIGURG as usize),
+                "closed though its signal is another"
+            );
+            event.close(libc::SIGURG);
+            assert_eq!(event.control(F_GETSIG, 0), Err(libc::EBADF));
+        }
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let other = TaskClock(std::os::fd::AsRawFd::as_raw_fd(&file));
+        other.arm(1_000_000);
+        other.close(libc::SIGURG);
+        assert_eq!(other.control(F_GETSIG, 0), Ok(0));
+    }
+}

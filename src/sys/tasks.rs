@@ -1,0 +1,157 @@
+//! What /proc tells of this process's threads, without an allocation.
+
+use super::{entries, file::File, thread};
+use core::ffi::CStr;
+
+/// How many threads beside the calling one block `signal`; 0 without /proc. Signal-safe: system calls.
+pub(crate) fn blocking(signal: i32) -> u32 {
+    let mut blocking = 0;
+    for_each(|id| {
+        let blocks = id != thread::id() && blocked_by(id).is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
+        blocking += u32::from(blocks);
+    });
+    blocking
+}
+
+/// Calls `visit` with the id of each thread. Signal-safe: system calls.
+pub(crate) fn for_each(mut visit: impl FnMut(u32)) {
+    let Ok(tasks) = File::open_at(libc::AT_FDCWD, c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY)
+    else {
+        return;
+    };
+    entries::for_each(tasks.number(), |name| {
+        let id = name.to_bytes().iter().try_fold(0u32, |id, byte| {
+            byte.is_ascii_digit().then(|| id.saturating_mul(10).saturating_add(u32::from(byte - b'0')))
+        });
+        if let Some(id) = id.filter(|id| *id != 0) {
+            visit(id);
+        }
+        true
+    });
+}
+
+/// The signals that a thread blocks, as bits.
+fn blocked_by(thread: u32) -> Option<u64> {
+    let mut path = Path::new();
+    path.push(b"/proc/self/task/");
+    path.push_decimal(thread);
+    path.push(b"/status\0");
+    let status = File::read(CStr::from_bytes_until_nul(&path.bytes).ok()?).ok()?;
+    let mut mask = Mask::default();
+    let mut buffer = [0; 512];
+    loop {
+        let got = status.read_some(&mut buffer).ok().filter(|got| *got > 0)?;
+        for byte in buffer.get(..got)? {
+            if let Some(found) = mask.take(*byte) {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// A path in /proc, which is short.
+struct Path {
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl Path {
+    fn new() -> Self {
+        Self { bytes: [0; 48], length: 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = *byte;
+                self.length += 1;
+            }
+        }
+    }
+
+    fn push_decimal(&mut self, number: u32) {
+        if number >= 10 {
+            self.push_decimal(number / 10);
+        }
+        self.push(&[b'0' + (number % 10) as u8]);
+    }
+}
+
+/// Finds the line `SigBlk:` of `proc_pid_status(5)` in text that comes byte by byte: a line before it, `Groups:`, can be
+/// longer than any buffer.
+#[derive(Default)]
+struct Mask {
+    /// Bytes of the present line that are the name's; None in a line that is another one.
+    matched: Option<usize>,
+    has_begun: bool,
+    value: u64,
+}
+
+impl Mask {
+    const NAME: &[u8] = b"SigBlk:\t";
+
+    fn take(&mut self, byte: u8) -> Option<u64> {
+        let matched = if self.has_begun { self.matched } else { Some(0) };
+        self.has_begun = true;
+        if byte == b'\n' {
+            let is_done = matched == Some(Self::NAME.len());
+            self.matched = Some(0);
+            return is_done.then_some(self.value);
+        }
+        self.matched = match matched {
+            Some(matched) if matched == Self::NAME.len() => {
+                let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
+                self.value = self.value << 4 | digit;
+                Some(matched)
+            }
+            Some(matched) if Self::NAME.get(matched) == Some(&byte) => Some(matched + 1),
+            _ => None,
+        };
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::signal::AllBlocked;
+    use std::sync::Barrier;
+
+    #[test]
+    fn threads_that_block_a_signal_are_counted() {
+        let (begin, end) = (Barrier::new(4), Barrier::new(4));
+        std::thread::scope(|scope| {
+            for i in 0..3 {
+                let (begin, end) = (&begin, &end);
+                scope.spawn(move || {
+                    let _blocked = (i < 2).then(AllBlocked::new);
+                    begin.wait();
+                    end.wait();
+                });
+            }
+            begin.wait();
+            let _own = AllBlocked::new();
+            // Other tests' threads may block it, too.
+            assert!(blocking(libc::SIGPROF) >= 2);
+            end.wait();
+        });
+        let mut threads = Vec::new();
+        for_each(|id| threads.push(id));
+        assert!(threads.contains(&thread::id()) && threads.contains(&std::process::id()));
+    }
+
+    #[test]
+    fn the_mask_is_found_behind_lines_of_any_length() {
+        let find = |text: &str| {
+            let mut mask = Mask::default();
+            text.bytes().find_map(|byte| mask.take(byte))
+        };
+        let groups = "1000 ".repeat(10_000);
+        let text = format!(
+            "Name:\tSigBlk:\t1\nGroups:\t{groups}\nSigBl:\t2\nSigBlk:\t0000000004000200\nSigIgn:\t1\n"
+        );
+        assert_eq!(find(&text), Some(0x400_0200));
+        assert_eq!(find("SigBlk:\tffffffffffffffff\n"), Some(u64::MAX));
+        assert_eq!((find("SigIgn:\t1\n"), find("SigBlk:\t1"), find("")), (None, None, None));
+    }
+}
