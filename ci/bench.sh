@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 ci/setup.sh openssl redis-server redis-tools ripgrep bat povray z3
-cargo bench --locked --bench tick --bench footprint --bench cold --bench walkers --bench fork --bench whole --no-run
+cargo bench --locked --bench tick --bench footprint --bench cold --bench walkers --bench fork --bench whole --bench overhead --no-run
 
 hz=$({ gzip -dc /proc/config.gz || cat "/boot/config-$(uname -r)"; } 2>/dev/null | sed -n 's/^CONFIG_HZ=//p')
 echo
@@ -17,7 +17,7 @@ echo "compilers   $(rustc --version); gcc $(gcc -dumpfullversion)"
 echo "load        $(cat /proc/loadavg)"
 echo
 
-for bench in tick footprint cold walkers fork whole; do
+for bench in tick footprint cold walkers fork whole overhead; do
     cargo bench --quiet --locked --bench "$bench"
     echo
 done

@@ -8,10 +8,12 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 # The build with time stamps, of which no other is (src/sample/stamps.rs); a directory of its own, as for loom.
 RUSTFLAGS="--cfg sigprof_stamps ${RUSTFLAGS:-}" cargo clippy --package sigprof-cdylib --locked \
     --target-dir "${CARGO_TARGET_DIR:-target}/stamps" -- -D warnings
-# The workspace that holds what we compare with.
-cargo fmt --manifest-path benches/framehop/Cargo.toml --check
-cargo clippy --manifest-path benches/framehop/Cargo.toml --locked \
-    --target-dir "${CARGO_TARGET_DIR:-target}/framehop" -- -D warnings
+# The workspaces that hold what we compare with.
+for peer in framehop pprof-rs; do
+    cargo fmt --manifest-path "benches/$peer/Cargo.toml" --check
+    cargo clippy --manifest-path "benches/$peer/Cargo.toml" --locked \
+        --target-dir "${CARGO_TARGET_DIR:-target}/$peer" -- -D warnings
+done
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if command -v shellcheck >/dev/null; then
     shellcheck ci/*.sh ci/suites/* .ci/run

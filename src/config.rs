@@ -67,7 +67,7 @@ impl Filter {
 #[non_exhaustive]
 pub enum Clock {
     /// CPU time: the process's timer finds threads, and each that it finds has a timer of its own. Totals and each thread's
-    /// share are exact.
+    /// share are exact. In a program that forbids itself system calls see [`before_sandbox`](crate::before_sandbox).
     #[default]
     Cpu,
     /// CPU time, by the process's timer alone, as in gperftools. The total is exact; threads' shares can be off, since a tick
@@ -235,6 +235,11 @@ impl Environment {
             *first &= !MARK;
         }
         let (rank_suffix, rank_needs_pid) = variables.rank();
+        if let Some(name) =
+            variables.timer_signal.filter(|name| signal_number(name) != Some(IntervalTimer::Cpu.signal()))
+        {
+            warnings.push(format!("CPUPROFILE_TIMER_SIGNAL={} is not used; ticks are SIGPROF", shown(name)));
+        }
         Self {
             path: plain,
             is_child,
@@ -321,6 +326,7 @@ struct Variables<'p> {
     clock: Option<&'p [u8]>,
     realtime: Option<&'p [u8]>,
     per_thread: Option<&'p [u8]>,
+    timer_signal: Option<&'p [u8]>,
     toggle_signal: Option<&'p [u8]>,
     follow_fork: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
@@ -344,6 +350,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_CLOCK" => &mut self.clock,
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
             b"CPUPROFILE_PER_THREAD_TIMERS" => &mut self.per_thread,
+            b"CPUPROFILE_TIMER_SIGNAL" => &mut self.timer_signal,
             b"CPUPROFILESIGNAL" => &mut self.toggle_signal,
             b"CPUPROFILE_FOLLOW_FORK" => &mut self.follow_fork,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
@@ -465,7 +472,11 @@ mod tests {
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         let pairs = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        Environment::from_pairs(pairs, |name| (name == b"SIGUSR2").then_some(12))
+        Environment::from_pairs(pairs, |name| match name {
+            b"SIGUSR2" => Some(12),
+            b"27" | b"SIGPROF" => Some(27),
+            _ => None,
+        })
     }
 
     fn name(pairs: &[(&str, &str)]) -> (String, bool) {
@@ -522,6 +533,14 @@ mod tests {
             unknown.warnings,
             ["CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using wall"]
         );
+    }
+
+    #[test]
+    fn another_signal_for_ticks_is_refused_in_a_line() {
+        let with = |value| environment(&[("CPUPROFILE_TIMER_SIGNAL", value)]).warnings;
+        assert_eq!(with("40"), ["CPUPROFILE_TIMER_SIGNAL=40 is not used; ticks are SIGPROF"]);
+        assert_eq!(with("none"), ["CPUPROFILE_TIMER_SIGNAL=none is not used; ticks are SIGPROF"]);
+        assert_eq!((with("27"), with("SIGPROF")), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -573,6 +573,7 @@ pub fn register_thread() {
 pub fn host_enters_sandbox() {
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
+    control::let_handlers_leave();
 }
 
 /// The host is about to register this alternate stack for a thread. Signal-safe.

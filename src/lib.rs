@@ -41,7 +41,7 @@
 //!
 //! # Unsafe code
 //!
-//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `links.rs`, `tasks.rs`,
+//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `links.rs`, `tasks.rs`, `listing.rs`,
 //! `process_age.rs` and, under `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`,
 //! `engine.rs`, `handler.rs`, `process_mark.rs`, `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`,
 //! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`;
@@ -90,6 +90,6 @@ pub use {
     control::{Losses, NoSamples, SpoolUse, Summary, Walks},
     error::Error,
     profile::{Profile, Sample},
-    profiler::{Builder, MemoryProfiler, Profiler, register_thread},
+    profiler::{Builder, MemoryProfiler, Profiler, before_sandbox, register_thread},
     report::{FunctionTime, Report},
 };

@@ -81,9 +81,9 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                 seconds(&mut line, summary.clock_time());
                 let _ = line.write_str(" s in no sample: ");
                 let _ = match summary.blocking_threads {
-                    0 => {
-                        line.write_str("the system sent no ticks for them, or SIGPROF was blocked meanwhile)")
-                    }
+                    0 => line.write_str(
+                        "the system sent no ticks for them, or the profiling signal was blocked meanwhile)",
+                    ),
                     1 => line.write_str("a thread blocks the profiling signal)"),
                     threads => write!(line, "{threads} threads block the profiling signal)"),
                 };

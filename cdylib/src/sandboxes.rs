@@ -3,7 +3,7 @@
 //! A filter of seccomp(2) may end the program for a call that it does not know, in a signal handler as well. Ticks of clock
 //! `cpu` name threads and set timers, which few programs do; those of clock `itimer` read a clock. So from here on it is that.
 //! Without rights of its own a program must have asked for `PR_SET_NO_NEW_PRIVS` before the kernel takes a filter, whichever
-//! call brings it.
+//! call brings it; one that has them, or inherited that, and brings it by `seccomp(2)`, is not seen.
 //!
 //! # Safety
 //! Calls the next definition, with the host's own arguments.

@@ -210,6 +210,13 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
     Ok(started)
 }
 
+/// Waits, two seconds at most, until all handlers have returned that ran when this was called. Signal-safe.
+pub(crate) fn let_handlers_leave() {
+    if let Some(engine) = Engine::get() {
+        session::wait_for_handlers(engine);
+    }
+}
+
 /// Which session is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {

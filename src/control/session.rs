@@ -388,7 +388,11 @@ impl Session {
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
         let mut end = self.now();
-        if summary::is_short(end.uncharged, end.cpu.saturating_sub(self.start_cpu), self.period_nanos()) {
+        let used = match self.recording.get().clock {
+            Clock::Wall => end.monotonic.saturating_sub(self.start_monotonic),
+            _ => end.cpu.saturating_sub(self.start_cpu),
+        };
+        if summary::is_short(end.uncharged, used, self.period_nanos()) {
             end.blocking = tasks::blocking(self.recording.get().clock.timer().signal());
         }
         self.end = Some(end);
@@ -481,7 +485,11 @@ fn usable_clock(options: &StartOptions<'_>) -> Clock {
 
 /// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
 fn arm(clock: Clock, period_micros: u32) -> Result<(), Failure> {
+    if ends::is_replacing() {
+        return Ok(());
+    }
     tick_source::start(clock, period_micros)?;
+    // It may have begun meanwhile.
     if ends::is_replacing() {
         // Whoever replaces it tells what goes wrong.
         let _ = tick_source::stop(clock.timer());
@@ -537,7 +545,7 @@ fn memory_for(
 }
 
 /// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.
-fn wait_for_handlers(engine: &Engine) -> u64 {
+pub(super) fn wait_for_handlers(engine: &Engine) -> u64 {
     let start = clock::monotonic();
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {

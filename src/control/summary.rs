@@ -11,12 +11,13 @@ use core::{fmt, time::Duration};
 /// What a session gathered, and what it could not.
 ///
 /// Every tick is in `samples`, in [`Losses`], was left out on request (`filtered`, `excluded`), or stands for no
-/// time (`early_ticks`).
+/// time (`early_ticks`; and ticks of the process's timer that meet a thread with its own are not counted).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// Which time was sampled: what was asked for, or what took its place. [`Clock::Itimer`] takes that of [`Clock::Cpu`] in a
-    /// program that forbids itself system calls, or handles SIGPROF itself.
+    /// program that forbids itself system calls and says so ([`before_sandbox`](crate::before_sandbox), or `prctl(2)` under the
+    /// shared library), or handles SIGPROF itself.
     pub clock: Clock,
     /// Sum of the profile's counts, in periods.
     pub samples: u64,

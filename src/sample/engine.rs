@@ -10,6 +10,7 @@
 use super::{
     met_objects,
     scratch::Scratch,
+    thread_timers,
     threads::{self, MOST_THREADS, Threads},
     unwind::{
         objects,
@@ -18,14 +19,15 @@ use super::{
 };
 use crate::sys::{
     memory::{Mapping, choose_probe},
-    thread,
+    process, thread,
 };
 use once_cell::race::OnceBox;
 
 /// Entries of the rule cache, 16 bytes each.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
 /// A handler that is inside may lose its processor, or wait in the kernel for the right to change mappings, so there are many
-/// more slots than processors. One that is not used takes address space alone.
+/// more slots than processors. One that is not used takes address space alone; half as many where a process may have only
+/// so much of that.
 const SLOTS_PER_PROCESSOR: usize = 8;
 const FEWEST_SLOTS: usize = 32;
 const MOST_SLOTS: usize = 128;
@@ -78,6 +80,7 @@ impl Engine {
     pub(crate) fn get_or_make() -> Result<&'static Self, i32> {
         objects::prepare();
         met_objects::prepare();
+        thread_timers::prepare();
         ENGINE.get_or_try_init(|| Ok(Box::new(Self::new()?)))
     }
 
@@ -89,6 +92,7 @@ impl Engine {
         choose_probe()?;
         let processors = thread::processors();
         let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
+        let slots = if process::has_limited_memory() { slots / 2 } else { slots };
         let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
         let threads = Entries(Mapping::writable(MOST_THREADS * size_of::<threads::Entry>())?);
         Ok(Self { scratch: Scratch::new(slots)?, rules, threads: Threads::new(threads) })

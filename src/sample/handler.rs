@@ -24,8 +24,7 @@ use crate::{
     sync::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     sys::{
         arch::{Registers, is_user_address},
-        clock,
-        errno::ErrnoGuard,
+        clock, errno,
         signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
         thread,
         timer::IntervalTimer,
@@ -70,9 +69,38 @@ pub(crate) fn avoid_alternate_stacks() {
 }
 
 /// Runs for each profiling signal of the process, on whichever thread it interrupts.
+///
+/// A host's handler may be left by the cancellation of its thread, which unwinds the frames behind it. This one has nothing
+/// to be dropped, and no function below it is active then: one with a landing pad would end the program.
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
+    let errno = errno::get();
+    let mut next = Next::Nothing;
+    sort(number, info, context, &mut next);
+    match next {
+        Next::Nothing => {}
+        // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
+        Next::Handler(action) => unsafe { signal::run_host_handler(action, number, info, context) },
+        // SAFETY: the host had a handler and then asked for the default action; or it armed its timer without one.
+        Next::Default => unsafe { signal::run_default_action(number) },
+    }
+    errno::set(errno);
+}
+
+/// What is left to do for a signal.
+enum Next {
+    Nothing,
+    /// The host's handler is to be called.
+    Handler(Action),
+    /// The default action is to happen.
+    Default,
+}
+
+/// Takes a signal that is a tick into the session; says what the host is to have of any other. Not inlined, and of an
+/// interface that nothing unwinds through: see [`on_signal`].
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "both sides are ours")]
+extern "C" fn sort(number: i32, info: *mut SignalInfo, context: *mut Context, next: &mut Next) {
     let mut stamps = Stamps::begin();
-    let _errno = ErrnoGuard::new();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
     let origin = unsafe { Origin::of(info) };
     // 0 in a copy of the session's process, whose table may be shared with it.
@@ -82,62 +110,61 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
         _ if thread_timers::is_own_tick(origin) => true,
         Origin::IntervalTimer => match tick_source::whose(number, running_signal) {
             Whose::Ours => true,
-            Whose::Hosts => return serve_host_timer(number, info, context),
+            Whose::Hosts => {
+                *next = next_for_host_timer(number);
+                return;
+            }
             Whose::Unclear => false,
         },
         Origin::PosixTimer { .. } | Origin::File(_) | Origin::Elsewhere => false,
     };
-    if !is_own_tick && serve_host(number, info, context, origin == Origin::IntervalTimer) {
-        return;
+    if !is_own_tick {
+        if let Some(hosts) = next_for_host(number, origin == Origin::IntervalTimer) {
+            *next = hosts;
+            return;
+        }
     }
     if running_signal != number {
         return;
     }
     let Some(engine) = Engine::get() else { return };
-    // A timer's tick consumes time even when it is not recorded.
-    let weighed =
-        if is_own_tick { weigh(engine, origin) } else { Some(Weighed { weight: 1, newcomer: None }) };
-    if let Some(weighed) = weighed {
-        sample(engine, weighed, is_own_tick, context, &mut stamps);
-    }
+    sample(engine, is_own_tick.then_some(origin), context, &mut stamps);
     if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
-        serve_owed(number, info, context);
+        // The kernel has dropped the signal of the host's own timer.
+        // SAFETY: the kernel's structure is ours until we return.
+        unsafe { info.write(signal::interval_timer_info(number)) };
+        *next = next_for_host_timer(number);
     }
 }
 
-/// Takes what the tick stands for into the running session. Not inlined: a host's handler, which may be called behind it,
-/// does not need its stack.
+/// Takes what the tick stands for into the running session; `own` is where it comes from, if it is ours. Not inlined: its stack
+/// is not needed for what comes behind it.
 #[inline(never)]
-fn sample(
-    engine: &'static Engine,
-    weighed: Weighed,
-    is_own: bool,
-    context: *mut Context,
-    stamps: &mut Stamps,
-) {
+fn sample(engine: &'static Engine, own: Option<Origin>, context: *mut Context, stamps: &mut Stamps) {
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { signal::interrupted_registers(context) };
     // SAFETY: as above, and we have not returned.
     let written = unsafe { signal::last_written(context) };
-    match engine.scratch().claim(registers.sp()) {
-        Some(mut claim) => {
-            let (held, chain, trail) = claim.parts();
-            let marks = stamps.marks();
-            tick(Tick { engine, held, chain, trail, registers, written, weighed, is_own, marks });
+    // A timer's tick consumes time even when it is not recorded.
+    let Some(mut claim) = engine.scratch().claim(registers.sp()) else {
+        let weight = own.map_or(1, |origin| weigh_without_slot(engine, origin));
+        LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
+        return;
+    };
+    let (held, chain, trail) = claim.parts();
+    let weight = match own {
+        Some(origin) => {
+            // Behind the claim: who has ended threads' timers waits for the slots, and no handler is at them then.
+            let mut weighing = (engine, origin, None);
+            held.slot()
+                .run_on_stack(&mut weighing, |(engine, origin, weight)| *weight = weigh(engine, *origin));
+            weighing.2
         }
-        None => {
-            LOST_WITHOUT_SLOT.fetch_add(weighed.weight as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Serves the signal of the host's own timer that the kernel has dropped. Not inlined: no other tick needs its stack.
-#[cold]
-#[inline(never)]
-fn serve_owed(number: i32, info: *mut SignalInfo, context: *mut Context) {
-    // SAFETY: the kernel's structure is ours until we return.
-    unsafe { info.write(signal::interval_timer_info(number)) };
-    serve_host_timer(number, info, context);
+        None => Some(1),
+    };
+    let Some(weight) = weight else { return };
+    let (marks, is_own) = (stamps.marks(), own.is_some());
+    tick(Tick { engine, held, chain, trail, registers, written, weight, is_own, marks });
 }
 
 /// What one tick works with.
@@ -149,32 +176,24 @@ struct Tick<'t> {
     registers: Registers,
     /// The last byte that the kernel wrote for this signal.
     written: usize,
-    weighed: Weighed,
+    /// Periods.
+    weight: usize,
     /// Of our timer, not from elsewhere.
     is_own: bool,
     marks: Marks<'t>,
 }
 
-/// What a tick stands for.
-struct Weighed {
-    /// Periods.
-    weight: usize,
-    /// The thread is to have a timer of its own.
-    newcomer: Option<Met>,
-}
-
-/// Weighs a tick of ours; None for one that its thread's own timer makes needless. Not inlined, so that its clocks' structures are gone from the stack when the walk begins.
-#[inline(never)]
-fn weigh(engine: &Engine, origin: Origin) -> Option<Weighed> {
+/// Weighs a tick of ours, in periods; None for one that its thread's own timer makes needless. A thread that is met for the first
+/// time gets such a timer.
+fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
     let threads = engine.threads();
     if let Some((index, timer)) = thread_timers::thread_tick(engine, origin) {
-        let weight = threads.tick(&OwnTimers, index, timer, clock::thread_cpu());
-        weight::charge(weight);
-        return Some(Weighed { weight: usize::try_from(weight).unwrap_or(usize::MAX), newcomer: None });
+        return Some(weigh_thread(engine, index, timer));
     }
     let generation = threads.generation();
-    if generation == 0 {
-        return Some(Weighed { weight: weight::consume(), newcomer: None });
+    // A child that shares the memory may have a timer like the process's, and has none of the threads'.
+    if generation == 0 || !threads.is_here(&OwnTimers) {
+        return Some(weight::consume());
     }
     let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
     threads.reap(&OwnTimers);
@@ -184,19 +203,31 @@ fn weigh(engine: &Engine, origin: Origin) -> Option<Weighed> {
         return None;
     }
     let weight = weight::consume_without(threads.untold(&OwnTimers));
-    Some(Weighed { weight, newcomer: (!is_covered).then_some(met) })
+    if !is_covered {
+        threads.adopt(&OwnTimers, met);
+    }
+    Some(weight)
+}
+
+/// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
+/// where it would take more to know.
+fn weigh_without_slot(engine: &Engine, origin: Origin) -> usize {
+    if let Some((index, timer)) = thread_timers::thread_tick(engine, origin) {
+        return weigh_thread(engine, index, timer);
+    }
+    if engine.threads().generation() == 0 { weight::consume() } else { 0 }
+}
+
+fn weigh_thread(engine: &Engine, index: usize, timer: i32) -> usize {
+    let weight = engine.threads().tick(&OwnTimers, index, timer, clock::thread_cpu(), weight::charge);
+    usize::try_from(weight).unwrap_or(usize::MAX)
 }
 
 fn tick(tick: Tick<'_>) {
     let slot = tick.held.slot();
     // Behind the claim: a recording found now stays until the slot is released.
     let Some(recording) = recording::running(tick.held) else { return };
-    if let Some(mut newcomer) = tick.weighed.newcomer {
-        slot.run_on_stack(&mut (tick.engine.threads(), &mut newcomer), |(threads, met)| {
-            threads.adopt(&OwnTimers, **met);
-        });
-    }
-    if tick.weighed.weight == 0 {
+    if tick.weight == 0 {
         return slot.count(Counter::Early);
     }
     let pc = tick.registers.pc();
@@ -237,8 +268,8 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
         End::Loop => Counter::Loop,
         End::Unloading => Counter::Unloading,
     });
-    let weight = tick.weighed.weight as u64;
-    match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weighed.weight) {
+    let weight = tick.weight as u64;
+    match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weight) {
         Ok(()) => {
             slot.count_many(Counter::Samples, weight);
             slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
@@ -253,41 +284,33 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     tick.marks.added();
 }
 
-/// Gives a signal of the host's own interval timer to the host, as if we were not there. Nothing of ours is held meanwhile.
-fn serve_host_timer(number: i32, info: *mut SignalInfo, context: *mut Context) {
+/// What a signal of the host's own interval timer comes to, as if we were not there.
+fn next_for_host_timer(number: i32) -> Next {
     if number == IntervalTimer::Cpu.signal() {
         if host_timer::is_too_early() {
-            return;
+            return Next::Nothing;
         }
         host_timer::note_served();
     }
-    let is_ignored = HostAction::of(number).is_some_and(HostAction::is_ignored);
-    if !is_ignored && !serve_host(number, info, context, false) {
-        // SAFETY: the host armed the timer, and has no handler for its signal.
-        unsafe { signal::run_default_action(number) };
+    if HostAction::of(number).is_some_and(HostAction::is_ignored) {
+        return Next::Nothing;
     }
+    next_for_host(number, false).unwrap_or(Next::Default)
 }
 
-/// Gives a signal that is no tick of ours to the host, if it has a handler for it; true if it has. Nothing of ours
-/// is held meanwhile, so the handler may leave by `siglongjmp`.
-fn serve_host(number: i32, info: *mut SignalInfo, context: *mut Context, from_timer: bool) -> bool {
-    let Some(host) = HostAction::of(number) else { return false };
+/// What the host is to have of a signal that is no tick of ours, if it has a handler for it.
+fn next_for_host(number: i32, from_timer: bool) -> Option<Next> {
+    let host = HostAction::of(number)?;
     match host.service() {
         Service::Handler(action) => {
             if action.resets() {
                 // Flags and mask stay, as with the kernel.
                 host.exchange(Some(Action { handler: Action::DEFAULT.handler, ..action }));
             }
-            // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
-            unsafe { signal::run_host_handler(action, number, info, context) };
-            true
+            Some(Next::Handler(action))
         }
         // A timer's signal may be a late tick of our own, which must not end the program.
-        Service::Default if !from_timer => {
-            // SAFETY: the host had a handler and then asked for the default action.
-            unsafe { signal::run_default_action(number) };
-            true
-        }
-        Service::Default | Service::Tick => false,
+        Service::Default if !from_timer => Some(Next::Default),
+        Service::Default | Service::Tick => None,
     }
 }

@@ -15,12 +15,20 @@ use super::{
 };
 use crate::{
     config::Clock,
-    sync::{AtomicBool, Ordering},
-    sys::{clock, perf::TaskClock, posix_timer::PosixTimer, process, signal::Origin, tasks, thread},
+    sync::{AtomicBool, AtomicU32, Ordering},
+    sys::{
+        clock,
+        perf::TaskClock,
+        posix_timer::PosixTimer,
+        process,
+        signal::{self, Origin},
+        tasks, thread,
+        timer::IntervalTimer,
+    },
 };
 
 /// What all timers of CPU time send.
-const SIGNAL: i32 = libc::SIGPROF;
+const SIGNAL: i32 = IntervalTimer::Cpu.signal();
 
 /// Timers are events of `perf` in the session that runs.
 static IS_PERF: AtomicBool = AtomicBool::new(false);
@@ -29,6 +37,8 @@ static HAS_PERF: AtomicBool = AtomicBool::new(false);
 /// The process may have forbidden itself system calls, or has a handler of its own for the signal: the kernel drops a signal
 /// that the host sends to a thread while a tick is pending for that thread.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
+/// The process that the statics are of, once it is known.
+static HOME: AtomicU32 = AtomicU32::new(0);
 /// Linux before 6.4.
 static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 
@@ -44,16 +54,14 @@ pub(super) fn begin(engine: &Engine, clock: Clock, period_micros: u32) {
     if clock != Clock::Cpu && !is_perf {
         return;
     }
-    if HostAction::of(SIGNAL).is_some_and(HostAction::has_had_handler) {
-        IS_FORBIDDEN.store(true, Ordering::Relaxed);
-    }
-    if IS_FORBIDDEN.load(Ordering::Relaxed) {
+    HOME.store(OwnTimers.process(), Ordering::Relaxed);
+    if are_forbidden() {
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
     IS_PERF.store(is_perf, Ordering::Relaxed);
     HAS_PERF.fetch_or(is_perf, Ordering::Relaxed);
-    engine.threads().begin(u64::from(period_micros) * 1000, most(is_perf));
+    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000, most(is_perf));
     if is_perf {
         adopt_all(engine);
     }
@@ -71,14 +79,39 @@ pub(super) fn end_if_any() {
     }
 }
 
-/// Ends all of them, for good.
+/// Ends all of them, for good, and takes back what is pending of the caller's own.
 pub(super) fn forbid() {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
     end_if_any();
+    signal::take_back(SIGNAL, |origin| match origin {
+        Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
+        Origin::File(_) => is_own_tick(origin),
+        Origin::IntervalTimer | Origin::Elsewhere => false,
+    });
+}
+
+/// True where threads may have none.
+fn are_forbidden() -> bool {
+    if HostAction::of(SIGNAL).is_some_and(HostAction::has_had_handler) {
+        IS_FORBIDDEN.store(true, Ordering::Relaxed);
+    }
+    IS_FORBIDDEN.load(Ordering::Relaxed)
+}
+
+/// Notes whose memory this is. For ordinary context.
+pub(crate) fn prepare() {
+    HOME.store(OwnTimers.process(), Ordering::Relaxed);
+}
+
+/// True in a child that shares the memory, or has a copy of it that no hook has put right: what it does is none of ours.
+pub(super) fn is_elsewhere() -> bool {
+    let home = HOME.load(Ordering::Relaxed);
+    home != 0 && home != OwnTimers.process()
 }
 
 /// In a forked child, which has none of the timers but copies of the events' descriptors.
 pub(super) fn reset_after_fork() {
+    prepare();
     if let Some(engine) = Engine::get() {
         engine.threads().reset_after_fork(&OwnTimers);
     }
@@ -99,7 +132,9 @@ pub(crate) fn present(clock: Clock) -> Clock {
 /// The error number of `perf_event_open(2)`, for [`Clock::Perf`].
 pub(crate) fn try_clock(clock: Clock) -> Result<(), i32> {
     match clock {
-        Clock::Perf => TaskClock::open(thread::id(), SIGNAL).map(|event| event.close(SIGNAL)),
+        Clock::Perf if !are_forbidden() => {
+            TaskClock::open(thread::id(), SIGNAL).map(|event| event.end(thread::id(), SIGNAL))
+        }
         _ => Ok(()),
     }
 }
@@ -129,7 +164,7 @@ pub(crate) fn adopt_caller() {
     let threads = engine.threads();
     let generation = threads.generation();
     // A copy of the process has no session, whatever it has copied.
-    if generation == 0 || process_mark::running_signal() != SIGNAL {
+    if generation == 0 || process_mark::running_signal() != SIGNAL || is_elsewhere() {
         return;
     }
     let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
@@ -161,8 +196,10 @@ pub(crate) fn thread_tick(engine: &Engine, origin: Origin) -> Option<(usize, i32
         Origin::PosixTimer { timer, .. } => Some((place_of_mark(origin)?.checked_sub(1)?, timer.0)),
         Origin::File(descriptor) => {
             let timer = OwnTimers::of_event(descriptor);
-            // One that is not there any more weighs nothing.
-            Some((engine.threads().index_of(thread::id(), timer).unwrap_or(usize::MAX), timer))
+            // One that is not there any more weighs nothing, and asks for nothing.
+            let threads = engine.threads();
+            let index = if threads.generation() == 0 { None } else { threads.index_of(thread::id(), timer) };
+            Some((index.unwrap_or(usize::MAX), timer))
         }
         Origin::IntervalTimer | Origin::Elsewhere => None,
     }
@@ -218,17 +255,21 @@ impl Timers for OwnTimers {
         Self::event(timer).is_some()
     }
 
-    fn delete(&self, timer: i32) {
+    fn delete(&self, timer: i32, thread: u32) {
         match Self::event(timer) {
-            Some(event) => event.close(SIGNAL),
+            Some(event) => event.end(thread, SIGNAL),
             None => PosixTimer(timer).delete(),
         }
     }
 
-    fn leave_to_parent(&self, timer: i32) {
+    fn leave_to_parent(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
-            event.close(SIGNAL);
+            event.leave(thread, SIGNAL);
         }
+    }
+
+    fn process(&self) -> u32 {
+        process::id_by_system_call()
     }
 
     fn is_gone(&self, thread: u32) -> bool {

@@ -24,12 +24,13 @@
 //! two sees the other, and no timer stays behind.
 //!
 //! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
-//! stands for the nearest number of periods, and what is left over is carried on.
+//! may come half a period before it is due.
 //!
 //! The kernel keeps the timer of a thread that has ended. Each tick of the process's timer looks at one more thread, and
 //! deletes the timer of one that is gone.
 //!
-//! Who writes: handlers, and ordinary context at the beginning and the end of a session. Nobody waits for anybody.
+//! Who writes: handlers; who begins and ends a session; and the host's threads where they register, or do what ends the timers
+//! (`sigaction`, `prctl`, `setitimer`), in any context. Nobody waits for anybody.
 
 use crate::sync::{
     Ordering,
@@ -59,9 +60,11 @@ pub(crate) trait Timers {
     fn arm(&self, timer: i32, first: u64, period: u64);
     /// True for a timer that goes by a counter of its own.
     fn is_precise(&self, timer: i32) -> bool;
-    fn delete(&self, timer: i32);
+    fn delete(&self, timer: i32, thread: u32);
     /// Lets go of what a forked child has of its parent's timer.
-    fn leave_to_parent(&self, timer: i32);
+    fn leave_to_parent(&self, timer: i32, thread: u32);
+    /// The calling process.
+    fn process(&self) -> u32;
     /// True when the process has no such thread.
     fn is_gone(&self, thread: u32) -> bool;
     /// The thread's CPU clock; None where the process has no such thread.
@@ -100,6 +103,8 @@ pub(crate) struct Entry {
     due: AtomicU64,
     /// The expiry's place in the period, 1 to the period.
     place: AtomicU64,
+    /// Nanoseconds that it had used without a tick when it was asked last, as an `i64`; part of the sum. 0 from its next tick on.
+    untold: AtomicU64,
 }
 
 /// An entry, and where it stands.
@@ -128,6 +133,10 @@ pub(crate) struct Threads<E> {
     refused: AtomicU64,
     /// Nanoseconds.
     period: AtomicU64,
+    /// Sum of the entries' untold time, likewise.
+    untold: AtomicU64,
+    /// The process whose timers they are: a child that shares our memory has none of them.
+    owner: AtomicU32,
 }
 
 impl<E: AsRef<[Entry]>> Threads<E> {
@@ -143,11 +152,14 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             cursor: AtomicU32::new(0),
             refused: AtomicU64::new(0),
             period: AtomicU64::new(1),
+            untold: AtomicU64::new(0),
+            owner: AtomicU32::new(0),
         }
     }
 
     /// Lets threads be adopted, `most` at a time. For who starts a session.
-    pub(crate) fn begin(&self, period_nanos: u64, most: usize) {
+    pub(crate) fn begin(&self, timers: &impl Timers, period_nanos: u64, most: usize) {
+        self.owner.store(timers.process(), Ordering::Relaxed);
         self.period.store(period_nanos.max(1), Ordering::Relaxed);
         self.most.store(most.min(MOST_THREADS) as u32, Ordering::Relaxed);
         let next = self.last.load(Ordering::Relaxed).wrapping_add(1).max(1);
@@ -158,7 +170,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
 
     /// Ends all timers; no more are made. For who ends a session, or lets it rest.
     pub(crate) fn end(&self, timers: &impl Timers) {
-        if self.generation.swap(0, Ordering::AcqRel) == 0 {
+        if self.generation() == 0 || !self.is_here(timers) || self.generation.swap(0, Ordering::AcqRel) == 0 {
             return;
         }
         // See the module: partner of the one in `try_adopt`.
@@ -173,6 +185,11 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// False in a child that shares the memory or has a copy of it.
+    pub(crate) fn is_here(&self, timers: &impl Timers) -> bool {
+        self.owner.load(Ordering::Relaxed) == timers.process()
     }
 
     /// How often a thread could not have a timer.
@@ -218,6 +235,15 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         }) else {
             return false;
         };
+        // Two may adopt a thread at once, itself and who begins the session: then neither does, and its next tick will.
+        fence(Ordering::SeqCst);
+        let is_other = |other: &Place<'_>| {
+            other.index != place.index && other.entry.key.load(Ordering::Relaxed) == met.key()
+        };
+        if self.window(met.thread).any(|other| is_other(&other)) {
+            self.free(place);
+            return true;
+        }
         let Ok(timer) = timers.create(place.index, met.thread) else {
             self.free(place);
             return false;
@@ -229,12 +255,13 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         entry.since.store(met.now, Ordering::Relaxed);
         entry.due.store(met.now.wrapping_add(first), Ordering::Relaxed);
         entry.place.store(first, Ordering::Relaxed);
+        entry.untold.store(0, Ordering::Relaxed);
         // Release: for the words above.
         entry.timer.store(timer.wrapping_add(1), Ordering::Release);
         // See the module: partner of the one in `end`.
         fence(Ordering::SeqCst);
         if self.generation.load(Ordering::Relaxed) == met.generation {
-            // One that `end` has deleted meanwhile is not armed: the kernel gives no name twice in a row.
+            // One that `end` has deleted meanwhile is not armed: no timer has its name, and no event of ours its descriptor.
             timers.arm(timer, first, period);
         } else {
             self.withdraw(timers, place, timer.wrapping_add(1));
@@ -243,46 +270,45 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// What the signal of `timer` weighs, which told `index` and came when the thread's CPU clock was at `now`: how many
-    /// periods. 0 for a signal that is late, of a timer that was deleted; and one that was due but not for this place.
-    pub(crate) fn tick(&self, timers: &impl Timers, index: usize, timer: i32, now: u64) -> u64 {
+    /// periods. 0 for a signal that is late, of a timer that was deleted; and one that was due but not for this place. It is
+    /// given to `charge` before the thread's own words tell of it: who asks in between takes the time for untold, not twice.
+    pub(crate) fn tick(
+        &self,
+        timers: &impl Timers,
+        index: usize,
+        timer: i32,
+        now: u64,
+        charge: impl FnOnce(u64),
+    ) -> u64 {
         let Some(entry) = self.entries.as_ref().get(index) else { return 0 };
         if entry.timer.load(Ordering::Acquire) != timer.wrapping_add(1) {
             return 0;
         }
         let period = self.period.load(Ordering::Relaxed);
         let due = entry.due.load(Ordering::Relaxed);
-        if timers.is_precise(timer) {
-            return self.tick_precisely(timers, entry, timer, now);
-        }
-        let Some(late) = now.checked_sub(due) else { return 0 };
+        let is_precise = timers.is_precise(timer);
+        // The counter of a precise one differs by some microseconds, either way.
+        let tolerance = if is_precise { period / 2 } else { 0 };
+        let Some(late) = now.saturating_add(tolerance).checked_sub(due) else { return 0 };
         let weight = late.checked_div(period).unwrap_or(0).saturating_add(1);
         let next = due.wrapping_add(weight.wrapping_mul(period));
+        charge(weight);
+        self.note_untold(entry, 0);
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
-        if ticks % TICKS_OF_A_PLACE != 0 {
+        if ticks % TICKS_OF_A_PLACE == 0 {
+            let place = draw(now ^ due.rotate_left(32), period);
+            let due = next.wrapping_sub(entry.place.swap(place, Ordering::Relaxed)).wrapping_add(place);
+            entry.due.store(due, Ordering::Relaxed);
+            timers.arm(timer, due.saturating_sub(now).max(1), period);
+        } else {
             entry.due.store(next, Ordering::Relaxed);
-            return weight;
-        }
-        let place = draw(now ^ due.rotate_left(32), period);
-        let due = next.wrapping_sub(entry.place.swap(place, Ordering::Relaxed)).wrapping_add(place);
-        entry.due.store(due, Ordering::Relaxed);
-        timers.arm(timer, due.saturating_sub(now).max(1), period);
-        weight
-    }
-
-    fn tick_precisely(&self, timers: &impl Timers, entry: &Entry, timer: i32, now: u64) -> u64 {
-        let period = self.period.load(Ordering::Relaxed);
-        let due = entry.due.load(Ordering::Relaxed);
-        let told = due.wrapping_sub(entry.place.load(Ordering::Relaxed));
-        let weight = now.saturating_add(period / 2).saturating_sub(told).checked_div(period).unwrap_or(0);
-        entry.due.store(due.wrapping_add(weight.wrapping_mul(period)), Ordering::Relaxed);
-        let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
-        entry.ticks.store(ticks, Ordering::Relaxed);
-        match ticks % TICKS_OF_A_PLACE {
-            // One interval of any length, so that those that follow begin anywhere.
-            0 => timers.arm(timer, draw(now ^ due.rotate_left(32), period.saturating_mul(2)), period),
-            1 => timers.arm(timer, period, period),
-            _ => {}
+            if is_precise && ticks % TICKS_OF_A_PLACE == 1 {
+                // Behind the interval that led to the new place.
+                timers.arm(timer, next.saturating_sub(now).max(1), period);
+            } else if is_precise && ticks % TICKS_OF_A_PLACE == 2 {
+                timers.arm(timer, period, period);
+            }
         }
         weight
     }
@@ -299,23 +325,32 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// Nanoseconds that the threads with timers have used and no tick of theirs stands for yet; less than nothing where
-    /// ticks stand for cells that have only begun. Of many threads some are asked, in turn, and stand for all.
+    /// ticks stand for cells that have only begun. Of many threads some are asked, in turn; for the others it is what they
+    /// said last.
     pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
-        let (mut sum, mut asked) = (0i64, 0i64);
         self.visit_some(MOST_ASKED, |Place { entry, .. }| {
             let thread = entry.key.load(Ordering::Relaxed) as u32;
             if entry.timer.load(Ordering::Acquire) == 0 {
                 return;
             }
-            asked = asked.saturating_add(1);
             // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
             let since = entry.since.load(Ordering::Relaxed);
-            let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else { return };
+            let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else {
+                return self.note_untold(entry, 0);
+            };
             let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
-            sum = sum.saturating_add(now.wrapping_sub(told) as i64);
+            self.note_untold(entry, now.wrapping_sub(told));
         });
-        let all = i64::from(self.used.load(Ordering::Relaxed));
-        if all > asked { sum.saturating_mul(all).checked_div(asked).unwrap_or(0) } else { sum }
+        self.untold.load(Ordering::Relaxed) as i64
+    }
+
+    /// Keeps what a thread has used without a tick, and the sum of all.
+    fn note_untold(&self, entry: &Entry, untold: u64) {
+        if untold == 0 && entry.untold.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let before = entry.untold.swap(untold, Ordering::Relaxed);
+        self.untold.fetch_add(untold.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Calls `visit` with the next entries that are in use, `most` at most, and each but once.
@@ -377,11 +412,12 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.visit(0, |Place { entry, .. }| {
             let timer = entry.timer.swap(0, Ordering::Relaxed);
             if timer != 0 {
-                timers.leave_to_parent(timer.wrapping_sub(1));
+                timers.leave_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
             }
             entry.key.store(0, Ordering::Relaxed);
             true
         });
+        self.untold.store(0, Ordering::Relaxed);
         // A thread that does not exist here may have been about to set or clear one.
         for word in &self.bits {
             word.store(0, Ordering::Relaxed);
@@ -423,12 +459,13 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         if timer != 0
             && place.entry.timer.compare_exchange(timer, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
-            timers.delete(timer.wrapping_sub(1));
+            timers.delete(timer.wrapping_sub(1), place.entry.key.load(Ordering::Relaxed) as u32);
             self.free(place);
         }
     }
 
     fn free(&self, Place { index, entry }: Place<'_>) {
+        self.note_untold(entry, 0);
         self.mark(index, false);
         self.used.fetch_sub(1, Ordering::Relaxed);
         // Release: who claims it next comes behind all that was done with it.

@@ -140,6 +140,9 @@ pub(crate) fn start(clock: Clock, period_micros: u32) -> Result<(), Refusal> {
 
 /// Ends threads' own timers, for good: from now on the process's timer samples all of them. Signal-safe.
 pub(crate) fn leave_threads() {
+    if thread_timers::is_elsewhere() {
+        return;
+    }
     let _writing = Writing::begin();
     thread_timers::forbid();
 }
@@ -203,12 +206,13 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     Ok(Stopped::Ticking)
 }
 
-/// Ends the process's ticks without waiting for who may be writing: for a thread that is about to replace the program, with
-/// which the kernel deletes threads' timers. Where that fails after all, [`start`] begins anew. Signal-safe.
+/// Ends the ticks without waiting for who may be writing: for a thread that is about to replace the program. Where that
+/// fails after all, [`start`] begins anew. Signal-safe.
 ///
 /// # Errors
 /// As [`stop`].
 pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
+    thread_timers::end_if_any();
     let source = Source::of(timer);
     if let Some(posix) = source.posix_timer() {
         posix.delete();

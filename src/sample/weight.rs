@@ -45,7 +45,7 @@ pub(crate) fn consume() -> usize {
 }
 
 /// The same, where so many nanoseconds of the time used will be charged by threads' own ticks. Asked for before this: what
-/// is used meanwhile belongs to this tick.
+/// the same threads use meanwhile, some microseconds, is charged twice.
 pub(crate) fn consume_without(untold: i64) -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);
     let now = read_clock().saturating_add_signed(untold.saturating_neg());

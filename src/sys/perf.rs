@@ -45,6 +45,7 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
 // Of <linux/perf_event.h>; the second reads a number of eight bytes.
 const PERF_EVENT_IOC_ENABLE: usize = 0x2400;
+const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_PERIOD: usize = 0x4008_2404;
 
 // Of <asm-generic/fcntl.h>.
@@ -67,7 +68,7 @@ impl TaskClock {
     /// `EPERM` where the kernel or a sandbox has none; or of `fcntl(2)`.
     pub(crate) fn open(thread: u32, signal: i32) -> Result<Self, i32> {
         let low = Self::open_at_first(thread, 0).or_else(|errno| match errno {
-            // Without the right to see the kernel's own time, its ticks wait for the program's.
+            // Without the right to see the kernel's own time, ticks in it are left out; the next one has their weight.
             libc::EACCES | libc::EPERM => Self::open_at_first(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR),
             errno => Err(errno),
         })?;
@@ -123,7 +124,7 @@ impl TaskClock {
     pub(crate) fn arm(self, nanos: u64) {
         let period = nanos.max(1);
         let descriptor = self.0 as usize;
-        // Both fail for a descriptor that is something else by now.
+        // They fail for a descriptor that is no event by now.
         for (request, argument) in
             [(PERF_EVENT_IOC_PERIOD, &raw const period as usize), (PERF_EVENT_IOC_ENABLE, 0)]
         {
@@ -132,15 +133,30 @@ impl TaskClock {
         }
     }
 
-    /// Ends it, if the descriptor still is one that sends `signal` to a thread. Signal-safe: system calls.
-    pub(crate) fn close(self, signal: i32) {
-        let mut owner = Owner { kind: -1, id: 0 };
-        let is_ours = self.control(F_GETSIG, 0) == Ok(signal as usize)
-            && self.control(F_GETOWN_EX, &raw mut owner as usize).is_ok()
-            && owner.kind == F_OWNER_TID;
-        if is_ours {
+    /// Ends it, if the descriptor still is what sends `signal` to the thread; in children that have copies of the descriptor,
+    /// too. Signal-safe: system calls.
+    pub(crate) fn end(self, thread: u32, signal: i32) {
+        if self.is_ours(thread, signal) {
+            // SAFETY: no pointer is passed.
+            unsafe { system_call(libc::SYS_ioctl, [self.0 as usize, PERF_EVENT_IOC_DISABLE, 0, 0, 0, 0]) };
             let _ = close(self.0);
         }
+    }
+
+    /// Closes a forked child's copy of the descriptor, likewise: the event is the parent's.
+    pub(crate) fn leave(self, thread: u32, signal: i32) {
+        if self.is_ours(thread, signal) {
+            let _ = close(self.0);
+        }
+    }
+
+    fn is_ours(self, thread: u32, signal: i32) -> bool {
+        let mut owner = Owner { kind: -1, id: 0 };
+        self.control(F_GETSIG, 0) == Ok(signal as usize)
+            && self.control(F_GETOWN_EX, &raw mut owner as usize).is_ok()
+            && owner.kind == F_OWNER_TID
+            // 0 once the thread has ended, and in a child, where it is not to be seen.
+            && (owner.id == thread as i32 || owner.id == 0)
     }
 
     fn control(self, command: i32, argument: usize) -> Result<usize, i32> {
@@ -162,19 +178,20 @@ mod tests {
         // Where the kernel has none, or forbids it, there is nothing to close.
         if let Ok(event) = TaskClock::open(thread, libc::SIGURG) {
             assert!(event.0 >= 20, "{event:?}");
-            event.close(libc::SIGUSR1);
+            event.end(thread, libc::SIGUSR1);
+            event.end(thread + 1, libc::SIGURG);
             assert_eq!(
                 event.control(F_GETSIG, 0),
                 Ok(libc::SIGURG as usize),
-                "closed though its signal is another"
+                "closed though it is another's"
             );
-            event.close(libc::SIGURG);
+            event.end(thread, libc::SIGURG);
             assert_eq!(event.control(F_GETSIG, 0), Err(libc::EBADF));
         }
         let file = std::fs::File::open("/dev/null").unwrap();
         let other = TaskClock(std::os::fd::AsRawFd::as_raw_fd(&file));
         other.arm(1_000_000);
-        other.close(libc::SIGURG);
+        other.end(thread, libc::SIGURG);
         assert_eq!(other.control(F_GETSIG, 0), Ok(0));
     }
 }

@@ -171,6 +171,15 @@ pub(crate) fn address_space_limit() -> Option<usize> {
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
+/// True where the process may have only so many bytes of address space, or of memory of its own (RLIMIT_AS, RLIMIT_DATA).
+pub(crate) fn has_limited_memory() -> bool {
+    use nix::sys::resource::{Resource, getrlimit};
+    [Resource::RLIMIT_AS, Resource::RLIMIT_DATA]
+        .map(getrlimit)
+        .iter()
+        .any(|limits| limits.is_ok_and(|(soft, _)| soft != libc::RLIM_INFINITY))
+}
+
 /// Signals that the user may have pending (RLIMIT_SIGPENDING), or None for no limit.
 pub(crate) fn pending_signals_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};

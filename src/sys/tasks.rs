@@ -1,16 +1,16 @@
 //! What /proc tells of this process's threads, without an allocation.
 
-use super::{entries, file::File, thread};
+use super::{entries, file::File};
 use core::ffi::CStr;
 
-/// How many threads beside the calling one block `signal`; 0 without /proc. Signal-safe: system calls.
+/// How many threads beside the calling one, which has all signals blocked, block `signal`; 0 without /proc. Signal-safe: system
+/// calls, and none but those for files.
 pub(crate) fn blocking(signal: i32) -> u32 {
     let mut blocking = 0;
     for_each(|id| {
-        let blocks = id != thread::id() && blocked_by(id).is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
-        blocking += u32::from(blocks);
+        blocking += u32::from(blocked_by(id).is_some_and(|mask| mask >> (signal - 1) & 1 == 1));
     });
-    blocking
+    blocking.saturating_sub(1)
 }
 
 /// Calls `visit` with the id of each thread. Signal-safe: system calls.
@@ -114,7 +114,7 @@ impl Mask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::signal::AllBlocked;
+    use crate::sys::{signal::AllBlocked, thread};
     use std::sync::Barrier;
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) enum IntervalTimer {
 
 impl IntervalTimer {
     /// The signal that the timer sends.
-    pub(crate) fn signal(self) -> i32 {
+    pub(crate) const fn signal(self) -> i32 {
         match self {
             Self::Cpu => libc::SIGPROF,
             Self::Real => libc::SIGALRM,

@@ -16,8 +16,11 @@ impl Timers for Kernel {
     fn is_precise(&self, _timer: i32) -> bool {
         false
     }
-    fn leave_to_parent(&self, _timer: i32) {}
-    fn delete(&self, timer: i32) {
+    fn leave_to_parent(&self, _timer: i32, _thread: u32) {}
+    fn process(&self) -> u32 {
+        1
+    }
+    fn delete(&self, timer: i32, _thread: u32) {
         let mut there = self.0.lock().unwrap();
         let place = there.iter().position(|there| *there == timer).expect("deleted by one alone");
         there.remove(place);
@@ -38,10 +41,12 @@ fn table() -> (Arc<Threads<Vec<Entry>>>, Arc<Kernel>) {
         since: AtomicU64::new(0),
         due: AtomicU64::new(0),
         place: AtomicU64::new(0),
+        untold: AtomicU64::new(0),
     });
     let threads = Threads::new(entries.collect());
-    threads.begin(1000, 10);
-    (Arc::new(threads), Arc::new(Kernel(Mutex::new(Vec::new()))))
+    let kernel = Kernel(Mutex::new(Vec::new()));
+    threads.begin(&kernel, 1000, 10);
+    (Arc::new(threads), Arc::new(kernel))
 }
 
 /// A thread is adopted while the session ends: no timer stays behind.

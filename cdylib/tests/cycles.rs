@@ -1,0 +1,71 @@
+//! Sessions one after another: a thousand at a high rate, while threads compute, which leave nothing behind; and such as a
+//! signal begins and ends where the program must not be disturbed.
+
+mod support;
+
+use support::{Linkage, Profile, Scratch, plain, profiled, run};
+
+const SESSIONS: usize = 1000;
+
+#[track_caller]
+fn expect_nothing_left(clock: &str) {
+    let scratch = Scratch::new();
+    let program = scratch.compile("cycles.c", Linkage::Shared, &["-O2", "-pthread"]);
+    let mut command = plain(program);
+    command.arg(SESSIONS.to_string()).arg(scratch.path("prof"));
+    command.envs([("CPUPROFILE_FREQUENCY", "4000"), ("CPUPROFILE_CLOCK", clock), ("CPUPROFILE_QUIET", "1")]);
+    let finished = run(&mut command).expect_success();
+    assert_eq!(finished.stderr, "");
+    let text = finished.text();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            // On a machine with other work a tenth of a second may pass without a tick.
+            ["sampled", count] => assert!(count.parse::<usize>().unwrap() >= SESSIONS * 9 / 10, "{text}"),
+            [_, before, after] => assert!(before == after && before != "-1", "{clock}: {text}"),
+            _ => panic!("{text}"),
+        }
+    }
+    assert_eq!(text.lines().count(), 5);
+}
+
+#[test]
+fn a_thousand_sessions_with_timers_for_threads_leave_nothing() {
+    expect_nothing_left("cpu");
+}
+
+#[test]
+fn a_thousand_sessions_with_events_for_threads_leave_nothing() {
+    expect_nothing_left("perf");
+}
+
+#[test]
+fn a_thousand_sessions_with_one_timer_leave_nothing() {
+    expect_nothing_left("itimer");
+}
+
+/// The signal comes inside the program's allocator, which ends the program if it is called there, inside `dlopen`, and while the
+/// loader lists objects. Each pair of signals is a profile.
+#[test]
+fn a_signal_switches_inside_malloc_and_dlopen() {
+    const PAIRS: usize = 20;
+    let scratch = Scratch::new();
+    let program = scratch.compile("toggles.c", Linkage::None, &["-O1", "-rdynamic"]);
+    let plugin = scratch.compile_library("toggle_plugin.c", &[]);
+    let path = scratch.path("prof");
+    let mut command = profiled(program, &path);
+    command.arg(plugin).envs([("CPUPROFILESIGNAL", "SIGUSR2"), ("CPUPROFILE_FREQUENCY", "1000")]);
+    let finished = run(&mut command).expect_success();
+    assert_eq!(
+        (finished.text(), finished.end_lines()),
+        (format!("{}\n", 2 * PAIRS), PAIRS),
+        "{}",
+        finished.stderr
+    );
+    for number in 0..PAIRS {
+        let profile = Profile::read(&scratch.path(&format!("prof.{number}")));
+        // 20 ms, at the kernel's ticks.
+        assert!((10..40).contains(&profile.samples()), "{} samples in profile {number}", profile.samples());
+    }
+    assert_eq!(scratch.names("prof.").len(), PAIRS);
+}
