@@ -166,6 +166,25 @@ fn the_default_frequency_is_100() {
     assert!((10..=35).contains(&profile.samples()), "{} samples", profile.samples());
 }
 
+/// CPUPROFILE_CLOCK with a name that there is not, and another signal for ticks: one line each, and the profile is as without.
+#[test]
+fn an_unknown_clock_and_another_signal_are_refused_in_a_line() {
+    let scratch = Scratch::new();
+    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    command.envs([("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_TIMER_SIGNAL", "SIGUSR1")]);
+    let finished = run(command.args(["burn", "300"])).expect_success();
+    let mut lines = finished.complaints();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "sigprof: CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using cpu",
+            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGUSR1 is not used; ticks are SIGPROF",
+        ]
+    );
+    assert!((10..=35).contains(&samples(&scratch.path("prof"))));
+}
+
 /// CPUPROFILE_REALTIME: ticks come while the program waits and uses no CPU time. That it ends shows that they do.
 #[test]
 fn realtime_ticks_come_while_the_program_waits() {

@@ -83,6 +83,25 @@ fn chains_lead_from_one_stack_to_another_in_a_sandbox() {
     }
 }
 
+/// Where the system refuses events, threads have timers, and one line says so.
+#[test]
+fn without_events_the_clock_is_another_and_a_line_says_so() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("callers.c", Linkage::None, &[]);
+    let path = scratch.path("prof");
+    let mut command = plain(scratch.compile("sandbox.c", Linkage::None, &[]));
+    command.args(["no-perf", "env", "CPUPROFILE_CLOCK=perf", "CPUPROFILE_FREQUENCY=250"]);
+    command.arg(format!("LD_PRELOAD={}", shared_library().display()));
+    command.arg(format!("CPUPROFILE={}", path.display())).arg(program).arg("2000");
+    let finished = run(&mut command).expect_success();
+    let line = format!(
+        "sigprof: clock cpu instead of perf for the profile at {}: cannot open an event of the task clock: Operation not permitted",
+        path.display()
+    );
+    assert_eq!((finished.complaints(), finished.end_lines()), (vec![line.as_str()], 1));
+    assert!(Profile::read(&path).samples() > 50);
+}
+
 /// A program that will be ended for timers and threads' ids, which its libraries never need, is not ended by ticks of a clock
 /// that gives threads timers of their own.
 #[test]

@@ -1,5 +1,6 @@
-/* Runs a program in a sandbox that forbids process_vm_readv, as seccomp filters of containers and browsers do.
- * usage: sandbox errno|trap|kill PROGRAM [ARGUMENT...] */
+/* Runs a program in a sandbox that forbids process_vm_readv, as seccomp filters of containers and browsers do; or, with an
+ * error, perf_event_open.
+ * usage: sandbox errno|trap|kill|no-perf PROGRAM [ARGUMENT...] */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -15,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int forbid(unsigned action) {
+static int forbid(unsigned number, unsigned action) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -32,20 +33,24 @@ static int read_own_memory(void) {
     return (int)process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
+static int open_event(void) { return (int)syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0); }
+
 /* What the filter does to a program that makes the call: the signal that ends it, or 0 for an error. */
-static int what_forbidding_does(void) {
+static int what_forbidding_does(int (*call)(void)) {
     int status = 0;
     const pid_t child = fork();
-    if (child == 0) _exit(read_own_memory() == -1 && errno == EPERM ? 0 : 1);
+    if (child == 0) _exit(call() == -1 && errno == EPERM ? 0 : 1);
     if (child < 0 || waitpid(child, &status, 0) != child) return -1;
     return WIFSIGNALED(status) ? WTERMSIG(status) : status;
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 98;
-    const int is_errno = strcmp(argv[1], "errno") == 0, is_trap = strcmp(argv[1], "trap") == 0;
+    const int is_of_perf = strcmp(argv[1], "no-perf") == 0, is_trap = strcmp(argv[1], "trap") == 0;
+    const int is_errno = is_of_perf || strcmp(argv[1], "errno") == 0;
     const unsigned action = is_errno ? SECCOMP_RET_ERRNO | EPERM : is_trap ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
-    if (!forbid(action) || what_forbidding_does() != (is_errno ? 0 : SIGSYS)) {
+    const unsigned number = is_of_perf ? SYS_perf_event_open : SYS_process_vm_readv;
+    if (!forbid(number, action) || what_forbidding_does(is_of_perf ? open_event : read_own_memory) != (is_errno ? 0 : SIGSYS)) {
         perror("the filter does not work");
         return 97;
     }

@@ -87,6 +87,8 @@ pub(crate) enum Keeper {
     Gate { _inside: Inside<'static> },
     /// Objects are being unloaded, but not this one: code of it is running.
     Running,
+    /// It is in no object, and one that comes there meanwhile is not looked at: it may go at any moment.
+    Outside,
 }
 
 /// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them, or where that is not
@@ -96,8 +98,8 @@ pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
         return Some(Keeper::Stays);
     }
     // The object of a mere guess may just be going, and nobody waits for us. Code outside all objects is another matter.
-    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) && find(pc).is_some() {
-        return None;
+    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) {
+        return if find(pc).is_some() { None } else { Some(Keeper::Outside) };
     }
     match GATE.enter() {
         Some(inside) => Some(Keeper::Gate { _inside: inside }),
@@ -114,13 +116,17 @@ impl Keeper {
             Self::Stays => true,
             // Where unloads are not seen, nobody would forget the rule when the object goes.
             Self::Gate { .. } => UNLOADS_ARE_SEEN.load(Ordering::Relaxed),
-            Self::Running => false,
+            Self::Running | Self::Outside => false,
         }
     }
 
     /// The object of `pc`, which is the one that this was made for. Signal-safe.
     pub(crate) fn find(&self, pc: usize) -> Option<KeptObject<'_>> {
-        let stays = matches!(self, Self::Stays);
+        let stays = match self {
+            Self::Stays => true,
+            Self::Gate { .. } | Self::Running => false,
+            Self::Outside => return None,
+        };
         Some(KeptObject { object: find(pc)?, stays, keeper: PhantomData })
     }
 }
