@@ -138,7 +138,7 @@ fn measure_at(
 #[test]
 fn one_thread_s_time_is_the_profile_s_at_every_rate() {
     for clock in ["cpu", "itimer", "perf"] {
-        for rate in RATES {
+        for rate in [100, 1000, 10_000] {
             measure_at(clock, rate, &["threads", "1", "1"], |measured| measured.total(2));
         }
     }
@@ -153,8 +153,8 @@ fn four_threads_have_the_time_they_used_at_every_rate() {
                 measured.total(5).and_then(|()| measured.shares(4))
             });
         }
-        measure_at("itimer", rate, &["threads", "3", "1", "2", "3", "4"], |measured| measured.total(5));
     }
+    measure_at("itimer", 1000, &["threads", "3", "1", "2", "3", "4"], |measured| measured.total(5));
 }
 
 /// Threads of a millisecond, of which most see no tick, whoever made them.

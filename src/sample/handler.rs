@@ -187,8 +187,8 @@ struct Tick<'t> {
 /// time gets such a timer.
 fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
     let threads = engine.threads();
-    if let Some((index, timer)) = thread_timers::thread_tick(engine, origin) {
-        return Some(weigh_thread(engine, index, timer));
+    if let Some(index) = thread_timers::thread_tick(engine, origin) {
+        return Some(weigh_thread(engine, index));
     }
     let generation = threads.generation();
     // A child that shares the memory may have a timer like the process's, and has none of the threads'.
@@ -212,14 +212,20 @@ fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
 /// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
 /// where it would take more to know.
 fn weigh_without_slot(engine: &Engine, origin: Origin) -> usize {
-    if let Some((index, timer)) = thread_timers::thread_tick(engine, origin) {
-        return weigh_thread(engine, index, timer);
+    if let Some(index) = thread_timers::thread_tick(engine, origin) {
+        return weigh_thread(engine, index);
     }
     if engine.threads().generation() == 0 { weight::consume() } else { 0 }
 }
 
-fn weigh_thread(engine: &Engine, index: usize, timer: i32) -> usize {
-    let weight = engine.threads().tick(&OwnTimers, index, timer, clock::thread_cpu(), weight::charge);
+fn weigh_thread(engine: &Engine, index: usize) -> usize {
+    let generation = engine.threads().generation();
+    // It comes late, and nothing may be asked for: see `thread_timers::forbid`.
+    if generation == 0 {
+        return 0;
+    }
+    let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
+    let weight = engine.threads().tick(&OwnTimers, index, met, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }
 

@@ -189,17 +189,17 @@ pub(crate) fn is_own_tick(origin: Origin) -> bool {
     }
 }
 
-/// The table's place and the timer of a thread's own tick. Signal-safe.
+/// The calling thread's place in the table, if this is a tick of its own timer, or of one that it had. Signal-safe.
 #[inline]
-pub(crate) fn thread_tick(engine: &Engine, origin: Origin) -> Option<(usize, i32)> {
+pub(crate) fn thread_tick(engine: &Engine, origin: Origin) -> Option<usize> {
     match origin {
-        Origin::PosixTimer { timer, .. } => Some((place_of_mark(origin)?.checked_sub(1)?, timer.0)),
+        Origin::PosixTimer { .. } => place_of_mark(origin)?.checked_sub(1),
         Origin::File(descriptor) => {
-            let timer = OwnTimers::of_event(descriptor);
             // One that is not there any more weighs nothing, and asks for nothing.
             let threads = engine.threads();
+            let timer = OwnTimers::of_event(descriptor);
             let index = if threads.generation() == 0 { None } else { threads.index_of(thread::id(), timer) };
-            Some((index.unwrap_or(usize::MAX), timer))
+            Some(index.unwrap_or(usize::MAX))
         }
         Origin::IntervalTimer | Origin::Elsewhere => None,
     }
@@ -208,7 +208,7 @@ pub(crate) fn thread_tick(engine: &Engine, origin: Origin) -> Option<(usize, i32
 /// Which of [`MARKS`] a signal's value is.
 #[inline]
 fn place_of_mark(origin: Origin) -> Option<usize> {
-    let Origin::PosixTimer { value, .. } = origin else { return None };
+    let Origin::PosixTimer { value } = origin else { return None };
     value.checked_sub(process_mark()).filter(|place| *place < MARKS.len())
 }
 

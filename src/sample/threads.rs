@@ -269,21 +269,17 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         true
     }
 
-    /// What the signal of `timer` weighs, which told `index` and came when the thread's CPU clock was at `now`: how many
-    /// periods. 0 for a signal that is late, of a timer that was deleted; and one that was due but not for this place. It is
+    /// What the signal of a thread's own timer weighs, which told `index` and has met this thread: how many periods. 0 for one
+    /// that is late, of a timer that was deleted; and one that was due but not for this place. It is
     /// given to `charge` before the thread's own words tell of it: who asks in between takes the time for untold, not twice.
-    pub(crate) fn tick(
-        &self,
-        timers: &impl Timers,
-        index: usize,
-        timer: i32,
-        now: u64,
-        charge: impl FnOnce(u64),
-    ) -> u64 {
+    pub(crate) fn tick(&self, timers: &impl Timers, index: usize, met: Met, charge: impl FnOnce(u64)) -> u64 {
         let Some(entry) = self.entries.as_ref().get(index) else { return 0 };
-        if entry.timer.load(Ordering::Acquire) != timer.wrapping_add(1) {
+        let timer = entry.timer.load(Ordering::Acquire);
+        // By the thread, not by the timer's name in the signal: emulators get that wrong.
+        if timer == 0 || entry.key.load(Ordering::Relaxed) != met.key() {
             return 0;
         }
+        let (timer, now) = (timer.wrapping_sub(1), met.now);
         let period = self.period.load(Ordering::Relaxed);
         let due = entry.due.load(Ordering::Relaxed);
         let is_precise = timers.is_precise(timer);

@@ -6,7 +6,6 @@
 
 use super::{
     arch::{self, Registers, system_call},
-    posix_timer::PosixTimer,
     process,
     thread::Time,
 };
@@ -276,7 +275,6 @@ pub(crate) enum Origin {
     /// A timer of `timer_create(2)`, with the value that it was made with.
     PosixTimer {
         value: usize,
-        timer: PosixTimer,
     },
     /// A file that sends its signal when it has something to read (`F_SETSIG` of `fcntl(2)`), by its descriptor.
     File(i32),
@@ -293,12 +291,8 @@ impl Origin {
         let info = unsafe { &*info };
         match info.si_code {
             libc::SI_KERNEL => Self::IntervalTimer,
-            libc::SI_TIMER => {
-                // SAFETY: such a signal's structure has these fields, and is larger.
-                let TimerInfo { fields: TimerFields { timer, value, .. }, .. } =
-                    unsafe { ptr::from_ref(info).cast::<TimerInfo>().read() };
-                Self::PosixTimer { value, timer: PosixTimer(timer) }
-            }
+            // SAFETY: such a signal has a value.
+            libc::SI_TIMER => Self::PosixTimer { value: unsafe { info.si_value() }.sival_ptr as usize },
             POLL_IN => {
                 // SAFETY: as above.
                 let FileInfo { fields: FileFields { descriptor, .. }, .. } =
@@ -310,26 +304,10 @@ impl Origin {
     }
 }
 
-/// What the kernel tells of a timer's signal: `siginfo_t` with the fields of `_timer`, of which libc has no accessors.
-#[repr(C)]
-struct TimerInfo {
-    /// Signal, error and code.
-    head: [libc::c_int; 3],
-    fields: TimerFields,
-}
-
-/// Aligned to a pointer, as the union that they are in.
-#[repr(C)]
-struct TimerFields {
-    timer: libc::c_int,
-    overrun: libc::c_int,
-    value: usize,
-}
-
 /// `POLL_IN` of `sigaction(2)`.
 const POLL_IN: libc::c_int = 1;
 
-/// The same of a file's signal, with the fields of `_sigpoll`.
+/// What the kernel tells of a file's signal: `siginfo_t` with the fields of `_sigpoll`, of which libc has no accessors.
 #[repr(C)]
 struct FileInfo {
     /// Signal, error and code.

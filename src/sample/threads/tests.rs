@@ -103,11 +103,11 @@ fn weights_are_the_thread_s_time_to_within_one_period() {
         let (threads, kernel) = (table(), Kernel::default());
         threads.begin(&kernel, period, 100);
         let begin = 12_345_678;
-        let (index, timer, _) = adopted(&threads, &kernel, 7, begin);
+        let (index, _, _) = adopted(&threads, &kernel, 7, begin);
         let mut sum = 0;
         for tick in 1..10_000 {
             let now = begin + tick * 4_000_000;
-            sum += threads.tick(&kernel, index, timer, now, |_| {}) * period;
+            sum += threads.tick(&kernel, index, met(&threads, 7, now), |_| {}) * period;
             assert!(sum.abs_diff(now - begin) <= period, "{sum} ns of {} at {period} ns", now - begin);
         }
         assert!(sum > 0);
@@ -118,11 +118,11 @@ fn weights_are_the_thread_s_time_to_within_one_period() {
 fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD, 100);
-    let (index, timer, mut due) = adopted(&threads, &kernel, 7, 0);
+    let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
     let mut tenths = [0u32; 10];
     for tick in 1..=40_000 {
         let armings = kernel.armed.borrow().len();
-        assert_eq!(threads.tick(&kernel, index, timer, due, |_| {}), 1);
+        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
         tenths[(due - 1) as usize % PERIOD as usize * 10 / PERIOD as usize] += 1;
         // The kernel goes on from what it was told last.
         due = match kernel.armed.borrow().get(armings) {
@@ -149,7 +149,7 @@ fn precise_ticks_weigh_one_though_they_jitter() {
         let now = next - 3000 + tick * 7919 % 6000;
         assert_eq!(threads.index_of(7, timer), Some(index));
         let armings = kernel.armed.borrow().len();
-        assert_eq!(threads.tick(&kernel, index, timer, now, |_| {}), 1, "tick {tick} at {now}");
+        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, now), |_| {}), 1, "tick {tick} at {now}");
         if let Some((_, length, _)) = kernel.armed.borrow().get(armings) {
             assert!(*length <= 2 * PERIOD);
             interval = *length;
@@ -164,12 +164,12 @@ fn precise_ticks_weigh_one_though_they_jitter() {
 fn signals_of_timers_that_are_no_more_weigh_nothing() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD, 100);
-    let (index, timer, due) = adopted(&threads, &kernel, 7, 0);
-    assert_eq!(threads.tick(&kernel, index, timer, due - 1, |_| {}), 0, "too early");
-    assert_eq!(threads.tick(&kernel, index, timer + 1, due, |_| {}), 0, "another's");
-    assert_eq!(threads.tick(&kernel, MOST_THREADS, timer, due, |_| {}), 0, "no such entry");
+    let (index, _, due) = adopted(&threads, &kernel, 7, 0);
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due - 1), |_| {}), 0, "too early");
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 8, due), |_| {}), 0, "another's");
+    assert_eq!(threads.tick(&kernel, MOST_THREADS, met(&threads, 7, due), |_| {}), 0, "no such entry");
     threads.end(&kernel);
-    assert_eq!(threads.tick(&kernel, index, timer, due, |_| {}), 0, "over");
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 0, "over");
 }
 
 #[test]
@@ -236,12 +236,12 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD, MOST_THREADS);
     assert_eq!(threads.untold(&kernel), 0);
-    let (index, timer, due) = adopted(&threads, &kernel, 7, 1_000);
+    let (index, _, due) = adopted(&threads, &kernel, 7, 1_000);
     adopted(&threads, &kernel, 8, 2_000);
     kernel.clocks.borrow_mut().extend([(7, 1_000), (8, 502_000)]);
     assert_eq!(threads.untold(&kernel), 500_000);
     // A tick stands for its cell to the end of it.
-    assert_eq!(threads.tick(&kernel, index, timer, due, |_| {}), 1);
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
     kernel.clocks.borrow_mut().insert(7, due);
     assert_eq!(threads.untold(&kernel), 500_000 + (due - 1_000) as i64 - PERIOD as i64);
     // Of one that has ended nobody asks, nor of its id's next thread.
@@ -282,10 +282,10 @@ fn another_process_ends_no_timers() {
 fn a_tick_is_charged_before_the_thread_tells() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD, 100);
-    let (index, timer, due) = adopted(&threads, &kernel, 7, 0);
+    let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     kernel.clocks.borrow_mut().insert(7, due);
     let mut seen = 0;
-    threads.tick(&kernel, index, timer, due, |_| seen = threads.untold(&kernel));
+    threads.tick(&kernel, index, met(&threads, 7, due), |_| seen = threads.untold(&kernel));
     assert_eq!(seen, due as i64);
     assert!(threads.untold(&kernel) <= 0);
 }
@@ -300,6 +300,6 @@ fn a_forked_child_deletes_nothing_of_its_parent() {
     assert_eq!(kernel.there.borrow().len(), 1, "as the parent's, of which the child has none");
     threads.begin(&kernel, PERIOD, 100);
     assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
-    let (index, timer, due) = adopted(&threads, &kernel, 7, 0);
-    assert_eq!(threads.tick(&kernel, index, timer, due, |_| {}), 1);
+    let (index, _, due) = adopted(&threads, &kernel, 7, 0);
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
 }
