@@ -280,7 +280,7 @@ fn without_timers_for_threads_the_total_is_true() {
     panic!("{failures:#?}");
 }
 
-/// Three thousand threads at the same time, each with a timer of its own.
+/// Fifteen hundred threads at the same time, each with a timer of its own.
 #[test]
 fn a_crowd_of_threads_has_its_time() {
     measure_at("cpu", 1000, &["crowd", "1500"], |measured| {

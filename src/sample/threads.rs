@@ -107,6 +107,21 @@ pub(crate) struct Entry {
     untold: AtomicU64,
 }
 
+#[cfg(test)]
+impl Entry {
+    fn unused() -> Self {
+        Self {
+            key: AtomicU64::new(0),
+            timer: AtomicI32::new(0),
+            ticks: AtomicU32::new(0),
+            since: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+            place: AtomicU64::new(0),
+            untold: AtomicU64::new(0),
+        }
+    }
+}
+
 /// An entry, and where it stands.
 #[derive(Clone, Copy)]
 struct Place<'t> {
@@ -255,7 +270,6 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         entry.since.store(met.now, Ordering::Relaxed);
         entry.due.store(met.now.wrapping_add(first), Ordering::Relaxed);
         entry.place.store(first, Ordering::Relaxed);
-        entry.untold.store(0, Ordering::Relaxed);
         // Release: for the words above.
         entry.timer.store(timer.wrapping_add(1), Ordering::Release);
         // See the module: partner of the one in `end`.
@@ -326,7 +340,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
         self.visit_some(MOST_ASKED, |Place { entry, .. }| {
             let thread = entry.key.load(Ordering::Relaxed) as u32;
-            if entry.timer.load(Ordering::Acquire) == 0 {
+            let timer = entry.timer.load(Ordering::Acquire);
+            if timer == 0 {
                 return;
             }
             // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
@@ -336,6 +351,10 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             };
             let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
             self.note_untold(entry, now.wrapping_sub(told));
+            // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
+            if entry.timer.load(Ordering::Relaxed) != timer {
+                self.note_untold(entry, 0);
+            }
         });
         self.untold.load(Ordering::Relaxed) as i64
     }
@@ -345,7 +364,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         if untold == 0 && entry.untold.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let before = entry.untold.swap(untold, Ordering::Relaxed);
+        // AcqRel: who comes behind `free` here sees that the timer is gone.
+        let before = entry.untold.swap(untold, Ordering::AcqRel);
         self.untold.fetch_add(untold.wrapping_sub(before), Ordering::Relaxed);
     }
 
@@ -410,6 +430,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             if timer != 0 {
                 timers.leave_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
             }
+            entry.untold.store(0, Ordering::Relaxed);
             entry.key.store(0, Ordering::Relaxed);
             true
         });

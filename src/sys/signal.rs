@@ -294,10 +294,9 @@ impl Origin {
             // SAFETY: such a signal has a value.
             libc::SI_TIMER => Self::PosixTimer { value: unsafe { info.si_value() }.sival_ptr as usize },
             POLL_IN => {
-                // SAFETY: as above.
-                let FileInfo { fields: FileFields { descriptor, .. }, .. } =
-                    unsafe { ptr::from_ref(info).cast::<FileInfo>().read() };
-                Self::File(descriptor)
+                // SAFETY: such a signal's structure has these fields, and is larger.
+                let file = unsafe { ptr::from_ref(info).cast::<FileInfo>().read() };
+                Self::File(file.fields.descriptor)
             }
             _ => Self::Elsewhere,
         }

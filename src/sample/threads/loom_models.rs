@@ -34,15 +34,7 @@ impl Timers for Kernel {
 }
 
 fn table() -> (Arc<Threads<Vec<Entry>>>, Arc<Kernel>) {
-    let entries = (0..1).map(|_| Entry {
-        key: AtomicU64::new(0),
-        timer: AtomicI32::new(0),
-        ticks: AtomicU32::new(0),
-        since: AtomicU64::new(0),
-        due: AtomicU64::new(0),
-        place: AtomicU64::new(0),
-        untold: AtomicU64::new(0),
-    });
+    let entries = (0..1).map(|_| Entry::unused());
     let threads = Threads::new(entries.collect());
     let kernel = Kernel(Mutex::new(Vec::new()));
     threads.begin(&kernel, 1000, 10);

@@ -55,15 +55,7 @@ impl Timers for Kernel {
 const PERIOD: u64 = 10_000_000;
 
 fn table() -> Threads<Vec<Entry>> {
-    let entries = (0..MOST_THREADS).map(|_| Entry {
-        key: AtomicU64::new(0),
-        timer: AtomicI32::new(0),
-        ticks: AtomicU32::new(0),
-        since: AtomicU64::new(0),
-        due: AtomicU64::new(0),
-        place: AtomicU64::new(0),
-        untold: AtomicU64::new(0),
-    });
+    let entries = (0..MOST_THREADS).map(|_| Entry::unused());
     Threads::new(entries.collect())
 }
 
