@@ -1,8 +1,10 @@
 //! What a program pays for being profiled: its CPU time with and without, at 100, 1000 and 4000 Hz, under our clocks,
 //! gperftools and pprof-rs.
 //!
-//! Run it alone on the machine, `cargo bench --bench overhead`; it takes a quarter of an hour. All variants run in turn, round
-//! after round, and each ratio is taken inside a round; what is shown is the median of the rounds, with the middle half of them.
+//! Run it alone on the machine, `cargo bench --bench overhead`; it takes half an hour. The program alone and all variants run in
+//! turn, round after round. On a machine that others share one run takes a tenth more or less than the next, which is more than
+//! a profiler costs: so there are many short runs, what is compared is their medians, and with each figure stands the range that
+//! it is in with 95 % certainty (from pairs of runs that are drawn again and again from those that there were).
 
 mod rig;
 
@@ -62,9 +64,9 @@ struct Variant {
 
 fn main() -> Result<()> {
     let is_full = rig::is_full_run();
-    let (rounds, seconds) = if is_full { (9, 2) } else { (1, 1) };
+    let (rounds, seconds) = if is_full { (50, 2) } else { (2, 1) };
     println!(
-        "CPU time of a program, in percent more than without a profiler: median and middle half of {rounds} rounds."
+        "CPU time of a program, in percent more than without a profiler: medians of {rounds} runs, and 95 % of their likely range."
     );
     for work in &WORKS {
         let place = rig::scratch("overhead")?;
@@ -78,27 +80,24 @@ fn main() -> Result<()> {
             .collect();
         let rates = if is_full { &RATES[..] } else { &RATES[2..] };
         let variants = variants(&place, rates)?;
-        let mut more = vec![Vec::new(); variants.len()];
+        let mut runs = vec![Vec::new(); variants.len()];
         for round in 0..rounds {
-            let alone = cpu_seconds(&path, &arguments, &place, &[])?;
             // Each variant comes first, second and last in its turn.
             for turn in 0..variants.len() {
                 let variant = (round + turn) % variants.len();
-                let used = cpu_seconds(&path, &arguments, &place, &variants[variant].environment)?;
-                more[variant].push(100.0 * (used / alone - 1.0));
+                runs[variant].push(cpu_seconds(&path, &arguments, &place, &variants[variant].environment)?);
             }
         }
-        println!("\n{}", work.name);
-        for (variant, more) in variants.iter().zip(&mut more) {
-            more.sort_by(f64::total_cmp);
-            let at = |share: f64| more[((more.len() - 1) as f64 * share).round() as usize];
-            println!("{:32} {:+6.2}   ({:+.2} to {:+.2})", variant.name, at(0.5), at(0.25), at(0.75));
+        println!("\n{} ({:.2} s alone)", work.name, median(&mut runs[0].clone()));
+        for (variant, with) in variants.iter().zip(&runs).skip(1) {
+            let (more, low, high) = compare(with, &runs[0]);
+            println!("{:32} {more:+6.2}   ({low:+.2} to {high:+.2})", variant.name);
         }
     }
     Ok(())
 }
 
-/// Ours by each clock, and the others, at each rate.
+/// None; then ours by each clock, and the others, at each rate.
 fn variants(place: &Path, rates: &[u32]) -> Result<Vec<Variant>> {
     let mut libraries: Vec<(String, PathBuf, Option<&str>)> = Vec::new();
     for profiler in rig::profilers()? {
@@ -111,7 +110,7 @@ fn variants(place: &Path, rates: &[u32]) -> Result<Vec<Variant>> {
         }
     }
     libraries.push(("pprof-rs".to_owned(), build_pprof()?, None));
-    let mut variants = Vec::new();
+    let mut variants = vec![Variant { name: "alone".to_owned(), environment: Vec::new() }];
     for rate in rates {
         for (name, library, clock) in &libraries {
             let mut environment = vec![
@@ -124,6 +123,29 @@ fn variants(place: &Path, rates: &[u32]) -> Result<Vec<Variant>> {
         }
     }
     Ok(variants)
+}
+
+/// By how many percent the one median is above the other, and the range that this is in with 95 % certainty (bootstrap).
+fn compare(with: &[f64], without: &[f64]) -> (f64, f64, f64) {
+    const DRAWS: usize = 2000;
+    let mut seed = 1u64;
+    let mut draw = |runs: &[f64]| {
+        let drawn = (0..runs.len()).map(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            runs[(seed >> 33) as usize % runs.len()]
+        });
+        median(&mut drawn.collect::<Vec<_>>())
+    };
+    let more = |with: f64, without: f64| 100.0 * (with / without - 1.0);
+    let mut draws: Vec<f64> = (0..DRAWS).map(|_| more(draw(with), draw(without))).collect();
+    draws.sort_by(f64::total_cmp);
+    let middle = more(median(&mut with.to_vec()), median(&mut without.to_vec()));
+    (middle, draws[DRAWS / 40], draws[DRAWS - 1 - DRAWS / 40])
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Builds the library that has pprof-rs profile a program.
@@ -168,6 +190,8 @@ fn cpu_seconds(
         .current_dir(place)
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
+        // Each run of Python takes the same way through its tables.
+        .env("PYTHONHASHSEED", "0")
         .envs(environment.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())

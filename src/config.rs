@@ -4,11 +4,12 @@
 //! Calls the user's filter, for which the user vouches.
 #![allow(unsafe_code)]
 
-use crate::sys::timer::IntervalTimer;
-use core::{
-    ffi::{c_int, c_void},
-    fmt,
-};
+mod clock;
+
+pub use clock::Clock;
+pub(crate) use clock::can_tick;
+
+use core::ffi::{c_int, c_void};
 use std::ffi::CString;
 
 /// The deepest call chain that can be asked for, in frames.
@@ -59,73 +60,6 @@ impl Filter {
             Self::C(function, argument) => unsafe { function(argument) != 0 },
             Self::Rust(function) => function(),
         }
-    }
-}
-
-/// Which time is sampled, and whose timers do it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Clock {
-    /// CPU time: the process's timer finds threads, and each that it finds has a timer of its own. Totals and each thread's
-    /// share are exact. In a program that forbids itself system calls see [`before_sandbox`](crate::before_sandbox).
-    #[default]
-    Cpu,
-    /// CPU time, by the process's timer alone, as in gperftools. The total is exact; threads' shares can be off, since a tick
-    /// stands for what all threads have used since the one before.
-    Itimer,
-    /// CPU time as by [`Cpu`](Self::Cpu), with the kernel's high-resolution timers (`perf_event_open(2)`) for threads: as many
-    /// ticks at high rates as are asked for. Each thread takes a file descriptor. Where the system has no such timers, or does
-    /// not let us have them, it is [`Cpu`](Self::Cpu).
-    Perf,
-    /// Elapsed time, in the first thread.
-    Wall,
-}
-
-impl Clock {
-    /// The names that `CPUPROFILE_CLOCK` knows.
-    const NAMES: [(&'static str, Self); 4] =
-        [("cpu", Self::Cpu), ("itimer", Self::Itimer), ("perf", Self::Perf), ("wall", Self::Wall)];
-
-    /// The process's timer.
-    pub(crate) fn timer(self) -> IntervalTimer {
-        match self {
-            Self::Cpu | Self::Itimer | Self::Perf => IntervalTimer::Cpu,
-            Self::Wall => IntervalTimer::Real,
-        }
-    }
-
-    /// The clock that the environment asks for: by its name, or by one of gperftools' own variables.
-    fn from_values(
-        name: Option<&[u8]>,
-        realtime: Option<&[u8]>,
-        per_thread: Option<&[u8]>,
-        warnings: &mut Vec<String>,
-    ) -> Self {
-        let default = if realtime.is_some_and(is_true) {
-            Self::Wall
-        } else if per_thread.is_some_and(is_true) {
-            Self::Cpu
-        } else {
-            Self::default()
-        };
-        let Some(value) = name.filter(|name| !name.is_empty()) else { return default };
-        if let Some((_, clock)) = Self::NAMES.iter().find(|(name, _)| name.as_bytes() == value.trim_ascii()) {
-            return *clock;
-        }
-        let names = Self::NAMES.map(|(name, _)| name);
-        warnings.push(format!(
-            "CPUPROFILE_CLOCK={} names no clock, which are {}; using {default}",
-            shown(value),
-            names.join(", ")
-        ));
-        default
-    }
-}
-
-impl fmt::Display for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, clock)| clock == self).map_or("", |(name, _)| name);
-        f.write_str(name)
     }
 }
 
@@ -198,6 +132,8 @@ pub struct Environment {
     pub max_depth: usize,
     /// `CPUPROFILE_CLOCK`, or gperftools' `CPUPROFILE_REALTIME` and `CPUPROFILE_PER_THREAD_TIMERS`.
     pub clock: Clock,
+    /// `CPUPROFILE_TIMER_SIGNAL`: the signal of ticks, where it is not the clock's own.
+    pub timer_signal: Option<i32>,
     /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off, and how it was written.
     pub toggle_signal: Option<(i32, Vec<u8>)>,
     /// `CPUPROFILE_FOLLOW_FORK`: forked children write profiles of their own, as they do unless told otherwise.
@@ -235,11 +171,21 @@ impl Environment {
             *first &= !MARK;
         }
         let (rank_suffix, rank_needs_pid) = variables.rank();
-        if let Some(name) =
-            variables.timer_signal.filter(|name| signal_number(name) != Some(IntervalTimer::Cpu.signal()))
-        {
-            warnings.push(format!("CPUPROFILE_TIMER_SIGNAL={} is not used; ticks are SIGPROF", shown(name)));
-        }
+        let clock =
+            Clock::from_values(variables.clock, variables.realtime, variables.per_thread, &mut warnings);
+        let toggle_signal = variables.toggle_signal.and_then(|name| {
+            let signal = signal_number(name);
+            if signal.is_none() {
+                warnings.push(format!(
+                    "CPUPROFILESIGNAL={} names no signal, as 12, SIGUSR2 or USR2 do; profiling starts now and is not switched",
+                    shown(name)
+                ));
+            }
+            Some((signal?, name.to_vec()))
+        });
+        let toggle = toggle_signal.as_ref().map(|(signal, _)| *signal);
+        let timer_signal =
+            clock::tick_signal(variables.timer_signal, clock, toggle, &signal_number, &mut warnings);
         Self {
             path: plain,
             is_child,
@@ -259,22 +205,9 @@ impl Environment {
                 "frames",
                 &mut warnings,
             ) as usize,
-            clock: Clock::from_values(
-                variables.clock,
-                variables.realtime,
-                variables.per_thread,
-                &mut warnings,
-            ),
-            toggle_signal: variables.toggle_signal.and_then(|name| {
-                let signal = signal_number(name);
-                if signal.is_none() {
-                    warnings.push(format!(
-                        "CPUPROFILESIGNAL={} names no signal, as 12, SIGUSR2 or USR2 do; profiling starts now and is not switched",
-                        shown(name)
-                    ));
-                }
-                Some((signal?, name.to_vec()))
-            }),
+            clock,
+            timer_signal,
+            toggle_signal,
             follow_fork: variables.follow_fork.is_none_or(is_true),
             quiet: variables.quiet.is_some_and(is_true),
             spool: SpoolChoice::from_value(variables.spool),
@@ -474,8 +407,10 @@ mod tests {
         let pairs = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         Environment::from_pairs(pairs, |name| match name {
             b"SIGUSR2" => Some(12),
-            b"27" | b"SIGPROF" => Some(27),
-            _ => None,
+            b"SIGPROF" => Some(27),
+            number => {
+                core::str::from_utf8(number).ok()?.parse().ok().filter(|number| (1..65).contains(number))
+            }
         })
     }
 
@@ -536,11 +471,26 @@ mod tests {
     }
 
     #[test]
-    fn another_signal_for_ticks_is_refused_in_a_line() {
-        let with = |value| environment(&[("CPUPROFILE_TIMER_SIGNAL", value)]).warnings;
-        assert_eq!(with("40"), ["CPUPROFILE_TIMER_SIGNAL=40 is not used; ticks are SIGPROF"]);
-        assert_eq!(with("none"), ["CPUPROFILE_TIMER_SIGNAL=none is not used; ticks are SIGPROF"]);
-        assert_eq!((with("27"), with("SIGPROF")), (Vec::new(), Vec::new()));
+    fn ticks_have_another_signal_where_it_can_be() {
+        let with = |variables: &[(&str, &str)]| {
+            let environment = environment(variables);
+            (environment.timer_signal, environment.warnings)
+        };
+        for (value, signal) in [("SIGUSR2", Some(12)), ("40", Some(40)), ("27", None), ("", None)] {
+            assert_eq!(with(&[("CPUPROFILE_TIMER_SIGNAL", value)]), (signal, Vec::new()), "{value}");
+        }
+        let (signal, warnings) =
+            with(&[("CPUPROFILE_TIMER_SIGNAL", "SIGPROF"), ("CPUPROFILE_CLOCK", "wall")]);
+        assert_eq!(signal, None);
+        let accepted = "SIGALRM, SIGUSR1, SIGUSR2, SIGURG, SIGIO, SIGRTMIN to SIGRTMAX; using SIGALRM";
+        assert_eq!(warnings, [format!("CPUPROFILE_TIMER_SIGNAL=SIGPROF is none of {accepted}")]);
+        for value in ["none", "11", "9", "32", "65", "-1", "0"] {
+            let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", value)]);
+            assert_eq!((signal, warnings.len()), (None, 1), "{value}");
+        }
+        let both = [("CPUPROFILE_TIMER_SIGNAL", "SIGUSR2"), ("CPUPROFILESIGNAL", "SIGUSR2")];
+        let told = "CPUPROFILE_TIMER_SIGNAL=SIGUSR2 is that of CPUPROFILESIGNAL, too; using SIGPROF";
+        assert_eq!(with(&both), (None, vec![told.into()]));
     }
 
     #[test]

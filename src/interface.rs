@@ -50,6 +50,8 @@ pub struct FileOptions<'a> {
     pub child_path: Option<&'a [u8]>,
     /// Which time is sampled.
     pub clock: Clock,
+    /// The signal of ticks, where it is not the clock's own.
+    pub timer_signal: Option<i32>,
     /// Ticks per second.
     pub frequency: u32,
     /// Frames.
@@ -100,6 +102,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     control::start(&StartOptions {
         sink: Sink::File(options.path),
         clock: options.clock,
+        signal: options.timer_signal,
         frequency: options.frequency,
         max_depth: options.max_depth,
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
@@ -209,6 +212,7 @@ pub fn enable_toggle(
         control::ToggleOptions {
             path: options.path.to_vec(),
             clock: options.clock,
+            signal: options.timer_signal,
             frequency: options.frequency,
             max_depth: options.max_depth,
             spool: options.spool.clone(),
@@ -441,8 +445,8 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
     // SAFETY: the caller's word: null or valid.
     let new = unsafe { new.as_ref() }.map(|new| Action::from_c(new).as_kept());
     let before = host.exchange(new);
-    if number == IntervalTimer::Cpu.signal() && new.is_some_and(|new| new.is_handler()) {
-        tick_source::leave_threads();
+    if new.is_some_and(|new| new.is_handler()) {
+        tick_source::leave_threads_to_handler(number);
     }
     if !old.is_null() {
         // SAFETY: the caller's word: writable.
@@ -508,10 +512,7 @@ fn fail(number: i32) -> c_int {
 pub unsafe fn may_meet_ticks(set: *const SignalSet) -> bool {
     // SAFETY: the caller's word.
     unsafe { set.as_ref() }.is_some_and(|set| {
-        [IntervalTimer::Cpu, IntervalTimer::Real]
-            .map(IntervalTimer::signal)
-            .iter()
-            .any(|&number| signal::contains(set, number) && owns_signal(number))
+        host_action::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
     })
 }
 
@@ -554,8 +555,8 @@ fn tell_of_no_ticks() {
 pub unsafe fn host_reads_signals(set: *const SignalSet) {
     // SAFETY: the caller's word.
     let Some(set) = (unsafe { set.as_ref() }) else { return };
-    for number in [IntervalTimer::Cpu, IntervalTimer::Real].map(IntervalTimer::signal) {
-        if signal::contains(set, number) && tick_source::leave_to_readers(number) {
+    for number in host_action::signals() {
+        if number != 0 && signal::contains(set, number) && tick_source::leave_to_readers(number) {
             tell_of_no_ticks();
         }
     }
@@ -566,6 +567,12 @@ pub fn register_thread() {
     let _errno = errno::ErrnoGuard::new();
     let _blocked = AllBlocked::new();
     thread_timers::adopt_caller();
+}
+
+/// True while a session runs that samples threads which wait, too: each new one had better [`register`](register_thread).
+/// Signal-safe.
+pub fn awaits_threads() -> bool {
+    thread_timers::are_awaited()
 }
 
 /// The host is about to forbid itself system calls: threads' own timers end, since handling them takes some that few

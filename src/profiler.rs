@@ -3,7 +3,7 @@
 use crate::{
     config::{
         Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
-        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice,
+        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, can_tick,
     },
     control::{self, Ended, Naming, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
     error::{Error, Failure},
@@ -20,6 +20,7 @@ use std::{
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     clock: Clock,
+    signal: Option<i32>,
     frequency: u32,
     max_depth: usize,
     filter: Option<Filter>,
@@ -32,6 +33,16 @@ impl Builder {
     /// Which time is sampled; CPU time of each thread unless said otherwise.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// The signal of ticks: SIGUSR1, SIGUSR2, SIGURG, SIGIO, or one from `SIGRTMIN` to `SIGRTMAX`, which the program has no
+    /// handler for. Unless said otherwise, and where it is none of these, they are SIGPROF, or SIGALRM by [`Clock::Wall`].
+    ///
+    /// For programs that have a use of their own for these. Once a process has had ticks of another signal, it can have no
+    /// third one.
+    pub fn timer_signal(mut self, number: i32) -> Self {
+        self.signal = Some(number);
         self
     }
 
@@ -146,6 +157,7 @@ impl Builder {
         control::start(&StartOptions {
             sink,
             clock: self.clock,
+            signal: self.signal.filter(|signal| can_tick(*signal)),
             frequency: self.frequency,
             max_depth: self.max_depth,
             filter: self.filter,
@@ -174,6 +186,7 @@ impl Profiler {
     pub fn builder() -> Builder {
         Builder {
             clock: Clock::default(),
+            signal: None,
             frequency: DEFAULT_FREQUENCY,
             max_depth: DEFAULT_DEPTH,
             filter: None,
@@ -274,10 +287,11 @@ impl Drop for MemoryProfiler {
     }
 }
 
-/// Gives the calling thread its own timer at once, if a session by [`Clock::Cpu`] runs.
+/// Gives the calling thread its own timer at once, if a session runs whose clock has them: any but [`Clock::Itimer`].
 ///
 /// No thread has to be registered: the first tick of the process's timer that meets a thread does the same. Until then the
-/// thread's time is part of what that timer counts. Signal-safe, and without effect where a thread has its timer.
+/// thread's time is part of what that timer counts. By [`Clock::Wall`] threads that do not register are found within some
+/// twentieths of a second. Signal-safe, and without effect where a thread has its timer.
 ///
 /// # Examples
 /// ```

@@ -48,6 +48,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             is_numbered: false,
             child_path: None,
             clock: settings.clock,
+            timer_signal: settings.timer_signal,
             frequency: settings.frequency,
             max_depth: settings.max_depth,
             filter,

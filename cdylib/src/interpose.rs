@@ -1,7 +1,7 @@
 //! Functions of libc that the host shares with us.
 //!
 //! * what sets a signal's disposition is in [`crate::host_signals`], what sets timers in [`crate::host_timers`], what
-//!   waits for signals in [`crate::host_waits`], `prctl` in [`crate::sandboxes`];
+//!   waits for signals in [`crate::host_waits`], `prctl` in [`crate::sandboxes`], `pthread_create` in [`crate::new_threads`];
 //! * `sigaltstack`: where a program registers a stack that is too small for our handler, it runs without one.
 //! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
 //!
@@ -62,6 +62,7 @@ pub(crate) fn resolve() {
     crate::host_timers::resolve();
     crate::host_waits::resolve();
     crate::sandboxes::resolve();
+    crate::new_threads::resolve();
     crate::exec::resolve();
     crate::ends::resolve();
     let address = SIGACTION.get();

@@ -2,7 +2,7 @@
 //!
 //! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
 //! * [`preload`] what happens when the library is loaded and when the program ends,
-//! * [`interpose`], [`host_signals`], [`host_timers`] and [`host_waits`] the functions of libc that the host shares with
+//! * [`interpose`], [`host_signals`], [`host_timers`], [`host_waits`], [`sandboxes`] and [`new_threads`] the functions of libc that the host shares with
 //!   us; [`exec`], [`exec_lists`] and [`ends`] those that end the program, and [`exec_bare`] what they call in a static one,
 //! * [`copies`] other profilers in the same program,
 //! * [`message`] the lines on stderr; the crate itself prints nothing,
@@ -21,6 +21,7 @@ mod host_timers;
 mod host_waits;
 mod interpose;
 mod message;
+mod new_threads;
 mod preload;
 mod reserve;
 mod sandboxes;

@@ -261,6 +261,22 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             let _ = write!(line, ": {failure}");
             send(line);
         }
+        Notice::OtherSignal { asked, used, failure } => {
+            let mut line = Line::new();
+            let _ = write!(line, "sigprof: ticks are signal {used} instead of {asked} for the profile at ");
+            line.path(path);
+            let _ = write!(line, ": {failure}");
+            send(line);
+        }
+        Notice::FirstThreadAlone => {
+            let mut line = Line::new();
+            let _ = line.write_str("sigprof: no thread but the first is in the profile at ");
+            line.path(path);
+            let _ = line.write_str(
+                ": the program handles the signal of clock wall itself (CPUPROFILE_TIMER_SIGNAL sets another), or forbids itself system calls",
+            );
+            send(line);
+        }
         Notice::Lost(periods) => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");

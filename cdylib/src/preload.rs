@@ -80,6 +80,7 @@ fn start(settings: &Environment, base: &[u8]) {
         is_numbered: true,
         child_path: settings.follow_fork.then_some(&of_children),
         clock: settings.clock,
+        timer_signal: settings.timer_signal,
         frequency: settings.frequency,
         max_depth: settings.max_depth,
         filter: None,

@@ -166,12 +166,13 @@ fn the_default_frequency_is_100() {
     assert!((10..=35).contains(&profile.samples()), "{} samples", profile.samples());
 }
 
-/// CPUPROFILE_CLOCK with a name that there is not, and another signal for ticks: one line each, and the profile is as without.
+/// CPUPROFILE_CLOCK with a name that there is not, and a signal that ticks cannot be: one line each, and the profile is as
+/// without.
 #[test]
-fn an_unknown_clock_and_another_signal_are_refused_in_a_line() {
+fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
     let scratch = Scratch::new();
     let mut command = profiled(host(&scratch), &scratch.path("prof"));
-    command.envs([("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_TIMER_SIGNAL", "SIGUSR1")]);
+    command.envs([("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_TIMER_SIGNAL", "SIGSEGV")]);
     let finished = run(command.args(["burn", "300"])).expect_success();
     let mut lines = finished.complaints();
     lines.sort_unstable();
@@ -179,7 +180,7 @@ fn an_unknown_clock_and_another_signal_are_refused_in_a_line() {
         lines,
         [
             "sigprof: CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using cpu",
-            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGUSR1 is not used; ticks are SIGPROF",
+            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV is none of SIGPROF, SIGUSR1, SIGUSR2, SIGURG, SIGIO, SIGRTMIN to SIGRTMAX; using SIGPROF",
         ]
     );
     assert!((10..=35).contains(&samples(&scratch.path("prof"))));

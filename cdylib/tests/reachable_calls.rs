@@ -176,7 +176,7 @@ fn entries(image: &Image) -> BTreeMap<&'static str, Vec<u64>> {
         match name.as_str() {
             "_exit" | "_Exit" => add("end", name),
             // Ordinary context.
-            "dlclose" => {}
+            "dlclose" | "pthread_create" => {}
             _ if name.starts_with("Profil") => {}
             _ if name.starts_with("exec") || name == "fexecve" => add("exec", name),
             // Whatever else is interposed sets something that is the host's.

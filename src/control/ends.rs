@@ -17,7 +17,7 @@
 
 use super::{Control, Locked, SESSION_PROCESS, Session, session::silence_for_next_program, summary::Ended};
 use crate::{
-    sample::{process_mark, weight},
+    sample::{process_mark, tick_source, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
         clock,
@@ -104,7 +104,7 @@ fn stop_without_control() {
     let _blocked = AllBlocked::new();
     silence_for_next_program(weight::timer());
     // Whosever they are: to tell would take more stack than there may be here.
-    signal::discard_all_pending(weight::timer().signal());
+    signal::discard_all_pending(tick_source::signal_of(weight::timer()));
 }
 
 /// Lets the session's ticks come again, unless another thread still replaces the program. For whoever was told `true`

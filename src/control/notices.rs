@@ -27,6 +27,18 @@ pub enum Notice<'n> {
         /// Why.
         failure: Failure,
     },
+    /// Its ticks are another signal than was asked for.
+    OtherSignal {
+        /// Number of the one that was asked for.
+        asked: i32,
+        /// Number of the one that is used in its place.
+        used: i32,
+        /// Why.
+        failure: Failure,
+    },
+    /// It is of the first thread alone, though its clock is that of elapsed time: the program forbids itself system calls, or
+    /// handles the signal of the ticks itself.
+    FirstThreadAlone,
     /// It lacks so many periods.
     Lost(u64),
     /// No samples are taken any more.

@@ -6,7 +6,7 @@ use super::{
     notices::{self, Notice},
     output::{self, Contents, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
-    summary::{self, Ended, Facts, SpoolUse, Summary},
+    summary::{Ended, Facts, SpoolUse, Summary},
 };
 use crate::{
     config::{self, Clock, Filter},
@@ -15,7 +15,7 @@ use crate::{
     sample::{
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
-        host_action::HostAction,
+        host_action::{self, HostAction},
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps,
@@ -45,6 +45,8 @@ const PATIENCE: u64 = 2_000_000_000;
 pub(crate) struct StartOptions<'a> {
     pub(crate) sink: Sink<'a>,
     pub(crate) clock: Clock,
+    /// Of the ticks, where it is not the clock's own.
+    pub(crate) signal: Option<i32>,
     /// Ticks per second.
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
@@ -72,6 +74,13 @@ pub(crate) struct StartOptions<'a> {
 pub(crate) enum Sink<'a> {
     File(&'a [u8]),
     Memory,
+}
+
+impl<'a> Sink<'a> {
+    /// Empty for memory.
+    fn path(self) -> &'a [u8] {
+        if let Self::File(path) = self { path } else { &[] }
+    }
 }
 
 /// Names a session among all of this process.
@@ -130,7 +139,8 @@ impl Session {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let system = |action| move |errno| Failure::System { action, errno };
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
-        ensure_handler_possible(options.clock.timer())?;
+        let signal = usable_signal(options);
+        ensure_handler_possible(signal)?;
         let mut output = match options.sink {
             Sink::File(path) => {
                 let (naming, near, tries) = (options.naming, options.near, !options.is_child);
@@ -143,7 +153,7 @@ impl Session {
             Some(path) if !output::is_special(path) => Some(path_box(path)?),
             _ => None,
         };
-        let clock = usable_clock(options);
+        let clock = usable_clock(options, signal);
         let period_micros = config::period_micros(options.frequency);
         let start_time = clock::seconds_since_epoch();
         let lines = match &mut output {
@@ -170,6 +180,7 @@ impl Session {
                 memory,
                 RecordingOptions {
                     clock,
+                    signal,
                     period_micros,
                     filter: options.filter,
                     max_depth: options.max_depth,
@@ -180,7 +191,7 @@ impl Session {
         });
         let started = recording
             .map_err(system("map memory for the table"))
-            .and_then(|recording| install_handler(options.clock.timer()).map(|()| recording));
+            .and_then(|recording| install_handler(signal).map(|()| recording));
         let recording = match started {
             Ok(recording) => recording,
             Err(failure) => {
@@ -213,7 +224,7 @@ impl Session {
         met_objects::forget_seen();
         weight::begin(options.clock.timer(), period_micros);
         session.recording.publish();
-        if let Err(failure) = arm(clock, period_micros) {
+        if let Err(failure) = arm(clock, signal, period_micros) {
             recording::withdraw();
             let is_unused = wait_for_handlers(engine) == 0;
             session.discard_spool(is_unused);
@@ -255,18 +266,14 @@ impl Session {
 
     fn now(&self) -> End {
         let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
-        let charged_by = if self.recording.get().clock == Clock::Wall { monotonic } else { cpu };
-        End { monotonic, cpu, uncharged: weight::uncharged(charged_by), blocking: 0 }
-    }
-
-    fn period_nanos(&self) -> u64 {
-        u64::from(self.recording.get().period_micros) * 1000
+        let uncharged = thread_timers::untold_of_all().unwrap_or_else(|| weight::uncharged(cpu));
+        End { monotonic, cpu, uncharged, blocking: 0 }
     }
 
     fn summary_with(&self, stuck_handlers: u64) -> Summary {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
-        let signal = recording.clock.timer().signal();
+        let signal = recording.signal;
         let end = self.end.unwrap_or_else(|| self.now());
         let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
         let (moved, moved_lost) = match moved {
@@ -378,9 +385,9 @@ impl Session {
         let recording = self.recording.get();
         recording.memory().set_state(State::Running);
         if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
-            let _ = handler::install(recording.clock.timer().signal());
+            let _ = handler::install(recording.signal);
         }
-        if let Err(failure) = arm(recording.clock, recording.period_micros) {
+        if let Err(failure) = arm(recording.clock, recording.signal, recording.period_micros) {
             notices::tell(self.path(), Notice::NoTicks(failure));
         }
     }
@@ -388,14 +395,14 @@ impl Session {
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(super) fn end_recording(&mut self) -> u64 {
         let mut end = self.now();
-        let used = match self.recording.get().clock {
-            Clock::Wall => end.monotonic.saturating_sub(self.start_monotonic),
-            _ => end.cpu.saturating_sub(self.start_cpu),
-        };
-        if summary::is_short(end.uncharged, used, self.period_nanos()) {
-            end.blocking = tasks::blocking(self.recording.get().clock.timer().signal());
-        }
         self.end = Some(end);
+        if self.summary().is_short_of_time() {
+            end.blocking = tasks::blocking(self.recording.get().signal);
+            self.end = Some(end);
+        }
+        if thread_timers::misses_threads() {
+            notices::tell(self.path(), Notice::FirstThreadAlone);
+        }
         let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);
         // Where the kernel refuses it, the handler stays and does nothing.
@@ -454,6 +461,7 @@ impl Session {
         let options = StartOptions {
             sink: Sink::File(path.as_bytes()),
             clock: recording.clock,
+            signal: Some(recording.signal),
             frequency: self.frequency,
             max_depth: recording.max_depth,
             filter: recording.filter,
@@ -475,20 +483,40 @@ impl Session {
 }
 
 /// The clock that is asked for, or the next best where the system has none; which is told.
-fn usable_clock(options: &StartOptions<'_>) -> Clock {
-    let Err(errno) = thread_timers::try_clock(options.clock) else { return options.clock };
-    let path = if let Sink::File(path) = options.sink { path } else { &[] };
+fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
+    let Err(errno) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
     let failure = Failure::System { action: "open an event of the task clock", errno };
-    notices::tell(path, Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure });
+    notices::tell(
+        options.sink.path(),
+        Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure },
+    );
     Clock::Cpu
 }
 
+/// The signal that is asked for, or the clock's own where that one is the program's; which is told.
+fn usable_signal(options: &StartOptions<'_>) -> i32 {
+    let own = options.clock.timer().signal();
+    let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
+    let is_to_be_had = if host_action::keep_other(asked) {
+        ensure_handler_possible(asked).map(|_| ())
+    } else {
+        Err(Failure::System { action: "use another signal than in the last session", errno: errno::BUSY })
+    };
+    match is_to_be_had {
+        Ok(()) => asked,
+        Err(failure) => {
+            notices::tell(options.sink.path(), Notice::OtherSignal { asked, used: own, failure });
+            own
+        }
+    }
+}
+
 /// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
-fn arm(clock: Clock, period_micros: u32) -> Result<(), Failure> {
+fn arm(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Failure> {
     if ends::is_replacing() {
         return Ok(());
     }
-    tick_source::start(clock, period_micros)?;
+    tick_source::start(clock, signal, period_micros)?;
     // It may have begun meanwhile.
     if ends::is_replacing() {
         // Whoever replaces it tells what goes wrong.
@@ -564,9 +592,8 @@ fn is_ours(action: &Action) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// Fails where the program has a handler of its own for the timer's signal.
-fn ensure_handler_possible(timer: IntervalTimer) -> Result<Action, Failure> {
-    let signal = timer.signal();
+/// Fails where the program has a handler of its own for the signal.
+fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
     let present = signal::action(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
     // What `sigaction` tells may be what another copy of this library keeps aside for the program.
@@ -580,9 +607,8 @@ fn ensure_handler_possible(timer: IntervalTimer) -> Result<Action, Failure> {
 
 /// Installs our handler, once and for all: after the session it is harmless, while the default action would end
 /// the program at the next late tick.
-fn install_handler(timer: IntervalTimer) -> Result<(), Failure> {
-    let signal = timer.signal();
-    let present = ensure_handler_possible(timer)?;
+fn install_handler(signal: i32) -> Result<(), Failure> {
+    let present = ensure_handler_possible(signal)?;
     if is_ours(&present) {
         return Ok(());
     }

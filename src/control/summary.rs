@@ -37,7 +37,7 @@ pub struct Summary {
     pub elapsed: Duration,
     /// CPU time that the process used meanwhile.
     pub process_cpu: Duration,
-    /// CPU time (in clock `wall`: time) that no tick stands for: none came for it. Some of it is always left, since the last
+    /// CPU time (in clock `wall`: time of all threads) that no tick stands for: none came for it. Some of it is always left, since the last
     /// tick; see [`is_short_of_time`](Self::is_short_of_time).
     pub unaccounted: Duration,
     /// Threads that blocked the signal when the session stopped, if it was short of time; the one that stopped it is not
@@ -77,10 +77,13 @@ impl Summary {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
 
-    /// Time that the session's clock counted: [`elapsed`](Self::elapsed) in clock `wall`, else
-    /// [`process_cpu`](Self::process_cpu).
+    /// Time that the session's clock counted: [`process_cpu`](Self::process_cpu), or in clock `wall`, where it passes for each
+    /// thread, [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted) together.
     pub fn clock_time(&self) -> Duration {
-        if self.clock == Clock::Wall { self.elapsed } else { self.process_cpu }
+        match self.clock {
+            Clock::Wall => self.sampled().saturating_add(self.unaccounted),
+            _ => self.process_cpu,
+        }
     }
 
     /// The time that the samples stand for: their number times the period.
@@ -91,7 +94,7 @@ impl Summary {
 }
 
 /// Whether a session that used so many nanoseconds by its clock lacks a part of them.
-pub(super) fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
+fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
     const LEAST: u64 = 250_000_000;
     uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
 }

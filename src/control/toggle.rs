@@ -13,6 +13,7 @@ use super::{
 use crate::{
     config::{Clock, SpoolChoice},
     error::Failure,
+    sample::host_action,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::{self, ErrnoGuard},
@@ -20,7 +21,6 @@ use crate::{
         memory::{MappedBox, Mapping, run_on},
         process,
         signal::{self, Context, HandlerStack, SignalInfo},
-        timer::IntervalTimer,
     },
 };
 use once_cell::race::OnceBox;
@@ -30,6 +30,7 @@ pub(crate) struct ToggleOptions {
     /// The profiles' path without its number.
     pub(crate) path: Vec<u8>,
     pub(crate) clock: Clock,
+    pub(crate) signal: Option<i32>,
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
     pub(crate) spool: SpoolChoice,
@@ -59,7 +60,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Failure> {
     super::prepare()?;
     let system = |errno| Failure::System { action: "install its handler", errno };
-    if [IntervalTimer::Cpu, IntervalTimer::Real].iter().any(|timer| timer.signal() == signal) {
+    if host_action::signals().contains(&signal) || options.signal == Some(signal) {
         return Err(Failure::System { action: "use a profiling timer's own signal", errno: errno::BUSY });
     }
     let present = signal::action(signal).map_err(system)?;
@@ -140,6 +141,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
     control.session = Some(Session::start(&StartOptions {
         sink: Sink::File(path.as_bytes()),
         clock: options.clock,
+        signal: options.signal,
         frequency: options.frequency,
         max_depth: options.max_depth,
         filter: None,

@@ -8,7 +8,7 @@
 use super::{
     counters::Counter,
     engine::Engine,
-    host_action::{HostAction, Service},
+    host_action::{self, HostAction, Service},
     host_timer, process_mark,
     recording::{self, Recording},
     scratch::Held,
@@ -24,7 +24,7 @@ use crate::{
     sync::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     sys::{
         arch::{Registers, is_user_address},
-        clock, errno,
+        errno,
         signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
         thread,
         timer::IntervalTimer,
@@ -60,8 +60,7 @@ pub(crate) fn avoid_alternate_stacks() {
     if AVOID_ALTERNATE_STACKS.swap(true, Ordering::AcqRel) {
         return;
     }
-    for timer in [IntervalTimer::Cpu, IntervalTimer::Real] {
-        let signal = timer.signal();
+    for signal in host_action::signals() {
         if HostAction::of(signal).is_some_and(HostAction::is_taken_over) {
             let _ = install(signal);
         }
@@ -188,15 +187,22 @@ struct Tick<'t> {
 fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin) {
-        return Some(weigh_thread(engine, index));
+        let weight = weigh_thread(engine, index);
+        if thread_timers::are_awaited() {
+            thread_timers::look_for_threads(engine);
+        }
+        return Some(weight);
     }
     let generation = threads.generation();
     // A child that shares the memory may have a timer like the process's, and has none of the threads'.
     if generation == 0 || !threads.is_here(&OwnTimers) {
         return Some(weight::consume());
     }
-    let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
-    threads.reap(&OwnTimers);
+    let met = Met { thread: thread::id(), generation, now: thread_timers::now() };
+    if thread_timers::is_wall() {
+        return weigh_first_thread(engine, met);
+    }
+    threads.reap(&OwnTimers, 1);
     let is_covered = threads.covers(&OwnTimers, met);
     // Where the tick may be another thread's, which it can never meet, it stands for that one.
     if is_covered && !thread_timers::meets_one_thread(origin) {
@@ -207,6 +213,13 @@ fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
         threads.adopt(&OwnTimers, met);
     }
     Some(weight)
+}
+
+/// The same in clock `wall`, where the process's timer interrupts the first thread, and stands for it where that has no timer
+/// of its own.
+fn weigh_first_thread(engine: &Engine, met: Met) -> Option<usize> {
+    thread_timers::look_for_threads(engine);
+    if engine.threads().has(met) { None } else { Some(weight::consume()) }
 }
 
 /// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
@@ -224,7 +237,7 @@ fn weigh_thread(engine: &Engine, index: usize) -> usize {
     if generation == 0 {
         return 0;
     }
-    let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
+    let met = Met { thread: thread::id(), generation, now: thread_timers::now() };
     let weight = engine.threads().tick(&OwnTimers, index, met, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }

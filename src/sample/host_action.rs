@@ -31,6 +31,23 @@ pub(crate) struct HostAction {
 
 static OF_CPU_TIMER: HostAction = HostAction::new();
 static OF_REAL_TIMER: HostAction = HostAction::new();
+/// Of [`OTHER`].
+static OF_OTHER: HostAction = HostAction::new();
+/// The signal that ticks have had in the place of a timer's own, or 0; once there is one it stays.
+static OTHER: AtomicI32 = AtomicI32::new(0);
+
+/// The signals that ticks can have: those of the timers, and the other one, or 0. Signal-safe.
+pub(crate) fn signals() -> [i32; 3] {
+    [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal(), OTHER.load(Ordering::Acquire)]
+}
+
+/// Makes a place for ticks that are `signal`; false where another one has it. Signal-safe.
+pub(crate) fn keep_other(signal: i32) -> bool {
+    match OTHER.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => true,
+        Err(present) => present == signal,
+    }
+}
 
 struct Copy {
     handler: AtomicUsize,
@@ -88,12 +105,14 @@ impl HostAction {
         }
     }
 
-    /// The place for the signal of one of our timers; None for any other signal. Signal-safe.
+    /// The place for one of [`signals`]; None for any other. Signal-safe.
     pub(crate) fn of(number: i32) -> Option<&'static Self> {
         if number == IntervalTimer::Cpu.signal() {
             Some(&OF_CPU_TIMER)
         } else if number == IntervalTimer::Real.signal() {
             Some(&OF_REAL_TIMER)
+        } else if number != 0 && number == OTHER.load(Ordering::Acquire) {
+            Some(&OF_OTHER)
         } else {
             None
         }
@@ -193,7 +212,7 @@ impl HostAction {
 #[inline(never)] // The stack may be small: it is for one thing after another.
 pub(crate) fn ignore_for_next_program() -> bool {
     let mut has_changed = false;
-    for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
+    for number in signals() {
         let is_ignored = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
         // The child may have chosen something else for itself.
         let is_handled = || signal::action(number).is_ok_and(|present| present.is_handler());
@@ -208,7 +227,7 @@ pub(crate) fn ignore_for_next_program() -> bool {
 /// Puts our handler back, since the program was not replaced. Signal-safe.
 #[inline(never)] // The stack may be small: it is for one thing after another.
 pub(crate) fn handle_again() {
-    for number in [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal()] {
+    for number in signals() {
         let is_ours = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
         if HostAction::of(number).is_some_and(is_ours) {
             let _ = handler::install(number);
@@ -218,7 +237,7 @@ pub(crate) fn handle_again() {
 
 /// In a forked child, whose handler is ours as the parent's is: a writer of another thread does not exist here.
 pub(crate) fn reset_after_fork() {
-    for host in [&OF_CPU_TIMER, &OF_REAL_TIMER] {
+    for host in [&OF_CPU_TIMER, &OF_REAL_TIMER, &OF_OTHER] {
         host.writing.store(false, Ordering::Release);
         if host.owner.load(Ordering::Acquire) != 0 {
             host.owner.store(process::id(), Ordering::Release);

@@ -48,6 +48,8 @@ pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
     pub(crate) drain: Drain<RecordsFile>,
     pub(crate) clock: Clock,
+    /// Of the ticks.
+    pub(crate) signal: i32,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
     /// Deepest chain, 1 to [`MAX_DEPTH`].
@@ -65,6 +67,7 @@ pub(crate) struct Recording {
 /// What a recording is made with.
 pub(crate) struct RecordingOptions<'a> {
     pub(crate) clock: Clock,
+    pub(crate) signal: i32,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
@@ -102,6 +105,7 @@ impl OwnedRecording {
             drain: Drain::new(RecordsFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
             clock: options.clock,
+            signal: options.signal,
             period_micros: options.period_micros,
             filter: options.filter,
             max_depth: options.max_depth.clamp(1, MAX_DEPTH),
@@ -125,7 +129,7 @@ impl OwnedRecording {
     pub(crate) fn publish(&self) {
         // SeqCst: see the module. Release is part of it, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
-        process_mark::set(self.get().clock.timer().signal());
+        process_mark::set(self.get().signal);
     }
 
     /// Leaves the memory behind for good: a handler that never came back may be using it.

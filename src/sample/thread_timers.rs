@@ -4,6 +4,11 @@
 //! | --- | --- | --- |
 //! | `cpu` | POSIX timer of its CPU clock | a mark of ours, by its place in the table, and the timer's name |
 //! | `perf` | event of its task clock | the event's descriptor |
+//! | `wall` | POSIX timer of elapsed time | a mark, likewise |
+//!
+//! Threads that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
+//! shared library tells of those that are created by `pthread_create`; and for the others the handler looks into
+//! /proc/self/task some times in a second ([`look_for_threads`]).
 //!
 //! The table is [`threads`](super::threads). Who begins and ends: whoever may write in [`tick_source`](super::tick_source).
 
@@ -12,30 +17,39 @@ use super::{
     host_action::HostAction,
     process_mark,
     threads::{MOST_THREADS, Met, Timers},
+    weight,
 };
 use crate::{
     config::Clock,
-    sync::{AtomicBool, AtomicU32, Ordering},
+    sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
     sys::{
         clock,
         perf::TaskClock,
         posix_timer::PosixTimer,
         process,
         signal::{self, Origin},
-        tasks, thread,
+        tasks::{self, Tasks},
+        thread,
         timer::IntervalTimer,
     },
 };
 
-/// What all timers of CPU time send.
-const SIGNAL: i32 = IntervalTimer::Cpu.signal();
+/// What they send in the session that runs, or ran last; 0 before there was one.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// Which timers they are, likewise.
+static KIND: AtomicU32 = AtomicU32::new(CPU);
+const CPU: u32 = 0;
+const PERF: u32 = 1;
+const WALL: u32 = 2;
 
-/// Timers are events of `perf` in the session that runs.
-static IS_PERF: AtomicBool = AtomicBool::new(false);
-/// They have been in one at least.
+/// They have been events of `perf` in one session at least.
 static HAS_PERF: AtomicBool = AtomicBool::new(false);
-/// The process may have forbidden itself system calls, or has a handler of its own for the signal: the kernel drops a signal
-/// that the host sends to a thread while a tick is pending for that thread.
+/// The host has a handler of its own for their signal: the kernel drops one that the host sends to a thread while a tick is
+/// pending for that thread.
+static IS_LEFT_TO_HANDLER: AtomicBool = AtomicBool::new(false);
+/// There were timers of several threads when the last session had to do without.
+static HAS_LEFT_OTHERS: AtomicBool = AtomicBool::new(false);
+/// The process may have forbidden itself system calls.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 /// The process that the statics are of, once it is known.
 static HOME: AtomicU32 = AtomicU32::new(0);
@@ -47,23 +61,28 @@ static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }; 1 + MOST_THREADS];
 
 /// Lets threads have timers from now on, if they have in this clock; before the process's timer is armed. Signal-safe.
-pub(super) fn begin(engine: &Engine, clock: Clock, period_micros: u32) {
+pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u32) {
     // There are some after a call of `exec` that failed.
     end(engine);
-    let is_perf = clock == Clock::Perf;
-    if clock != Clock::Cpu && !is_perf {
-        return;
-    }
+    let kind = match clock {
+        Clock::Itimer => return,
+        Clock::Cpu => CPU,
+        Clock::Perf => PERF,
+        Clock::Wall => WALL,
+    };
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
-    if are_forbidden() {
+    SIGNAL.store(signal, Ordering::Relaxed);
+    KIND.store(kind, Ordering::Relaxed);
+    HAS_LEFT_OTHERS.store(false, Ordering::Relaxed);
+    if are_forbidden(signal) {
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
-    IS_PERF.store(is_perf, Ordering::Relaxed);
-    HAS_PERF.fetch_or(is_perf, Ordering::Relaxed);
-    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000, most(is_perf));
-    if is_perf {
-        adopt_all(engine);
+    HAS_PERF.fetch_or(kind == PERF, Ordering::Relaxed);
+    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000, most(kind == PERF));
+    if kind != CPU {
+        LOOK.begin();
+        LOOK.at_threads(engine);
     }
 }
 
@@ -82,20 +101,67 @@ pub(super) fn end_if_any() {
 /// Ends all of them, for good, and takes back what is pending of the caller's own.
 pub(super) fn forbid() {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
+    leave();
+}
+
+/// The same where the host handles `number` itself, if that is their signal; for as long as it is.
+pub(super) fn leave_to_handler(number: i32) {
+    if number == SIGNAL.load(Ordering::Relaxed) {
+        IS_LEFT_TO_HANDLER.store(true, Ordering::Relaxed);
+        leave();
+    }
+}
+
+fn leave() {
+    let used = Engine::get().map_or(0, |engine| engine.threads().used());
     end_if_any();
-    signal::take_back(SIGNAL, |origin| match origin {
-        Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
-        Origin::File(_) => is_own_tick(origin),
-        Origin::IntervalTimer | Origin::Elsewhere => false,
-    });
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    if signal != 0 {
+        signal::take_back(signal, |origin| match origin {
+            Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
+            Origin::File(_) => is_own_tick(origin),
+            Origin::IntervalTimer | Origin::Elsewhere => false,
+        });
+    }
+    if is_wall() && used > 0 {
+        HAS_LEFT_OTHERS.fetch_or(used > 1, Ordering::Relaxed);
+        // What the first thread's own ticks stood for.
+        weight::charge_all();
+    }
 }
 
 /// True where threads may have none.
-fn are_forbidden() -> bool {
-    if HostAction::of(SIGNAL).is_some_and(HostAction::has_had_handler) {
-        IS_FORBIDDEN.store(true, Ordering::Relaxed);
-    }
-    IS_FORBIDDEN.load(Ordering::Relaxed)
+fn are_forbidden(signal: i32) -> bool {
+    let is_handled = HostAction::of(signal).is_some_and(HostAction::has_had_handler);
+    IS_LEFT_TO_HANDLER.store(is_handled, Ordering::Relaxed);
+    is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
+}
+
+/// True in a session of clock `wall` whose threads may have no timers, so that it is of the first one alone, where there are
+/// others or were when that began. Signal-safe: system calls for files.
+pub(crate) fn misses_threads() -> bool {
+    let others = || {
+        let mut threads = 0u32;
+        tasks::for_each(|_| threads = threads.saturating_add(1));
+        threads > 1
+    };
+    is_wall() && are_out_of_use() && (HAS_LEFT_OTHERS.load(Ordering::Relaxed) || others())
+}
+
+fn are_out_of_use() -> bool {
+    IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || IS_FORBIDDEN.load(Ordering::Relaxed)
+}
+
+/// True in clock `wall`, where time passes for threads that wait as well. Signal-safe.
+#[inline]
+pub(crate) fn is_wall() -> bool {
+    KIND.load(Ordering::Relaxed) == WALL
+}
+
+/// The time that the calling thread's timer counts. Signal-safe.
+#[inline]
+pub(crate) fn now() -> u64 {
+    if is_wall() { clock::monotonic() } else { clock::thread_cpu() }
 }
 
 /// Notes whose memory this is. For ordinary context.
@@ -112,6 +178,7 @@ pub(super) fn is_elsewhere() -> bool {
 /// In a forked child, which has none of the timers but copies of the events' descriptors.
 pub(super) fn reset_after_fork() {
     prepare();
+    LOOK.reset_after_fork();
     if let Some(engine) = Engine::get() {
         engine.threads().reset_after_fork(&OwnTimers);
     }
@@ -121,7 +188,7 @@ pub(super) fn reset_after_fork() {
 /// system calls, or handles their signal itself.
 pub(crate) fn present(clock: Clock) -> Clock {
     match clock {
-        Clock::Cpu | Clock::Perf if IS_FORBIDDEN.load(Ordering::Relaxed) => Clock::Itimer,
+        Clock::Cpu | Clock::Perf if are_out_of_use() => Clock::Itimer,
         clock => clock,
     }
 }
@@ -130,10 +197,10 @@ pub(crate) fn present(clock: Clock) -> Clock {
 ///
 /// # Errors
 /// The error number of `perf_event_open(2)`, for [`Clock::Perf`].
-pub(crate) fn try_clock(clock: Clock) -> Result<(), i32> {
+pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), i32> {
     match clock {
-        Clock::Perf if !are_forbidden() => {
-            TaskClock::open(thread::id(), SIGNAL).map(|event| event.end(thread::id(), SIGNAL))
+        Clock::Perf if !are_forbidden(signal) => {
+            TaskClock::open(thread::id(), signal).map(|event| event.end(thread::id(), signal))
         }
         _ => Ok(()),
     }
@@ -146,15 +213,96 @@ fn most(are_events: bool) -> usize {
     limit.map_or(MOST_THREADS, |limit| limit / 4)
 }
 
-/// Gives all threads timers of their own, before the process's timer can meet one of them.
-fn adopt_all(engine: &Engine) {
-    let threads = engine.threads();
-    let generation = threads.generation();
-    tasks::for_each(|thread| {
-        if let Some(now) = clock::cpu_of_thread(thread) {
-            threads.adopt(&OwnTimers, Met { thread, generation, now });
+/// When threads are looked for that no tick finds.
+struct Look {
+    tasks: Tasks,
+    /// Somebody does it now.
+    is_on: AtomicBool,
+    /// When it is time again, by the monotonic clock.
+    next: AtomicU64,
+}
+
+static LOOK: Look = Look { tasks: Tasks::closed(), is_on: AtomicBool::new(false), next: AtomicU64::new(0) };
+
+impl Look {
+    /// Nanoseconds between two looks, at least.
+    const PAUSE: u64 = 50_000_000;
+    /// It takes one part of the time of this many.
+    const SHARE: u64 = 200;
+
+    /// Keeps the list open: while the host runs none of its descriptors is in the way.
+    fn begin(&self) {
+        self.tasks.open();
+        self.next.store(0, Ordering::Relaxed);
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    /// Gives all threads that have none a timer of their own, if it is time for that.
+    fn at_threads(&self, engine: &Engine) {
+        let start = clock::monotonic();
+        if start < self.next.load(Ordering::Relaxed) || self.is_on.swap(true, Ordering::Acquire) {
+            return;
         }
-    });
+        let threads = engine.threads();
+        let generation = threads.generation();
+        let is_wall = is_wall();
+        let mut found = 0u32;
+        self.tasks.for_each(|thread| {
+            found = found.saturating_add(1);
+            let now = if is_wall { Some(start) } else { clock::cpu_of_thread(thread) };
+            if let Some(met) = now.map(|now| Met { thread, generation, now }) {
+                if generation != 0 && !threads.has(met) {
+                    threads.adopt(&OwnTimers, met);
+                }
+            }
+        });
+        // What has ended counts where ticks are shared out among all.
+        if threads.used() > found {
+            threads.reap(&OwnTimers, MOST_THREADS as u32);
+        }
+        let end = clock::monotonic();
+        let pause = end.saturating_sub(start).saturating_mul(Self::SHARE).max(Self::PAUSE);
+        self.next.store(end.saturating_add(pause), Ordering::Relaxed);
+        self.is_on.store(false, Ordering::Release);
+    }
+
+    fn reset_after_fork(&self) {
+        self.tasks.close();
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+}
+
+/// In clock `wall`: gives threads that have none a timer of their own, and takes it from those that have ended, some times in a
+/// second. For a handler, on its own stack. Signal-safe.
+pub(crate) fn look_for_threads(engine: &Engine) {
+    LOOK.at_threads(engine);
+}
+
+/// True while a session runs that wants to know of each new thread when it begins. Signal-safe.
+pub(crate) fn are_awaited() -> bool {
+    is_wall() && Engine::get().is_some_and(|engine| engine.threads().generation() != 0)
+}
+
+/// True in a session of clock `wall` whose first thread has a timer of its own.
+pub(super) fn has_first_thread() -> bool {
+    let has = |engine: &Engine| {
+        let threads = engine.threads();
+        let generation = threads.generation();
+        generation != 0 && threads.has(Met { thread: process::id(), generation, now: 0 })
+    };
+    is_wall() && Engine::get().is_some_and(has)
+}
+
+/// Nanoseconds of elapsed time of all threads that no tick stands for, in clock `wall`; None in any other.
+pub(crate) fn untold_of_all() -> Option<u64> {
+    if !is_wall() {
+        return None;
+    }
+    let threads = Engine::get()?.threads();
+    // What the process's timer stands for, where it is the one that samples the first thread.
+    let rest = if has_first_thread() { 0 } else { weight::uncharged(clock::monotonic()) };
+    let untold = if threads.generation() == 0 { 0 } else { threads.untold_of_all(&OwnTimers) };
+    Some(rest.saturating_add(u64::try_from(untold).unwrap_or(0)))
 }
 
 /// Gives the calling thread a timer of its own now, instead of when the process's timer meets it. For a thread that no tick
@@ -164,11 +312,14 @@ pub(crate) fn adopt_caller() {
     let threads = engine.threads();
     let generation = threads.generation();
     // A copy of the process has no session, whatever it has copied.
-    if generation == 0 || process_mark::running_signal() != SIGNAL || is_elsewhere() {
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    if generation == 0 || process_mark::running_signal() != signal || is_elsewhere() {
         return;
     }
-    let met = Met { thread: thread::id(), generation, now: clock::thread_cpu() };
-    if !threads.covers(&OwnTimers, met) {
+    let met = Met { thread: thread::id(), generation, now: now() };
+    if !(if is_wall() { threads.has(met) } else { threads.covers(&OwnTimers, met) }) {
+        // As many as are created end sooner or later.
+        threads.reap(&OwnTimers, 4);
         threads.adopt(&OwnTimers, met);
     }
 }
@@ -235,12 +386,15 @@ impl OwnTimers {
 
 impl Timers for OwnTimers {
     fn create(&self, index: usize, thread: u32) -> Result<i32, i32> {
-        if IS_PERF.load(Ordering::Relaxed) {
-            return TaskClock::open(thread, SIGNAL).map(|event| Self::of_event(event.0));
-        }
+        let signal = SIGNAL.load(Ordering::Relaxed);
         // A mark has one byte.
         let value = process_mark().wrapping_add(1).wrapping_add(index);
-        PosixTimer::of_thread(thread, SIGNAL, value).map(|timer| timer.0)
+        let like = match KIND.load(Ordering::Relaxed) {
+            PERF => return TaskClock::open(thread, signal).map(|event| Self::of_event(event.0)),
+            WALL => IntervalTimer::Real,
+            _ => IntervalTimer::Cpu,
+        };
+        PosixTimer::of_thread(like, thread, signal, value).map(|timer| timer.0)
     }
 
     fn arm(&self, timer: i32, first: u64, period: u64) {
@@ -257,14 +411,14 @@ impl Timers for OwnTimers {
 
     fn delete(&self, timer: i32, thread: u32) {
         match Self::event(timer) {
-            Some(event) => event.end(thread, SIGNAL),
+            Some(event) => event.end(thread, SIGNAL.load(Ordering::Relaxed)),
             None => PosixTimer(timer).delete(),
         }
     }
 
     fn leave_to_parent(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
-            event.leave(thread, SIGNAL);
+            event.leave(thread, SIGNAL.load(Ordering::Relaxed));
         }
     }
 
@@ -277,6 +431,15 @@ impl Timers for OwnTimers {
     }
 
     fn clock_of(&self, thread: u32) -> Option<u64> {
-        clock::cpu_of_thread(thread)
+        if !is_wall() {
+            return clock::cpu_of_thread(thread);
+        }
+        (!thread::is_gone(thread)).then(clock::monotonic)
+    }
+
+    fn periods_of_a_tick(&self, used: u32) -> u32 {
+        /// Threads whose ticks may come in one period.
+        const CROWD: u32 = 32;
+        if is_wall() { used.div_ceil(CROWD).max(1) } else { 1 }
     }
 }

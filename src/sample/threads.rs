@@ -1,4 +1,4 @@
-//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`).
+//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`; what differs in others is said at the end).
 //!
 //! The process's timer finds threads: whichever it interrupts for the first time is *adopted*, and from then on sampled by
 //! its own timer, which interrupts no other thread and counts nobody else's time. So each thread gets its share, and one
@@ -10,7 +10,8 @@
 //!                            first expiry: uniformly random in its cell
 //! ```
 //!
-//! A tick stands for its cell, or for all cells whose tick has passed where the kernel sends fewer. Every few ticks the place
+//! A tick stands for its cell, or for all cells whose tick has passed where the kernel sends fewer. In clock `wall`, where the
+//! clock is that of elapsed time, a cell is some periods long where there are many threads. Every few ticks the place
 //! in the cell is drawn anew: a program that changes places in step with the period is not always met at the same one.
 //!
 //! | entry's key | its timer | meaning | may become |
@@ -67,8 +68,12 @@ pub(crate) trait Timers {
     fn process(&self) -> u32;
     /// True when the process has no such thread.
     fn is_gone(&self, thread: u32) -> bool;
-    /// The thread's CPU clock; None where the process has no such thread.
+    /// The thread's clock; None where the process has no such thread.
     fn clock_of(&self, thread: u32) -> Option<u64>;
+    /// How many periods a tick is to stand for, when so many threads have timers.
+    fn periods_of_a_tick(&self, _used: u32) -> u32 {
+        1
+    }
 }
 
 /// A thread that a tick has met.
@@ -78,7 +83,7 @@ pub(crate) struct Met {
     pub(crate) thread: u32,
     /// Of the session that the tick is of.
     pub(crate) generation: u32,
-    /// Its CPU clock.
+    /// Its clock.
     pub(crate) now: u64,
 }
 
@@ -101,7 +106,9 @@ pub(crate) struct Entry {
     since: AtomicU64,
     /// Its CPU clock at the next expiry.
     due: AtomicU64,
-    /// The expiry's place in the period, 1 to the period.
+    /// Periods of its cells.
+    periods: AtomicU32,
+    /// The expiry's place in the cell, 1 to its length.
     place: AtomicU64,
     /// Nanoseconds that it had used without a tick when it was asked last, as an `i64`; part of the sum. 0 from its next tick on.
     untold: AtomicU64,
@@ -116,6 +123,7 @@ impl Entry {
             ticks: AtomicU32::new(0),
             since: AtomicU64::new(0),
             due: AtomicU64::new(0),
+            periods: AtomicU32::new(0),
             place: AtomicU64::new(0),
             untold: AtomicU64::new(0),
         }
@@ -207,9 +215,20 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.owner.load(Ordering::Relaxed) == timers.process()
     }
 
+    /// How many threads have one.
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+
     /// How often a thread could not have a timer.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// True for a thread that has a timer, whatever that does.
+    pub(crate) fn has(&self, met: Met) -> bool {
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
+        self.window(met.thread).find(own).is_some_and(|place| place.entry.timer.load(Ordering::Acquire) != 0)
     }
 
     /// True for a thread that its own timer samples. One whose timer has died is set free: the kernel has given its id to
@@ -265,7 +284,10 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         };
         let entry = place.entry;
         let period = self.period.load(Ordering::Relaxed);
-        let first = draw(met.now ^ met.key(), period);
+        let periods = self.periods_of_a_tick(timers);
+        let cell = period.saturating_mul(u64::from(periods));
+        let first = draw(met.now ^ met.key(), cell);
+        entry.periods.store(periods, Ordering::Relaxed);
         entry.ticks.store(0, Ordering::Relaxed);
         entry.since.store(met.now, Ordering::Relaxed);
         entry.due.store(met.now.wrapping_add(first), Ordering::Relaxed);
@@ -276,7 +298,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         fence(Ordering::SeqCst);
         if self.generation.load(Ordering::Relaxed) == met.generation {
             // One that `end` has deleted meanwhile is not armed: no timer has its name, and no event of ours its descriptor.
-            timers.arm(timer, first, period);
+            timers.arm(timer, first, cell);
         } else {
             self.withdraw(timers, place, timer.wrapping_add(1));
         }
@@ -295,22 +317,28 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         }
         let (timer, now) = (timer.wrapping_sub(1), met.now);
         let period = self.period.load(Ordering::Relaxed);
+        let periods = u64::from(entry.periods.load(Ordering::Relaxed));
+        let cell = period.saturating_mul(periods);
         let due = entry.due.load(Ordering::Relaxed);
         let is_precise = timers.is_precise(timer);
         // The counter of a precise one differs by some microseconds, either way.
         let tolerance = if is_precise { period / 2 } else { 0 };
         let Some(late) = now.saturating_add(tolerance).checked_sub(due) else { return 0 };
-        let weight = late.checked_div(period).unwrap_or(0).saturating_add(1);
+        let cells = late.checked_div(cell).unwrap_or(0).saturating_add(1);
+        let weight = cells.saturating_mul(periods);
         let next = due.wrapping_add(weight.wrapping_mul(period));
         charge(weight);
         self.note_untold(entry, 0);
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
         if ticks % TICKS_OF_A_PLACE == 0 {
-            let place = draw(now ^ due.rotate_left(32), period);
+            let periods = self.periods_of_a_tick(timers);
+            let cell = period.saturating_mul(u64::from(periods));
+            entry.periods.store(periods, Ordering::Relaxed);
+            let place = draw(now ^ due.rotate_left(32), cell);
             let due = next.wrapping_sub(entry.place.swap(place, Ordering::Relaxed)).wrapping_add(place);
             entry.due.store(due, Ordering::Relaxed);
-            timers.arm(timer, due.saturating_sub(now).max(1), period);
+            timers.arm(timer, due.saturating_sub(now).max(1), cell);
         } else {
             entry.due.store(next, Ordering::Relaxed);
             if is_precise && ticks % TICKS_OF_A_PLACE == 1 {
@@ -329,34 +357,47 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.window(thread).find(has).map(|place| place.index)
     }
 
-    /// Looks at one more thread, and deletes its timer if it has ended.
-    pub(crate) fn reap(&self, timers: &impl Timers) {
-        self.visit_some(1, |place| self.withdraw_if_gone(timers, place));
+    /// Looks at so many more threads, and deletes the timers of those that have ended.
+    pub(crate) fn reap(&self, timers: &impl Timers, most: u32) {
+        self.visit_some(most, |place| self.withdraw_if_gone(timers, place));
     }
 
     /// Nanoseconds that the threads with timers have used and no tick of theirs stands for yet; less than nothing where
     /// ticks stand for cells that have only begun. Of many threads some are asked, in turn; for the others it is what they
     /// said last.
     pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
-        self.visit_some(MOST_ASKED, |Place { entry, .. }| {
-            let thread = entry.key.load(Ordering::Relaxed) as u32;
-            let timer = entry.timer.load(Ordering::Acquire);
-            if timer == 0 {
-                return;
-            }
-            // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
-            let since = entry.since.load(Ordering::Relaxed);
-            let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else {
-                return self.note_untold(entry, 0);
-            };
-            let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
-            self.note_untold(entry, now.wrapping_sub(told));
-            // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
-            if entry.timer.load(Ordering::Relaxed) != timer {
-                self.note_untold(entry, 0);
-            }
-        });
+        self.visit_some(MOST_ASKED, |place| self.ask(timers, place));
         self.untold.load(Ordering::Relaxed) as i64
+    }
+
+    /// The same, with all threads asked.
+    pub(crate) fn untold_of_all(&self, timers: &impl Timers) -> i64 {
+        self.visit_some(MOST_THREADS as u32, |place| self.ask(timers, place));
+        self.untold.load(Ordering::Relaxed) as i64
+    }
+
+    /// Notes what a thread has used without a tick.
+    fn ask(&self, timers: &impl Timers, Place { entry, .. }: Place<'_>) {
+        let thread = entry.key.load(Ordering::Relaxed) as u32;
+        let timer = entry.timer.load(Ordering::Acquire);
+        if timer == 0 {
+            return;
+        }
+        // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
+        let since = entry.since.load(Ordering::Relaxed);
+        let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else {
+            return self.note_untold(entry, 0);
+        };
+        let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
+        self.note_untold(entry, now.wrapping_sub(told));
+        // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
+        if entry.timer.load(Ordering::Relaxed) != timer {
+            self.note_untold(entry, 0);
+        }
+    }
+
+    fn periods_of_a_tick(&self, timers: &impl Timers) -> u32 {
+        timers.periods_of_a_tick(self.used())
     }
 
     /// Keeps what a thread has used without a tick, and the sum of all.

@@ -11,8 +11,13 @@
 //! | none | as the host has it | the host's, or late ticks | the kernel's answer |
 //! | interval timer | ours | ticks | that it is not armed |
 //! | POSIX timer | the host's | the host's | the kernel's answer |
+//! | threads' timers | the host's | the host's | the kernel's answer |
 //!
-//! In clock `cpu` threads have POSIX timers of their own beside that one ([`thread_timers`]).
+//! The last of these is for elapsed time, of which the first thread has a timer of its own as all others have.
+//!
+//! Ticks that are to have another signal than the interval timer's come from a POSIX timer from the start.
+//!
+//! In clocks `cpu`, `perf` and `wall` threads have timers of their own beside that one ([`thread_timers`]).
 //!
 //! Who writes: ordinary context, toggles, and hosts that call `setitimer`, wherever they are; one at a time, with all signals
 //! blocked. Who reads: the handler.
@@ -27,7 +32,7 @@ use super::{
 use crate::{
     config::Clock,
     error::Failure,
-    sync::{AtomicBool, AtomicI32, AtomicU32, Ordering},
+    sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
     sys::{
         errno,
         posix_timer::PosixTimer,
@@ -40,23 +45,27 @@ use crate::{
 /// See the module.
 struct Source {
     state: AtomicI32,
+    /// What the last ticks were, or 0.
+    signal: AtomicI32,
     /// Of ticks that are on, or would be if a timer were to be had.
     period_micros: AtomicU32,
     /// The interval timer is the host's.
     is_hosts: AtomicBool,
     /// The interval timer may be armed by us: ever since we armed it, until it was disarmed without an error.
     may_be_ours: AtomicBool,
-    /// The signal's ticks would reach the host by other ways than handlers.
-    is_read_by_host: AtomicBool,
 }
 
 /// Values of [`Source::state`]: these, or the name of a POSIX timer and [`POSIX`].
+const THREADS: i32 = -1;
 const NONE: i32 = 0;
 const INTERVAL: i32 = 1;
 const POSIX: i32 = 2;
 
 static OF_CPU: Source = Source::new();
 static OF_REAL: Source = Source::new();
+
+/// Signals whose ticks would reach the host by other ways than handlers: bit n - 1 for signal n.
+static READ_BY_HOST: AtomicU64 = AtomicU64::new(0);
 
 /// Set while somebody writes.
 static WRITING: AtomicBool = AtomicBool::new(false);
@@ -85,15 +94,22 @@ impl Source {
     const fn new() -> Self {
         Self {
             state: AtomicI32::new(NONE),
+            signal: AtomicI32::new(0),
             period_micros: AtomicU32::new(0),
             is_hosts: AtomicBool::new(false),
             may_be_ours: AtomicBool::new(false),
-            is_read_by_host: AtomicBool::new(false),
         }
     }
 
     fn of(timer: IntervalTimer) -> &'static Self {
         if timer == IntervalTimer::Cpu { &OF_CPU } else { &OF_REAL }
+    }
+
+    /// That of the interval timer which has this signal.
+    fn of_interval(number: i32) -> Option<&'static Self> {
+        let timer =
+            [IntervalTimer::Cpu, IntervalTimer::Real].into_iter().find(|timer| timer.signal() == number);
+        timer.map(Self::of)
     }
 
     fn posix_timer(&self) -> Option<PosixTimer> {
@@ -102,7 +118,8 @@ impl Source {
     }
 
     fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
-        let started = PosixTimer::start(timer, period_micros, thread_timers::process_mark())
+        let signal = self.signal.load(Ordering::Relaxed);
+        let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_mark())
             .map_err(Refusal::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
         Ok(())
@@ -123,14 +140,15 @@ impl Source {
 ///
 /// # Errors
 /// Why none come.
-pub(crate) fn start(clock: Clock, period_micros: u32) -> Result<(), Refusal> {
+pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Refusal> {
     let timer = clock.timer();
     let source = Source::of(timer);
     let _writing = Writing::begin();
-    let Some(engine) = Engine::get().filter(|_| timer == IntervalTimer::Cpu) else {
+    source.signal.store(signal, Ordering::Relaxed);
+    let Some(engine) = Engine::get() else {
         return start_process(source, timer, period_micros);
     };
-    thread_timers::begin(engine, clock, period_micros);
+    thread_timers::begin(engine, clock, signal, period_micros);
     let started = start_process(source, timer, period_micros);
     if started.is_err() {
         thread_timers::end(engine);
@@ -138,19 +156,49 @@ pub(crate) fn start(clock: Clock, period_micros: u32) -> Result<(), Refusal> {
     started
 }
 
-/// Ends threads' own timers, for good: from now on the process's timer samples all of them. Signal-safe.
+/// Ends threads' own timers, for good: from now on the process's timer samples what it can. Signal-safe.
 pub(crate) fn leave_threads() {
-    if thread_timers::is_elsewhere() {
-        return;
+    if !thread_timers::is_elsewhere() {
+        let _writing = Writing::begin();
+        thread_timers::forbid();
+        go_on_without_threads();
     }
-    let _writing = Writing::begin();
-    thread_timers::forbid();
+}
+
+/// The host has a handler of its own for `number` from now on: threads' own timers of this signal end. Signal-safe.
+pub(crate) fn leave_threads_to_handler(number: i32) {
+    if !thread_timers::is_elsewhere() {
+        let _writing = Writing::begin();
+        thread_timers::leave_to_handler(number);
+        go_on_without_threads();
+    }
+}
+
+/// Makes the process's timer, where there was none beside those of threads, which are gone. Where it cannot be had there are no
+/// more ticks.
+fn go_on_without_threads() {
+    if OF_REAL.state.load(Ordering::Relaxed) == THREADS && !thread_timers::has_first_thread() {
+        OF_REAL.state.store(NONE, Ordering::Release);
+        let _ = start_process(&OF_REAL, IntervalTimer::Real, OF_REAL.period_micros.load(Ordering::Relaxed));
+    }
 }
 
 fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
     source.period_micros.store(period_micros, Ordering::Relaxed);
-    if source.is_read_by_host.load(Ordering::Relaxed) {
+    let signal = source.signal.load(Ordering::Relaxed);
+    if READ_BY_HOST.load(Ordering::Relaxed) & bit(signal) != 0 {
         return Err(Refusal::ReadByHost);
+    }
+    if timer == IntervalTimer::Real && thread_timers::has_first_thread() {
+        source.is_hosts.store(true, Ordering::Release);
+        source.state.store(THREADS, Ordering::Release);
+        return Ok(());
+    }
+    if signal != timer.signal() {
+        return source.start_posix(timer, period_micros).map_err(|refusal| match refusal {
+            Refusal::NoTimer(errno) => Refusal::NotArmed(errno),
+            refusal => refusal,
+        });
     }
     if timer == IntervalTimer::Real {
         let started = source.start_posix(timer, period_micros);
@@ -188,9 +236,7 @@ pub(crate) enum Stopped {
 pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     let source = Source::of(timer);
     let _writing = Writing::begin();
-    if let Some(engine) = Engine::get().filter(|_| timer == IntervalTimer::Cpu) {
-        thread_timers::end(engine);
-    }
+    thread_timers::end_if_any();
     let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
     if let Some(posix) = source.posix_timer() {
         posix.delete();
@@ -226,12 +272,25 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
 /// Takes back ticks that are pending for the process or the calling thread, which has all signals blocked. For who has
 /// stopped them. Signal-safe.
 pub(crate) fn take_back(timer: IntervalTimer) {
-    let is_hosts = Source::of(timer).is_hosts.load(Ordering::Relaxed);
-    signal::take_back(timer.signal(), |origin| match origin {
+    let signal = signal_of(timer);
+    let is_hosts = signal != timer.signal() || Source::of(timer).is_hosts.load(Ordering::Relaxed);
+    signal::take_back(signal, |origin| match origin {
         Origin::IntervalTimer => !is_hosts,
         Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(origin),
         Origin::Elsewhere => false,
     });
+}
+
+/// The signal of the timer's ticks, as they were last. Signal-safe.
+pub(crate) fn signal_of(timer: IntervalTimer) -> i32 {
+    match Source::of(timer).signal.load(Ordering::Relaxed) {
+        0 => timer.signal(),
+        signal => signal,
+    }
+}
+
+fn bit(signal: i32) -> u64 {
+    1u64.checked_shl((signal - 1) as u32).unwrap_or(0)
 }
 
 /// True while ticks are to come. Signal-safe.
@@ -242,7 +301,7 @@ pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
 /// Whose the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
 #[inline]
 pub(crate) fn whose(number: i32, running: i32) -> Whose {
-    let source = if number == IntervalTimer::Cpu.signal() { &OF_CPU } else { &OF_REAL };
+    let Some(source) = Source::of_interval(number) else { return Whose::Unclear };
     if running == number && source.state.load(Ordering::Acquire) == INTERVAL {
         Whose::Ours
     } else if source.is_hosts.load(Ordering::Acquire) {
@@ -310,21 +369,20 @@ pub(crate) fn get_for_host() -> Result<Setting, i32> {
 /// The host is about to read `number` by `signalfd(2)`: ticks would turn up there, as signals that nobody has sent. Ends
 /// them, for good; true if there were any. Signal-safe.
 pub(crate) fn leave_to_readers(number: i32) -> bool {
-    let source = if number == IntervalTimer::Cpu.signal() { &OF_CPU } else { &OF_REAL };
-    source.is_read_by_host.store(true, Ordering::Relaxed);
+    READ_BY_HOST.fetch_or(bit(number), Ordering::Relaxed);
     end(number)
 }
 
 /// Ends the ticks that have this signal; true if there were any.
 fn end(number: i32) -> bool {
-    let timer = if number == IntervalTimer::Cpu.signal() { IntervalTimer::Cpu } else { IntervalTimer::Real };
-    let had_ticks = is_ticking(timer);
-    if had_ticks {
-        let _ = stop(timer);
-        let _blocked = AllBlocked::new();
-        take_back(timer);
-    }
-    had_ticks
+    let has_ticks = |timer: &IntervalTimer| is_ticking(*timer) && signal_of(*timer) == number;
+    let Some(timer) = [IntervalTimer::Cpu, IntervalTimer::Real].into_iter().find(has_ticks) else {
+        return false;
+    };
+    let _ = stop(timer);
+    let _blocked = AllBlocked::new();
+    take_back(timer);
+    true
 }
 
 /// How often in a row a host may be kept waiting by ticks.

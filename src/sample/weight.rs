@@ -61,10 +61,19 @@ pub(crate) fn consume_without(untold: i64) -> usize {
     }
 }
 
-/// Charges the weight of a thread's own tick. Signal-safe.
+/// Charges the weight of a thread's own tick, where the process's clock counts its time as well: elapsed time passes for each
+/// thread. Signal-safe.
 pub(crate) fn charge(weight: u64) {
+    if IS_REAL.load(Ordering::Relaxed) {
+        return;
+    }
     let period = PERIOD.load(Ordering::Relaxed);
     CHARGED.fetch_add(weight.wrapping_mul(period), Ordering::Relaxed);
+}
+
+/// Charges all time up to now to nobody, since others have. Signal-safe.
+pub(crate) fn charge_all() {
+    CHARGED.store(read_clock(), Ordering::Relaxed);
 }
 
 /// Nanoseconds that no tick stands for, when the clock is at `now`.

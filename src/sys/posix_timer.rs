@@ -20,13 +20,18 @@ struct Setting {
 pub(crate) struct PosixTimer(pub(crate) i32);
 
 impl PosixTimer {
-    /// Makes a timer that counts what `like` counts and sends its signal, with `value` in the signal's information, and
+    /// Makes a timer that counts what `like` counts and sends `signal`, with `value` in the signal's information, and
     /// arms it for each period. Neither a child of a fork has it nor the next program. Signal-safe: system calls.
     ///
     /// # Errors
     /// The error number of `timer_create(2)` or `timer_settime(2)`: `EAGAIN` where the user has too many signals pending
     /// (`ulimit -i`).
-    pub(crate) fn start(like: IntervalTimer, period_micros: u32, value: usize) -> Result<Self, i32> {
+    pub(crate) fn start(
+        like: IntervalTimer,
+        signal: i32,
+        period_micros: u32,
+        value: usize,
+    ) -> Result<Self, i32> {
         let clock = match like {
             IntervalTimer::Cpu => libc::CLOCK_PROCESS_CPUTIME_ID,
             IntervalTimer::Real => libc::CLOCK_MONOTONIC,
@@ -40,26 +45,35 @@ impl PosixTimer {
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_notify_thread_id = process::id() as i32;
         }
-        event.sigev_signo = like.signal();
+        event.sigev_signo = signal;
         event.sigev_value.sival_ptr = value as *mut libc::c_void;
         let timer = Self::create(clock, &event)?;
         let period = u64::from(period_micros) * 1000;
         timer.set(period, period).map(|()| timer).inspect_err(|_| timer.delete())
     }
 
-    /// Makes a timer that counts the calling thread's CPU time and interrupts that thread by `signal`, with `value` in the
-    /// signal's information; it is not armed. Signal-safe: system calls.
+    /// Makes a timer that counts the calling thread's CPU time, or elapsed time, as `like` says, and interrupts the thread by `signal`,
+    /// with `value` in the signal's information; it is not armed. Signal-safe: system calls.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub(crate) fn of_thread(thread: u32, signal: i32, value: usize) -> Result<Self, i32> {
+    pub(crate) fn of_thread(
+        like: IntervalTimer,
+        thread: u32,
+        signal: i32,
+        value: usize,
+    ) -> Result<Self, i32> {
+        let clock = match like {
+            IntervalTimer::Cpu => libc::CLOCK_THREAD_CPUTIME_ID,
+            IntervalTimer::Real => libc::CLOCK_MONOTONIC,
+        };
         // SAFETY: all fields are integers or pointers, for which zero is a value.
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_notify_thread_id = thread as i32;
         event.sigev_signo = signal;
         event.sigev_value.sival_ptr = value as *mut libc::c_void;
-        Self::create(libc::CLOCK_THREAD_CPUTIME_ID, &event)
+        Self::create(clock, &event)
     }
 
     /// Lets it send its signal in `first` nanoseconds, and then each period. Signal-safe: one system call.

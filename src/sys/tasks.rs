@@ -1,7 +1,11 @@
 //! What /proc tells of this process's threads, without an allocation.
 
-use super::{entries, file::File};
-use core::ffi::CStr;
+use super::{
+    entries,
+    file::{self, File},
+};
+use crate::sync::{AtomicI32, AtomicU64, Ordering};
+use core::{ffi::CStr, mem};
 
 /// How many threads beside the calling one, which has all signals blocked, block `signal`; 0 without /proc. Signal-safe: system
 /// calls, and none but those for files.
@@ -14,12 +18,18 @@ pub(crate) fn blocking(signal: i32) -> u32 {
 }
 
 /// Calls `visit` with the id of each thread. Signal-safe: system calls.
-pub(crate) fn for_each(mut visit: impl FnMut(u32)) {
-    let Ok(tasks) = File::open_at(libc::AT_FDCWD, c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY)
-    else {
-        return;
-    };
-    entries::for_each(tasks.number(), |name| {
+pub(crate) fn for_each(visit: impl FnMut(u32)) {
+    if let Ok(tasks) = open() {
+        for_each_in(tasks.number(), visit);
+    }
+}
+
+fn open() -> Result<File, i32> {
+    File::open_at(libc::AT_FDCWD, c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY)
+}
+
+fn for_each_in(descriptor: i32, mut visit: impl FnMut(u32)) {
+    entries::for_each(descriptor, |name| {
         let id = name.to_bytes().iter().try_fold(0u32, |id, byte| {
             byte.is_ascii_digit().then(|| id.saturating_mul(10).saturating_add(u32::from(byte - b'0')))
         });
@@ -28,6 +38,61 @@ pub(crate) fn for_each(mut visit: impl FnMut(u32)) {
         }
         true
     });
+}
+
+/// The list of threads, kept open under a high number: a handler that opened it for a moment could take the number that
+/// another thread of the host is about to count on. One reader at a time, since it has one place to read at.
+pub(crate) struct Tasks {
+    /// Or -1.
+    descriptor: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+impl Tasks {
+    pub(crate) const fn closed() -> Self {
+        Self { descriptor: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
+    }
+
+    /// Opens it, unless it is. Where it cannot be, no thread is told of. Signal-safe: system calls.
+    pub(crate) fn open(&self) {
+        if self.opened().is_some() {
+            return;
+        }
+        let Ok(low) = open() else { return };
+        let Some((device, inode)) = file::identity(low.number()) else { return };
+        let descriptor = file::duplicate_high(low.number()).unwrap_or_else(|| {
+            let descriptor = low.number();
+            mem::forget(low);
+            descriptor
+        });
+        self.device.store(device, Ordering::Relaxed);
+        self.inode.store(inode, Ordering::Relaxed);
+        self.descriptor.store(descriptor, Ordering::Release);
+    }
+
+    /// Closes it, if it is still what was opened. Signal-safe, likewise.
+    pub(crate) fn close(&self) {
+        let opened = self.opened();
+        self.descriptor.store(-1, Ordering::Relaxed);
+        if let Some(descriptor) = opened {
+            let _ = file::close(descriptor);
+        }
+    }
+
+    /// Calls `visit` with the id of each thread. Signal-safe, likewise.
+    pub(crate) fn for_each(&self, visit: impl FnMut(u32)) {
+        if let Some(descriptor) = self.opened() {
+            for_each_in(descriptor, visit);
+        }
+    }
+
+    /// The host may have closed it, and opened something else under its number.
+    fn opened(&self) -> Option<i32> {
+        let descriptor = self.descriptor.load(Ordering::Acquire);
+        let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
+        (descriptor >= 0 && file::identity(descriptor) == Some(identity)).then_some(descriptor)
+    }
 }
 
 /// The signals that a thread blocks, as bits.
@@ -138,6 +203,41 @@ mod tests {
         let mut threads = Vec::new();
         for_each(|id| threads.push(id));
         assert!(threads.contains(&thread::id()) && threads.contains(&std::process::id()));
+    }
+
+    #[test]
+    fn the_list_is_kept_open_and_another_file_under_its_number_is_left_alone() {
+        let tasks = Tasks::closed();
+        let count = || {
+            let mut threads = 0;
+            tasks.for_each(|_| threads += 1);
+            threads
+        };
+        assert_eq!(count(), 0);
+        tasks.open();
+        let descriptor = tasks.opened().unwrap();
+        assert!(descriptor >= 20 && count() >= 1);
+        let (begin, end) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                let own = thread::id();
+                let mut is_there = false;
+                tasks.for_each(|id| is_there |= id == own);
+                end.wait();
+                assert!(is_there, "a thread that began later is not in the list");
+            });
+            begin.wait();
+            end.wait();
+        });
+        let host = std::fs::File::open("/dev/null").unwrap();
+        file::close(descriptor).unwrap();
+        // The first number that is free from there on; another test may have been faster.
+        let number = nix::fcntl::fcntl(&host, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(descriptor)).unwrap();
+        assert_eq!(count(), 0);
+        tasks.close();
+        assert!(file::identity(number).is_some(), "the host's descriptor was closed");
+        file::close(number).unwrap();
     }
 
     #[test]

@@ -113,6 +113,14 @@ impl IntervalTimer {
         }
     }
 
+    /// That signal's name.
+    pub(crate) const fn signal_name(self) -> &'static str {
+        match self {
+            Self::Cpu => "SIGPROF",
+            Self::Real => "SIGALRM",
+        }
+    }
+
     /// The constant that `setitimer(2)` knows it by.
     pub(crate) fn which(self) -> i32 {
         match self {

@@ -17,6 +17,8 @@ struct Kernel {
     left: RefCell<BTreeSet<i32>>,
     clocks: RefCell<BTreeMap<u32, u64>>,
     process: RefCell<u32>,
+    /// Threads whose ticks may come in one period; 0 for all.
+    crowd: RefCell<u32>,
 }
 
 impl Timers for Kernel {
@@ -49,6 +51,12 @@ impl Timers for Kernel {
     }
     fn clock_of(&self, thread: u32) -> Option<u64> {
         self.clocks.borrow().get(&thread).copied()
+    }
+    fn periods_of_a_tick(&self, used: u32) -> u32 {
+        match *self.crowd.borrow() {
+            0 => 1,
+            crowd => used.div_ceil(crowd).max(1),
+        }
     }
 }
 
@@ -127,6 +135,57 @@ fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
     assert!(tenths.iter().all(|&tenth| (3400..4600).contains(&tenth)), "{tenths:?}");
 }
 
+/// Forty threads, of which four may tick in a period: each tick stands for up to ten, the sum is the time to within one cell,
+/// and a cell ends where the next one begins when their length changes.
+#[test]
+fn cells_grow_with_the_threads_and_lose_no_time() {
+    let (threads, kernel) = (table(), Kernel::default());
+    *kernel.crowd.borrow_mut() = 4;
+    threads.begin(&kernel, PERIOD, 100);
+    let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
+    assert!(due <= PERIOD);
+    let (mut sum, mut ticks) = (0, 0u64);
+    for tick in 1..=400 {
+        if tick <= 39 {
+            adopted(&threads, &kernel, 8 * tick, 0);
+        }
+        let armings = kernel.armed.borrow().len();
+        let weight = threads.tick(&kernel, index, met(&threads, 7, due), |_| {});
+        sum += weight * PERIOD;
+        ticks += 1;
+        assert!(weight <= 10 && sum.abs_diff(due) <= 10 * PERIOD, "{sum} ns of {due}");
+        due = match kernel.armed.borrow().get(armings) {
+            Some((_, first, _)) => due + first,
+            None => due + weight * PERIOD,
+        };
+    }
+    assert!(threads.used() == 40 && sum > 9 * ticks * PERIOD, "{sum} ns in {ticks} ticks");
+    // They end: those that are left tick more often.
+    kernel.gone.borrow_mut().extend((1..=39).map(|thread| 8 * thread));
+    threads.reap(&kernel, 100);
+    assert_eq!(threads.used(), 1);
+    let before = due;
+    for _ in 0..8 {
+        due += 10 * PERIOD;
+        sum += threads.tick(&kernel, index, met(&threads, 7, due), |_| {}) * PERIOD;
+    }
+    assert!(sum.abs_diff(due) <= 10 * PERIOD, "{sum} ns of {due}, {before} before");
+    let (_, first, period) = *kernel.armed.borrow().last().unwrap();
+    assert!(period == PERIOD && first <= 2 * PERIOD, "{first} and then {period} ns");
+}
+
+#[test]
+fn all_threads_are_asked_for_what_they_have_not_told() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD, 1000);
+    for thread in 1..=100 {
+        adopted(&threads, &kernel, thread, 0);
+        kernel.clocks.borrow_mut().insert(thread, 3 * PERIOD);
+    }
+    assert!(threads.has(met(&threads, 100, 0)) && !threads.has(met(&threads, 101, 0)));
+    assert_eq!(threads.untold_of_all(&kernel), 300 * PERIOD as i64);
+}
+
 /// A counter that runs some microseconds off the CPU clock, ahead or behind: each tick weighs 1, and all the time they take.
 #[test]
 fn precise_ticks_weigh_one_though_they_jitter() {
@@ -186,7 +245,7 @@ fn ended_threads_leave_no_timer() {
     kernel.gone.borrow_mut().extend(1..3000);
     // One timer a look.
     for _ in 0..3000 {
-        threads.reap(&kernel);
+        threads.reap(&kernel, 1);
     }
     assert_eq!(kernel.there.borrow().len(), 1);
     assert!(threads.covers(&kernel, met(&threads, 3000, 1)));
@@ -253,7 +312,7 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
     }
     assert_eq!(threads.untold(&kernel), 1000 * 320 * 321 / 2);
     kernel.gone.borrow_mut().extend(1..=320);
-    (0..320).for_each(|_| threads.reap(&kernel));
+    (0..320).for_each(|_| threads.reap(&kernel, 1));
     assert_eq!((threads.untold(&kernel), threads.used.load(Ordering::Relaxed)), (0, 0));
 }
 

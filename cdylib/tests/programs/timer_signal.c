@@ -1,0 +1,115 @@
+/* A program whose ticks have another signal than their timer's own.
+ *
+ *   timer_signal SIGNAL ORDER...
+ *
+ *   computes          uses some CPU time, in a function of this name
+ *   in-use            has handled the signal before it starts its profiler, into the file `prof`
+ *   serves            handles the signal from some moment on, and is sent it
+ *   keeps-prof        uses SIGPROF and ITIMER_PROF for itself
+ *   ignores           ignores the signal, and is sent it */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <gperftools/profiler.h>
+
+#pragma weak ProfilerStart
+#pragma weak ProfilerStop
+#pragma weak ProfilerGetCurrentState
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+static volatile sig_atomic_t served, alarms;
+static void serve(int number, siginfo_t *info, void *context) {
+    (void)number, (void)context;
+    served += info->si_code == SI_USER || info->si_code == SI_TKILL;
+}
+static void on_prof(int number) { alarms += number == SIGPROF; }
+
+static double used(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int gathered(void) {
+    struct ProfilerState state;
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+static __attribute__((noinline)) void computes(double seconds) {
+    volatile unsigned long work = 0;
+    for (const double end = used() + seconds; used() < end;) {
+        for (int i = 0; i < 2000; i++) work = work * 5 + 3;
+    }
+}
+
+/* Until ticks have come. */
+static __attribute__((noinline)) void computes_until_sampled(int samples) {
+    for (const int goal = gathered() + samples; gathered() < goal;) computes(0.01);
+}
+
+/* What the kernel has for a signal, whatever the library says. */
+static unsigned long kernel_handler(int number) {
+    unsigned long action[8] = {0};
+    CHECK(syscall(SYS_rt_sigaction, number, NULL, action, 8) == 0);
+    return action[0];
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 3);
+    const int number = atoi(argv[1]);
+    const char *order = argv[2];
+    struct sigaction action = {.sa_sigaction = serve, .sa_flags = SA_SIGINFO}, old;
+    if (strcmp(order, "in-use") == 0) {
+        CHECK(sigaction(number, &action, NULL) == 0);
+        CHECK(ProfilerStart("prof"));
+        computes_until_sampled(20);
+        CHECK(kill(getpid(), number) == 0 && served == 1);
+        ProfilerStop();
+    } else if (strcmp(order, "computes") == 0) {
+        computes(1);
+        CHECK(kernel_handler(SIGPROF) == (unsigned long)SIG_DFL && kernel_handler(SIGALRM) == (unsigned long)SIG_DFL);
+        /* The library tells its host of no handler but the host's own. */
+        CHECK(sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
+        CHECK(kernel_handler(number) != (unsigned long)SIG_DFL);
+    } else if (strcmp(order, "serves") == 0) {
+        computes_until_sampled(20);
+        CHECK(sigaction(number, &action, &old) == 0 && old.sa_handler == SIG_DFL);
+        for (int i = 1; i <= 100; i++) {
+            CHECK(kill(getpid(), number) == 0);
+            while (served < i) computes(0.001);
+        }
+        computes_until_sampled(20);
+        CHECK(served == 100);
+        CHECK(sigaction(number, NULL, &old) == 0 && old.sa_sigaction == serve);
+    } else if (strcmp(order, "ignores") == 0) {
+        CHECK(signal(number, SIG_IGN) == SIG_DFL);
+        const int before = gathered();
+        computes_until_sampled(20);
+        CHECK(gathered() - before >= 20 && signal(number, SIG_DFL) == SIG_IGN);
+    } else if (strcmp(order, "keeps-prof") == 0) {
+        struct itimerval timer = {{0, 20000}, {0, 20000}}, present;
+        CHECK(signal(SIGPROF, on_prof) == SIG_DFL && setitimer(ITIMER_PROF, &timer, NULL) == 0);
+        while (alarms < 20) computes(0.005);
+        CHECK(getitimer(ITIMER_PROF, &present) == 0 && present.it_interval.tv_usec == 20000);
+        computes_until_sampled(20);
+    } else {
+        CHECK(!"a known order");
+    }
+    printf("all %.6f\n", used());
+    return 0;
+}

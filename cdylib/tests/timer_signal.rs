@@ -1,0 +1,109 @@
+//! `CPUPROFILE_TIMER_SIGNAL`: ticks have the signal that the user says, and leave the timers' own ones to the program.
+
+mod support;
+
+use std::process::Command;
+use support::{Finished, Linkage, Profile, Scratch, plain, profiled, run};
+
+const USR1: &str = "10";
+const REAL_TIME: &str = "40";
+
+fn ticking(scratch: &Scratch, signal: &str, order: &str) -> Command {
+    let program = scratch.compile("timer_signal.c", Linkage::None, &["-O2"]);
+    let mut command = profiled(program, &scratch.path("prof"));
+    command
+        .args([signal, order])
+        .envs([("CPUPROFILE_TIMER_SIGNAL", signal), ("CPUPROFILE_FREQUENCY", "250")]);
+    command
+}
+
+#[track_caller]
+fn seconds(finished: &Finished) -> f64 {
+    let text = finished.text();
+    text.trim().strip_prefix("all ").expect("the program says what it used").parse().expect("a number")
+}
+
+#[track_caller]
+fn sampled(scratch: &Scratch) -> f64 {
+    let profile = Profile::read(&scratch.path("prof"));
+    profile.samples() as f64 * profile.period_micros as f64 / 1e6
+}
+
+/// By each clock, with a signal of users and a real-time one: the time is there, to within one in fifty and some periods, and
+/// neither SIGPROF nor SIGALRM has a handler.
+#[test]
+fn ticks_have_the_signal_that_is_asked_for() {
+    for clock in ["cpu", "itimer", "perf", "wall"] {
+        for signal in [USR1, REAL_TIME] {
+            let scratch = Scratch::new();
+            let finished =
+                run(ticking(&scratch, signal, "computes").env("CPUPROFILE_CLOCK", clock)).expect_success();
+            let other =
+                finished.complaints().into_iter().find(|line| !line.contains("clock cpu instead of perf"));
+            assert_eq!(other, None, "{clock}, {signal}");
+            let (used, sampled) = (seconds(&finished), sampled(&scratch));
+            // Elapsed time is never less than what was used.
+            let most = if clock == "wall" { f64::INFINITY } else { used * 1.02 + 0.012 };
+            assert!(
+                (used * 0.98 - 0.012..most).contains(&sampled),
+                "{sampled} of {used} s, {clock}, {signal}"
+            );
+        }
+    }
+}
+
+/// A signal that the program handles before it starts its profiler stays its own: one line, and ticks are SIGPROF.
+#[test]
+fn a_signal_that_is_in_use_is_left_to_the_program() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("timer_signal.c", Linkage::Shared, &["-O2"]);
+    let mut command = plain(program);
+    command.args([USR1, "in-use"]).env("CPUPROFILE_TIMER_SIGNAL", "SIGUSR1").current_dir(scratch.root());
+    let finished = run(&mut command).expect_success();
+    let expected = "sigprof: ticks are signal 27 instead of 10 for the profile at prof: the program handles signal 10 itself";
+    assert_eq!(finished.complaints(), [expected]);
+    assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
+}
+
+/// A host that handles the signal later is called for what is sent to it, and for nothing else; one that ignores it does so.
+#[test]
+fn what_others_send_is_the_host_s() {
+    for order in ["serves", "ignores"] {
+        for signal in [USR1, REAL_TIME] {
+            for clock in ["cpu", "wall"] {
+                let scratch = Scratch::new();
+                let mut command = ticking(&scratch, signal, order);
+                let finished = run(command.env("CPUPROFILE_CLOCK", clock)).expect_success();
+                assert_eq!(finished.complaints(), <[&str; 0]>::default(), "{order}, {signal}, {clock}");
+                assert!(Profile::read(&scratch.path("prof")).samples() >= 20, "{order}, {signal}, {clock}");
+            }
+        }
+    }
+}
+
+/// SIGPROF and its timer are the host's alone.
+#[test]
+fn the_interval_timer_is_the_host_s() {
+    for clock in ["cpu", "itimer"] {
+        let scratch = Scratch::new();
+        let mut command = ticking(&scratch, USR1, "keeps-prof");
+        let finished = run(command.env("CPUPROFILE_CLOCK", clock)).expect_success();
+        assert_eq!(finished.complaints(), <[&str; 0]>::default());
+        let (used, sampled) = (seconds(&finished), sampled(&scratch));
+        assert!(
+            (used * 0.98 - 0.012..used * 1.02 + 0.012).contains(&sampled),
+            "{sampled} of {used} s, {clock}"
+        );
+    }
+}
+
+/// A signal that switches profiling cannot be that of its ticks.
+#[test]
+fn the_toggle_s_signal_is_not_that_of_ticks() {
+    let scratch = Scratch::new();
+    let mut command = ticking(&scratch, USR1, "ignores");
+    let finished =
+        run(command.env("CPUPROFILESIGNAL", USR1).env("CPUPROFILE_TIMER_SIGNAL", "SIGUSR1").args(["unused"]));
+    let line = "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGUSR1 is that of CPUPROFILESIGNAL, too; using SIGPROF";
+    assert_eq!(finished.complaints().first(), Some(&line), "{}", finished.stderr);
+}
