@@ -38,6 +38,11 @@ fn sessions_with_events_for_threads_leave_nothing() {
 }
 
 #[test]
+fn sessions_by_elapsed_time_leave_nothing() {
+    expect_nothing_left("wall", 300);
+}
+
+#[test]
 fn sessions_with_one_timer_leave_nothing() {
     expect_nothing_left("itimer", 300);
 }

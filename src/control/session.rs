@@ -410,7 +410,11 @@ impl Session {
             notices::tell(self.path(), Notice::TimerTaken);
         }
         recording::withdraw();
-        Engine::get().map_or(0, wait_for_handlers)
+        let stuck_handlers = Engine::get().map_or(0, wait_for_handlers);
+        if stuck_handlers == 0 {
+            thread_timers::close_list();
+        }
+        stuck_handlers
     }
 
     /// Writes the file and frees the memory, unless a handler may still be using it.

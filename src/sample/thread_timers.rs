@@ -84,6 +84,16 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
         LOOK.begin();
         LOOK.at_threads(engine);
     }
+    if kind == PERF {
+        // Its ticks find the others.
+        close_list();
+    }
+}
+
+/// Closes the list of threads. For who knows that no handler reads it: none has been in a session yet, or all have left it.
+/// Signal-safe: system calls.
+pub(crate) fn close_list() {
+    LOOK.tasks.close();
 }
 
 /// Ends all of them. Signal-safe.

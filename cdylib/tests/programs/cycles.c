@@ -82,7 +82,8 @@ int main(int argc, char **argv) {
     }
     const struct resources after = resources_now();
     /* The handler stays: this would end the program. */
-    raise(SIGPROF);
+    const char *clock = getenv("CPUPROFILE_CLOCK");
+    raise(clock && strcmp(clock, "wall") == 0 ? SIGALRM : SIGPROF);
     atomic_store(&is_over, 1);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     printf("sampled %d\ntimers %d %d\ndescriptors %d %d\nmappings %d %d\nthreads %d %d\n", sampled, before.timers, after.timers,
