@@ -20,7 +20,7 @@ use crate::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
         host_action::{self, HostAction},
-        host_timer, met_objects, process_mark,
+        host_timer, identities, met_objects, process_mark,
         scratch::Held,
         thread_timers, tick_source,
         unwind::{self, PcForm, objects, trail::Trail},
@@ -54,6 +54,8 @@ pub struct FileOptions<'a> {
     pub frequency: u32,
     /// Frames.
     pub max_depth: usize,
+    /// Whose a sample is is part of it.
+    pub by_thread: bool,
     /// `filter_in_thread` and its argument.
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
     /// Where the spool goes.
@@ -65,6 +67,11 @@ pub struct FileOptions<'a> {
 /// True when the environment is not to be trusted.
 pub fn is_privileged() -> bool {
     process::is_privileged()
+}
+
+/// The calling process's id. Signal-safe.
+pub fn process() -> u32 {
+    process::id()
 }
 
 /// The number of a signal, by number or name.
@@ -102,6 +109,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         clock: options.clock,
         frequency: options.frequency,
         max_depth: options.max_depth,
+        by_thread: options.by_thread,
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
         excluded: &[],
         naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
@@ -211,6 +219,7 @@ pub fn enable_toggle(
             clock: options.clock,
             frequency: options.frequency,
             max_depth: options.max_depth,
+            by_thread: options.by_thread,
             spool: options.spool.clone(),
             max_memory: options.max_memory,
             ended: Box::new(move |report: &Ended| ended(Stopped(report))),
@@ -568,11 +577,13 @@ pub fn register_thread() {
     thread_timers::adopt_caller();
 }
 
-/// The host is about to forbid itself system calls: threads' own timers end, since handling them takes some that few
-/// programs allow themselves. Keeps errno. Signal-safe.
+/// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,
+/// since that takes some that few programs allow themselves. Keeps errno. Signal-safe.
 pub fn host_enters_sandbox() {
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
+    // Behind it: a handler that finds this said finds no timers either.
+    identities::forbid();
     control::let_handlers_leave();
 }
 

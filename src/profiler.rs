@@ -22,6 +22,7 @@ pub struct Builder {
     clock: Clock,
     frequency: u32,
     max_depth: usize,
+    by_thread: bool,
     filter: Option<Filter>,
     excluded_objects: Vec<String>,
     spool: SpoolChoice,
@@ -48,6 +49,29 @@ impl Builder {
     /// 254 by default. The outermost frames are cut off.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.max_depth = frames.clamp(1, MAX_DEPTH);
+        self
+    }
+
+    /// Tells samples of different threads apart: a profile in memory then has, of each chain, one sample for each thread that
+    /// was met in it ([`Sample::thread`]), and so has what a kill leaves behind ([`recover`](crate::recover)). The CPU profile
+    /// format has no place for threads, so a file is as ever.
+    ///
+    /// It takes memory for each thread's chains. The deepest chain has [`MAX_DEPTH`] - 1 frames.
+    ///
+    /// [`Sample::thread`]: crate::Sample::thread
+    ///
+    /// # Examples
+    /// ```
+    /// let profiler = sigprof::Profiler::builder().by_thread().start_in_memory()?;
+    /// // ... the work to profile ...
+    /// for sample in profiler.stop()?.samples() {
+    ///     let name = sample.thread.map_or("?".to_owned(), |thread| thread.name.to_string());
+    ///     println!("{name}: {} periods in a chain of {} frames", sample.count, sample.chain.len());
+    /// }
+    /// # Ok::<(), sigprof::Error>(())
+    /// ```
+    pub fn by_thread(mut self) -> Self {
+        self.by_thread = true;
         self
     }
 
@@ -148,6 +172,7 @@ impl Builder {
             clock: self.clock,
             frequency: self.frequency,
             max_depth: self.max_depth,
+            by_thread: self.by_thread,
             filter: self.filter,
             excluded: &excluded_ranges(&self.excluded_objects),
             naming: Naming::Exact,
@@ -176,6 +201,7 @@ impl Profiler {
             clock: Clock::default(),
             frequency: DEFAULT_FREQUENCY,
             max_depth: DEFAULT_DEPTH,
+            by_thread: false,
             filter: None,
             excluded_objects: Vec::new(),
             spool: SpoolChoice::Default,

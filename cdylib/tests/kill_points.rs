@@ -171,7 +171,7 @@ mod steps {
     const HALF_WORDS: u64 = 184;
     const STAND: u64 = 192;
     const MOVED_NAME: u64 = 224;
-    const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10);
+    const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
     /// What the stand's middle says of the half that is not in use (`src/format/halves.rs`).
     const CLEAN: u64 = (1 << 27) - 1;

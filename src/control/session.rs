@@ -16,6 +16,7 @@ use crate::{
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
         host_action::HostAction,
+        identities,
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps,
@@ -34,7 +35,9 @@ use crate::{
         tasks, thread,
         timer::IntervalTimer,
     },
+    thread::{SampledThreads, Thread, ThreadUse},
 };
+use core::time::Duration;
 
 /// Nanoseconds that a stop waits for handlers to leave. They are inside for microseconds; one that is not back by
 /// then belongs to a thread that is stopped, or that left its filter by a jump.
@@ -48,6 +51,8 @@ pub(crate) struct StartOptions<'a> {
     /// Ticks per second.
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
+    /// Whose a sample is is part of it.
+    pub(crate) by_thread: bool,
     pub(crate) filter: Option<Filter>,
     /// Address ranges that are not recorded.
     pub(crate) excluded: &'a [(usize, usize)],
@@ -155,11 +160,16 @@ impl Session {
         };
         let beside = output.as_ref().and_then(Output::beside);
         let table_bytes = table_bytes(options.max_memory);
+        // The other half is for the records without their threads, when the file is written.
+        let table_bytes = if options.by_thread { table_bytes / 2 } else { table_bytes };
+        let fold_bytes = if options.by_thread { table_bytes } else { 0 };
         let (spool, spool_use, memory) = match &output {
             Some(output) => {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
                 let shape = Shape::of(table_bytes, beside.is_some());
-                let purpose = SpoolFor { started: start_time, period_micros, table_bytes, shape, lines };
+                let is_by_thread = options.by_thread;
+                let purpose =
+                    SpoolFor { started: start_time, period_micros, is_by_thread, table_bytes, shape, lines };
                 memory_for(options.spool, &purpose, output)
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
@@ -173,6 +183,8 @@ impl Session {
                     period_micros,
                     filter: options.filter,
                     max_depth: options.max_depth,
+                    is_by_thread: options.by_thread,
+                    fold_bytes,
                     excluded: options.excluded,
                     beside,
                 },
@@ -287,6 +299,7 @@ impl Session {
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
+            threads: sampled_threads(recording),
             moved,
             moved_lost,
             not_moved: recording.drain.failure(),
@@ -403,7 +416,24 @@ impl Session {
             notices::tell(self.path(), Notice::TimerTaken);
         }
         recording::withdraw();
-        Engine::get().map_or(0, wait_for_handlers)
+        let stuck_handlers = Engine::get().map_or(0, wait_for_handlers);
+        self.look_at_names();
+        stuck_handlers
+    }
+
+    /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
+    /// program that may be ended for it.
+    fn look_at_names(&self) {
+        if identities::are_forbidden() {
+            return;
+        }
+        let recording = self.recording.get();
+        for (_, identity) in recording.identities.busiest().threads {
+            let Some(thread) = recording.identities.thread(identity) else { break };
+            if let Some(name) = tasks::name_of(thread.id) {
+                recording.name(identity, Thread { name, ..thread });
+            }
+        }
     }
 
     /// Writes the file and frees the memory, unless a handler may still be using it.
@@ -456,6 +486,7 @@ impl Session {
             clock: recording.clock,
             frequency: self.frequency,
             max_depth: recording.max_depth,
+            by_thread: recording.is_by_thread,
             filter: recording.filter,
             excluded: recording.excluded(),
             naming: Naming::Numbered,
@@ -472,6 +503,23 @@ impl Session {
         };
         Self::start(&options).inspect_err(told).map(Some)
     }
+}
+
+/// The threads that have samples. Signal-safe: clocks, and atomics.
+fn sampled_threads(recording: &Recording) -> SampledThreads {
+    let busiest = recording.identities.busiest();
+    let mut threads = SampledThreads {
+        count: busiest.count,
+        others: recording.identities.others(),
+        ..SampledThreads::default()
+    };
+    for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
+        if let Some(thread) = recording.identities.thread(identity) {
+            let cpu = clock::cpu_of_thread(thread.id).map(Duration::from_nanos);
+            *place = ThreadUse { thread, samples, cpu };
+        }
+    }
+    threads
 }
 
 /// The clock that is asked for, or the next best where the system has none; which is told.

@@ -5,6 +5,7 @@ use crate::{
     config::Clock,
     error::Failure,
     sample::counters::{Counter, Totals},
+    thread::SampledThreads,
 };
 use core::{fmt, time::Duration};
 
@@ -46,6 +47,8 @@ pub struct Summary {
     /// How often the process's timer met a thread that could not have one of its own: there are too many, or the user has
     /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone.
     pub timers_refused: u64,
+    /// The threads that have samples, and how much CPU time the busiest of them have used.
+    pub threads: SampledThreads,
     /// What could not be recorded, by cause.
     pub losses: Losses,
     /// How the walks of recorded ticks ended.
@@ -243,6 +246,7 @@ pub(super) struct Facts {
     pub(super) timers_refused: u64,
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
+    pub(super) threads: SampledThreads,
     /// Periods whose records are in a file, and as many if that is gone.
     pub(super) moved: u64,
     pub(super) moved_lost: u64,
@@ -277,6 +281,7 @@ impl Facts {
             unaccounted: Duration::from_nanos(self.uncharged_nanos),
             blocking_threads: self.blocking_threads,
             timers_refused: self.timers_refused,
+            threads: self.threads,
             losses,
             walks: Walks {
                 whole: get(Counter::Whole),

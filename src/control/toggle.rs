@@ -32,6 +32,7 @@ pub(crate) struct ToggleOptions {
     pub(crate) clock: Clock,
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
+    pub(crate) by_thread: bool,
     pub(crate) spool: SpoolChoice,
     pub(crate) max_memory: usize,
     /// Told of each profile's end, in the signal's handler.
@@ -142,6 +143,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         clock: options.clock,
         frequency: options.frequency,
         max_depth: options.max_depth,
+        by_thread: options.by_thread,
         filter: None,
         excluded: &[],
         naming: Naming::Exact,
