@@ -320,10 +320,11 @@ pub fn register_thread() {
     crate::interface::register_thread();
 }
 
-/// Ends threads' own timers, for good: [`Clock::Cpu`] and [`Clock::Perf`] are [`Clock::Itimer`] from here on.
+/// Ends threads' own timers, for good: [`Clock::Cpu`] and [`Clock::Perf`] are [`Clock::Itimer`] from here on, and samples are
+/// no thread's any more ([`SampledThreads::others`](crate::SampledThreads::others)).
 ///
 /// For a program that is about to forbid itself system calls (`seccomp(2)`) and would be ended for one: handling threads' timers
-/// takes `gettid`, `tgkill`, `timer_create` and their like. The shared library does this by itself where it sees the program call
+/// takes `gettid`, `tgkill`, `timer_create` and their like, and threads' names take `prctl`. The shared library does this by itself where it sees the program call
 /// `prctl(2)` for it. Signal-safe.
 pub fn before_sandbox() {
     crate::interface::host_enters_sandbox();
