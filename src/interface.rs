@@ -279,7 +279,7 @@ pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
         f(session.map(|session| State {
             start_time: session.start_time(),
             path: session.path(),
-            samples: session.summary().samples,
+            samples: session.samples(),
         }))
     })
 }

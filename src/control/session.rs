@@ -13,6 +13,7 @@ use crate::{
     error::Failure,
     format::spool::State,
     sample::{
+        counters::Counter,
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
         host_action::HostAction,
@@ -161,8 +162,9 @@ impl Session {
         let beside = output.as_ref().and_then(Output::beside);
         let table_bytes = table_bytes(options.max_memory);
         // The other half is for the records without their threads, when the file is written.
-        let table_bytes = if options.by_thread { table_bytes / 2 } else { table_bytes };
-        let fold_bytes = if options.by_thread { table_bytes } else { 0 };
+        let is_folded = options.by_thread && output.is_some();
+        let table_bytes = if is_folded { table_bytes / 2 } else { table_bytes };
+        let fold_bytes = if is_folded { table_bytes } else { 0 };
         let (spool, spool_use, memory) = match &output {
             Some(output) => {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
@@ -275,17 +277,29 @@ impl Session {
         u64::from(self.recording.get().period_micros) * 1000
     }
 
+    /// Sum of the counts so far, as in the summary, which asks for more.
+    pub(crate) fn samples(&self) -> u64 {
+        let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
+        let samples = totals.since(&self.recording.get().totals_at_start).get(Counter::Samples);
+        samples.saturating_sub(self.moved().1)
+    }
+
+    /// Periods whose records are in a file, and as many if that is gone.
+    fn moved(&self) -> (u64, u64) {
+        let hold = self.recording.get().drain.hold();
+        match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
+            Some((periods, false)) => (periods, periods),
+            Some((periods, true)) => (periods, 0),
+            None => (0, 0),
+        }
+    }
+
     fn summary_with(&self, stuck_handlers: u64) -> Summary {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let signal = recording.clock.timer().signal();
         let end = self.end.unwrap_or_else(|| self.now());
-        let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
-        let (moved, moved_lost) = match moved {
-            Some((periods, false)) => (periods, periods),
-            Some((periods, true)) => (periods, 0),
-            None => (0, 0),
-        };
+        let (moved, moved_lost) = self.moved();
         Facts {
             clock: thread_timers::present(recording.clock),
             totals: totals.since(&recording.totals_at_start),
