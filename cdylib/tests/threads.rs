@@ -311,6 +311,13 @@ fn the_deepest_chain_has_room_for_its_thread() {
         assert_eq!((profile.samples(), profile.deepest()), (1, expected), "{limit}");
         expect_clean(&profile);
     }
+    let mut command = host.by_thread("deep kill 9000");
+    assert_eq!(exit_code(run(command.env("CPUPROFILE_MAX_DEPTH", "4096")).status), 128 + 9);
+    let samples = host.spool().samples().expect("its process is gone");
+    assert_eq!(
+        (samples[0].pcs.len(), samples[0].thread.map(|thread| thread.name.to_string())),
+        (4095, Some("named_threads".to_owned()))
+    );
 }
 
 /// A forked child tells threads apart as its parent does.

@@ -172,11 +172,13 @@ mod tests {
                 std::thread::Builder::new().name(name.into()).spawn_scoped(scope, body).unwrap();
             }
             begin.wait();
-            for &(id, name) in ids.lock().unwrap().iter() {
-                let found = name_of(id).map(|found| found.as_bytes().to_vec());
+            let found: Vec<_> = ids.lock().unwrap().iter().map(|&(id, name)| (name_of(id), name)).collect();
+            // First, or a failure would wait for them.
+            end.wait();
+            for (found, name) in found {
+                let found = found.map(|found| found.as_bytes().to_vec());
                 assert_eq!(found.as_deref(), Some(name.as_bytes()));
             }
-            end.wait();
         });
         assert_eq!(name_of(1 << 30), None, "no thread has such an id");
     }

@@ -48,17 +48,20 @@ fn threads_with_one_place_have_entries_of_their_own() {
 #[test]
 fn those_who_find_no_entry_are_counted_together() {
     let threads = table(8);
-    for id in 100..108 {
-        assert_ne!(tick(&threads, id, 1), Identity::OTHER);
+    assert_eq!(threads.thread(Identity::of(6)), None, "nobody has it yet");
+    // All begin at the last place but one.
+    let id = |i: u32| 6 + 8 * i;
+    for i in 0..8 {
+        assert_ne!(tick(&threads, id(i), 1), Identity::OTHER);
     }
-    for id in 108..200 {
-        assert_eq!(threads.meet(id), (Identity::OTHER, false));
-        assert_eq!(tick(&threads, id, 2), Identity::OTHER);
+    for i in 8..100 {
+        assert_eq!(threads.meet(id(i)), (Identity::OTHER, false));
+        assert_eq!(tick(&threads, id(i), 2), Identity::OTHER);
     }
     assert_eq!((threads.others(), threads.busiest().count), (2 * 92, 8));
     assert_eq!(threads.thread(Identity::OTHER), None);
     threads.rename(Identity::OTHER, named(b"nobody"));
-    assert!((100..108).all(|id| tick(&threads, id, 1) != Identity::OTHER), "those that are there stay");
+    assert!((0..8).all(|i| tick(&threads, id(i), 1) != Identity::OTHER), "those that are there stay");
 }
 
 #[test]
@@ -74,6 +77,7 @@ fn a_thread_has_its_newest_name() {
     let identity = tick(&threads, 3, 1);
     assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"") }));
     threads.rename(identity, named(b"a long name 123"));
+    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"a long name 123") }));
     threads.rename(identity, named(b"short"));
     assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"short") }));
 }
