@@ -15,7 +15,8 @@ flags="-Zmiri-disable-isolation -Zmiri-strict-provenance"
 
 # Left out are long searches in code that is all safe: each takes minutes to hours here, and Miri has nothing to find in them.
 MIRIFLAGS=$flags cargo +nightly miri test --locked --package sigprof --lib -- \
-    config:: line:: format:: fuzzing::tests::environment sample::table sample::weight sample::unwind::gate \
+    config:: line:: format:: thread:: fuzzing::tests::environment sample::identities sample::table sample::weight \
+    sample::unwind::gate \
     sample::unwind::rule sample::unwind::snapshot sys::arch::code sys::errno sys::file::tests::a_path \
     sys::file::tests::numbers sys::process::tests::a_name \
     --skip chains_that_all_begin_with_a_doubled_pc --skip one_call_site --skip random_profiles \
@@ -24,4 +25,5 @@ MIRIFLAGS=$flags cargo +nightly miri test --locked --package sigprof --lib -- \
 # Threads at once, in another order and with another choice of what each load may see for each seed.
 MIRIFLAGS="$flags -Zmiri-many-seeds=0..$seeds -Zmiri-preemption-rate=0.1" \
     cargo +nightly miri test --locked --package sigprof --lib -- \
-    sample::host_action sample::table::tests::plain::handlers sample::unwind::gate::tests::a_closed
+    sample::host_action sample::identities::tests::threads_at_once sample::table::tests::plain::handlers \
+    sample::unwind::gate::tests::a_closed

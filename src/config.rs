@@ -130,6 +130,8 @@ pub struct Environment {
     pub frequency: u32,
     /// `CPUPROFILE_MAX_DEPTH` in frames, 1 to [`MAX_DEPTH`].
     pub max_depth: usize,
+    /// `CPUPROFILE_THREADS`: whose a sample is is part of it.
+    pub by_thread: bool,
     /// `CPUPROFILE_CLOCK`, or gperftools' `CPUPROFILE_REALTIME` and `CPUPROFILE_PER_THREAD_TIMERS`.
     pub clock: Clock,
     /// `CPUPROFILE_TIMER_SIGNAL`: the signal of ticks, where it is not the clock's own.
@@ -205,6 +207,7 @@ impl Environment {
                 "frames",
                 &mut warnings,
             ) as usize,
+            by_thread: variables.threads.is_some_and(is_true),
             clock,
             timer_signal,
             toggle_signal,
@@ -256,6 +259,7 @@ struct Variables<'p> {
     use_pid: Option<&'p [u8]>,
     frequency: Option<&'p [u8]>,
     max_depth: Option<&'p [u8]>,
+    threads: Option<&'p [u8]>,
     clock: Option<&'p [u8]>,
     realtime: Option<&'p [u8]>,
     per_thread: Option<&'p [u8]>,
@@ -280,6 +284,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_USE_PID" => &mut self.use_pid,
             b"CPUPROFILE_FREQUENCY" => &mut self.frequency,
             b"CPUPROFILE_MAX_DEPTH" => &mut self.max_depth,
+            b"CPUPROFILE_THREADS" => &mut self.threads,
             b"CPUPROFILE_CLOCK" => &mut self.clock,
             b"CPUPROFILE_REALTIME" => &mut self.realtime,
             b"CPUPROFILE_PER_THREAD_TIMERS" => &mut self.per_thread,
@@ -571,6 +576,14 @@ mod tests {
         assert!(environment(&[]).follow_fork);
         for (value, follows) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
             assert_eq!(environment(&[("CPUPROFILE_FOLLOW_FORK", value)]).follow_fork, follows, "{value}");
+        }
+    }
+
+    #[test]
+    fn samples_are_by_thread_where_the_user_says_so() {
+        assert!(!environment(&[]).by_thread);
+        for (value, is_by_thread) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
+            assert_eq!(environment(&[("CPUPROFILE_THREADS", value)]).by_thread, is_by_thread, "{value}");
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
         engine::Engine,
         handler::{self, LIVE_TICKS},
         host_action::{self, HostAction},
-        host_timer, met_objects, process_mark,
+        host_timer, identities, met_objects, process_mark,
         scratch::Held,
         thread_timers, tick_source,
         unwind::{self, PcForm, objects, trail::Trail},
@@ -56,6 +56,8 @@ pub struct FileOptions<'a> {
     pub frequency: u32,
     /// Frames.
     pub max_depth: usize,
+    /// Whose a sample is is part of it.
+    pub by_thread: bool,
     /// `filter_in_thread` and its argument.
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
     /// Where the spool goes.
@@ -67,6 +69,11 @@ pub struct FileOptions<'a> {
 /// True when the environment is not to be trusted.
 pub fn is_privileged() -> bool {
     process::is_privileged()
+}
+
+/// The calling process's id. Signal-safe.
+pub fn process() -> u32 {
+    process::id()
 }
 
 /// The number of a signal, by number or name.
@@ -105,6 +112,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         signal: options.timer_signal,
         frequency: options.frequency,
         max_depth: options.max_depth,
+        by_thread: options.by_thread,
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
         excluded: &[],
         naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
@@ -215,6 +223,7 @@ pub fn enable_toggle(
             signal: options.timer_signal,
             frequency: options.frequency,
             max_depth: options.max_depth,
+            by_thread: options.by_thread,
             spool: options.spool.clone(),
             max_memory: options.max_memory,
             ended: Box::new(move |report: &Ended| ended(Stopped(report))),
@@ -274,7 +283,7 @@ pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
         f(session.map(|session| State {
             start_time: session.start_time(),
             path: session.path(),
-            samples: session.summary().samples,
+            samples: session.samples(),
         }))
     })
 }
@@ -575,11 +584,13 @@ pub fn awaits_threads() -> bool {
     thread_timers::are_awaited()
 }
 
-/// The host is about to forbid itself system calls: threads' own timers end, since handling them takes some that few
-/// programs allow themselves. Keeps errno. Signal-safe.
+/// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,
+/// since that takes some that few programs allow themselves. Keeps errno. Signal-safe.
 pub fn host_enters_sandbox() {
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
+    // Behind it: a handler that finds this said finds no timers either.
+    identities::forbid();
     control::let_handlers_leave();
 }
 

@@ -79,6 +79,8 @@ mod sample;
 mod sync;
 #[cfg(feature = "runtime")]
 mod sys;
+#[cfg(feature = "runtime")]
+mod thread;
 
 pub use chain::Pc;
 #[cfg(feature = "runtime")]
@@ -92,4 +94,5 @@ pub use {
     profile::{Profile, Sample},
     profiler::{Builder, MemoryProfiler, Profiler, before_sandbox, register_thread},
     report::{FunctionTime, Report},
+    thread::{SampledThreads, Thread, ThreadName, ThreadUse},
 };

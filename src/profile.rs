@@ -5,10 +5,11 @@ use crate::{
     control::{Session, Summary, write_maps_text},
     format::{ProfileWriter, SlotLayout, WriteError, write_records},
     report::Report,
-    sample::met_objects::MetObject,
-    sync::Ordering,
+    sample::{identities::Identity, met_objects::MetObject},
+    sync::{Ordering, modelled::AtomicUsize},
+    thread::Thread,
 };
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 /// A profile in memory.
 ///
@@ -18,6 +19,7 @@ pub struct Profile {
     samples: Vec<Sample>,
     maps_text: Vec<u8>,
     summary: Summary,
+    is_by_thread: bool,
 }
 
 /// A call chain, and how many periods were spent in it.
@@ -28,32 +30,39 @@ pub struct Sample {
     pub count: u64,
     /// Innermost first, at least one.
     pub chain: Vec<Pc>,
+    /// Whose it is, in a profile by thread ([`Builder::by_thread`](crate::Builder::by_thread)); None for a thread that could not
+    /// be told from others ([`SampledThreads::others`](crate::SampledThreads::others)).
+    pub thread: Option<Thread>,
 }
 
 impl Profile {
     pub(crate) fn of(session: &Session, met: &[MetObject]) -> Self {
-        let mut samples: Vec<Sample> = session
-            .recording()
-            .table
-            .records()
-            .map(|(count, pcs)| Sample {
+        let recording = session.recording();
+        let sample = |(count, words): (usize, &[AtomicUsize])| {
+            let (pcs, thread) = recording.parts(words);
+            let identity = thread.map(|word| Identity::from_word(word.load(Ordering::Relaxed)));
+            Sample {
                 count: count as u64,
                 chain: pcs.iter().map(|pc| Pc::from_address(pc.load(Ordering::Relaxed))).collect(),
-            })
-            .collect();
-        samples.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.chain.cmp(&b.chain)));
+                thread: identity.and_then(|identity| recording.identities.thread(identity)),
+            }
+        };
+        let mut samples: Vec<Sample> = recording.table.records().map(sample).collect();
+        samples.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| (&a.chain, a.thread).cmp(&(&b.chain, b.thread)))
+        });
         let mut maps_text = Vec::new();
         let mut lines = vec![0; 4 * crate::sys::file::PATH_BYTES];
         // A vector takes everything; without /proc the list stays short.
         let _ = write_maps_text(&mut maps_text, &mut lines, met, &[]);
-        Self { samples, maps_text, summary: session.summary() }
+        Self { samples, maps_text, summary: session.summary(), is_by_thread: recording.is_by_thread }
     }
 
     pub(crate) fn with_summary(self, summary: Summary) -> Self {
         Self { summary, ..self }
     }
 
-    /// The samples, most frequent first; each chain once.
+    /// The samples, most frequent first; each chain once, or once for each of its threads in a profile by thread.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
@@ -68,7 +77,8 @@ impl Profile {
         &self.maps_text
     }
 
-    /// Writes the profile in the CPU profile format, with this machine's slots, and gives the number of bytes.
+    /// Writes the profile in the CPU profile format, with this machine's slots, and gives the number of bytes. The format knows
+    /// nothing of threads: each chain is written once.
     ///
     /// # Errors
     /// [`WriteError::Io`] with the error of `out`.
@@ -85,13 +95,30 @@ impl Profile {
     pub fn write(&self, out: impl Write) -> Result<u64, WriteError> {
         let mut writer = ProfileWriter::new(out, SlotLayout::NATIVE);
         writer.header(u64::try_from(self.summary.period.as_micros()).unwrap_or(u64::MAX))?;
+        let chains = self.chains();
         write_records(&mut writer, || {
-            self.samples.iter().map(|sample| (sample.count, sample.chain.iter().map(|pc| pc.address())))
+            chains.iter().map(|(count, chain)| (*count, chain.iter().map(|pc| pc.address())))
         })?;
         writer.trailer()?;
         writer.text().write_all(&self.maps_text)?;
         writer.text().flush()?;
         Ok(writer.bytes_written())
+    }
+
+    /// The counts and chains of all threads together, most frequent first.
+    fn chains(&self) -> Vec<(u64, &[Pc])> {
+        let samples = self.samples.iter();
+        if !self.is_by_thread {
+            return samples.map(|sample| (sample.count, &*sample.chain)).collect();
+        }
+        let mut folded = BTreeMap::<&[Pc], u64>::new();
+        for sample in samples {
+            let count = folded.entry(&sample.chain).or_default();
+            *count = count.saturating_add(sample.count);
+        }
+        let mut chains: Vec<_> = folded.into_iter().map(|(chain, count)| (count, chain)).collect();
+        chains.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        chains
     }
 
     /// The functions by time, named through the program's own debug information. Takes its time: it reads that

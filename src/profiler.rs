@@ -23,6 +23,7 @@ pub struct Builder {
     signal: Option<i32>,
     frequency: u32,
     max_depth: usize,
+    by_thread: bool,
     filter: Option<Filter>,
     excluded_objects: Vec<String>,
     spool: SpoolChoice,
@@ -59,6 +60,29 @@ impl Builder {
     /// 254 by default. The outermost frames are cut off.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.max_depth = frames.clamp(1, MAX_DEPTH);
+        self
+    }
+
+    /// Tells samples of different threads apart: a profile in memory then has, of each chain, one sample for each thread that
+    /// was met in it ([`Sample::thread`]), and so has what a kill leaves behind ([`recover`](crate::recover)). The CPU profile
+    /// format has no place for threads, so a file is as ever.
+    ///
+    /// It takes memory for each thread's chains. The deepest chain has [`MAX_DEPTH`] - 1 frames.
+    ///
+    /// [`Sample::thread`]: crate::Sample::thread
+    ///
+    /// # Examples
+    /// ```
+    /// let profiler = sigprof::Profiler::builder().by_thread().start_in_memory()?;
+    /// // ... the work to profile ...
+    /// for sample in profiler.stop()?.samples() {
+    ///     let name = sample.thread.map_or("?".to_owned(), |thread| thread.name.to_string());
+    ///     println!("{name}: {} periods in a chain of {} frames", sample.count, sample.chain.len());
+    /// }
+    /// # Ok::<(), sigprof::Error>(())
+    /// ```
+    pub fn by_thread(mut self) -> Self {
+        self.by_thread = true;
         self
     }
 
@@ -160,6 +184,7 @@ impl Builder {
             signal: self.signal.filter(|signal| can_tick(*signal)),
             frequency: self.frequency,
             max_depth: self.max_depth,
+            by_thread: self.by_thread,
             filter: self.filter,
             excluded: &excluded_ranges(&self.excluded_objects),
             naming: Naming::Exact,
@@ -189,6 +214,7 @@ impl Profiler {
             signal: None,
             frequency: DEFAULT_FREQUENCY,
             max_depth: DEFAULT_DEPTH,
+            by_thread: false,
             filter: None,
             excluded_objects: Vec::new(),
             spool: SpoolChoice::Default,
@@ -308,10 +334,11 @@ pub fn register_thread() {
     crate::interface::register_thread();
 }
 
-/// Ends threads' own timers, for good: [`Clock::Cpu`] and [`Clock::Perf`] are [`Clock::Itimer`] from here on.
+/// Ends threads' own timers, for good: [`Clock::Cpu`] and [`Clock::Perf`] are [`Clock::Itimer`] from here on, and samples are
+/// no thread's any more ([`SampledThreads::others`](crate::SampledThreads::others)).
 ///
 /// For a program that is about to forbid itself system calls (`seccomp(2)`) and would be ended for one: handling threads' timers
-/// takes `gettid`, `tgkill`, `timer_create` and their like. The shared library does this by itself where it sees the program call
+/// takes `gettid`, `tgkill`, `timer_create` and their like, and threads' names take `prctl`. The shared library does this by itself where it sees the program call
 /// `prctl(2)` for it. Signal-safe.
 pub fn before_sandbox() {
     crate::interface::host_enters_sandbox();

@@ -29,15 +29,17 @@ use crate::{
     control::{DEFAULT_DIRECTORY, SUFFIX},
     format::{
         ByteOrder, Mapping, ProfileWriter, SlotLayout, SlotWidth, WriteError,
-        spool::{FileStamp, Head, Source, SpoolError, SpooledRecord},
+        spool::{FileStamp, Head, Source, SpoolError, SpooledRecord, thread_of},
         write_records,
     },
     sys::{
         file,
         process::{self, Life},
     },
+    thread::Thread,
 };
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fmt,
     fs::{self, File, OpenOptions},
@@ -165,6 +167,49 @@ impl Spool {
     /// True when the spool could not grow further: chains that were first met after that are missing.
     pub fn is_cut(&self) -> bool {
         self.head.is_cut
+    }
+
+    /// True when its samples say whose they are ([`Builder::by_thread`](crate::Builder::by_thread)).
+    pub fn is_by_thread(&self) -> bool {
+        self.head.is_by_thread
+    }
+
+    /// What one count of a sample stands for.
+    pub fn period(&self) -> Duration {
+        Duration::from_micros(self.head.period_micros)
+    }
+
+    /// Reads the samples, with their threads where the spool [knows them](Self::is_by_thread). A chain may be there more than
+    /// once. The spool stays as it is.
+    ///
+    /// # Errors
+    /// Where the process still runs; where the spool, or the file of the records that were moved, cannot be read, or is being
+    /// recovered.
+    pub fn samples(&self) -> Result<Vec<SpooledSample>, RecoverError> {
+        self.ensure_not_running()?;
+        let claim = self.claim()?;
+        self.renewed(&claim)?.samples_now()
+    }
+
+    fn samples_now(&self) -> Result<Vec<SpooledSample>, RecoverError> {
+        let fails = |error| self.fails(Reason::Io("read the spool", error));
+        let threads = self.head.threads(&self.file).map_err(fails)?;
+        let mut samples = Vec::new();
+        let mut take =
+            |records: Vec<SpooledRecord>| {
+                samples.extend(records.into_iter().map(|SpooledRecord { count, pcs, thread }| {
+                    SpooledSample { count, pcs, thread: thread_of(&threads, thread) }
+                }));
+            };
+        take(self.head.records(&self.file).map_err(fails)?);
+        if let Some(moved) = self.moved()? {
+            for_each_moved(&self.head, &moved, |records| {
+                take(records);
+                Ok::<_, io::Error>(())
+            })
+            .map_err(fails)?;
+        }
+        Ok(samples)
     }
 
     /// Whether the session's process still runs.
@@ -317,7 +362,7 @@ impl Spool {
         };
         let written = write_file(target, replaces, fill);
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
-        let in_spool = records.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
+        let in_spool = sum_of(&records);
         // Records of a file that is gone or damaged.
         let periods = self.head.moved.as_ref().map_or(0, |moved| moved.periods);
         let missing = periods.saturating_sub(samples.saturating_sub(in_spool));
@@ -379,6 +424,18 @@ impl Spool {
     fn fails(&self, reason: Reason) -> RecoverError {
         RecoverError::new(&self.path, reason)
     }
+}
+
+/// A call chain, and how many periods a thread has spent in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpooledSample {
+    /// In periods, at least 1.
+    pub count: u64,
+    /// Innermost first, at least one: addresses in the process that is gone.
+    pub pcs: Vec<u64>,
+    /// None where the spool does not know.
+    pub thread: Option<Thread>,
 }
 
 /// What came of a recovery.
@@ -518,18 +575,38 @@ fn write_profile(
     let width = if head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
     let mut writer = ProfileWriter::new(out, SlotLayout { width, order: ByteOrder::NATIVE });
     writer.header(head.period_micros)?;
-    let mut samples = 0;
+    let mut samples = 0u64;
+    let mut folding = Folding { writer: &mut writer, chains: BTreeMap::new(), words: 0 };
     let mut write_part = |records: &[SpooledRecord]| {
-        samples = records.iter().fold(samples, |sum: u64, (count, _)| sum.saturating_add(*count));
-        write_records(&mut writer, || {
-            records.iter().map(|(count, pcs)| (*count, pcs.iter().map(|&pc| pc as usize)))
-        })
+        samples = samples.saturating_add(sum_of(records));
+        if head.is_by_thread { folding.add(records) } else { folding.write(records) }
     };
-    // The file of a day may be large: a part at a time.
+    if let Some(moved) = moved {
+        for_each_moved(head, moved, |records| write_part(&records))?;
+    }
+    write_part(records)?;
+    folding.flush()?;
+    writer.trailer()?;
+    for mapping in mappings {
+        mapping.write_line(writer.text(), width)?;
+    }
+    Ok(samples)
+}
+
+fn sum_of(records: &[SpooledRecord]) -> u64 {
+    records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.count))
+}
+
+/// Calls `visit` with the records of the file of moved ones, a part at a time: the file of a day may be large.
+fn for_each_moved<E: From<io::Error>>(
+    head: &Head,
+    moved: &impl Source,
+    mut visit: impl FnMut(Vec<SpooledRecord>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut place = 0;
     let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes);
-    let mut part = vec![0; if moved.is_some() { MOVED_PART } else { 0 }];
-    while let Some(moved) = moved.filter(|_| place < bytes_moved) {
+    let mut part = vec![0; MOVED_PART];
+    while place < bytes_moved {
         let length = usize::try_from(bytes_moved - place).unwrap_or(MOVED_PART).min(MOVED_PART);
         let got = read_fully(moved, place, part.get_mut(..length).unwrap_or_default())?;
         let (records, bytes) = head.moved_records(part.get(..got).unwrap_or_default());
@@ -537,15 +614,60 @@ fn write_profile(
             // Cut, or written into by somebody else.
             break;
         }
-        write_part(&records)?;
+        visit(records)?;
         place += bytes as u64;
     }
-    write_part(records)?;
-    writer.trailer()?;
-    for mapping in mappings {
-        mapping.write_line(writer.text(), width)?;
+    Ok(())
+}
+
+/// Records on their way to a profile, where those of different threads with one chain become one.
+struct Folding<'w, W> {
+    writer: &'w mut ProfileWriter<W>,
+    chains: BTreeMap<Vec<u64>, u64>,
+    /// Of all chains.
+    words: usize,
+}
+
+/// Words of chains that wait to be written. What comes to more has a chain several times, as a profile may.
+const MOST_FOLDED: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 8 << 20 };
+
+impl<W: Write> Folding<'_, W> {
+    /// Writes records as they are.
+    fn write(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
+        write_records(self.writer, || {
+            records.iter().map(|record| (record.count, record.pcs.iter().map(|&pc| pc as usize)))
+        })
+        .map(|_| ())
     }
-    Ok(samples)
+
+    /// Takes records in, and writes some where there are many.
+    fn add(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
+        for record in records {
+            let known = self.chains.get(&record.pcs).copied();
+            let sum = known.unwrap_or(0).checked_add(record.count);
+            if sum.is_none() || self.words > MOST_FOLDED {
+                self.flush()?;
+            }
+            match self.chains.get_mut(&record.pcs) {
+                Some(count) => *count = sum.unwrap_or(record.count),
+                None => {
+                    self.words += record.pcs.len();
+                    self.chains.insert(record.pcs.clone(), record.count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken in.
+    fn flush(&mut self) -> Result<(), WriteError> {
+        write_records(self.writer, || {
+            self.chains.iter().map(|(pcs, count)| (*count, pcs.iter().map(|&pc| pc as usize)))
+        })?;
+        self.chains.clear();
+        self.words = 0;
+        Ok(())
+    }
 }
 
 /// Bytes of moved records that are read at once: many of the longest.

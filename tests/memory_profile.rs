@@ -151,6 +151,89 @@ fn a_snapshot_is_the_profile_so_far() {
     });
 }
 
+#[inline(never)]
+fn raise_in_thread(name: &str, ticks: u64) {
+    let body = move || raise_ticks(ticks);
+    let thread = std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread");
+    thread.join().expect("it does not panic");
+}
+
+/// One chain of three threads: by thread it is there three times, and once in what is written.
+#[test]
+fn by_thread_a_chain_is_there_for_each_of_its_threads() {
+    in_own_process("by_thread_a_chain_is_there_for_each_of_its_threads", || {
+        for is_by_thread in [true, false] {
+            let builder = Profiler::builder().frequency(1);
+            let builder = if is_by_thread { builder.by_thread() } else { builder };
+            let profiler = builder.start_in_memory().unwrap();
+            for (name, ticks) in [("one", 10), ("two", 200), ("fifteen letters", 30)] {
+                raise_in_thread(name, ticks);
+            }
+            let so_far = profiler.snapshot().unwrap();
+            raise_in_thread("four", 1000);
+            let profile = profiler.stop().unwrap();
+            assert_eq!((sum(&so_far), sum(&profile)), (240, 1240));
+            let shown = |profile: &Profile| -> Vec<(Option<String>, u64)> {
+                let name = |sample: &sigprof::Sample| sample.thread.map(|thread| thread.name.to_string());
+                profile.samples().iter().map(|sample| (name(sample), sample.count)).collect()
+            };
+            let named = |name: &str, count| (Some(name.to_owned()), count);
+            let expected =
+                [named("four", 1000), named("two", 200), named("fifteen letters", 30), named("one", 10)];
+            if is_by_thread {
+                assert_eq!(shown(&profile), expected);
+                assert_eq!(shown(&so_far), expected[1..]);
+                let chains: HashSet<_> = profile.samples().iter().map(|sample| &sample.chain).collect();
+                let ids: HashSet<_> =
+                    profile.samples().iter().map(|sample| sample.thread.unwrap().id).collect();
+                assert_eq!((chains.len(), ids.len()), (1, 4));
+            } else {
+                assert_eq!(shown(&profile), [(None, 1240)]);
+            }
+            // In the summary in any case.
+            let threads = profile.summary().threads;
+            let busiest: Vec<_> = threads
+                .busiest()
+                .iter()
+                .map(|used| named(&used.thread.name.to_string(), used.samples))
+                .collect();
+            assert_eq!((&busiest[..], threads.count(), threads.others()), (&expected[..], 4, 0));
+            assert!(threads.busiest().iter().all(|used| used.cpu.is_none()), "they have ended");
+            let mut bytes = Vec::new();
+            profile.write(&mut bytes).unwrap();
+            let read = CpuProfile::parse(&bytes).unwrap();
+            // The only chain is written in two, for the sake of google/pprof (src/format/second_frame.rs).
+            assert_eq!((read.total_samples(), read.records.len()), (1240, 2));
+            let chain: Vec<_> = profile.samples()[0].chain.iter().map(|pc| pc.address() as u64).collect();
+            assert!(
+                read.records
+                    .iter()
+                    .all(|record| record.pcs.len() == chain.len() && record.pcs[2..] == chain[2..])
+            );
+            assert_eq!(profile.report().functions().iter().map(|function| function.flat).sum::<u64>(), 1240);
+        }
+    });
+}
+
+/// A file is as ever, and the deepest chain one frame shorter.
+#[test]
+fn by_thread_a_file_has_each_chain_once() {
+    in_own_process("by_thread_a_file_has_each_chain_once", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("prof");
+        let profiler = Profiler::builder().frequency(1).by_thread().start(&path).unwrap();
+        (0..5).for_each(|_| raise_in_thread("worker", 7));
+        profiler.flush().unwrap();
+        let flushed = CpuProfile::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let summary = profiler.stop().unwrap();
+        let read = CpuProfile::parse(&std::fs::read(&path).unwrap()).unwrap();
+        for profile in [&read, &flushed] {
+            assert_eq!((profile.total_samples(), profile.records.len()), (35, 2), "{profile:x?}");
+        }
+        assert_eq!((summary.samples, summary.threads.count()), (35, 5));
+    });
+}
+
 /// A profile of nothing can be written, read and shown.
 #[test]
 fn an_empty_profile_is_one() {

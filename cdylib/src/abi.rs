@@ -51,6 +51,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             timer_signal: settings.timer_signal,
             frequency: settings.frequency,
             max_depth: settings.max_depth,
+            by_thread: settings.by_thread,
             filter,
             spool: &settings.spool,
             max_memory: settings.max_memory,

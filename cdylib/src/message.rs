@@ -16,7 +16,10 @@ use core::{
     sync::atomic::{AtomicI32, AtomicU64, Ordering},
     time::Duration,
 };
-use sigprof::interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped};
+use sigprof::{
+    ThreadUse,
+    interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped},
+};
 
 const STDERR: i32 = 2;
 
@@ -113,7 +116,8 @@ fn seconds(line: &mut Line, time: Duration) {
     let _ = write!(line, "{}.{:02}", time.as_secs(), time.subsec_millis() / 10);
 }
 
-/// One line of `name=figure` with all that became of ticks and walks. The path is last: it may hold anything, and be cut.
+/// One line of `name=figure` with all that became of ticks and walks, the path last, which may hold anything and be cut; then
+/// one for each of the busiest threads, whose name is last for the same reason.
 fn statistics(stopped: &Stopped<'_>) {
     let summary = stopped.summary();
     let (walks, losses) = (summary.walks, summary.losses);
@@ -144,6 +148,8 @@ fn statistics(stopped: &Stopped<'_>) {
         ("objects_missed", losses.objects_missed),
         ("timers_refused", summary.timers_refused),
         ("blocking_threads", u64::from(summary.blocking_threads)),
+        ("threads", summary.threads.count()),
+        ("unnamed_samples", summary.threads.others()),
         ("unaccounted_micros", summary.unaccounted.as_micros() as u64),
         ("cpu_micros", summary.process_cpu.as_micros() as u64),
     ];
@@ -162,6 +168,22 @@ fn statistics(stopped: &Stopped<'_>) {
     };
     let _ = line.write_str(" profile=");
     line.path(stopped.path());
+    send_statistics(line);
+    for used in summary.threads.busiest() {
+        thread(used);
+    }
+}
+
+/// The line of a thread.
+fn thread(used: &ThreadUse) {
+    let mut line = Line::new();
+    let _ = write!(line, "sigprof: thread: process={} thread={}", interface::process(), used.thread.id);
+    let _ = write!(line, " samples={}", used.samples);
+    if let Some(cpu) = used.cpu {
+        let _ = write!(line, " cpu_micros={}", cpu.as_micros() as u64);
+    }
+    let _ = line.write_str(" name=");
+    line.bytes(used.thread.name.as_bytes());
     send_statistics(line);
 }
 

@@ -83,6 +83,7 @@ fn start(settings: &Environment, base: &[u8]) {
         timer_signal: settings.timer_signal,
         frequency: settings.frequency,
         max_depth: settings.max_depth,
+        by_thread: settings.by_thread,
         filter: None,
         spool: &settings.spool,
         max_memory: settings.max_memory,

@@ -1,7 +1,8 @@
 //! `prctl`: a host that is about to forbid itself system calls.
 //!
 //! A filter of seccomp(2) may end the program for a call that it does not know, in a signal handler as well. Ticks of clock
-//! `cpu` name threads and set timers, which few programs do; those of clock `itimer` read a clock. So from here on it is that.
+//! `cpu` set timers, and those of any clock ask which thread they have met and what it is called, which few programs do; what
+//! else ticks of clock `itimer` do is to read a clock. So from here on it is that, and nobody's name is asked for.
 //! Without rights of its own a program must have asked for `PR_SET_NO_NEW_PRIVS` before the kernel takes a filter, whichever
 //! call brings it; one that has them, or inherited that, and brings it by `seccomp(2)`, is not seen.
 //!

@@ -3,7 +3,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, preload, profiled, run};
 
@@ -75,16 +75,21 @@ fn figure(line: &str, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name}: {line}")).parse().expect("a number")
 }
 
-/// CPUPROFILE_STATISTICS=1: one line more, that says what became of ticks and walks; CPUPROFILE_QUIET leaves it be.
+/// CPUPROFILE_STATISTICS=1: one line more, that says what became of ticks and walks, and one for each thread;
+/// CPUPROFILE_QUIET leaves them be.
 #[test]
-fn statistics_are_one_line_on_request() {
+fn statistics_are_a_line_and_one_for_each_thread_on_request() {
     let scratch = Scratch::new();
     let profile = scratch.path("prof");
     for quiet in ["0", "1"] {
         let mut command = quiet_host(&scratch, &["raise", "2", "PROF", "deep", "50", "3"]);
         command.env("CPUPROFILE_QUIET", quiet).env("CPUPROFILE_MAX_DEPTH", "40");
-        let finished = run(command.env("CPUPROFILE_STATISTICS", "1")).expect_success();
-        let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
+        let child = support::start(command.env("CPUPROFILE_STATISTICS", "1").stdin(Stdio::null()));
+        let process = child.id();
+        let finished = support::wait(child).expect_success();
+        let [line, thread] = finished.complaints()[..] else { panic!("not two lines: {}", finished.stderr) };
+        let start = format!("sigprof: thread: process={process} thread={process} samples=5 cpu_micros=");
+        assert!(thread.starts_with(&start) && thread.ends_with(" name=host"), "{thread}");
         assert!(line.starts_with("sigprof: statistics: samples=5 "), "{line}");
         assert!(line.ends_with(&format!(" profile={}", profile.display())), "{line}");
         let expected = [
@@ -94,6 +99,8 @@ fn statistics_are_one_line_on_request() {
             ("whole", 2),
             ("depth", 3),
             ("no_slot", 0),
+            ("threads", 1),
+            ("unnamed_samples", 0),
         ];
         for (name, value) in expected {
             assert_eq!(figure(line, name), value, "{name}: {line}");

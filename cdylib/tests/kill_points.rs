@@ -171,7 +171,7 @@ mod steps {
     const HALF_WORDS: u64 = 184;
     const STAND: u64 = 192;
     const MOVED_NAME: u64 = 224;
-    const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10);
+    pub(super) const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
     /// What the stand's middle says of the half that is not in use (`src/format/halves.rs`).
     const CLEAN: u64 = (1 << 27) - 1;
@@ -190,14 +190,14 @@ mod steps {
         /// Starts the victim, which waits at its first breakpoint then. The spool's file is short, so that it is soon
         /// full, where `blocks` says so.
         pub(super) fn start(blocks: Option<u64>) -> Self {
-            Self::start_with_memory(blocks, "64M")
+            Self::start_with(blocks, &[])
         }
 
-        /// The same with so much memory.
-        pub(super) fn start_with_memory(blocks: Option<u64>, memory: &str) -> Self {
+        /// The same with more variables of the environment.
+        pub(super) fn start_with(blocks: Option<u64>, variables: &[(&str, &str)]) -> Self {
             let victim = Victim::new();
             let mut command = victim.command(0, 100_000);
-            command.env("CPUPROFILE_MAX_MEMORY", memory);
+            command.env("CPUPROFILE_MAX_MEMORY", "64M").envs(variables.iter().copied());
             if let Some(blocks) = blocks {
                 command = limited(&command, blocks);
             }
@@ -404,6 +404,17 @@ fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
+/// The first ticks of a session by thread: the thread, and its name, come into the spool, too.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_kill_at_any_instruction_of_the_first_tick_by_thread_loses_none() {
+    let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_THREADS", "1")]);
+    assert_eq!((stepped.arena_bytes(), stepped.look()), (0, 0));
+    steps::expect_one_more(&mut stepped, setting(STRIDE, 600));
+    steps::expect_one_more(&mut stepped, setting(STRIDE, 600));
+    println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
+}
+
 /// A tick that adds a record, and one that makes the next piece of the spool usable.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -431,7 +442,7 @@ fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
 fn a_kill_at_any_instruction_of_a_move_loses_none() {
     // Each slice is a hundred thousand instructions, and each recovery reads some megabytes.
     let stride = 300 * setting(STRIDE, 100);
-    let mut stepped = steps::Stepped::start_with_memory(None, LEAST_MEMORY);
+    let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_MAX_MEMORY", LEAST_MEMORY)]);
     stepped.go_on();
     let (record, half) = (stepped.used_bytes(), stepped.half_bytes());
     assert!(half > 1 << 20 && stepped.is_clean(), "{half}");
@@ -469,7 +480,7 @@ fn a_kill_at_any_instruction_of_a_move_loses_none() {
 #[test]
 fn a_kill_at_any_instruction_of_the_switch_loses_nothing_that_is_spooled() {
     // Room for the head and 64 KiB of records.
-    let blocks = ((64 << 10) + (960 << 10) + (192 << 10) + (64 << 10)) / 512;
+    let blocks = (steps::ARENA + (64 << 10)) / 512;
     let mut stepped = steps::Stepped::start(Some(blocks));
     stepped.go_on();
     let record = stepped.used_bytes();

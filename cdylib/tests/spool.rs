@@ -156,7 +156,7 @@ fn a_system_without_shared_memory_goes_without_a_spool() {
         assert_eq!(exit_code(finished.status), 3, "{}", finished.stderr);
         assert!(samples_at(&rig.profile()) >= 20);
         assert_eq!(finished.end_lines(), 1);
-        let [statistics] = finished.complaints()[..] else { panic!("{mount}: {}", finished.stderr) };
+        let [statistics, _thread] = finished.complaints()[..] else { panic!("{mount}: {}", finished.stderr) };
         assert!(statistics.contains("spool=unavailable"), "{statistics}");
     }
 }

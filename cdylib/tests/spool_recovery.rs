@@ -30,7 +30,7 @@ mod field {
     pub(crate) const TEXT_BYTES: u64 = 88;
     pub(crate) const TARGET_BYTES: u64 = 160;
 }
-const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10);
+const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
 /// A host that has been killed behind 20 ticks.
 fn killed() -> SpoolRig {

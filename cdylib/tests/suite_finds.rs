@@ -18,7 +18,7 @@ fn generations(scratch: &Scratch, statistics: &Path) -> Command {
     command
 }
 
-/// The host and its children are asked for figures in a file: each adds one line to what stands there, and stderr is the
+/// The host and its children are asked for figures in a file: each adds its lines to what stands there, and stderr is the
 /// host's alone.
 #[test]
 fn figures_of_all_processes_go_to_one_file() {
@@ -30,8 +30,10 @@ fn figures_of_all_processes_go_to_one_file() {
     let lines: Vec<&str> = text.lines().collect();
     let [before, ours @ ..] = &lines[..] else { panic!("nothing stands there any more") };
     assert_eq!(*before, "what stood there", "what others have written is gone");
-    let named = |line: &&str| line.starts_with("sigprof: statistics: samples=");
-    assert!(ours.len() == 3 && ours.iter().all(named), "three processes, and not a line of each: {text:?}");
+    let (figures, threads): (Vec<&str>, Vec<&str>) =
+        ours.iter().partition(|line| line.starts_with("sigprof: statistics: samples="));
+    assert_eq!((figures.len(), threads.len()), (3, 3), "three processes of one thread each: {text:?}");
+    assert!(threads.iter().all(|line| line.starts_with("sigprof: thread: process=")), "{text:?}");
     for name in scratch.names("prof") {
         let end = format!(" profile={}", scratch.path(&name).display());
         assert!(ours.iter().any(|line| line.ends_with(&end)), "no line of {name}: {text:?}");

@@ -13,9 +13,11 @@ use crate::{
     error::Failure,
     format::spool::State,
     sample::{
+        counters::Counter,
         engine::Engine,
         handler::{self, LOST_WITHOUT_SLOT, on_signal},
         host_action::{self, HostAction},
+        identities,
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
         stamps,
@@ -34,7 +36,9 @@ use crate::{
         tasks, thread,
         timer::IntervalTimer,
     },
+    thread::{SampledThreads, Thread, ThreadUse},
 };
+use core::time::Duration;
 
 /// Nanoseconds that a stop waits for handlers to leave. They are inside for microseconds; one that is not back by
 /// then belongs to a thread that is stopped, or that left its filter by a jump.
@@ -50,6 +54,8 @@ pub(crate) struct StartOptions<'a> {
     /// Ticks per second.
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
+    /// Whose a sample is is part of it.
+    pub(crate) by_thread: bool,
     pub(crate) filter: Option<Filter>,
     /// Address ranges that are not recorded.
     pub(crate) excluded: &'a [(usize, usize)],
@@ -165,11 +171,17 @@ impl Session {
         };
         let beside = output.as_ref().and_then(Output::beside);
         let table_bytes = table_bytes(options.max_memory);
+        // The other half is for the records without their threads, when the file is written.
+        let is_folded = options.by_thread && output.is_some();
+        let table_bytes = if is_folded { table_bytes / 2 } else { table_bytes };
+        let fold_bytes = if is_folded { table_bytes } else { 0 };
         let (spool, spool_use, memory) = match &output {
             Some(output) => {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
                 let shape = Shape::of(table_bytes, beside.is_some());
-                let purpose = SpoolFor { started: start_time, period_micros, table_bytes, shape, lines };
+                let is_by_thread = options.by_thread;
+                let purpose =
+                    SpoolFor { started: start_time, period_micros, is_by_thread, table_bytes, shape, lines };
                 memory_for(options.spool, &purpose, output)
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
@@ -184,6 +196,8 @@ impl Session {
                     period_micros,
                     filter: options.filter,
                     max_depth: options.max_depth,
+                    is_by_thread: options.by_thread,
+                    fold_bytes,
                     excluded: options.excluded,
                     beside,
                 },
@@ -270,17 +284,29 @@ impl Session {
         End { monotonic, cpu, uncharged, blocking: 0 }
     }
 
+    /// Sum of the counts so far, as in the summary, which asks for more.
+    pub(crate) fn samples(&self) -> u64 {
+        let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
+        let samples = totals.since(&self.recording.get().totals_at_start).get(Counter::Samples);
+        samples.saturating_sub(self.moved().1)
+    }
+
+    /// Periods whose records are in a file, and as many if that is gone.
+    fn moved(&self) -> (u64, u64) {
+        let hold = self.recording.get().drain.hold();
+        match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
+            Some((periods, false)) => (periods, periods),
+            Some((periods, true)) => (periods, 0),
+            None => (0, 0),
+        }
+    }
+
     fn summary_with(&self, stuck_handlers: u64) -> Summary {
         let recording = self.recording.get();
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let signal = recording.signal;
         let end = self.end.unwrap_or_else(|| self.now());
-        let moved = recording.drain.hold().map(|mut hold| (hold.periods, hold.sink.is_there()));
-        let (moved, moved_lost) = match moved {
-            Some((periods, false)) => (periods, periods),
-            Some((periods, true)) => (periods, 0),
-            None => (0, 0),
-        };
+        let (moved, moved_lost) = self.moved();
         Facts {
             clock: thread_timers::present(recording.clock),
             totals: totals.since(&recording.totals_at_start),
@@ -294,6 +320,7 @@ impl Session {
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
+            threads: sampled_threads(recording),
             moved,
             moved_lost,
             not_moved: recording.drain.failure(),
@@ -414,7 +441,23 @@ impl Session {
         if stuck_handlers == 0 {
             thread_timers::close_list();
         }
+        self.look_at_names();
         stuck_handlers
+    }
+
+    /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
+    /// program that may be ended for it.
+    fn look_at_names(&self) {
+        if identities::are_forbidden() {
+            return;
+        }
+        let recording = self.recording.get();
+        for (_, identity) in recording.identities.busiest().threads {
+            let Some(thread) = recording.identities.thread(identity) else { break };
+            if let Some(name) = tasks::name_of(thread.id) {
+                recording.name(identity, Thread { name, ..thread });
+            }
+        }
     }
 
     /// Writes the file and frees the memory, unless a handler may still be using it.
@@ -468,6 +511,7 @@ impl Session {
             signal: Some(recording.signal),
             frequency: self.frequency,
             max_depth: recording.max_depth,
+            by_thread: recording.is_by_thread,
             filter: recording.filter,
             excluded: recording.excluded(),
             naming: Naming::Numbered,
@@ -484,6 +528,23 @@ impl Session {
         };
         Self::start(&options).inspect_err(told).map(Some)
     }
+}
+
+/// The threads that have samples. Signal-safe: clocks, and atomics.
+fn sampled_threads(recording: &Recording) -> SampledThreads {
+    let busiest = recording.identities.busiest();
+    let mut threads = SampledThreads {
+        count: busiest.count,
+        others: recording.identities.others(),
+        ..SampledThreads::default()
+    };
+    for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
+        if let Some(thread) = recording.identities.thread(identity) {
+            let cpu = clock::cpu_of_thread(thread.id).map(Duration::from_nanos);
+            *place = ThreadUse { thread, samples, cpu };
+        }
+    }
+    threads
 }
 
 /// The clock that is asked for, or the next best where the system has none; which is told.

@@ -67,6 +67,7 @@ pub(crate) struct Spool {
 pub(super) struct SpoolFor<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
+    pub(super) is_by_thread: bool,
     /// Bytes that the table may take.
     pub(super) table_bytes: usize,
     /// How it is divided.
@@ -256,6 +257,7 @@ fn fill(
         namespace: process::namespace().unwrap_or(0),
         started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
         period_micros: purpose.period_micros,
+        is_by_thread: purpose.is_by_thread,
         target: output.target(),
         program: process::program(&mut program),
         target_stamp,

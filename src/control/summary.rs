@@ -5,6 +5,7 @@ use crate::{
     config::Clock,
     error::Failure,
     sample::counters::{Counter, Totals},
+    thread::SampledThreads,
 };
 use core::{fmt, time::Duration};
 
@@ -46,6 +47,8 @@ pub struct Summary {
     /// How often the process's timer met a thread that could not have one of its own: there are too many, or the user has
     /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone.
     pub timers_refused: u64,
+    /// The threads that have samples, and how much CPU time the busiest of them have used.
+    pub threads: SampledThreads,
     /// What could not be recorded, by cause.
     pub losses: Losses,
     /// How the walks of recorded ticks ended.
@@ -73,7 +76,6 @@ impl Summary {
     /// more than a tenth of it, a quarter of a second, and three periods. Threads that block the signal are the usual
     /// reason.
     pub fn is_short_of_time(&self) -> bool {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
 
@@ -81,7 +83,9 @@ impl Summary {
     /// thread, [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted) together.
     pub fn clock_time(&self) -> Duration {
         match self.clock {
-            Clock::Wall => self.sampled().saturating_add(self.unaccounted),
+            Clock::Wall => {
+                Duration::from_nanos(nanos(self.sampled()).saturating_add(nanos(self.unaccounted)))
+            }
             _ => self.process_cpu,
         }
     }
@@ -91,6 +95,11 @@ impl Summary {
         let nanos = u128::from(self.samples) * self.period.as_nanos();
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+}
+
+/// At most what a `u64` holds.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Whether a session that used so many nanoseconds by its clock lacks a part of them.
@@ -246,6 +255,7 @@ pub(super) struct Facts {
     pub(super) timers_refused: u64,
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
+    pub(super) threads: SampledThreads,
     /// Periods whose records are in a file, and as many if that is gone.
     pub(super) moved: u64,
     pub(super) moved_lost: u64,
@@ -280,6 +290,7 @@ impl Facts {
             unaccounted: Duration::from_nanos(self.uncharged_nanos),
             blocking_threads: self.blocking_threads,
             timers_refused: self.timers_refused,
+            threads: self.threads,
             losses,
             walks: Walks {
                 whole: get(Counter::Whole),

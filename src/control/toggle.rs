@@ -33,6 +33,7 @@ pub(crate) struct ToggleOptions {
     pub(crate) signal: Option<i32>,
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
+    pub(crate) by_thread: bool,
     pub(crate) spool: SpoolChoice,
     pub(crate) max_memory: usize,
     /// Told of each profile's end, in the signal's handler.
@@ -144,6 +145,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         signal: options.signal,
         frequency: options.frequency,
         max_depth: options.max_depth,
+        by_thread: options.by_thread,
         filter: None,
         excluded: &[],
         naming: Naming::Exact,

@@ -8,8 +8,12 @@
 //! 0                 head, one number at each offset of `field`, then target and program
 //! TEXT              executable lines of /proc/self/maps as they were at the start
 //! OBJECTS           objects that were met later, `OBJECT_BYTES` each
+//! THREADS           threads that were sampled, `THREAD_BYTES` each, in a session by thread
 //! ARENA             records, one behind another: count | RECORD_MARK + depth | PCs, in words of the process
 //! ```
+//!
+//! In a session by thread a record has one word behind its PCs, which its depth counts: 1 for a thread that is not known, or
+//! 2 more than the thread's place among THREADS.
 //!
 //! The arena may be two halves. Records that were moved from one of them are in a file beside the profile, plainly one
 //! behind another: count | depth | PCs. How much of that file counts, and from where on the half does, is one number
@@ -26,12 +30,13 @@ use super::{
     halves::{MOST_MOVED_WORDS, Stand},
     maps::Device,
 };
+use crate::thread::{NAME_BYTES, Thread, ThreadName};
 use std::{borrow::Cow, cmp::Reverse, io};
 
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -84,6 +89,8 @@ pub(crate) mod field {
     pub(crate) const MOVED_PERIODS: usize = 216;
     /// Name of the file that they are in, in the directory of the profile, with NULs behind it.
     pub(crate) const MOVED_NAME: usize = 224;
+    /// 1 where the last word of a record says whose it is.
+    pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
 }
 
 /// Bytes that the name of the file of moved records may have.
@@ -102,7 +109,7 @@ pub(crate) struct FileStamp {
 }
 
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = field::MOVED_NAME + MOVED_NAME_BYTES;
+pub(crate) const PATHS: usize = field::IS_BY_THREAD + 8;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
@@ -114,8 +121,14 @@ pub(crate) const MOST_OBJECTS: usize = 307;
 pub(crate) const OBJECT_BYTES: usize = 8 * (3 + 3 * OBJECT_SEGMENTS) + OBJECT_NAME_BYTES;
 pub(crate) const OBJECT_SEGMENTS: usize = 4;
 pub(crate) const OBJECT_NAME_BYTES: usize = 512;
-pub(crate) const ARENA: usize = OBJECTS + (192 << 10);
-const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= ARENA && ARENA % (64 << 10) == 0);
+pub(crate) const THREADS: usize = OBJECTS + (192 << 10);
+/// Most threads that are kept.
+pub(crate) const MOST_THREADS: usize = 4096;
+/// The id, 0 until the name is there, and the name.
+pub(crate) const THREAD_BYTES: usize = 8 + NAME_BYTES;
+pub(crate) const ARENA: usize = THREADS + (128 << 10);
+const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= THREADS);
+const _: () = assert!(THREADS + MOST_THREADS * THREAD_BYTES <= ARENA && ARENA % (64 << 10) == 0);
 
 /// What a record's depth is marked with: half of it is no address of any program.
 pub(crate) const RECORD_MARK: usize =
@@ -180,6 +193,7 @@ pub(crate) struct Head {
     pub(crate) started: u64,
     pub(crate) period_micros: u64,
     pub(crate) is_cut: bool,
+    pub(crate) is_by_thread: bool,
     pub(crate) lost: u64,
     /// Of the file that stood at the target when the session began, and of the one it wrote there.
     pub(crate) stamps: [FileStamp; 2],
@@ -226,8 +240,22 @@ pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     })
 }
 
-/// One call chain, leaf first, and its count, at least 1.
-pub(crate) type SpooledRecord = (u64, Vec<u64>);
+/// One call chain and its count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpooledRecord {
+    /// At least 1.
+    pub(crate) count: u64,
+    /// Leaf first, at least one.
+    pub(crate) pcs: Vec<u64>,
+    /// Whose it is, as its last word says: see [`thread_of`].
+    pub(crate) thread: u64,
+}
+
+/// The thread that a record's last word means, among those of its spool.
+pub(crate) fn thread_of(threads: &[Option<Thread>], word: u64) -> Option<Thread> {
+    let place = usize::try_from(word.checked_sub(2)?).ok()?;
+    threads.get(place).copied().flatten()
+}
 
 impl Head {
     /// Reads the head.
@@ -281,6 +309,7 @@ impl Head {
             started: number(field::STARTED)?,
             period_micros,
             is_cut: number(field::IS_CUT)? != 0,
+            is_by_thread: number(field::IS_BY_THREAD)? != 0,
             lost: number(field::LOST)?,
             stamps: [
                 stamp(field::TARGET_DEVICE, field::TARGET_INODE, field::TARGET_CHANGED)?,
@@ -323,10 +352,34 @@ impl Head {
             let start = head.place + 2;
             place = start + depth;
             let Some(pcs) = (start..place).map(|i| words.get(i)).collect::<Option<Vec<u64>>>() else { break };
-            if count > 0 && !pcs.contains(&0) {
-                records.push((count, pcs));
-            }
+            records.extend(self.record(count, pcs));
         }
+    }
+
+    /// What a record's words come to; None for one that was not counted, or that none of ours is.
+    fn record(&self, count: u64, mut words: Vec<u64>) -> Option<SpooledRecord> {
+        if count == 0 || words.contains(&0) {
+            return None;
+        }
+        let thread = if self.is_by_thread { words.pop()? } else { 0 };
+        (!words.is_empty()).then_some(SpooledRecord { count, pcs: words, thread })
+    }
+
+    /// Reads the threads, each at its place.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn threads(&self, source: &impl Source) -> io::Result<Vec<Option<Thread>>> {
+        if !self.is_by_thread {
+            return Ok(Vec::new());
+        }
+        let bytes = read(source, THREADS as u64, (MOST_THREADS * THREAD_BYTES) as u64)?;
+        let thread = |bytes: &[u8]| {
+            let id = u32::try_from(number_at(bytes, 0)?).ok().filter(|id| *id != 0)?;
+            let name = ThreadName::from_words([number_at(bytes, 8)?, number_at(bytes, 16)?]);
+            Some(Thread { id, name })
+        };
+        Ok(bytes.chunks_exact(THREAD_BYTES).map(thread).collect())
     }
 
     /// The whole records that begin `bytes`, which are from the file of moved ones, and how many bytes they take.
@@ -342,9 +395,7 @@ impl Head {
             let start = place + 2;
             let end = start + depth as usize;
             let Some(pcs) = (start..end).map(|i| words.get(i)).collect::<Option<Vec<u64>>>() else { break };
-            if !pcs.contains(&0) {
-                records.push((count, pcs));
-            }
+            records.extend(self.record(count, pcs));
             place = end;
         }
         (records, place * self.word_bytes)

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What the first byte of an entry stands for, from `a` on.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_FREQUENCY",
@@ -29,6 +29,7 @@ const NAMES: [&str; 18] = [
     "CPUPROFILE_MAX_MEMORY",
     "CPUPROFILE_CLOCK",
     "CPUPROFILE_PER_THREAD_TIMERS",
+    "CPUPROFILE_THREADS",
 ];
 
 /// Entries with a NUL between them: a byte that chooses the variable, then its value.
@@ -94,6 +95,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     for (name, taken, default) in [
         ("CPUPROFILE_QUIET", environment.quiet, false),
         ("CPUPROFILE_FOLLOW_FORK", environment.follow_fork, true),
+        ("CPUPROFILE_THREADS", environment.by_thread, false),
     ] {
         assert_eq!(taken, value(name).map_or(default, is_yes), "{name}");
     }

@@ -45,6 +45,8 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     };
     assert_eq!(spool_found.target(), target);
     let _ = (spool_found.program(), spool_found.started(), spool_found.is_complete(), spool_found.is_cut());
+    let read = spool_found.samples();
+    assert!(read.is_err() || spool_found.owner() != Owner::Running);
     let elsewhere = room.0.join("elsewhere");
     let recovered =
         if settings & 2 == 0 { spool_found.recover() } else { spool_found.recover_to(&elsewhere) };
@@ -61,7 +63,10 @@ pub(super) fn any_bytes(bytes: &[u8]) {
             if let Some(path) = &recovered.path {
                 let written = fs::read(path).expect("the profile is there");
                 let profile = CpuProfile::parse(&written).expect("what was written can be read");
-                let samples = u64::try_from(profile.total_samples()).unwrap_or(u64::MAX);
+                let read: u128 =
+                    read.expect("it can be read").iter().map(|sample| u128::from(sample.count)).sum();
+                assert_eq!(read, profile.total_samples(), "what is read is what is recovered");
+                let samples = u64::try_from(read).unwrap_or(u64::MAX);
                 assert!(samples == recovered.samples && samples > 0);
                 let is_beside = path != &target && path != &elsewhere;
                 assert_eq!(is_beside, is_taken && settings & 2 == 0, "{}", path.display());

@@ -3,28 +3,29 @@
 use super::write_profile;
 use crate::format::{
     CpuProfile, SlotWidth,
-    spool::{ARENA, Head, OBJECTS, Source, TEXT},
+    spool::{ARENA, Head, OBJECTS, Source, SpooledRecord, TEXT, THREADS, thread_of},
 };
 use std::io;
 
-/// A spool of which only the beginnings of its four parts are there; what lies between them is zeros.
+/// A spool of which only the beginnings of its five parts are there; what lies between them is zeros.
 pub(crate) struct Sparse<'b> {
-    pub(crate) parts: [(usize, &'b [u8]); 4],
+    pub(crate) parts: [(usize, &'b [u8]); 5],
 }
 
 impl<'b> Sparse<'b> {
-    /// Takes three lengths of two bytes, little endian, for what the first three parts get of the rest; the last part,
+    /// Takes four lengths of two bytes, little endian, for what the first four parts get of the rest; the last part,
     /// the records, gets what is left.
     pub(crate) fn new(bytes: &'b [u8]) -> Option<Self> {
-        let (&[a, b, c, d, e, f], mut rest) = bytes.split_first_chunk::<6>()?;
+        let (&[a, b, c, d, e, f, g, h], mut rest) = bytes.split_first_chunk::<LENGTHS>()?;
         let mut take = |low, high| {
             let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
             let (taken, left) = rest.split_at(length);
             rest = left;
             taken
         };
-        let (head, text, objects) = (take(a, b), take(c, d), take(e, f));
-        Some(Self { parts: [(0, head), (TEXT, text), (OBJECTS, objects), (ARENA, rest)] })
+        let (head, text, objects, threads) = (take(a, b), take(c, d), take(e, f), take(g, h));
+        let parts = [(0, head), (TEXT, text), (OBJECTS, objects), (THREADS, threads), (ARENA, rest)];
+        Some(Self { parts })
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -50,6 +51,9 @@ impl Source for Sparse<'_> {
     }
 }
 
+/// Bytes of the lengths before the parts.
+const LENGTHS: usize = 8;
+
 /// Reads a spool that is made of `bytes`, and writes and reads its profile. Gives the number of its records; None for a
 /// spool that is refused.
 pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
@@ -57,10 +61,15 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let head = Head::read(&source).ok()?;
     let records = head.records(&source).expect("this source has no errors");
     let mut mappings = head.mappings(&source).expect("this source has no errors");
-    let is_right =
-        |(count, pcs): &(u64, Vec<u64>)| *count > 0 && (1..=4096).contains(&pcs.len()) && !pcs.contains(&0);
+    let threads = head.threads(&source).expect("this source has no errors");
+    let is_right = |record: &SpooledRecord| {
+        let is_known = thread_of(&threads, record.thread).is_none_or(|thread| thread.id != 0);
+        let is_marked = (record.thread != 0) == head.is_by_thread;
+        let is_chain = (1..=4096).contains(&record.pcs.len()) && !record.pcs.contains(&0);
+        record.count > 0 && is_chain && is_known && is_marked
+    };
     assert!(records.iter().all(is_right), "no record of a session");
-    let held: usize = records.iter().map(|(_, pcs)| 2 + pcs.len()).sum();
+    let held: usize = records.iter().map(|record| 2 + record.pcs.len()).sum();
     assert!(held * head.word_bytes <= source.length() - ARENA, "more records than bytes");
     mappings.sort_by_key(|mapping| mapping.start);
     assert!(mappings.iter().all(|mapping| mapping.start < mapping.end));
@@ -68,7 +77,7 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let mut written = Vec::new();
     // The file of moved records has the bytes of the arena.
     let [.., (_, tail)] = source.parts;
-    let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, tail)] };
+    let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, &[]), (0, tail)] };
     let sum =
         write_profile(&head, Some(&moved), &records, &mappings, &mut written).expect("a vector takes all");
     let bytes_moved = head
@@ -80,7 +89,7 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let profile = CpuProfile::parse(&written).expect("what was written can be read");
     assert_eq!(profile.period_micros, head.period_micros);
     assert_eq!(profile.layout.width == SlotWidth::Four, head.word_bytes == 4);
-    let samples: u128 = records.iter().chain(&moved_records).map(|(count, _)| u128::from(*count)).sum();
+    let samples: u128 = records.iter().chain(&moved_records).map(|record| u128::from(record.count)).sum();
     assert_eq!(profile.total_samples(), samples, "no sample is lost on the way");
     assert_eq!(u128::from(sum), samples.min(u64::MAX.into()), "what is told is what was written");
     assert_eq!(profile.mappings.len(), mappings.len());
@@ -98,21 +107,29 @@ mod tests {
     use super::*;
     use crate::format::{
         halves::{Other, Stand},
-        spool::{MAGIC, MOST_OBJECTS, Moved, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, State, VERSION, field},
+        spool::{
+            MAGIC, MOST_OBJECTS, Moved, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, State, THREAD_BYTES, VERSION,
+            field,
+        },
     };
     use std::{fs, path::Path};
 
     /// Where the name stands in an object.
     const OBJECT_NAME: usize = 8 * (3 + 3 * OBJECT_SEGMENTS);
 
-    /// Puts the four parts together as `Sparse` takes them apart.
-    fn joined(head: &[u8], text: &[u8], objects: &[u8], records: &[u8]) -> Vec<u8> {
-        let lengths = [head, text, objects].map(|part| (part.len() as u16).to_le_bytes());
-        [lengths.as_flattened(), head, text, objects, records].concat()
+    /// Puts the five parts together as `Sparse` takes them apart.
+    fn joined(head: &[u8], text: &[u8], objects: &[u8], threads: &[u8], records: &[u8]) -> Vec<u8> {
+        let lengths = [head, text, objects, threads].map(|part| (part.len() as u16).to_le_bytes());
+        [lengths.as_flattened(), head, text, objects, threads, records].concat()
     }
 
     /// A small spool with something of each kind, in words of so many bytes.
     fn small(word_bytes: usize, words: &[u64]) -> Vec<u8> {
+        with_threads(word_bytes, words, &[])
+    }
+
+    /// The same; with threads where there are any.
+    fn with_threads(word_bytes: usize, words: &[u64], threads: &[(u64, &[u8])]) -> Vec<u8> {
         let text =
             b"1000-2000 r-xp 00000000 08:01 7                  /a program\n5000-6000 r-xp 10 08:01 8 /old\n";
         let numbers = [
@@ -127,6 +144,7 @@ mod tests {
             (field::OBJECTS, 2),
             (field::TARGET_BYTES, 2),
             (field::PROGRAM_BYTES, 2),
+            (field::IS_BY_THREAD, u64::from(!threads.is_empty())),
         ];
         let mut head = vec![0; PATHS];
         for (offset, number) in numbers {
@@ -142,7 +160,25 @@ mod tests {
             objects[i * OBJECT_BYTES + OBJECT_NAME..][..4].copy_from_slice(b"/new");
         }
         let bytes = words.iter().flat_map(|word| word.to_ne_bytes().into_iter().take(word_bytes));
-        joined(&head, text, &objects, &bytes.collect::<Vec<u8>>())
+        let mut entries = vec![0; threads.len() * THREAD_BYTES];
+        for (entry, (id, name)) in entries.chunks_mut(THREAD_BYTES).zip(threads) {
+            entry[..8].copy_from_slice(&id.to_ne_bytes());
+            entry[8..8 + name.len()].copy_from_slice(name);
+        }
+        joined(&head, text, &objects, &entries, &bytes.collect::<Vec<u8>>())
+    }
+
+    /// One chain of two threads and of one that is not known, and others; a thread that cannot be, and one that is not kept.
+    fn by_thread() -> Vec<u8> {
+        let mark = 0xffc0_5a6d_9e37_0000;
+        let records = [
+            &[3, mark | 3, 0x1010, 0x1020, 2][..],
+            &[4, mark | 3, 0x1010, 0x1020, 3],
+            &[5, mark | 3, 0x1010, 0x1020, 1],
+            &[1, mark | 2, 0x1010, 4, 0, mark | 2, 0x1030, 0],
+            &[6, mark | 2, 0x9010, u64::MAX, 7, mark | 1, 2],
+        ];
+        with_threads(8, &records.concat(), &[(41, b"one"), (42, b"two\n\xff"), (1 << 32, b"none"), (0, b"")])
     }
 
     fn wide() -> Vec<u8> {
@@ -168,10 +204,10 @@ mod tests {
             (field::MOVED_WORDS, 3),
             (field::MOVED_PERIODS, 2),
         ] {
-            bytes[6 + offset..6 + offset + 8].copy_from_slice(&number.to_ne_bytes());
+            bytes[LENGTHS + offset..LENGTHS + offset + 8].copy_from_slice(&number.to_ne_bytes());
         }
-        bytes[6 + field::MOVED_NAME..][..12].copy_from_slice(b".sigprof-0.r");
-        bytes[6 + field::MOVED_NAME + 12..][..6].copy_from_slice(b"ecords");
+        bytes[LENGTHS + field::MOVED_NAME..][..12].copy_from_slice(b".sigprof-0.r");
+        bytes[LENGTHS + field::MOVED_NAME + 12..][..6].copy_from_slice(b"ecords");
         bytes
     }
 
@@ -184,9 +220,10 @@ mod tests {
         assert_eq!(head.moved, Some(Moved { bytes: 24, periods: 2 }));
         assert_eq!(head.moved_name.as_deref(), Some(&b".sigprof-0.records"[..]));
         let records = head.records(&source).unwrap();
-        assert_eq!(records, [(5, vec![0x1020]), (1, vec![0x1030, 0x1040]), (4, vec![0x1050])]);
+        let record = |count, pcs: &[u64]| SpooledRecord { count, pcs: pcs.to_vec(), thread: 0 };
+        assert_eq!(records, [record(5, &[0x1020]), record(1, &[0x1030, 0x1040]), record(4, &[0x1050])]);
         let file = [2u64, 1, 0x1010, 9, 1, 0x9999].map(u64::to_ne_bytes).concat();
-        assert_eq!(head.moved_records(&file[..24]), (vec![(2, vec![0x1010])], 24));
+        assert_eq!(head.moved_records(&file[..24]), (vec![record(2, &[0x1010])], 24));
         // With all that follows the head's word for it.
         for (stand, expected) in [
             (Stand { active: 1, other: Other::Clearing, moved: 3 }, 2),
@@ -194,10 +231,58 @@ mod tests {
             (Stand { active: 0, other: Other::Records(4), moved: 0 }, 2),
         ] {
             let mut bytes = bytes.clone();
-            bytes[6 + field::STAND..][..8].copy_from_slice(&stand.word().to_ne_bytes());
+            bytes[LENGTHS + field::STAND..][..8].copy_from_slice(&stand.word().to_ne_bytes());
             let source = Sparse::new(&bytes).unwrap();
             assert_eq!(Head::read(&source).unwrap().records(&source).unwrap().len(), expected, "{stand:?}");
         }
+    }
+
+    /// Threads are told apart, and the profile has each chain once.
+    #[test]
+    fn a_spool_by_thread_comes_to_a_profile_without_threads() {
+        let bytes = by_thread();
+        let source = Sparse::new(&bytes).unwrap();
+        let head = Head::read(&source).unwrap();
+        let (threads, records) = (head.threads(&source).unwrap(), head.records(&source).unwrap());
+        let shown: Vec<_> = records
+            .iter()
+            .map(|record| {
+                let thread = thread_of(&threads, record.thread);
+                (record.count, record.pcs[0], thread.map(|thread| (thread.id, thread.name.to_string())))
+            })
+            .collect();
+        let expected = [
+            (3, 0x1010, Some((41, "one".to_owned()))),
+            (4, 0x1010, Some((42, "two \u{fffd}".to_owned()))),
+            (5, 0x1010, None),
+            (1, 0x1010, None),
+            (6, 0x9010, None),
+        ];
+        assert_eq!(shown, expected);
+        let mut written = Vec::new();
+        let mappings = head.mappings(&source).unwrap();
+        let none: Option<&Sparse<'_>> = None;
+        assert_eq!(write_profile(&head, none, &records, &mappings, &mut written).unwrap(), 19);
+        let profile = CpuProfile::parse(&written).unwrap();
+        let mut counts: Vec<_> =
+            profile.records.iter().map(|record| (record.pcs.len(), record.count)).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(1, 1), (1, 6), (2, 12)]);
+    }
+
+    /// Counts that do not fit into one number, and more chains than are kept.
+    #[test]
+    fn what_does_not_fold_is_written_several_times() {
+        let bytes = by_thread();
+        let source = Sparse::new(&bytes).unwrap();
+        let head = Head::read(&source).unwrap();
+        let mut records = vec![SpooledRecord { count: u64::MAX, pcs: vec![1, 2], thread: 1 }; 2];
+        records.extend((0..3000).map(|i| SpooledRecord { count: 1, pcs: vec![i % 2000 + 9], thread: 1 }));
+        let mut written = Vec::new();
+        let none: Option<&Sparse<'_>> = None;
+        write_profile(&head, none, &records, &[], &mut written).unwrap();
+        let profile = CpuProfile::parse(&written).unwrap();
+        assert_eq!(profile.total_samples(), 2 * u128::from(u64::MAX) + 3000);
     }
 
     /// A name that leads elsewhere is none.
@@ -205,8 +290,8 @@ mod tests {
     fn a_file_of_moved_records_is_named_as_ours_are() {
         for name in [&b".sigprof-/../x.records"[..], b"other.records", b".sigprof-0", b""] {
             let mut bytes = halves();
-            bytes[6 + field::MOVED_NAME..][..32].fill(0);
-            bytes[6 + field::MOVED_NAME..][..name.len()].copy_from_slice(name);
+            bytes[LENGTHS + field::MOVED_NAME..][..32].fill(0);
+            bytes[LENGTHS + field::MOVED_NAME..][..name.len()].copy_from_slice(name);
             assert_eq!(Head::read(&Sparse::new(&bytes).unwrap()).unwrap().moved, None);
         }
     }
@@ -215,8 +300,12 @@ mod tests {
     #[test]
     fn the_fuzzers_seeds_are_spools() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/spool");
-        let seeds_and_records =
-            [("words_of_8", wide(), 2), ("words_of_4", narrow(), 2), ("halves", halves(), 3)];
+        let seeds_and_records = [
+            ("words_of_8", wide(), 2),
+            ("words_of_4", narrow(), 2),
+            ("halves", halves(), 3),
+            ("by_thread", by_thread(), 5),
+        ];
         for (name, seed, records) in seeds_and_records {
             assert_eq!(any_bytes(&seed), Some(records), "{name}");
             if std::env::var_os("BLESS").is_some() {
@@ -235,7 +324,7 @@ mod tests {
         };
         let (mut taken, mut refused) = (0, 0);
         for round in 0..4000 {
-            let mut bytes = [wide, narrow, halves][round % 3]();
+            let mut bytes = [wide, narrow, halves, by_thread][round % 4]();
             for _ in 0..=below(4) {
                 let at = below(bytes.len());
                 bytes[at] = [below(256) as u8, 0, 0xff, 1][below(4)];
@@ -260,7 +349,7 @@ mod tests {
             (field::TEXT_BYTES, u64::MAX),
             (field::OBJECTS, MOST_OBJECTS as u64 + 1),
         ] {
-            bytes[6 + offset..6 + offset + 8].copy_from_slice(&number.to_ne_bytes());
+            bytes[LENGTHS + offset..LENGTHS + offset + 8].copy_from_slice(&number.to_ne_bytes());
         }
         assert_eq!(any_bytes(&bytes), Some(2));
     }

@@ -9,7 +9,7 @@ use super::{
     counters::Counter,
     engine::Engine,
     host_action::{self, HostAction, Service},
-    host_timer, process_mark,
+    host_timer, identities, process_mark,
     recording::{self, Recording},
     scratch::Held,
     stamps::{Marks, Stamps},
@@ -151,19 +151,21 @@ fn sample(engine: &'static Engine, own: Option<Origin>, context: *mut Context, s
         return;
     };
     let (held, chain, trail) = claim.parts();
+    let thread = identities::caller();
     let weight = match own {
         Some(origin) => {
             // Behind the claim: who has ended threads' timers waits for the slots, and no handler is at them then.
-            let mut weighing = (engine, origin, None);
-            held.slot()
-                .run_on_stack(&mut weighing, |(engine, origin, weight)| *weight = weigh(engine, *origin));
-            weighing.2
+            let mut weighing = (engine, origin, thread, None);
+            held.slot().run_on_stack(&mut weighing, |(engine, origin, thread, weight)| {
+                *weight = weigh(engine, *origin, *thread);
+            });
+            weighing.3
         }
         None => Some(1),
     };
     let Some(weight) = weight else { return };
     let (marks, is_own) = (stamps.marks(), own.is_some());
-    tick(Tick { engine, held, chain, trail, registers, written, weight, is_own, marks });
+    tick(Tick { engine, held, chain, trail, thread, registers, written, weight, is_own, marks });
 }
 
 /// What one tick works with.
@@ -172,6 +174,8 @@ struct Tick<'t> {
     held: Held<'t>,
     chain: &'t mut [usize],
     trail: &'t mut Trail,
+    /// The thread, if it may be asked for.
+    thread: Option<u32>,
     registers: Registers,
     /// The last byte that the kernel wrote for this signal.
     written: usize,
@@ -184,10 +188,10 @@ struct Tick<'t> {
 
 /// Weighs a tick of ours, in periods; None for one that its thread's own timer makes needless. A thread that is met for the first
 /// time gets such a timer.
-fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
+fn weigh(engine: &Engine, origin: Origin, thread: Option<u32>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin) {
-        let weight = weigh_thread(engine, index);
+        let weight = weigh_thread(engine, index, thread);
         if thread_timers::are_awaited() {
             thread_timers::look_for_threads(engine);
         }
@@ -198,7 +202,7 @@ fn weigh(engine: &Engine, origin: Origin) -> Option<usize> {
     if generation == 0 || !threads.is_here(&OwnTimers) {
         return Some(weight::consume());
     }
-    let met = Met { thread: thread::id(), generation, now: thread_timers::now() };
+    let met = Met { thread: thread.unwrap_or_else(thread::id), generation, now: thread_timers::now() };
     if thread_timers::is_wall() {
         return weigh_first_thread(engine, met);
     }
@@ -226,18 +230,19 @@ fn weigh_first_thread(engine: &Engine, met: Met) -> Option<usize> {
 /// where it would take more to know.
 fn weigh_without_slot(engine: &Engine, origin: Origin) -> usize {
     if let Some(index) = thread_timers::thread_tick(engine, origin) {
-        return weigh_thread(engine, index);
+        return weigh_thread(engine, index, None);
     }
     if engine.threads().generation() == 0 { weight::consume() } else { 0 }
 }
 
-fn weigh_thread(engine: &Engine, index: usize) -> usize {
+/// `thread` is the calling one, if it has been asked for already.
+fn weigh_thread(engine: &Engine, index: usize, thread: Option<u32>) -> usize {
     let generation = engine.threads().generation();
     // It comes late, and nothing may be asked for: see `thread_timers::forbid`.
     if generation == 0 {
         return 0;
     }
-    let met = Met { thread: thread::id(), generation, now: thread_timers::now() };
+    let met = Met { thread: thread.unwrap_or_else(thread::id), generation, now: thread_timers::now() };
     let weight = engine.threads().tick(&OwnTimers, index, met, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }
@@ -279,6 +284,8 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     let (depth, end) =
         unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room, tick.trail);
     tick.marks.walked(slot, depth);
+    let identity = recording.identify(tick.thread);
+    let length = recording.sign(tick.chain, depth, identity);
     slot.count(match end {
         End::Whole => Counter::Whole,
         End::Depth => Counter::Depth,
@@ -288,8 +295,9 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
         End::Unloading => Counter::Unloading,
     });
     let weight = tick.weight as u64;
-    match recording.table.add(room.get(..depth).unwrap_or_default(), tick.weight) {
+    match recording.table.add(tick.chain.get(..length).unwrap_or_default(), tick.weight) {
         Ok(()) => {
+            recording.identities.count(identity, weight);
             slot.count_many(Counter::Samples, weight);
             slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
             LIVE_TICKS.fetch_add(1, Ordering::Relaxed);

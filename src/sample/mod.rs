@@ -25,6 +25,7 @@ mod growth;
 pub(crate) mod handler;
 pub(crate) mod host_action;
 pub(crate) mod host_timer;
+pub(crate) mod identities;
 pub(crate) mod met_objects;
 pub(crate) mod process_mark;
 pub(crate) mod recording;

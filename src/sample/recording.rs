@@ -12,6 +12,7 @@ use super::{
     counters::Totals,
     drain::Drain,
     engine::Engine,
+    identities::{self, Identities, Identity},
     met_objects::MetObject,
     process_mark,
     records_file::{Beside, RecordsFile},
@@ -25,8 +26,9 @@ use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
         memory::{Mapping, PROTECTED},
-        process,
+        process, thread,
     },
+    thread::Thread,
 };
 use core::ptr::{self, NonNull};
 
@@ -47,12 +49,17 @@ const EXCLUDED: usize = 64;
 pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
     pub(crate) drain: Drain<RecordsFile>,
+    pub(crate) identities: Identities<IdentityEntries>,
     pub(crate) clock: Clock,
     /// Of the ticks.
     pub(crate) signal: i32,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
-    /// Deepest chain, 1 to [`MAX_DEPTH`].
+    /// The last word of each record says whose it is.
+    pub(crate) is_by_thread: bool,
+    /// Bytes that a table may take in which records are without that word; 0 where they are so anyway.
+    pub(crate) fold_bytes: usize,
+    /// Deepest chain, 1 to [`MAX_DEPTH`], and one less where a record has one word more.
     pub(crate) max_depth: usize,
     /// The process that started it.
     pub(crate) process: u32,
@@ -71,6 +78,9 @@ pub(crate) struct RecordingOptions<'a> {
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
+    pub(crate) is_by_thread: bool,
+    /// See [`Recording::fold_bytes`].
+    pub(crate) fold_bytes: usize,
     pub(crate) excluded: &'a [(usize, usize)],
     /// The profile's directory, where records may be moved to a file of their own.
     pub(crate) beside: Option<Beside>,
@@ -101,14 +111,19 @@ impl OwnedRecording {
             *to = *from;
             excluded_count += 1;
         }
+        let entries = identities::MOST_THREADS * size_of::<identities::Entry>();
+        let deepest = if options.is_by_thread { MAX_DEPTH - 1 } else { MAX_DEPTH };
         let recording = Recording {
+            identities: Identities::new(IdentityEntries(Mapping::writable(entries)?)),
             drain: Drain::new(RecordsFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
             clock: options.clock,
             signal: options.signal,
             period_micros: options.period_micros,
             filter: options.filter,
-            max_depth: options.max_depth.clamp(1, MAX_DEPTH),
+            is_by_thread: options.is_by_thread,
+            fold_bytes: options.fold_bytes,
+            max_depth: options.max_depth.clamp(1, deepest),
             process: process::id(),
             totals_at_start: engine.scratch().totals(),
             excluded,
@@ -203,6 +218,48 @@ impl Recording {
         &self.table.memory().arena
     }
 
+    /// Finds who a tick was of, and now and then their name. Signal-safe: system calls, and memory of the session's. For the
+    /// tick's thread, while it holds a slot.
+    pub(crate) fn identify(&self, thread: Option<u32>) -> Identity {
+        let Some(id) = thread else { return Identity::OTHER };
+        let (identity, is_to_be_named) = self.identities.meet(id);
+        if is_to_be_named {
+            self.name(identity, Thread { id, name: thread::name() });
+        }
+        identity
+    }
+
+    /// Notes what a thread is called. Signal-safe.
+    pub(crate) fn name(&self, identity: Identity, thread: Thread) {
+        self.identities.rename(identity, thread.name);
+        // Before a record names it: the process may be killed at any instruction.
+        if self.is_by_thread {
+            self.memory().keep_thread(identity, thread);
+        }
+    }
+
+    /// Puts behind a chain of so many PCs whose it is, where records say that; gives the number of words. Signal-safe.
+    pub(crate) fn sign(&self, chain: &mut [usize], depth: usize, identity: Identity) -> usize {
+        if !self.is_by_thread {
+            return depth;
+        }
+        match chain.get_mut(depth) {
+            Some(place) => {
+                *place = identity.word();
+                depth + 1
+            }
+            None => depth,
+        }
+    }
+
+    /// The PCs of a record, and the word that says whose it is.
+    pub(crate) fn parts<'r, W>(&self, words: &'r [W]) -> (&'r [W], Option<&'r W>) {
+        match words.split_last().filter(|_| self.is_by_thread) {
+            Some((last, pcs)) => (pcs, Some(last)),
+            None => (words, None),
+        }
+    }
+
     /// True when `pc` lies in an object that the user excluded. Signal-safe.
     pub(crate) fn excludes(&self, pc: usize) -> bool {
         self.excluded().iter().any(|&(start, end)| (start..end).contains(&pc))
@@ -211,6 +268,19 @@ impl Recording {
     /// The address ranges that are not recorded.
     pub(crate) fn excluded(&self) -> &[(usize, usize)] {
         self.excluded.get(..self.excluded_count).unwrap_or_default()
+    }
+}
+
+/// A mapping as the entries of threads.
+pub(crate) struct IdentityEntries(Mapping);
+
+impl AsRef<[identities::Entry]> for IdentityEntries {
+    #[inline]
+    fn as_ref(&self) -> &[identities::Entry] {
+        let length = self.0.length() / size_of::<identities::Entry>();
+        // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics are no
+        // plain words, no recording is ever made.)
+        unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
 

@@ -8,19 +8,21 @@
 
 use super::{
     growth::{Ground, Growth, SLICE},
+    identities::Identity,
     met_objects::{MetObject, MetSegment},
     table::Moving,
 };
 use crate::{
     format::spool::{
         self, ARENA, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES, OBJECT_NAME_BYTES,
-        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, VERSION, field,
+        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
         errno,
         memory::{Mapping, PROTECTED},
     },
+    thread::Thread,
 };
 
 /// Bytes of records that are made usable before they are needed: while a thread that switches to anonymous memory has lost
@@ -50,6 +52,7 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) namespace: u64,
     pub(crate) started: u64,
     pub(crate) period_micros: u32,
+    pub(crate) is_by_thread: bool,
     pub(crate) target: &'a [u8],
     pub(crate) program: &'a [u8],
     /// What stands at the target already.
@@ -89,6 +92,7 @@ impl SpoolMemory {
             (field::NAMESPACE, facts.namespace),
             (field::STARTED, facts.started),
             (field::PERIOD_MICROS, u64::from(facts.period_micros)),
+            (field::IS_BY_THREAD, u64::from(facts.is_by_thread)),
             (field::TARGET_BYTES, facts.target.len() as u64),
             (field::PROGRAM_BYTES, facts.program.len() as u64),
             (field::TARGET_DEVICE, facts.target_stamp.device),
@@ -269,6 +273,20 @@ impl SpoolMemory {
                 }
                 number(3 + 3 * OBJECT_SEGMENTS + i) == u64::from_ne_bytes(word)
             })
+    }
+
+    /// Keeps a thread, or its newer name. Signal-safe: writes to a place of the thread's own, behind system calls that find room
+    /// for it; where there is none the thread's records stay without it.
+    pub(crate) fn keep_thread(&self, identity: Identity, thread: Thread) {
+        let Some(place) = identity.place().filter(|_| self.is_spooled()) else { return };
+        let place = THREADS + place * THREAD_BYTES;
+        if place + THREAD_BYTES > ARENA || prepare(&self.mapping, place, place + THREAD_BYTES).is_err() {
+            return;
+        }
+        for (i, word) in thread.name.words().into_iter().enumerate() {
+            self.set(place + 8 * (1 + i), word);
+        }
+        self.set(place, u64::from(thread.id));
     }
 
     /// Notes which file was written under the session's name.

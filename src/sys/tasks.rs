@@ -4,7 +4,10 @@ use super::{
     entries,
     file::{self, File},
 };
-use crate::sync::{AtomicI32, AtomicU64, Ordering};
+use crate::{
+    sync::{AtomicI32, AtomicU64, Ordering},
+    thread::{NAME_BYTES, ThreadName},
+};
 use core::{ffi::CStr, mem};
 
 /// How many threads beside the calling one, which has all signals blocked, block `signal`; 0 without /proc. Signal-safe: system
@@ -95,13 +98,20 @@ impl Tasks {
     }
 }
 
+/// What a thread of this process is called; None where there is none, or no /proc. Signal-safe: system calls.
+pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
+    // With the newline that /proc adds.
+    let mut name = [0; NAME_BYTES + 1];
+    let got = open_of(thread, b"/comm\0")?.read_some(&mut name).ok()?;
+    let [name @ .., _] = &mut name;
+    let length = got.saturating_sub(1);
+    name.get_mut(length..)?.fill(0);
+    Some(ThreadName::new(*name))
+}
+
 /// The signals that a thread blocks, as bits.
 fn blocked_by(thread: u32) -> Option<u64> {
-    let mut path = Path::new();
-    path.push(b"/proc/self/task/");
-    path.push_decimal(thread);
-    path.push(b"/status\0");
-    let status = File::read(CStr::from_bytes_until_nul(&path.bytes).ok()?).ok()?;
+    let status = open_of(thread, b"/status\0")?;
     let mut mask = Mask::default();
     let mut buffer = [0; 512];
     loop {
@@ -112,6 +122,15 @@ fn blocked_by(thread: u32) -> Option<u64> {
             }
         }
     }
+}
+
+/// Opens a file that /proc has of a thread, whose name ends in a NUL.
+fn open_of(thread: u32, name: &[u8]) -> Option<File> {
+    let mut path = Path::new();
+    path.push(b"/proc/self/task/");
+    path.push_decimal(thread);
+    path.push(name);
+    File::read(CStr::from_bytes_until_nul(&path.bytes).ok()?).ok()
 }
 
 /// A path in /proc, which is short.
@@ -238,6 +257,32 @@ mod tests {
         tasks.close();
         assert!(file::identity(number).is_some(), "the host's descriptor was closed");
         file::close(number).unwrap();
+    }
+
+    #[test]
+    fn threads_have_the_names_that_they_were_given() {
+        let (begin, end) = (Barrier::new(3), Barrier::new(3));
+        let ids = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for name in ["a", "fifteen letters"] {
+                let (begin, end, ids) = (&begin, &end, &ids);
+                let body = move || {
+                    ids.lock().unwrap().push((thread::id(), name));
+                    begin.wait();
+                    end.wait();
+                };
+                std::thread::Builder::new().name(name.into()).spawn_scoped(scope, body).unwrap();
+            }
+            begin.wait();
+            let found: Vec<_> = ids.lock().unwrap().iter().map(|&(id, name)| (name_of(id), name)).collect();
+            // First, or a failure would wait for them.
+            end.wait();
+            for (found, name) in found {
+                let found = found.map(|found| found.as_bytes().to_vec());
+                assert_eq!(found.as_deref(), Some(name.as_bytes()));
+            }
+        });
+        assert_eq!(name_of(1 << 30), None, "no thread has such an id");
     }
 
     #[test]

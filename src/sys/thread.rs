@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process};
+use crate::thread::{NAME_BYTES, ThreadName};
 use core::ffi::c_long;
 
 /// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
@@ -28,6 +29,15 @@ pub(crate) fn itself() -> usize {
 pub(crate) fn id() -> u32 {
     // SAFETY: it takes no argument and cannot fail.
     unsafe { system_call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// What the calling thread is called. Signal-safe: one system call.
+pub(crate) fn name() -> ThreadName {
+    let mut name = [0u8; NAME_BYTES];
+    let arguments = [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: it writes 16 bytes at most, of which the last is a NUL (prctl(2)), into a local array of as many.
+    unsafe { system_call(libc::SYS_prctl, arguments) };
+    ThreadName::new(name)
 }
 
 /// True when this process has no thread with the id. Signal-safe: system calls.
@@ -85,6 +95,14 @@ mod tests {
 
     extern "C" fn count(_: i32) {
         HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_thread_has_the_name_that_it_was_given() {
+        for given in ["a", "fifteen letters"] {
+            let named = std::thread::Builder::new().name(given.into()).spawn(name).unwrap();
+            assert_eq!(named.join().unwrap().as_bytes(), given.as_bytes());
+        }
     }
 
     #[test]

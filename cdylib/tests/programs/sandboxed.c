@@ -1,4 +1,4 @@
-/* Forbids itself the system calls for timers and threads' ids, at the price of its life, and then computes in two threads;
+/* Forbids itself the system calls for timers and threads' ids and names, at the price of its life, and then computes in two threads;
  * an argument names one that it makes all the same, to show that the filter works. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -13,6 +13,7 @@
 
 static const int forbidden[] = {
     SYS_gettid, SYS_tgkill, SYS_timer_create, SYS_timer_settime, SYS_timer_delete, SYS_perf_event_open, SYS_ioctl,
+    SYS_prctl,
 };
 enum { COUNT = sizeof forbidden / sizeof forbidden[0] };
 

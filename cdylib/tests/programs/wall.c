@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -68,37 +69,53 @@ static atomic_int is_over;
 static pid_t child;
 static char fifo[64], path[64];
 
+/* Threads that are in their functions. */
+static atomic_int entered;
+
 /* Each gives 0, or -1 with errno. */
 static __attribute__((noinline)) int waits_in_read(void) {
+    entered++;
     char byte;
     return read(read_end, &byte, 1) == 1 ? 0 : -1;
 }
-static __attribute__((noinline)) int waits_in_waitpid(void) { return waitpid(child, NULL, 0) == child ? 0 : -1; }
+static __attribute__((noinline)) int waits_in_waitpid(void) {
+    entered++;
+    return waitpid(child, NULL, 0) == child ? 0 : -1;
+}
 static __attribute__((noinline)) int waits_in_mutex(void) {
+    entered++;
     errno = pthread_mutex_lock(&mutex);
     return errno == 0 ? pthread_mutex_unlock(&mutex) : -1;
 }
 static __attribute__((noinline)) int waits_in_cond(void) {
+    entered++;
     pthread_mutex_lock(&cond_mutex);
     while (!is_over && (errno = pthread_cond_wait(&cond, &cond_mutex)) == 0) {}
     const int failed = !is_over;
     pthread_mutex_unlock(&cond_mutex);
     return failed ? -1 : 0;
 }
-static __attribute__((noinline)) int waits_in_semaphore(void) { return sem_wait(&semaphore) == 0 ? 0 : -1; }
+static __attribute__((noinline)) int waits_in_semaphore(void) {
+    entered++;
+    return sem_wait(&semaphore) == 0 ? 0 : -1;
+}
 static __attribute__((noinline)) int waits_in_flock(void) {
+    entered++;
     const int file = open(path, O_RDWR);
     return file >= 0 && flock(file, LOCK_EX) == 0 ? close(file) : -1;
 }
 static __attribute__((noinline)) int waits_in_open(void) {
+    entered++;
     const int file = open(fifo, O_RDONLY);
     return file >= 0 ? close(file) : -1;
 }
 static __attribute__((noinline)) int waits_in_accept(void) {
+    entered++;
     const int taken = accept(listener, NULL, NULL);
     return taken >= 0 ? close(taken) : -1;
 }
 static __attribute__((noinline)) int waits_in_recv(void) {
+    entered++;
     char byte;
     return recv(datagrams, &byte, 1, 0) == 1 ? 0 : -1;
 }
@@ -144,6 +161,7 @@ static void waits(void) {
     CHECK(child > 0 && pthread_mutex_lock(&mutex) == 0);
     pthread_t threads[KINDS];
     for (size_t i = 0; i < KINDS; i++) CHECK(pthread_create(&threads[i], NULL, wait_in, (void *)i) == 0);
+    while (entered < KINDS) sched_yield();
     until_sampled(KINDS * 1000);
     is_over = 1;
     CHECK(write(write_end, "x", 1) == 1 && write(of_child[1], "x", 1) == 1);

@@ -68,7 +68,9 @@ pub(crate) fn check(rig: &Rig, variant: &Variant, outcome: &Outcome) {
 
 /// Lines that say nothing of a fault: the library's at the end of a profile.
 fn is_expected(line: &str) -> bool {
-    line.starts_with("PROFILE: interrupts/evictions/bytes = ") || line.starts_with("sigprof: statistics: ")
+    ["PROFILE: interrupts/evictions/bytes = ", "sigprof: statistics: ", "sigprof: thread: "]
+        .iter()
+        .any(|start| line.starts_with(start))
 }
 
 /// Reads all profiles, and says what became of the ticks.

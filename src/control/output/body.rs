@@ -3,7 +3,12 @@
 use crate::{
     config::MAX_DEPTH,
     format::{ProfileWriter, SlotLayout, WriteError, write_records},
-    sample::{met_objects::MetObject, recording::Recording, records_file::RecordsFile},
+    sample::{
+        met_objects::MetObject,
+        recording::{Recording, TableMemory},
+        records_file::RecordsFile,
+        table::Table,
+    },
     sync::Ordering,
     sys::{errno, file::File},
 };
@@ -59,18 +64,32 @@ fn write_profile(
     let Contents { recording, moved, met, kept } = contents;
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
-    let in_file = recording.table.stand().moved;
     // What is gone is counted as lost (`Session::summary`); the rest is a profile all the same.
-    if in_file > 0 && moved.is_there() {
-        write_moved(&mut writer, moved, in_file, words)?;
+    let in_file = Some(recording.table.stand().moved).filter(|words| *words > 0 && moved.is_there());
+    let mut sources = Sources { recording, moved, in_file: in_file.unwrap_or(0), words };
+    let folded = if recording.is_by_thread { sources.folded()? } else { None };
+    // Relaxed: a table has ordered a record's words before the record itself.
+    match &folded {
+        Some(table) => {
+            write_records(&mut writer, || {
+                table
+                    .records()
+                    .map(|(count, pcs)| (count as u64, pcs.iter().map(|pc| pc.load(Ordering::Relaxed))))
+            })?;
+        }
+        None => {
+            sources.for_each_moved(|records| {
+                let record = |(count, words)| (count as u64, recording.parts(words).0.iter().copied());
+                write_records(&mut writer, || records.clone().map(record)).map(|_| true)
+            })?;
+            write_records(&mut writer, || {
+                recording.table.records().map(|(count, words)| {
+                    let (pcs, _) = recording.parts(words);
+                    (count as u64, pcs.iter().map(|pc| pc.load(Ordering::Relaxed)))
+                })
+            })?;
+        }
     }
-    // Relaxed: the table has ordered a record's words before the record itself.
-    write_records(&mut writer, || {
-        recording
-            .table
-            .records()
-            .map(|(count, pcs)| (count as u64, pcs.iter().map(|pc| pc.load(Ordering::Relaxed))))
-    })?;
     writer.trailer()?;
     let bytes = writer.bytes_written();
     let list = crate::control::maps_text::write(writer.text(), lines, met, kept)?;
@@ -78,29 +97,64 @@ fn write_profile(
     Ok(Written { bytes, list })
 }
 
-/// Writes the records in the first `in_file` words of the file, as many at once as there is room for.
-fn write_moved(
-    writer: &mut ProfileWriter<impl Write>,
-    moved: &mut RecordsFile,
+/// Where a session's records are.
+struct Sources<'s> {
+    recording: &'s Recording,
+    moved: &'s mut RecordsFile,
+    /// Words of the file that count.
     in_file: u64,
-    words: &mut [usize],
-) -> Result<(), WriteError> {
-    let mut place = 0;
-    while place < in_file {
-        let length = usize::try_from(in_file - place).unwrap_or(usize::MAX).min(words.len());
-        let words = words.get_mut(..length).unwrap_or_default();
-        moved.read(place, words).map_err(io::Error::from_raw_os_error)?;
-        let whole: usize = MovedRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
-        if whole == 0 {
-            // Somebody has written into it.
-            return Err(io::Error::from_raw_os_error(errno::IO).into());
-        }
-        write_records(writer, || {
-            MovedRecords(words).map(|(count, pcs)| (count as u64, pcs.iter().copied()))
-        })?;
-        place += whole as u64;
+    words: &'s mut [usize],
+}
+
+impl Sources<'_> {
+    /// The records without their threads, each chain once; None where memory for that is not to be had, or too small.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn folded(&mut self) -> Result<Option<Table<TableMemory>>, WriteError> {
+        let Ok(memory) = TableMemory::anonymous(self.recording.fold_bytes, false) else { return Ok(None) };
+        let (recording, table) = (self.recording, Table::new(memory));
+        let add = |count: usize, words: &[usize]| table.add(recording.parts(words).0, count).is_ok();
+        let is_whole =
+            self.for_each_moved(|mut records| Ok(records.all(|(count, words)| add(count, words))))?;
+        // The moved ones are read no more.
+        let copied = &mut *self.words;
+        let is_whole = is_whole
+            && recording.table.records().all(|(count, words)| {
+                for (place, word) in copied.iter_mut().zip(words) {
+                    *place = word.load(Ordering::Relaxed);
+                }
+                copied.get(..words.len()).is_some_and(|words| add(count, words))
+            });
+        Ok(is_whole.then_some(table))
     }
-    Ok(())
+
+    /// Calls `visit` with the records that were moved, as many at once as there is room for, until it returns false, which is
+    /// returned.
+    ///
+    /// # Errors
+    /// Those of `visit` and of the file.
+    fn for_each_moved(
+        &mut self,
+        mut visit: impl FnMut(MovedRecords<'_>) -> Result<bool, WriteError>,
+    ) -> Result<bool, WriteError> {
+        let mut place = 0;
+        while place < self.in_file {
+            let length = usize::try_from(self.in_file - place).unwrap_or(usize::MAX).min(self.words.len());
+            let words = self.words.get_mut(..length).unwrap_or_default();
+            self.moved.read(place, words).map_err(io::Error::from_raw_os_error)?;
+            let whole: usize = MovedRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
+            if whole == 0 {
+                // Somebody has written into it.
+                return Err(io::Error::from_raw_os_error(errno::IO).into());
+            }
+            if !visit(MovedRecords(words))? {
+                return Ok(false);
+            }
+            place += whole as u64;
+        }
+        Ok(true)
+    }
 }
 
 /// Words of a record before its PCs.

@@ -35,9 +35,31 @@ fn marked(depth: u64) -> u64 {
     MARK_OF_8 | depth
 }
 
-fn records(words: &[u64]) -> Vec<SpooledRecord> {
+fn records(words: &[u64]) -> Vec<(u64, Vec<u64>)> {
     let spool = spool(words);
-    Head::read(&spool).unwrap().records(&spool).unwrap()
+    let records = Head::read(&spool).unwrap().records(&spool).unwrap();
+    records.into_iter().map(|record| (record.count, record.pcs)).collect()
+}
+
+#[test]
+fn the_last_word_says_whose_a_record_is_where_the_head_says_so() {
+    let mut bytes = spool(&[3, marked(2), 10, 2, 1, marked(3), 12, 13, 9, 4, marked(1), 2]);
+    let record = |count, pcs: &[u64], thread| SpooledRecord { count, pcs: pcs.to_vec(), thread };
+    let head = Head::read(&bytes).unwrap();
+    assert_eq!(head.threads(&bytes).unwrap(), []);
+    assert_eq!(head.records(&bytes).unwrap()[0], record(3, &[10, 2], 0));
+    set(&mut bytes, field::IS_BY_THREAD, 1);
+    set(&mut bytes, THREADS, 77);
+    bytes[THREADS + 8..][..3].copy_from_slice(b"one");
+    set(&mut bytes, THREADS + 7 * THREAD_BYTES, u64::MAX);
+    let head = Head::read(&bytes).unwrap();
+    assert_eq!(head.records(&bytes).unwrap(), [record(3, &[10], 2), record(1, &[12, 13], 9)]);
+    let threads = head.threads(&bytes).unwrap();
+    let found = thread_of(&threads, 2).map(|thread| (thread.id, thread.name.to_string()));
+    assert_eq!(found, Some((77, "one".to_owned())));
+    for word in [0, 1, 3, 9, 2 + MOST_THREADS as u64, u64::MAX] {
+        assert_eq!(thread_of(&threads, word), None, "{word}");
+    }
 }
 
 #[test]

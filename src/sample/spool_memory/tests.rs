@@ -5,13 +5,14 @@ use crate::{
     format::{
         Mapping as Listed,
         halves::{Other, Stand},
-        spool::Head,
+        spool::{Head, MOST_THREADS, SpooledRecord, thread_of},
     },
     sample::{
         met_objects::MetSegment,
         table::{Memory, Moving, Shape, Table, tests::Fixed},
     },
     sys::private_directory::{Access, Directory},
+    thread::ThreadName,
 };
 use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
@@ -41,6 +42,7 @@ impl Rig {
             namespace: 19,
             started: 20,
             period_micros: 22,
+            is_by_thread: false,
             target: b"/t/prof",
             program: b"/p",
             target_stamp: FileStamp { device: 1, inode: 2, changed: 3 },
@@ -57,7 +59,8 @@ impl Rig {
 
     fn records(&self) -> Vec<(u64, Vec<u64>)> {
         let (head, bytes) = self.head();
-        head.records(&bytes).unwrap()
+        let plain = |record: SpooledRecord| (record.count, record.pcs);
+        head.records(&bytes).unwrap().into_iter().map(plain).collect()
     }
 
     fn listed(&self) -> Vec<Listed<'static>> {
@@ -144,7 +147,8 @@ fn all_that_a_table_holds_is_in_the_file_at_once() {
             let records = Head::read(&bytes).unwrap().records(&bytes).unwrap();
             assert_eq!(records.len(), i + 1);
             let last: Vec<u64> = chain(i).into_iter().map(|pc| pc as u64).collect();
-            assert_eq!(records.last(), Some(&(i as u64 + 1, last)));
+            let last = SpooledRecord { count: i as u64 + 1, pcs: last, thread: 0 };
+            assert_eq!(records.last(), Some(&last));
         }
     }
     assert!(!table.memory().memory.is_cut());
@@ -167,7 +171,7 @@ fn a_spool_without_room_goes_on_in_anonymous_memory_and_says_so() {
     let records = head.records(&bytes).unwrap();
     let whole = (128 << 10) / (52 * size_of::<usize>());
     assert!(head.is_cut);
-    assert_eq!((records.len(), records[0].0), (whole, 7), "all that fit, and no part of another");
+    assert_eq!((records.len(), records[0].count), (whole, 7), "all that fit, and no part of another");
 }
 
 #[test]
@@ -213,6 +217,37 @@ fn objects_beyond_the_places_for_them_change_nothing() {
         rig.memory.keep_object(&met(b"/o", 0x10_0000 + 0x1000 * i));
     }
     assert_eq!(rig.listed().len(), MOST_OBJECTS);
+}
+
+/// Each at its place, in pages that nobody has used before, the first and the last one too.
+#[test]
+fn threads_are_kept_with_their_newest_names() {
+    let rig = Rig::new(ARENA_BYTES);
+    let named = |id, name: &[u8]| {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name);
+        Thread { id, name: ThreadName::new(bytes) }
+    };
+    let identities = [1, 2, 300, MOST_THREADS].map(|number| Identity::from_word(number + 1));
+    let expected = [named(5, b"one"), named(6, b"new"), named(7, b""), named(8, b"fifteen letters")];
+    rig.memory.keep_thread(identities[1], named(6, b"older and long"));
+    for (identity, thread) in identities.into_iter().zip(expected) {
+        rig.memory.keep_thread(identity, thread);
+    }
+    rig.memory.keep_thread(Identity::OTHER, named(9, b"other"));
+    assert_eq!(rig.head().0.threads(&rig.head().1).unwrap(), [], "the head says that there are none");
+    rig.memory.set(field::IS_BY_THREAD, 1);
+    let (head, bytes) = rig.head();
+    let threads = head.threads(&bytes).unwrap();
+    assert_eq!(threads.iter().flatten().count(), 4);
+    assert_eq!(identities.map(|identity| thread_of(&threads, identity.word() as u64)), expected.map(Some));
+}
+
+#[test]
+fn a_thread_that_finds_no_room_is_not_kept() {
+    let rig = Rig::new(ARENA_BYTES);
+    fs::File::options().write(true).open(&rig.path).unwrap().set_len(THREADS as u64).unwrap();
+    rig.memory.keep_thread(Identity::from_word(2), Thread::default());
 }
 
 #[test]

@@ -1,0 +1,49 @@
+//! The first fails where an entry is claimed by a load and a store; the second where a count is.
+
+use super::*;
+use loom::{sync::Arc, thread};
+
+fn table(entries: usize) -> Arc<Identities<Vec<Entry>>> {
+    Arc::new(Identities::new((0..entries).map(|_| Entry::unused()).collect()))
+}
+
+fn tick(threads: &Identities<Vec<Entry>>, thread: u32, periods: u64) -> Identity {
+    let (identity, _) = threads.meet(thread);
+    threads.count(identity, periods);
+    identity
+}
+
+/// Two threads that want the same entry have one each.
+#[test]
+fn loom_two_threads_have_two_entries() {
+    loom::model(|| {
+        let threads = table(2);
+        let other = {
+            let threads = threads.clone();
+            thread::spawn(move || tick(&threads, 4, 3))
+        };
+        let own = tick(&threads, 2, 5);
+        let other = other.join().unwrap();
+        assert_ne!(own, other);
+        assert_eq!(threads.thread(own).map(|thread| thread.id), Some(2));
+        assert_eq!(threads.thread(other).map(|thread| thread.id), Some(4));
+        let busiest = threads.busiest();
+        assert_eq!((busiest.count, busiest.threads[0], busiest.threads[1]), (2, (5, own), (3, other)));
+    });
+}
+
+/// All periods are counted, of threads that share one count, too.
+#[test]
+fn loom_no_period_is_lost() {
+    loom::model(|| {
+        let threads = table(1);
+        assert_eq!(tick(&threads, 1, 1).place(), Some(0));
+        let other = {
+            let threads = threads.clone();
+            thread::spawn(move || tick(&threads, 2, 10))
+        };
+        tick(&threads, 3, 100);
+        assert_eq!(other.join().unwrap(), Identity::OTHER);
+        assert_eq!((threads.others(), threads.busiest().threads[0].0), (110, 1));
+    });
+}

@@ -1,0 +1,137 @@
+use super::*;
+
+fn table(entries: usize) -> Identities<Vec<Entry>> {
+    Identities::new((0..entries).map(|_| Entry::unused()).collect())
+}
+
+fn tick(threads: &Identities<Vec<Entry>>, thread: u32, periods: u64) -> Identity {
+    let (identity, _) = threads.meet(thread);
+    threads.count(identity, periods);
+    identity
+}
+
+fn named(name: &[u8]) -> ThreadName {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name);
+    ThreadName::new(bytes)
+}
+
+#[test]
+fn a_thread_keeps_its_entry() {
+    let threads = table(MOST_THREADS);
+    let (first, other) = (tick(&threads, 100, 1), tick(&threads, 101, 1));
+    assert_ne!(first, other);
+    assert_eq!((tick(&threads, 100, 2), tick(&threads, 101, 3)), (first, other));
+    assert_eq!(threads.thread(first), Some(Thread { id: 100, ..Thread::default() }));
+    let busiest = threads.busiest();
+    assert_eq!(
+        (busiest.count, &busiest.threads[..3]),
+        (2, &[(4, other), (3, first), (0, Identity::OTHER)][..])
+    );
+}
+
+#[test]
+fn threads_with_one_place_have_entries_of_their_own() {
+    let threads = table(MOST_THREADS);
+    let ids = (0..WINDOW as u32).map(|i| 5 + i * MOST_THREADS as u32);
+    let identities: Vec<_> = ids.clone().map(|id| tick(&threads, id, u64::from(id))).collect();
+    for (id, identity) in ids.zip(&identities) {
+        assert_eq!(threads.thread(*identity).map(|thread| thread.id), Some(id));
+        assert_eq!(tick(&threads, id, 0), *identity);
+    }
+    // One more looks no further.
+    assert_eq!(tick(&threads, 5 + WINDOW as u32 * MOST_THREADS as u32, 7), Identity::OTHER);
+    assert_eq!((threads.others(), threads.busiest().count), (7, WINDOW as u64));
+}
+
+/// The search goes around at the end, and a table that is full takes no more.
+#[test]
+fn those_who_find_no_entry_are_counted_together() {
+    let threads = table(8);
+    assert_eq!(threads.thread(Identity::of(6)), None, "nobody has it yet");
+    // All begin at the last place but one.
+    let id = |i: u32| 6 + 8 * i;
+    for i in 0..8 {
+        assert_ne!(tick(&threads, id(i), 1), Identity::OTHER);
+    }
+    for i in 8..100 {
+        assert_eq!(threads.meet(id(i)), (Identity::OTHER, false));
+        assert_eq!(tick(&threads, id(i), 2), Identity::OTHER);
+    }
+    assert_eq!((threads.others(), threads.busiest().count), (2 * 92, 8));
+    assert_eq!(threads.thread(Identity::OTHER), None);
+    threads.rename(Identity::OTHER, named(b"nobody"));
+    assert!((0..8).all(|i| tick(&threads, id(i), 1) != Identity::OTHER), "those that are there stay");
+}
+
+#[test]
+fn names_are_read_at_ticks_whose_number_is_a_power_of_two() {
+    let threads = table(8);
+    let due: Vec<u32> = (1..=70).filter(|_| threads.meet(3).1).collect();
+    assert_eq!(due, [1, 2, 4, 8, 16, 32, 64]);
+}
+
+#[test]
+fn a_thread_has_its_newest_name() {
+    let threads = table(8);
+    let identity = tick(&threads, 3, 1);
+    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"") }));
+    threads.rename(identity, named(b"a long name 123"));
+    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"a long name 123") }));
+    threads.rename(identity, named(b"short"));
+    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"short") }));
+}
+
+/// In any order, with more threads than are told of.
+#[test]
+fn the_busiest_come_first() {
+    let threads = table(MOST_THREADS);
+    let periods = |id: u32| u64::from(id * 37 % 101 + 1);
+    for id in 1..=100 {
+        tick(&threads, id * 50, periods(id));
+    }
+    // Met, and never recorded.
+    threads.meet(7);
+    let mut expected: Vec<u64> = (1..=100).map(periods).collect();
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    let busiest = threads.busiest();
+    assert_eq!(busiest.count, 100);
+    assert_eq!(busiest.threads.map(|(periods, _)| periods)[..], expected[..SampledThreads::SHOWN]);
+    for (found, identity) in busiest.threads {
+        let id = threads.thread(identity).unwrap().id;
+        assert_eq!(found, periods(id / 50), "{id}");
+    }
+}
+
+#[test]
+fn an_identity_is_the_same_as_a_word_and_is_never_zero() {
+    for identity in [Identity::OTHER, Identity::of(0), Identity::of(MOST_THREADS - 1)] {
+        assert_ne!(identity.word(), 0);
+        assert_eq!(Identity::from_word(identity.word()), identity);
+    }
+    for odd in [0, 1 << 17, usize::MAX] {
+        assert_eq!(Identity::from_word(odd), Identity::OTHER);
+    }
+    assert_eq!(Identity::of(0).place(), Some(0));
+}
+
+/// Threads that tick at once: each has its own count, and none is lost.
+#[test]
+fn threads_at_once_have_their_own_counts() {
+    const EACH: u64 = if cfg!(miri) { 10 } else { 10_000 };
+    let threads = table(8);
+    std::thread::scope(|scope| {
+        for id in 1..=4u32 {
+            let threads = &threads;
+            // All begin at the same place.
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    tick(threads, id * 8, u64::from(id));
+                }
+            });
+        }
+    });
+    let busiest = threads.busiest();
+    assert_eq!(busiest.count, 4);
+    assert_eq!(busiest.threads.map(|(periods, _)| periods)[..5], [4 * EACH, 3 * EACH, 2 * EACH, EACH, 0]);
+}

@@ -1,0 +1,167 @@
+//! What is told of threads: which they are, and how much of a session's time was theirs.
+
+use core::{fmt, time::Duration};
+
+/// Bytes of a name, with the NUL that the kernel ends it by.
+pub(crate) const NAME_BYTES: usize = 16;
+
+/// The name that the kernel has of a thread (`PR_GET_NAME` of `prctl(2)`): at most 15 bytes, of any kind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadName([u8; NAME_BYTES]);
+
+impl ThreadName {
+    pub(crate) const fn new(bytes: [u8; NAME_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// As two words, whose zeros are an empty name.
+    pub(crate) fn words(self) -> [u64; 2] {
+        let [a, b, c, d, e, f, g, h, rest @ ..] = self.0;
+        [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)]
+    }
+
+    pub(crate) fn from_words([first, second]: [u64; 2]) -> Self {
+        let mut bytes = [0; NAME_BYTES];
+        let words = first.to_ne_bytes().into_iter().chain(second.to_ne_bytes());
+        for (place, byte) in bytes.iter_mut().zip(words) {
+            *place = byte;
+        }
+        Self(bytes)
+    }
+
+    /// The name as it is; empty where it could not be found out.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+}
+
+/// As text of one line: whatever is not to be printed is replaced.
+impl fmt::Display for ThreadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.as_bytes().utf8_chunks() {
+            for character in chunk.valid().chars() {
+                fmt::Write::write_char(f, if character.is_control() { ' ' } else { character })?;
+            }
+            if !chunk.invalid().is_empty() {
+                fmt::Write::write_char(f, char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ThreadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// A thread that was sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Thread {
+    /// As the kernel has it (`gettid(2)`). It may give the id of a thread that has ended to another one, whose samples then
+    /// go on under the newer name.
+    pub id: u32,
+    /// What it was called when it was last looked at: at its first tick, at each that doubles the number of its ticks, and,
+    /// of the busiest, at the session's stop.
+    pub name: ThreadName,
+}
+
+/// A thread's part of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadUse {
+    /// Which it is.
+    pub thread: Thread,
+    /// Sum of its counts, in periods.
+    pub samples: u64,
+    /// CPU time that the thread has used since it began; None if it has ended.
+    pub cpu: Option<Duration>,
+}
+
+/// The threads that a session has sampled.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct SampledThreads {
+    pub(crate) count: u64,
+    pub(crate) others: u64,
+    /// Those that have samples come first.
+    pub(crate) busiest: [ThreadUse; Self::SHOWN],
+}
+
+impl SampledThreads {
+    /// Threads that [`busiest`](Self::busiest) tells of at most.
+    pub const SHOWN: usize = 16;
+
+    /// How many threads have samples that are known to be theirs.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Periods of samples that are no thread's: those of threads beyond the first 4096 of a session, and all in a program
+    /// that may be ended for asking ([`before_sandbox`](crate::before_sandbox)).
+    pub fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// The threads with the most samples, [`SHOWN`](Self::SHOWN) at most, the busiest first.
+    pub fn busiest(&self) -> &[ThreadUse] {
+        let used = self.busiest.iter().position(|thread| thread.samples == 0).unwrap_or(Self::SHOWN);
+        self.busiest.get(..used).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for SampledThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampledThreads")
+            .field("count", &self.count)
+            .field("others", &self.others)
+            .field("busiest", &self.busiest())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &[u8]) -> ThreadName {
+        let mut bytes = [0; NAME_BYTES];
+        bytes[..name.len()].copy_from_slice(name);
+        ThreadName::new(bytes)
+    }
+
+    #[test]
+    fn a_name_is_the_same_as_words() {
+        for name in [&b""[..], b"a", b"12345678", b"123456789", b"123456789012345"] {
+            let name = named(name);
+            assert_eq!(ThreadName::from_words(name.words()), name);
+        }
+        assert_eq!(named(b"").words(), [0, 0]);
+    }
+
+    #[test]
+    fn a_name_ends_at_its_first_nul() {
+        assert_eq!(named(b"one\0two").as_bytes(), b"one");
+        assert_eq!(ThreadName::new([b'x'; NAME_BYTES]).as_bytes(), [b'x'; NAME_BYTES]);
+    }
+
+    #[test]
+    fn whatever_a_name_holds_it_is_shown_as_one_line() {
+        assert_eq!(named(b"tab\there\n\x1b[1m").to_string(), "tab here  [1m");
+        assert_eq!(named("ä\u{9b}é".as_bytes()).to_string(), "ä é");
+        assert_eq!(named(b"cut \xe2\x82").to_string(), "cut \u{fffd}");
+        assert_eq!(format!("{:?}", named(b"worker")), "\"worker\"");
+    }
+
+    #[test]
+    fn only_threads_with_samples_are_told_of() {
+        let mut threads = SampledThreads::default();
+        assert!(threads.busiest().is_empty());
+        threads.busiest[0].samples = 2;
+        threads.busiest[1].samples = 1;
+        assert_eq!(threads.busiest().len(), 2);
+        threads.busiest = [ThreadUse { samples: 1, ..ThreadUse::default() }; SampledThreads::SHOWN];
+        assert_eq!(threads.busiest().len(), SampledThreads::SHOWN);
+    }
+}
