@@ -37,8 +37,8 @@ impl Builder {
         self
     }
 
-    /// The signal of ticks: SIGUSR1, SIGUSR2, SIGURG, SIGIO, or one from `SIGRTMIN` to `SIGRTMAX`, which the program has no
-    /// handler for. Unless said otherwise, and where it is none of these, they are SIGPROF, or SIGALRM by [`Clock::Wall`].
+    /// The signal of ticks: one from `SIGRTMIN` to `SIGRTMAX`, which the program has no handler for. Unless said otherwise, and
+    /// where it is none of these, they are SIGPROF, or SIGALRM by [`Clock::Wall`].
     ///
     /// For programs that have a use of their own for these. Once a process has had ticks of another signal, it can have no
     /// third one.

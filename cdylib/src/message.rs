@@ -292,7 +292,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         }
         Notice::FirstThreadAlone => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: no thread but the first is in the profile at ");
+            let _ = line.write_str("sigprof: threads other than the first are missing in the profile at ");
             line.path(path);
             let _ = line.write_str(
                 ": the program handles the signal of clock wall itself (CPUPROFILE_TIMER_SIGNAL sets another), or forbids itself system calls",

@@ -11,7 +11,7 @@
 //! new thread, as libc would.
 #![allow(unsafe_code)]
 
-use crate::interpose::Next;
+use crate::interpose::{self, Next};
 use core::{
     arch::global_asm,
     ffi::{c_int, c_void},
@@ -94,7 +94,8 @@ pub(crate) unsafe extern "C" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    let next = CREATE.get();
+    interpose::ensure_resolved();
+    let next = CREATE.known();
     // SAFETY: a word that nobody writes to once it is relocated.
     let address = if next.is_null() { unsafe { OWN_CREATE } } else { next };
     if address.is_null() {

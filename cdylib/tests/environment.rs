@@ -187,7 +187,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
         lines,
         [
             "sigprof: CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using cpu",
-            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV is none of SIGPROF, SIGUSR1, SIGUSR2, SIGURG, SIGIO, SIGRTMIN to SIGRTMAX; using SIGPROF",
+            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV is neither SIGPROF nor one from SIGRTMIN to SIGRTMAX; using SIGPROF",
         ]
     );
     assert!((10..=35).contains(&samples(&scratch.path("prof"))));

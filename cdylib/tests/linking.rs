@@ -72,7 +72,7 @@ fn the_static_library_in_programs_of_all_kinds() {
             let mut by_environment = plain(&program);
             by_environment.env("CPUPROFILE", scratch.path("prof"));
             expect_profile(&scratch, by_environment, &what);
-            // Where threads get their timers when they begin.
+            // Where threads are created by way of ours.
             let mut by_wall = plain(&program);
             by_wall.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_CLOCK", "wall");
             expect_ticks(&scratch, by_wall, &what, |ticks| (5..50).contains(&ticks));

@@ -110,14 +110,27 @@ fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
     let program = scratch.compile("sandboxed.c", Linkage::None, &["-O2", "-pthread"]);
     let forbidden = run(plain(&program).arg("gettid"));
     assert!(!forbidden.status.success(), "the filter does nothing");
-    for clock in ["cpu", "perf", "itimer"] {
-        let path = scratch.path(clock);
+    for (clock, signal) in [
+        ("cpu", ""),
+        ("perf", ""),
+        ("itimer", ""),
+        ("cpu", "40"),
+        ("itimer", "40"),
+        ("wall", ""),
+        ("wall", "40"),
+    ] {
+        let path = scratch.path(&format!("{clock}{signal}"));
         let mut command = profiled(&program, &path);
+        command.env("CPUPROFILE_TIMER_SIGNAL", signal);
         let finished = run(command.env("CPUPROFILE_CLOCK", clock).env("CPUPROFILE_FREQUENCY", "1000"));
-        assert!(finished.status.success(), "{clock}: {}, {}", finished.status, finished.stderr);
+        assert!(finished.status.success(), "{clock}, {signal}: {}, {}", finished.status, finished.stderr);
         assert_eq!(finished.text(), "done\n");
         let samples = Profile::read(&path).samples();
+        if clock == "wall" {
+            assert!(samples > 100, "{signal}: {samples} ms");
+            continue;
+        }
         // 1.7 s, of which a kernel's tick may be missing for each thread.
-        assert!((1600..1750).contains(&samples), "{clock}: {samples} ms of 1700");
+        assert!((1600..1750).contains(&samples), "{clock}, {signal}: {samples} ms of 1700");
     }
 }

@@ -41,6 +41,14 @@ impl Run {
         figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
     }
 
+    /// A figure of the last line of statistics.
+    #[track_caller]
+    fn last(&self, name: &str) -> f64 {
+        let words = self.finished.stderr.split_whitespace();
+        let figure = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).last();
+        figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
+    }
+
     /// Seconds of the samples within a function.
     fn sampled_in(&mut self, function: &str) -> f64 {
         let is_within = |names: &[String]| names.iter().any(|name| name == function);
@@ -125,7 +133,10 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
-    assert!(line.starts_with("sigprof: no thread but the first is in the profile at "), "{line}");
+    assert!(
+        line.starts_with("sigprof: threads other than the first are missing in the profile at "),
+        "{line}"
+    );
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");
     let (all, sampled) = (run.said("all"), run.sampled_in("main"));
     assert!(
@@ -154,4 +165,44 @@ fn a_child_s_threads_are_in_its_own_profile() {
     let mut child = Run { finished: parent.finished, profile, symbols: Symbolizer::default() };
     let (lived, sampled) = (child.said("crowd"), child.sampled_in("waits_with_others"));
     assert!((sampled - lived).abs() < 4.0 * child.period(), "{sampled} of {lived} s");
+}
+
+/// Threads for which the user may have no timers are in no sample, and the summary and the last line say for how long: from one
+/// look for them to the next, a twentieth of a second at either end of each.
+#[test]
+fn threads_without_a_timer_are_told_of() {
+    let scratch = Scratch::new();
+    let program = command(&scratch, &[]).get_program().to_owned();
+    let mut limited = profiled("/bin/bash", &scratch.path("prof"));
+    limited.args(["-c", "ulimit -i 100 && exec \"$@\"", "bash"]).arg(program).args(["crowd", "60", "10000"]);
+    limited.envs([
+        ("CPUPROFILE_CLOCK", "wall"),
+        ("CPUPROFILE_STATISTICS", "1"),
+        ("CPUPROFILE_FREQUENCY", "250"),
+    ]);
+    let finished = run(limited.current_dir(scratch.root())).expect_success();
+    let name = scratch.names("prof").into_iter().max().expect("a profile");
+    let profile = Profile::read(&scratch.path(&name));
+    let run = Run { finished, profile, symbols: Symbolizer::default() };
+    let there = run.said("crowd") + run.said("all");
+    let (sampled, unaccounted) =
+        (run.profile.samples() as f64 * run.period(), run.last("unaccounted_micros") / 1e6);
+    let missing = there - sampled;
+    assert!(missing > there / 3.0, "{sampled} of {there} s: the limit does nothing");
+    let margin = 60.0 * 0.1 + 0.1 * missing;
+    assert!((unaccounted - missing).abs() < margin, "{unaccounted} of {missing} s, margin {margin}");
+    assert!(run.finished.stderr.contains(" s in no sample: "), "{}", run.finished.stderr);
+}
+
+/// A first thread that has ended is missing nowhere.
+#[test]
+fn a_first_thread_that_has_ended_takes_no_time() {
+    let scratch = Scratch::new();
+    let run = Run::of(
+        &scratch,
+        &["leader-ends"],
+        &[("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_STATISTICS", "1")],
+    );
+    let unaccounted = run.last("unaccounted_micros") / 1e6;
+    assert!(unaccounted < 0.1 * run.said("all"), "{unaccounted} of {} s", run.said("all"));
 }

@@ -75,13 +75,12 @@ impl fmt::Display for Clock {
 }
 
 /// What [`can_tick`] accepts, beside the clock's own signal.
-const TICK_SIGNALS: &str = "SIGUSR1, SIGUSR2, SIGURG, SIGIO, SIGRTMIN to SIGRTMAX";
+const TICK_SIGNALS: &str = "SIGRTMIN to SIGRTMAX";
 
-/// True for a signal that ticks can have in the place of their clock's own: one that programs have for themselves, and that
-/// stands for nothing else.
+/// True for a signal that ticks can have in the place of their clock's own: a real-time one. Of any other the kernel drops what the
+/// program sends to a thread while a tick is pending there.
 pub(crate) fn can_tick(signal: i32) -> bool {
-    [libc::SIGUSR1, libc::SIGUSR2, libc::SIGURG, libc::SIGIO].contains(&signal)
-        || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
+    (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
 }
 
 /// The signal that `CPUPROFILE_TIMER_SIGNAL` asks for; None for the clock's own. `toggle` is what switches profiling.
@@ -102,7 +101,10 @@ pub(super) fn tick_signal(
     let own = own.signal_name();
     let usable = signal.filter(|signal| can_tick(*signal));
     if usable.is_none() {
-        warnings.push(format!("{NAME}={} is none of {own}, {TICK_SIGNALS}; using {own}", shown(value)));
+        warnings.push(format!(
+            "{NAME}={} is neither {own} nor one from {TICK_SIGNALS}; using {own}",
+            shown(value)
+        ));
     } else if usable == toggle {
         warnings.push(format!("{NAME}={} is that of CPUPROFILESIGNAL, too; using {own}", shown(value)));
         return None;

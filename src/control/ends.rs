@@ -15,7 +15,7 @@
 //! | one that replaces the program | counts up, disarms, takes back a pending tick, calls `exec`; if that fails, counts down, arms |
 //! | one that arms | arms, looks at the count, disarms if it is not zero |
 
-use super::{Control, Locked, SESSION_PROCESS, Session, session::silence_for_next_program, summary::Ended};
+use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended, ticks::silence_for_next_program};
 use crate::{
     sample::{process_mark, tick_source, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -103,8 +103,12 @@ pub(crate) fn suspend(is_in_vain: bool) -> bool {
 fn stop_without_control() {
     let _blocked = AllBlocked::new();
     silence_for_next_program(weight::timer());
-    // Whosever they are: to tell would take more stack than there may be here.
-    signal::discard_all_pending(tick_source::signal_of(weight::timer()));
+    // Whosever they are: to tell would take more stack than there may be here. Of real-time ones the kernel spares the new program
+    // those of timers.
+    let signal = tick_source::signal_of(weight::timer());
+    if !signal::is_real_time(signal) {
+        signal::discard_all_pending(signal);
+    }
 }
 
 /// Lets the session's ticks come again, unless another thread still replaces the program. For whoever was told `true`

@@ -21,6 +21,7 @@ mod output;
 mod session;
 mod spool;
 mod summary;
+mod ticks;
 mod toggle;
 mod wish;
 

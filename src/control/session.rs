@@ -1,12 +1,12 @@
 //! One session, from start to summary.
 
 use super::{
-    ends,
     maps_text::KeptLines,
     notices::{self, Notice},
     output::{self, Contents, Naming, Opening, Output, Place},
     spool::{Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
+    ticks,
 };
 use crate::{
     config::{self, Clock, Filter},
@@ -15,8 +15,7 @@ use crate::{
     sample::{
         counters::Counter,
         engine::Engine,
-        handler::{self, LOST_WITHOUT_SLOT, on_signal},
-        host_action::{self, HostAction},
+        handler::LOST_WITHOUT_SLOT,
         identities,
         met_objects::{self, MetObject},
         recording::{self, OwnedRecording, Recording, RecordingOptions, TableMemory},
@@ -26,16 +25,8 @@ use crate::{
         tick_source::{self, Stopped},
         weight,
     },
-    sync::{AtomicBool, AtomicU64, Ordering},
-    sys::{
-        clock, errno,
-        file::PathBuffer,
-        memory::MappedBox,
-        process,
-        signal::{self, Action},
-        tasks, thread,
-        timer::IntervalTimer,
-    },
+    sync::{AtomicU64, Ordering},
+    sys::{clock, errno, file::PathBuffer, memory::MappedBox, process, signal, tasks, thread},
     thread::{SampledThreads, Thread, ThreadUse},
 };
 use core::time::Duration;
@@ -84,7 +75,7 @@ pub(crate) enum Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// Empty for memory.
-    fn path(self) -> &'a [u8] {
+    pub(super) fn path(self) -> &'a [u8] {
         if let Self::File(path) = self { path } else { &[] }
     }
 }
@@ -145,8 +136,8 @@ impl Session {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let system = |action| move |errno| Failure::System { action, errno };
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
-        let signal = usable_signal(options);
-        ensure_handler_possible(signal)?;
+        let signal = ticks::usable_signal(options);
+        ticks::ensure_handler_possible(signal)?;
         let mut output = match options.sink {
             Sink::File(path) => {
                 let (naming, near, tries) = (options.naming, options.near, !options.is_child);
@@ -159,7 +150,7 @@ impl Session {
             Some(path) if !output::is_special(path) => Some(path_box(path)?),
             _ => None,
         };
-        let clock = usable_clock(options, signal);
+        let clock = ticks::usable_clock(options, signal);
         let period_micros = config::period_micros(options.frequency);
         let start_time = clock::seconds_since_epoch();
         let lines = match &mut output {
@@ -205,7 +196,7 @@ impl Session {
         });
         let started = recording
             .map_err(system("map memory for the table"))
-            .and_then(|recording| install_handler(signal).map(|()| recording));
+            .and_then(|recording| ticks::install_handler(signal).map(|()| recording));
         let recording = match started {
             Ok(recording) => recording,
             Err(failure) => {
@@ -238,7 +229,7 @@ impl Session {
         met_objects::forget_seen();
         weight::begin(options.clock.timer(), period_micros);
         session.recording.publish();
-        if let Err(failure) = arm(clock, signal, period_micros) {
+        if let Err(failure) = ticks::arm(clock, signal, period_micros) {
             recording::withdraw();
             let is_unused = wait_for_handlers(engine) == 0;
             session.discard_spool(is_unused);
@@ -324,7 +315,7 @@ impl Session {
             moved,
             moved_lost,
             not_moved: recording.drain.failure(),
-            handler_replaced: signal::action(signal).is_ok_and(|action| !is_ours(&action)),
+            handler_replaced: signal::action(signal).is_ok_and(|action| !ticks::is_ours(&action)),
             timer_refused: self.had_no_timer,
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
@@ -378,7 +369,7 @@ impl Session {
     /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
     pub(super) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
         let timer = self.recording.get().clock.timer();
-        stop_for_next_program(timer, self.path());
+        ticks::stop_for_next_program(timer, self.path());
         tick_source::take_back(timer);
         if is_in_vain {
             return;
@@ -411,10 +402,8 @@ impl Session {
     pub(super) fn resume(&self) {
         let recording = self.recording.get();
         recording.memory().set_state(State::Running);
-        if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
-            let _ = handler::install(recording.signal);
-        }
-        if let Err(failure) = arm(recording.clock, recording.signal, recording.period_micros) {
+        ticks::handle_again(recording.signal);
+        if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
             notices::tell(self.path(), Notice::NoTicks(failure));
         }
     }
@@ -547,71 +536,6 @@ fn sampled_threads(recording: &Recording) -> SampledThreads {
     threads
 }
 
-/// The clock that is asked for, or the next best where the system has none; which is told.
-fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
-    let Err(errno) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
-    let failure = Failure::System { action: "open an event of the task clock", errno };
-    notices::tell(
-        options.sink.path(),
-        Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure },
-    );
-    Clock::Cpu
-}
-
-/// The signal that is asked for, or the clock's own where that one is the program's; which is told.
-fn usable_signal(options: &StartOptions<'_>) -> i32 {
-    let own = options.clock.timer().signal();
-    let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
-    let is_to_be_had = if host_action::keep_other(asked) {
-        ensure_handler_possible(asked).map(|_| ())
-    } else {
-        Err(Failure::System { action: "use another signal than in the last session", errno: errno::BUSY })
-    };
-    match is_to_be_had {
-        Ok(()) => asked,
-        Err(failure) => {
-            notices::tell(options.sink.path(), Notice::OtherSignal { asked, used: own, failure });
-            own
-        }
-    }
-}
-
-/// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
-fn arm(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Failure> {
-    if ends::is_replacing() {
-        return Ok(());
-    }
-    tick_source::start(clock, signal, period_micros)?;
-    // It may have begun meanwhile.
-    if ends::is_replacing() {
-        // Whoever replaces it tells what goes wrong.
-        let _ = tick_source::stop(clock.timer());
-    }
-    Ok(())
-}
-
-/// Set while the signal is ignored for the next program's sake.
-static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
-
-/// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
-/// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
-fn stop_for_next_program(timer: IntervalTimer, path: &[u8]) {
-    if let Err(errno) = tick_source::stop(timer) {
-        signal::ignore(timer.signal());
-        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
-        let failure = Failure::System { action: "disarm the profiling timer", errno };
-        notices::tell(path, Notice::StillArmed(failure));
-    }
-}
-
-/// The same for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
-pub(super) fn silence_for_next_program(timer: IntervalTimer) {
-    if tick_source::silence(timer).is_err() {
-        signal::ignore(timer.signal());
-        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
-    }
-}
-
 /// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the
 /// program is left nearly all.
 fn table_bytes(max_memory: usize) -> usize {
@@ -651,45 +575,6 @@ pub(super) fn wait_for_handlers(engine: &Engine) -> u64 {
         false
     });
     stuck.count() as u64
-}
-
-fn is_ours(action: &Action) -> bool {
-    action.handler == on_signal as *const () as usize
-}
-
-/// Fails where the program has a handler of its own for the signal.
-fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
-    let present = signal::action(signal)
-        .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
-    // What `sigaction` tells may be what another copy of this library keeps aside for the program.
-    let handler = signal::kernel_handler(signal);
-    let installed = Action { handler, ..present };
-    if installed.is_handler() && !is_ours(&installed) {
-        return Err(Failure::HandlerTaken { signal, handler });
-    }
-    Ok(present)
-}
-
-/// Installs our handler, once and for all: after the session it is harmless, while the default action would end
-/// the program at the next late tick.
-fn install_handler(signal: i32) -> Result<(), Failure> {
-    let present = ensure_handler_possible(signal)?;
-    if is_ours(&present) {
-        return Ok(());
-    }
-    let host = HostAction::of(signal);
-    if let Some(host) = host {
-        host.take_over(present);
-    }
-    if !signal::is_large_enough(&signal::alternate_stack()) {
-        handler::avoid_alternate_stacks();
-    }
-    handler::install(signal).map_err(|errno| {
-        if let Some(host) = host {
-            host.give_back();
-        }
-        Failure::System { action: "install the profiling signal's handler", errno }
-    })
 }
 
 fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {

@@ -312,6 +312,7 @@ impl Facts {
     }
 
     fn reason(&self, losses: &Losses) -> NoSamples {
+        let used = if self.clock == Clock::Wall { self.elapsed_nanos } else { self.cpu_nanos };
         let left_out = self.totals.get(Counter::Filtered) + self.totals.get(Counter::Excluded);
         if left_out + losses.periods() > 0 {
             NoSamples::NoneRecorded
@@ -319,7 +320,7 @@ impl Facts {
             NoSamples::HandlerReplaced
         } else if self.timer_refused {
             NoSamples::NoTimer
-        } else if self.cpu_nanos < u64::from(self.period_micros) * 1000 {
+        } else if used < u64::from(self.period_micros) * 1000 {
             NoSamples::NoTimeUsed
         } else {
             NoSamples::NoTicks

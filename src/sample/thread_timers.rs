@@ -17,7 +17,7 @@ use super::{
     host_action::HostAction,
     process_mark,
     threads::{MOST_THREADS, Met, Timers},
-    weight,
+    tick_source, weight,
 };
 use crate::{
     config::Clock,
@@ -64,8 +64,12 @@ static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }
 pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u32) {
     // There are some after a call of `exec` that failed.
     end(engine);
+    HAS_LEFT_OTHERS.store(false, Ordering::Relaxed);
     let kind = match clock {
-        Clock::Itimer => return,
+        Clock::Itimer => {
+            KIND.store(CPU, Ordering::Relaxed);
+            return;
+        }
         Clock::Cpu => CPU,
         Clock::Perf => PERF,
         Clock::Wall => WALL,
@@ -73,7 +77,6 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
     KIND.store(kind, Ordering::Relaxed);
-    HAS_LEFT_OTHERS.store(false, Ordering::Relaxed);
     if are_forbidden(signal) {
         return;
     }
@@ -126,7 +129,7 @@ fn leave() {
     let used = Engine::get().map_or(0, |engine| engine.threads().used());
     end_if_any();
     let signal = SIGNAL.load(Ordering::Relaxed);
-    if signal != 0 {
+    if signal != 0 && !leaves_pending(signal) {
         signal::take_back(signal, |origin| match origin {
             Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
             Origin::File(_) => is_own_tick(origin),
@@ -135,9 +138,13 @@ fn leave() {
     }
     if is_wall() && used > 0 {
         HAS_LEFT_OTHERS.fetch_or(used > 1, Ordering::Relaxed);
-        // What the first thread's own ticks stood for.
-        weight::charge_all();
     }
+}
+
+/// True for a signal that is not taken back where it is pending: a queue of the host's would lose its order. The kernel spares the
+/// next program timers' signals, though not events', and our handler takes those that come late for nothing. Signal-safe.
+pub(super) fn leaves_pending(signal: i32) -> bool {
+    signal::is_real_time(signal) && !HAS_PERF.load(Ordering::Relaxed)
 }
 
 /// True where threads may have none.
@@ -155,11 +162,17 @@ pub(crate) fn misses_threads() -> bool {
         tasks::for_each(|_| threads = threads.saturating_add(1));
         threads > 1
     };
-    is_wall() && are_out_of_use() && (HAS_LEFT_OTHERS.load(Ordering::Relaxed) || others())
+    let had_others = || HAS_LEFT_OTHERS.load(Ordering::Relaxed);
+    is_wall() && are_out_of_use() && (had_others() || !is_forbidden() && others())
 }
 
 fn are_out_of_use() -> bool {
-    IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || IS_FORBIDDEN.load(Ordering::Relaxed)
+    IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || is_forbidden()
+}
+
+/// True where the process may be ended for a call that few programs make. Signal-safe.
+pub(super) fn is_forbidden() -> bool {
+    IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
 /// True in clock `wall`, where time passes for threads that wait as well. Signal-safe.
@@ -228,22 +241,36 @@ struct Look {
     tasks: Tasks,
     /// Somebody does it now.
     is_on: AtomicBool,
-    /// When it is time again, by the monotonic clock.
+    /// When the last one was, by the monotonic clock.
+    last: AtomicU64,
+    /// When it is time again.
     next: AtomicU64,
+    /// Nanoseconds of threads that could not have timers, between looks.
+    missed: AtomicU64,
 }
 
-static LOOK: Look = Look { tasks: Tasks::closed(), is_on: AtomicBool::new(false), next: AtomicU64::new(0) };
+static LOOK: Look = Look {
+    tasks: Tasks::closed(),
+    is_on: AtomicBool::new(false),
+    last: AtomicU64::new(0),
+    next: AtomicU64::new(0),
+    missed: AtomicU64::new(0),
+};
 
 impl Look {
     /// Nanoseconds between two looks, at least.
     const PAUSE: u64 = 50_000_000;
-    /// It takes one part of the time of this many.
+    /// It takes one part of the time of this many; where it was kept from going on for long, that is no reason for more than
+    /// the longest pause.
     const SHARE: u64 = 200;
+    const LONGEST: u64 = 1_000_000_000;
 
     /// Keeps the list open: while the host runs none of its descriptors is in the way.
     fn begin(&self) {
         self.tasks.open();
+        self.last.store(clock::monotonic(), Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
+        self.missed.store(0, Ordering::Relaxed);
         self.is_on.store(false, Ordering::Relaxed);
     }
 
@@ -256,22 +283,27 @@ impl Look {
         let threads = engine.threads();
         let generation = threads.generation();
         let is_wall = is_wall();
-        let mut found = 0u32;
+        let (mut with_timer, mut without) = (0u32, 0u64);
         self.tasks.for_each(|thread| {
-            found = found.saturating_add(1);
             let now = if is_wall { Some(start) } else { clock::cpu_of_thread(thread) };
             if let Some(met) = now.map(|now| Met { thread, generation, now }) {
                 if generation != 0 && !threads.has(met) {
                     threads.adopt(&OwnTimers, met);
                 }
+                let has_timer = threads.has(met);
+                with_timer = with_timer.saturating_add(u32::from(has_timer));
+                without = without.saturating_add(u64::from(!has_timer));
             }
         });
         // What has ended counts where ticks are shared out among all.
-        if threads.used() > found {
+        if threads.used() > with_timer {
             threads.reap(&OwnTimers, MOST_THREADS as u32);
         }
+        let since = start.saturating_sub(self.last.swap(start, Ordering::Relaxed));
+        self.missed.fetch_add(without.saturating_mul(since), Ordering::Relaxed);
         let end = clock::monotonic();
-        let pause = end.saturating_sub(start).saturating_mul(Self::SHARE).max(Self::PAUSE);
+        let taken = end.saturating_sub(start).saturating_mul(Self::SHARE);
+        let pause = taken.clamp(Self::PAUSE, Self::LONGEST);
         self.next.store(end.saturating_add(pause), Ordering::Relaxed);
         self.is_on.store(false, Ordering::Release);
     }
@@ -303,16 +335,22 @@ pub(super) fn has_first_thread() -> bool {
     is_wall() && Engine::get().is_some_and(has)
 }
 
-/// Nanoseconds of elapsed time of all threads that no tick stands for, in clock `wall`; None in any other.
+/// Nanoseconds of elapsed time of all threads that no tick stands for, in clock `wall`; None in any other. Signal-safe: system
+/// calls, some for files.
 pub(crate) fn untold_of_all() -> Option<u64> {
     if !is_wall() {
         return None;
     }
     let threads = Engine::get()?.threads();
+    // A first thread that has ended is there for as long as the process is.
+    if has_first_thread() && process::is_first_thread_over() {
+        threads.drop_timer(&OwnTimers, process::id());
+    }
     // What the process's timer stands for, where it is the one that samples the first thread.
-    let rest = if has_first_thread() { 0 } else { weight::uncharged(clock::monotonic()) };
+    let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic()) };
     let untold = if threads.generation() == 0 { 0 } else { threads.untold_of_all(&OwnTimers) };
-    Some(rest.saturating_add(u64::try_from(untold).unwrap_or(0)))
+    let missed = LOOK.missed.load(Ordering::Relaxed);
+    Some(rest.saturating_add(missed).saturating_add(u64::try_from(untold).unwrap_or(0)))
 }
 
 /// Gives the calling thread a timer of its own now, instead of when the process's timer meets it. For a thread that no tick
@@ -344,8 +382,16 @@ pub(super) fn process_mark() -> usize {
 pub(crate) fn is_own_tick(origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
-        // No host has files send it SIGPROF.
-        Origin::File(_) => HAS_PERF.load(Ordering::Relaxed),
+        // No host has files send it SIGPROF; with another signal it may.
+        Origin::File(descriptor) => {
+            let is_in_table = |engine: &Engine| {
+                let timer = OwnTimers::of_event(descriptor);
+                engine.threads().index_of(thread::id(), timer).is_some()
+            };
+            HAS_PERF.load(Ordering::Relaxed)
+                && (SIGNAL.load(Ordering::Relaxed) == IntervalTimer::Cpu.signal()
+                    || Engine::get().is_some_and(is_in_table))
+        }
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
 }

@@ -269,7 +269,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         }) else {
             return false;
         };
-        // Two may adopt a thread at once, itself and who begins the session: then neither does, and its next tick will.
+        // Two may adopt a thread at once, itself and who begins the session: then neither does, and its next tick will, or in
+        // clock `wall` the next look for threads.
         fence(Ordering::SeqCst);
         let is_other = |other: &Place<'_>| {
             other.index != place.index && other.entry.key.load(Ordering::Relaxed) == met.key()
@@ -349,6 +350,16 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             }
         }
         weight
+    }
+
+    /// Deletes the timer of a thread, if it has one.
+    pub(crate) fn drop_timer(&self, timers: &impl Timers, thread: u32) {
+        self.window(thread).for_each(|place| {
+            let timer = place.entry.timer.load(Ordering::Acquire);
+            if timer != 0 && place.entry.key.load(Ordering::Relaxed) as u32 == thread {
+                self.withdraw(timers, place, timer);
+            }
+        });
     }
 
     /// The index of a thread's entry, which has this timer.

@@ -119,6 +119,10 @@ impl Source {
 
     fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
         let signal = self.signal.load(Ordering::Relaxed);
+        if timer == IntervalTimer::Real {
+            // What has passed was of threads' own timers.
+            weight::charge_all();
+        }
         let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_mark())
             .map_err(Refusal::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
@@ -136,6 +140,11 @@ impl Source {
     }
 }
 
+/// True while elapsed time is sampled by threads' own timers, the first one's among them. Signal-safe.
+pub(super) fn is_threads_alone() -> bool {
+    OF_REAL.state.load(Ordering::Relaxed) == THREADS
+}
+
 /// Lets ticks come, the process's first after one period. Signal-safe.
 ///
 /// # Errors
@@ -145,6 +154,11 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
     let source = Source::of(timer);
     let _writing = Writing::begin();
     source.signal.store(signal, Ordering::Relaxed);
+    // Before any timer is made: what it sends would be read.
+    if READ_BY_HOST.load(Ordering::Relaxed) & bit(signal) != 0 {
+        source.period_micros.store(period_micros, Ordering::Relaxed);
+        return Err(Refusal::ReadByHost);
+    }
     let Some(engine) = Engine::get() else {
         return start_process(source, timer, period_micros);
     };
@@ -177,7 +191,7 @@ pub(crate) fn leave_threads_to_handler(number: i32) {
 /// Makes the process's timer, where there was none beside those of threads, which are gone. Where it cannot be had there are no
 /// more ticks.
 fn go_on_without_threads() {
-    if OF_REAL.state.load(Ordering::Relaxed) == THREADS && !thread_timers::has_first_thread() {
+    if is_threads_alone() && !thread_timers::has_first_thread() {
         OF_REAL.state.store(NONE, Ordering::Release);
         let _ = start_process(&OF_REAL, IntervalTimer::Real, OF_REAL.period_micros.load(Ordering::Relaxed));
     }
@@ -186,9 +200,6 @@ fn go_on_without_threads() {
 fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
     source.period_micros.store(period_micros, Ordering::Relaxed);
     let signal = source.signal.load(Ordering::Relaxed);
-    if READ_BY_HOST.load(Ordering::Relaxed) & bit(signal) != 0 {
-        return Err(Refusal::ReadByHost);
-    }
     if timer == IntervalTimer::Real && thread_timers::has_first_thread() {
         source.is_hosts.store(true, Ordering::Release);
         source.state.store(THREADS, Ordering::Release);
@@ -239,7 +250,7 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     thread_timers::end_if_any();
     let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
     if let Some(posix) = source.posix_timer() {
-        posix.delete();
+        delete(posix);
     } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
         let is_ours = source.state.swap(NONE, Ordering::AcqRel) == INTERVAL;
         let old = timer.set(Setting::NONE)?;
@@ -252,6 +263,14 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     Ok(Stopped::Ticking)
 }
 
+/// Ends a timer of the process, unless that may end the process: it ends with the program in any case, and until then our handler
+/// takes its signals for nothing.
+fn delete(timer: PosixTimer) {
+    if !thread_timers::is_forbidden() {
+        timer.delete();
+    }
+}
+
 /// Ends the ticks without waiting for who may be writing: for a thread that is about to replace the program. Where that
 /// fails after all, [`start`] begins anew. Signal-safe.
 ///
@@ -261,7 +280,7 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     thread_timers::end_if_any();
     let source = Source::of(timer);
     if let Some(posix) = source.posix_timer() {
-        posix.delete();
+        delete(posix);
     } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
         timer.set(Setting::NONE)?;
     }
@@ -273,6 +292,9 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
 /// stopped them. Signal-safe.
 pub(crate) fn take_back(timer: IntervalTimer) {
     let signal = signal_of(timer);
+    if thread_timers::leaves_pending(signal) {
+        return;
+    }
     let is_hosts = signal != timer.signal() || Source::of(timer).is_hosts.load(Ordering::Relaxed);
     signal::take_back(signal, |origin| match origin {
         Origin::IntervalTimer => !is_hosts,
@@ -399,7 +421,9 @@ pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
     if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
         HIDDEN.store(0, Ordering::Relaxed);
     }
-    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN && end(number)
+    // Of each thread with a timer of its own one may be pending.
+    let threads = Engine::get().map_or(0, |engine| engine.threads().used());
+    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN.saturating_add(threads) && end(number)
 }
 
 /// In a forked child: it has no timer, and no other thread.

@@ -84,6 +84,13 @@ pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     matches!(state, Some(b'Z' | b'X'))
 }
 
+/// True where this process's first thread has ended and others run. Signal-safe: system calls.
+pub(crate) fn is_first_thread_over() -> bool {
+    let mut line = [0; 128];
+    let got = File::read(c"/proc/self/stat").and_then(|file| file.read_some(&mut line)).unwrap_or(0);
+    is_zombie_in(line.get(..got).unwrap_or_default())
+}
+
 /// The inode of this process's namespace of process ids; None without /proc. Signal-safe: `stat` is on the list of
 /// `signal-safety(7)`.
 pub(crate) fn namespace() -> Option<u64> {

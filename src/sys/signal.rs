@@ -365,6 +365,12 @@ pub(crate) fn take_back(signal: i32, is_ours: impl Fn(Origin) -> bool) {
     }
 }
 
+/// True for signals that the kernel queues.
+pub(crate) fn is_real_time(signal: i32) -> bool {
+    const FIRST: i32 = 32;
+    signal >= FIRST
+}
+
 /// Takes back a signal that is pending for the calling thread, which has it blocked.
 pub(crate) fn discard_pending(signal: i32) {
     let _ = take_pending(signal);

@@ -6,9 +6,16 @@
  *   in-use            has handled the signal before it starts its profiler, into the file `prof`
  *   serves            handles the signal from some moment on, and is sent it
  *   keeps-prof        uses SIGPROF and ITIMER_PROF for itself
- *   ignores           ignores the signal, and is sent it */
+ *   ignores           ignores the signal, and is sent it
+ *   queues            is sent the signal often while it blocks it, and fails to become another program
+ *   wakes             sends the signal to a thread that waits for it
+ *   files             has a file send it the signal */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +38,19 @@
         }                                                                           \
     } while (0)
 
-static volatile sig_atomic_t served, alarms;
+static volatile sig_atomic_t served, told, alarms;
 static void serve(int number, siginfo_t *info, void *context) {
     (void)number, (void)context;
     served += info->si_code == SI_USER || info->si_code == SI_TKILL;
+    told += info->si_code == POLL_IN;
+}
+
+static atomic_int goes_on;
+static void *waits_for(void *set) {
+    int number = 0;
+    while (!goes_on) sched_yield();
+    CHECK(sigwait(set, &number) == 0);
+    return (void *)(long)number;
 }
 static void on_prof(int number) { alarms += number == SIGPROF; }
 
@@ -71,6 +87,8 @@ static unsigned long kernel_handler(int number) {
 
 int main(int argc, char **argv) {
     CHECK(argc >= 3);
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     const int number = atoi(argv[1]);
     const char *order = argv[2];
     struct sigaction action = {.sa_sigaction = serve, .sa_flags = SA_SIGINFO}, old;
@@ -99,8 +117,50 @@ int main(int argc, char **argv) {
     } else if (strcmp(order, "ignores") == 0) {
         CHECK(signal(number, SIG_IGN) == SIG_DFL);
         const int before = gathered();
+        for (int i = 0; i < 10; i++) CHECK(kill(getpid(), number) == 0);
         computes_until_sampled(20);
         CHECK(gathered() - before >= 20 && signal(number, SIG_DFL) == SIG_IGN);
+    } else if (strcmp(order, "queues") == 0) {
+        computes_until_sampled(20);
+        sigset_t set;
+        sigemptyset(&set), sigaddset(&set, number);
+        CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+        for (int i = 0; i < 12; i++) CHECK(sigqueue(getpid(), number, (union sigval){.sival_int = i}) == 0);
+        /* A tick of each kind becomes pending, too. */
+        computes(0.1);
+        execl("/nowhere/to/be/found", "found", (char *)NULL);
+        for (int i = 0; i < 12; i++) {
+            siginfo_t info;
+            CHECK(sigwaitinfo(&set, &info) == number && info.si_value.sival_int == i);
+        }
+        CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
+        computes_until_sampled(20);
+    } else if (strcmp(order, "wakes") == 0) {
+        sigset_t set;
+        sigemptyset(&set), sigaddset(&set, number);
+        CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, waits_for, &set) == 0);
+        CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
+        /* Long enough for a tick of elapsed time to be pending for the other one. */
+        computes_until_sampled(20);
+        CHECK(pthread_kill(thread, number) == 0);
+        goes_on = 1;
+        void *result;
+        CHECK(pthread_join(thread, &result) == 0 && (long)result == number);
+    } else if (strcmp(order, "files") == 0) {
+        computes_until_sampled(20);
+        CHECK(sigaction(number, &action, &old) == 0);
+        int ends[2];
+        CHECK(pipe(ends) == 0 && fcntl(ends[0], F_SETOWN, getpid()) == 0);
+        CHECK(fcntl(ends[0], F_SETSIG, number) == 0 && fcntl(ends[0], F_SETFL, O_ASYNC | O_NONBLOCK) == 0);
+        for (int i = 1; i <= 5; i++) {
+            char byte;
+            CHECK(write(ends[1], "x", 1) == 1);
+            while (told < i) computes(0.001);
+            CHECK(read(ends[0], &byte, 1) == 1);
+        }
+        computes_until_sampled(20);
     } else if (strcmp(order, "keeps-prof") == 0) {
         struct itimerval timer = {{0, 20000}, {0, 20000}}, present;
         CHECK(signal(SIGPROF, on_prof) == SIG_DFL && setitimer(ITIMER_PROF, &timer, NULL) == 0);
@@ -110,6 +170,8 @@ int main(int argc, char **argv) {
     } else {
         CHECK(!"a known order");
     }
-    printf("all %.6f\n", used());
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("all %.6f\nelapsed %.6f\n", used(), (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     return 0;
 }

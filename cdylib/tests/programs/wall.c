@@ -5,6 +5,7 @@
  *   wall other-ways       a thread that `pthread_create` does not make
  *   wall crowd COUNT SAMPLES  so many threads that wait; says how long they were there in all
  *   wall handles          threads that wait, in a program that handles SIGALRM from some moment on and sets an alarm
+ *   wall leader-ends      the first thread ends, and another goes on
  *   wall forks            the same wait in a child
  *
  * Each goes on until the profile has so many samples that its test can tell, and prints `all SECONDS` last: how long it was there. */
@@ -273,6 +274,14 @@ static void handles(void) {
     CHECK(write(ends[1], "x", 1) == 1 && pthread_join(thread, NULL) == 0);
 }
 
+static double main_began;
+static void *outlives(void *unused) {
+    until_sampled(400);
+    printf("all %.6f\n", now() - main_began);
+    exit(0);
+    return unused;
+}
+
 int main(int argc, char **argv) {
     CHECK(argc >= 2 && ProfilerGetCurrentState);
     const double begin = now();
@@ -286,6 +295,11 @@ int main(int argc, char **argv) {
         crowd(atol(argv[2]), atoi(argv[3]));
     } else if (strcmp(argv[1], "handles") == 0) {
         handles();
+    } else if (strcmp(argv[1], "leader-ends") == 0) {
+        pthread_t thread;
+        main_began = begin;
+        CHECK(pthread_create(&thread, NULL, outlives, NULL) == 0);
+        pthread_exit(NULL);
     } else if (strcmp(argv[1], "forks") == 0) {
         const pid_t forked = fork();
         if (forked == 0) {

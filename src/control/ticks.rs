@@ -1,0 +1,133 @@
+//! What a session takes of the process: a clock's timers, and the handler of their signal.
+
+use super::{
+    StartOptions, ends,
+    notices::{self, Notice},
+};
+use crate::{
+    config::Clock,
+    error::Failure,
+    sample::{
+        handler::{self, on_signal},
+        host_action::{self, HostAction},
+        thread_timers, tick_source,
+    },
+    sync::{AtomicBool, Ordering},
+    sys::{
+        errno,
+        signal::{self, Action},
+        timer::IntervalTimer,
+    },
+};
+
+/// The clock that is asked for, or the next best where the system has none; which is told.
+pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
+    let Err(errno) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
+    let failure = Failure::System { action: "open an event of the task clock", errno };
+    notices::tell(
+        options.sink.path(),
+        Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure },
+    );
+    Clock::Cpu
+}
+
+/// The signal that is asked for, or the clock's own where that one is the program's; which is told.
+pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
+    let own = options.clock.timer().signal();
+    let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
+    let is_to_be_had = ensure_handler_possible(asked).and_then(|_| {
+        let other =
+            Failure::System { action: "use another signal than in the last session", errno: errno::BUSY };
+        host_action::keep_other(asked).then_some(()).ok_or(other)
+    });
+    match is_to_be_had {
+        Ok(()) => asked,
+        Err(failure) => {
+            notices::tell(options.sink.path(), Notice::OtherSignal { asked, used: own, failure });
+            own
+        }
+    }
+}
+
+/// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
+pub(super) fn arm(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Failure> {
+    if ends::is_replacing() {
+        return Ok(());
+    }
+    tick_source::start(clock, signal, period_micros)?;
+    // It may have begun meanwhile.
+    if ends::is_replacing() {
+        // Whoever replaces it tells what goes wrong.
+        let _ = tick_source::stop(clock.timer());
+    }
+    Ok(())
+}
+
+/// Set while the signal is ignored for the next program's sake.
+static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
+/// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
+pub(super) fn stop_for_next_program(timer: IntervalTimer, path: &[u8]) {
+    if let Err(errno) = tick_source::stop(timer) {
+        signal::ignore(timer.signal());
+        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
+        let failure = Failure::System { action: "disarm the profiling timer", errno };
+        notices::tell(path, Notice::StillArmed(failure));
+    }
+}
+
+/// Handles the signal again, where [`stop_for_next_program`] has had it ignored and the program was not replaced.
+pub(super) fn handle_again(signal: i32) {
+    if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
+        let _ = handler::install(signal);
+    }
+}
+
+/// As [`stop_for_next_program`], for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
+pub(super) fn silence_for_next_program(timer: IntervalTimer) {
+    if tick_source::silence(timer).is_err() {
+        signal::ignore(timer.signal());
+        IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
+    }
+}
+
+/// True for an action whose handler is ours.
+pub(super) fn is_ours(action: &Action) -> bool {
+    action.handler == on_signal as *const () as usize
+}
+
+/// Fails where the program has a handler of its own for the signal.
+pub(super) fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
+    let present = signal::action(signal)
+        .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
+    // What `sigaction` tells may be what another copy of this library keeps aside for the program.
+    let handler = signal::kernel_handler(signal);
+    let installed = Action { handler, ..present };
+    if installed.is_handler() && !is_ours(&installed) {
+        return Err(Failure::HandlerTaken { signal, handler });
+    }
+    Ok(present)
+}
+
+/// Installs our handler, once and for all: after the session it is harmless, while the default action would end
+/// the program at the next late tick.
+pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
+    let present = ensure_handler_possible(signal)?;
+    if is_ours(&present) {
+        return Ok(());
+    }
+    let host = HostAction::of(signal);
+    if let Some(host) = host {
+        host.take_over(present);
+    }
+    if !signal::is_large_enough(&signal::alternate_stack()) {
+        handler::avoid_alternate_stacks();
+    }
+    handler::install(signal).map_err(|errno| {
+        if let Some(host) = host {
+            host.give_back();
+        }
+        Failure::System { action: "install the profiling signal's handler", errno }
+    })
+}
