@@ -454,7 +454,7 @@ done.wait()
 fn threads_of_sort_are_told_of() {
     let scratch = Scratch::new();
     let lines: String =
-        (0..400_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        (0..1_200_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     let input = scratch.write("input", lines);
     let sort = |mut command: Command| run(command.args(["--parallel=2"]).arg(&input)).expect_success();
     let plainly = sort(plain("sort"));

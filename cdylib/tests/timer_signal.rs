@@ -75,7 +75,7 @@ fn a_signal_that_is_in_use_is_left_to_the_program() {
 #[test]
 fn what_others_send_is_the_host_s() {
     for order in ["serves", "ignores", "queues", "wakes", "files"] {
-        for signal in [FIRST, LAST] {
+        for signal in if order == "serves" { &[FIRST, LAST][..] } else { &[FIRST] } {
             for clock in ["cpu", "perf", "wall"] {
                 let scratch = Scratch::new();
                 let mut command = ticking(&scratch, signal, order);
