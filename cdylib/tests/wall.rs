@@ -45,7 +45,7 @@ impl Run {
     #[track_caller]
     fn last(&self, name: &str) -> f64 {
         let words = self.finished.stderr.split_whitespace();
-        let figure = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).last();
+        let figure = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back();
         figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
     }
 
