@@ -304,7 +304,11 @@ int main(int argc, char **argv) {
     CHECK(setrlimit(RLIMIT_CORE, &no_core) == 0);
     tick(TICKS);
     if (strncmp(argv[1], "SIG", 3) == 0) {
-        raise(atoi(argv[1] + 3));
+        const int number = atoi(argv[1] + 3);
+        struct sigaction action;
+        /* Who starts programs in the background has them ignore some. */
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN) signal(number, SIG_DFL);
+        raise(number);
         abort();
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
