@@ -70,7 +70,7 @@ fn loom_a_timer_is_deleted_once() {
         threads.adopt(&*kernel, Met { thread: 8, generation: threads.generation(), now: 5 });
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
-            loom::thread::spawn(move || threads.reap(&*kernel))
+            loom::thread::spawn(move || threads.reap(&*kernel, 1))
         };
         threads.end(&*kernel);
         handler.join().unwrap();
