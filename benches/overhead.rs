@@ -64,7 +64,7 @@ struct Variant {
 
 fn main() -> Result<()> {
     let is_full = rig::is_full_run();
-    let (rounds, seconds) = if is_full { (50, 2) } else { (2, 1) };
+    let (rounds, seconds) = if is_full { (25, 2) } else { (2, 1) };
     println!(
         "CPU time of a program, in percent more than without a profiler: medians of {rounds} runs, and 95 % of their likely range."
     );

@@ -16,7 +16,7 @@ const OWN_SHARE: usize = 6 << 10;
 fn limited(command: &Command, what: char, kibibytes: usize) -> Finished {
     let mut shell = plain("sh");
     // Python waits for itself under some limits, with the library and without.
-    let script = format!("ulimit -{what} {kibibytes}; exec timeout 30 env \"$@\"");
+    let script = format!("ulimit -{what} {kibibytes}; exec timeout 12 env \"$@\"");
     shell.args(["-c", &script, "sh"]);
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
