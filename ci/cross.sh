@@ -112,12 +112,12 @@ test_aarch64() {
     # * MADV_WIPEONFORK, which it grants and does not follow: a_copy_finds_no_session_in_a_wiped_page;
     # * MADV_POPULATE_WRITE likewise, so that no spool is made: spool_memory;
     # * the width of the columns in /proc/self/maps: own_maps_come_back_byte_for_byte;
-    # and what takes minutes by it and has nothing of the machine in it: damage_to.
+    # and what takes minutes by it and has nothing of the machine in it: damaged_spools.
     # Formats, of which i686 tries the other width, are the same here.
     say "aarch64: units"
     cross aarch64 cargo test --locked --package sigprof --lib --no-fail-fast -- \
         --skip both_probes_work_here --skip a_copy_finds_no_session_in_a_wiped_page --skip spool_memory \
-        --skip own_maps_come_back_byte_for_byte --skip damage_to
+        --skip own_maps_come_back_byte_for_byte --skip damaged_spools
     test_aarch64_processes
     # Left out: what the kernel would start as a program of another machine, links the incumbent's archive (a library
     # that the environment names is taken for that), asks for what the emulator lacks (execveat), or sees its signals and
