@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Finished, Linkage, Profile, Scratch, Symbolizer, profiled, run};
+use support::{Finished, Linkage, Profile, Scratch, Symbolizer, profiled, run, shared_library};
 
 /// A program of `programs/wall.c` that has ended well, and its profile.
 struct Run {
@@ -76,6 +76,14 @@ fn waits_go_on_behind_ticks_and_are_sampled() {
         let said: Vec<_> = run.finished.text().lines().map(str::to_owned).collect();
         assert!(!said.iter().any(|line| line.starts_with(kind)), "{said:?}");
     }
+    // New threads go on to their functions by a jump. A tick may come while they still are in ours.
+    let library = shared_library().file_name().expect("a name").to_string_lossy().into_owned();
+    let is_ours = |pc: &usize| {
+        let mapping = run.profile.mapping_of(*pc);
+        mapping.is_some_and(|mapping| mapping.path.contains(&library))
+    };
+    let ours: usize = run.profile.records.iter().filter(|r| r.pcs.iter().any(is_ours)).map(|r| r.count).sum();
+    assert!(ours < run.profile.samples() / 100, "{ours} of {} have a frame of ours", run.profile.samples());
     let waited = run.sampled_in("until_sampled");
     assert!(waited > 0.5, "{waited} s");
     for kind in kinds {

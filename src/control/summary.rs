@@ -45,7 +45,8 @@ pub struct Summary {
     /// among them.
     pub blocking_threads: u32,
     /// How often the process's timer met a thread that could not have one of its own: there are too many, or the user has
-    /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone.
+    /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone; in clock `wall`,
+    /// where this counts looks for threads as well, they are not sampled, and their time is [`unaccounted`](Self::unaccounted).
     pub timers_refused: u64,
     /// The threads that have samples, and how much CPU time the busiest of them have used.
     pub threads: SampledThreads,
