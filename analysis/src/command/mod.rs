@@ -1,0 +1,47 @@
+//! The commands: each defines its options and does its work; the library behind them knows nothing of options.
+
+mod completions;
+mod input;
+mod manual;
+mod raw;
+
+use clap::{Parser, Subcommand};
+use sigprof_analysis::Error;
+use std::process::ExitCode;
+
+pub(crate) use input::Input;
+
+/// Record a program, and see where its time went.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sigprof",
+    version,
+    max_term_width = 100,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Raw(raw::Options),
+    Completions(completions::Options),
+    Manual(manual::Options),
+}
+
+impl Arguments {
+    /// Does what was asked for; gives the exit status.
+    ///
+    /// # Errors
+    /// Where it cannot be done.
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        match self.command {
+            Command::Raw(options) => options.run(),
+            Command::Completions(options) => options.run(),
+            Command::Manual(options) => options.run(),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Bytes to the model and back, one file for each format.
+//!
+//! Readers take any bytes: they give a profile or an error that says where, never a panic, and what they allocate stays
+//! within a small multiple of the input.
+
+pub mod cpu_profile;
+
+use crate::{
+    error::{Error, ErrorKind},
+    profile::Profile,
+};
+use std::{fs::File, path::Path};
+
+/// Reads a profile of any known format, which is told from its first bytes.
+///
+/// # Errors
+/// Where the file cannot be read, is of no known format, or breaks the rules of its own.
+pub fn read_file(path: &Path) -> Result<Profile, Error> {
+    let fails = |error| Error::io(path, "read the profile", error);
+    let file = File::open(path).map_err(fails)?;
+    let status = file.metadata().map_err(fails)?;
+    if status.is_file() && status.len() > 0 {
+        let map = map_file(&file).map_err(fails)?;
+        return read(&map).map_err(|error| error.at(path));
+    }
+    // A pipe, or a file of /proc: what cannot be mapped.
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut &file, &mut bytes).map_err(fails)?;
+    read(&bytes).map_err(|error| error.at(path))
+}
+
+/// Reads a profile of any known format.
+///
+/// # Errors
+/// Where the bytes are of no known format, or break the rules of their own.
+pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
+    if bytes.is_empty() {
+        return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
+            .advise("a program that is killed leaves an empty profile with gperftools, none with sigprof"));
+    }
+    cpu_profile::read(bytes)
+}
+
+/// Maps a whole file.
+#[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
+fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
+    // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): readers take any bytes,
+    // and none looks at a byte twice to rely on its being the same for memory safety. One that shortens it ends this
+    // command by SIGBUS; profiles are written once, under a temporary name.
+    unsafe { memmap2::Mmap::map(file) }
+}

@@ -1,0 +1,103 @@
+//! Puts a profile together, and gives what was met before its number again.
+
+use super::{
+    Function, FunctionId, Label, LabelSetId, Location, LocationId, Mapping, MappingId, Profile, ValueType,
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// A profile in the making.
+#[derive(Debug)]
+pub struct Builder {
+    /// What is there so far. What is pushed into it by hand is not found by the methods here.
+    pub profile: Profile,
+    /// By address: no two mappings of a process have one in common.
+    locations: HashMap<(u64, Option<MappingId>), LocationId>,
+    functions: HashMap<Function, FunctionId>,
+    label_sets: HashMap<Vec<Label>, LabelSetId>,
+    strings: HashMap<Arc<str>, ()>,
+}
+
+impl Builder {
+    /// One without samples.
+    pub fn new(sample_types: Vec<ValueType>) -> Self {
+        let profile = Profile::new(sample_types);
+        let label_sets = HashMap::from([(Vec::new(), LabelSetId(0))]);
+        let (locations, functions, strings) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { profile, locations, functions, label_sets, strings }
+    }
+
+    /// The number of the location at `address` of `mapping`, that has no lines yet.
+    pub fn location(&mut self, mapping: Option<MappingId>, address: u64) -> LocationId {
+        let locations = &mut self.profile.locations;
+        *self.locations.entry((address, mapping)).or_insert_with(|| {
+            locations.push(Location { mapping, address, ..Location::default() });
+            LocationId::at(locations.len() - 1)
+        })
+    }
+
+    /// The number of a function.
+    pub fn function(&mut self, function: Function) -> FunctionId {
+        let functions = &mut self.profile.functions;
+        *self.functions.entry(function).or_insert_with_key(|function| {
+            functions.push(function.clone());
+            FunctionId::at(functions.len() - 1)
+        })
+    }
+
+    /// The number of a set of labels.
+    pub fn label_set(&mut self, labels: Vec<Label>) -> LabelSetId {
+        let sets = &mut self.profile.label_sets;
+        *self.label_sets.entry(labels).or_insert_with_key(|labels| {
+            sets.push(labels.clone());
+            LabelSetId::at(sets.len() - 1)
+        })
+    }
+
+    /// The one copy of a text.
+    pub fn string(&mut self, text: &str) -> Arc<str> {
+        if let Some((known, ())) = self.strings.get_key_value(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = text.into();
+        self.strings.insert(new.clone(), ());
+        new
+    }
+
+    /// Adds a mapping, and gives its number.
+    pub fn mapping(&mut self, mapping: Mapping) -> MappingId {
+        self.profile.mappings.push(mapping);
+        MappingId::at(self.profile.mappings.len() - 1)
+    }
+
+    /// The profile.
+    pub fn finish(self) -> Profile {
+        self.profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::LabelValue;
+
+    #[test]
+    fn what_was_met_before_has_its_number() {
+        let mut builder = Builder::new(Profile::cpu_types());
+        let first = builder.location(None, 1);
+        assert_ne!(builder.location(Some(MappingId(0)), 1), first);
+        assert_eq!(builder.location(None, 1), first);
+
+        let name = builder.string("main");
+        assert!(Arc::ptr_eq(&name, &builder.string("main")));
+        let function = Function { name: name.clone(), system_name: name.clone(), file: name, start_line: 3 };
+        let id = builder.function(function.clone());
+        assert_eq!(builder.function(function.clone()), id);
+        assert_ne!(builder.function(Function { start_line: 4, ..function }), id);
+
+        assert_eq!(builder.label_set(Vec::new()), LabelSetId(0));
+        let label = Label { key: "tid".into(), value: LabelValue::Number(7, "".into()) };
+        assert_eq!(builder.label_set(vec![label.clone()]), LabelSetId(1));
+        assert_eq!(builder.label_set(vec![label]), LabelSetId(1));
+        assert_eq!((builder.finish().locations.len()), 2);
+    }
+}
