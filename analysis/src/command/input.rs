@@ -6,7 +6,7 @@ use sigprof_analysis::{
     profile::Profile,
     symbolize::{Options, Symbolizer},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
@@ -34,6 +34,18 @@ impl Input {
     /// Where a profile cannot be read, or those to be merged do not go together.
     pub(crate) fn load(&self) -> Result<Profile, Error> {
         let mut profile = formats::read_file(&self.files[0])?;
+        for warning in self.symbolizer().symbolize(&mut profile, &mut |_| {}) {
+            eprintln!("sigprof: {warning}");
+        }
+        Ok(profile)
+    }
+
+    /// Reads and names one more profile, to be compared with those of the arguments.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
+        let mut profile = formats::read_file(path)?;
         for warning in self.symbolizer().symbolize(&mut profile, &mut |_| {}) {
             eprintln!("sigprof: {warning}");
         }

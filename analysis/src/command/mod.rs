@@ -1,9 +1,12 @@
 //! The commands: each defines its options and does its work; the library behind them knows nothing of options.
 
 mod completions;
+mod flamegraph;
 mod input;
 mod manual;
+mod output;
 mod raw;
+mod report;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
@@ -27,6 +30,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Report(report::Options),
+    Flamegraph(flamegraph::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -39,6 +44,8 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Report(options) => options.run(),
+            Command::Flamegraph(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

@@ -4,5 +4,6 @@
 mod call_tree;
 pub mod flamegraph;
 mod frame_name;
+pub mod page;
 mod quantity;
 pub mod raw;
