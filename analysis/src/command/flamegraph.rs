@@ -1,6 +1,6 @@
 //! `sigprof flamegraph`: a flame graph as SVG.
 
-use super::{Input, output};
+use super::{Input, View, output};
 use clap::Args;
 use sigprof_analysis::{
     Error,
@@ -20,6 +20,9 @@ use std::{path::PathBuf, process::ExitCode};
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
+
+    #[command(flatten)]
+    view: View,
 
     /// Write to this file, `-` for standard output [default: standard output, unless it is a terminal]
     #[arg(short, long, value_name = "FILE")]
@@ -52,8 +55,11 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let profile = self.input.load()?;
-        let base = self.diff.as_deref().map(|path| self.input.load_file(path)).transpose()?;
+        let profile = self.view.apply(self.input.load()?)?;
+        let base = match &self.diff {
+            Some(path) => Some(self.view.apply(self.input.load_file(path)?)?),
+            None => None,
+        };
         let options = flamegraph::Options {
             title: self.title,
             width: self.width,

@@ -7,12 +7,17 @@ mod manual;
 mod output;
 mod raw;
 mod report;
+mod shown;
+mod top;
+mod view;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
+pub(crate) use shown::{Rows, Shown};
+pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
 #[derive(Debug, Parser)]
@@ -30,8 +35,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Report(report::Options),
+    Top(top::Options),
     Flamegraph(flamegraph::Options),
+    Report(report::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -44,8 +50,9 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
-            Command::Report(options) => options.run(),
+            Command::Top(options) => options.run(),
             Command::Flamegraph(options) => options.run(),
+            Command::Report(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

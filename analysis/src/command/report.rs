@@ -1,8 +1,8 @@
 //! `sigprof report`: all of a profile on one page for a browser.
 
-use super::{Input, output};
+use super::{Input, View, output};
 use clap::Args;
-use sigprof_analysis::{Error, report::page};
+use sigprof_analysis::{Error, granularity::Granularity, report::page};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Make a page for a browser: flame graph, table, callers and callees, source
@@ -17,6 +17,9 @@ use std::{path::PathBuf, process::ExitCode};
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
+
+    #[command(flatten)]
+    view: View,
 
     /// Write to this file, `-` for standard output [default: standard output, unless it is a terminal]
     #[arg(short, long, value_name = "FILE")]
@@ -42,8 +45,17 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
-        let limit = if self.no_source { 0 } else { self.source_limit.saturating_mul(1024) };
-        let options = page::Options { title: self.title, source_paths: self.source_path, source_limit: limit };
+        let whole = page::totals(&profile);
+        // Lines, so that source can be shown; the page itself makes functions of them.
+        let (profile, context) = self.view.look(profile, Granularity::Lines, true)?;
+        let is_relative = context.total != whole[profile.default_type];
+        let options = page::Options {
+            title: self.title,
+            totals: (!is_relative).then_some(whole),
+            filters: context.filters,
+            source_paths: self.source_path,
+            source_limit: if self.no_source { 0 } else { self.source_limit.saturating_mul(1024) },
+        };
         output::write(self.output.as_deref(), page::render(&profile, &options).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }

@@ -5,11 +5,13 @@
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},
-    frame_name, quantity,
+    frame_name,
 };
 use crate::{
     error::{Error, ErrorKind},
+    graph::Frames,
     profile::{Label, LabelValue, Profile, ValueType, label},
+    units,
 };
 use inferno::flamegraph::{self, Direction};
 use std::{
@@ -116,13 +118,9 @@ struct Stacks {
 impl Stacks {
     fn add(&mut self, profile: &Profile, sample_type: usize, by_thread: bool, side: Side) {
         let mut tree = self.tree.take().unwrap_or_else(CallTree::new);
-        let frames: Vec<Vec<u32>> = profile
-            .locations
-            .iter()
-            .map(|location| {
-                frame_name::names(profile, location).map(|name| self.number(frame_text(&name))).collect()
-            })
-            .collect();
+        let frames = Frames::new(profile);
+        let names: Vec<u32> =
+            frames.places.iter().map(|place| self.number(frame_text(&place.to_string()))).collect();
         let threads: Vec<Option<u32>> = profile
             .label_sets
             .iter()
@@ -136,8 +134,9 @@ impl Stacks {
                 continue;
             }
             let thread = threads[sample.labels.index()];
-            let chain = sample.chain.iter().rev().flat_map(|id| frames[id.index()].iter().rev());
-            let node = thread.iter().chain(chain).fold(ROOT, |node, &frame| tree.child(node, frame));
+            let chain = sample.chain.iter().rev().flat_map(|&id| frames.of(id).iter().rev());
+            let chain = chain.map(|&frame| names[frame as usize]);
+            let node = thread.into_iter().chain(chain).fold(ROOT, |node, frame| tree.child(node, frame));
             let node = if node == ROOT { tree.child(ROOT, self.number(frame_text("[no stack]"))) } else { node };
             for values in [&mut self.own, &mut self.base] {
                 values.resize(tree.len().max(values.len()), 0);
@@ -221,7 +220,7 @@ fn subtitle(
     hidden: usize,
     negative: usize,
 ) -> String {
-    let shown = |value: i128| quantity::label(i64::try_from(value).unwrap_or(i64::MAX), &kind.unit);
+    let shown = |value: i128| units::natural(i64::try_from(value).unwrap_or(i64::MAX), &kind.unit);
     let mut text = format!("{}, {}", plain_text(&kind.kind), shown(total));
     if let Some(base) = base {
         let scaled = if options.is_normalized { ", scaled to the same" } else { "" };

@@ -1,15 +1,19 @@
-//! What a frame is called in a picture.
+//! What a function is called in the page, whatever line of it is meant.
 
-use crate::profile::{Location, Mapping, Profile};
-use std::{borrow::Cow, path::Path};
+use crate::{
+    graph::Place,
+    profile::{Function, Location, Mapping, Profile},
+};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
-/// The names at a location, innermost first, one for each of its lines; a single one for a location without any.
+/// The names at a location, innermost first, one for each of its lines; a single one for a location without any. They are
+/// those of text reports that have functions as rows.
 pub(crate) fn names<'a>(profile: &'a Profile, location: &'a Location) -> impl Iterator<Item = Cow<'a, str>> {
-    let named = location.lines.iter().map(|line| match &*profile.function(line.function).name {
-        "" => unnamed(profile, location),
-        name => name.into(),
+    let named = location.lines.iter().map(|line| {
+        let function = profile.function(line.function);
+        if function.name.is_empty() { nameless(profile, location, Some(function)) } else { (&*function.name).into() }
     });
-    named.chain(location.lines.is_empty().then(|| unnamed(profile, location)))
+    named.chain(location.lines.is_empty().then(|| nameless(profile, location, None)))
 }
 
 /// The last part of the path of a mapping's file; empty where it has none.
@@ -18,24 +22,19 @@ pub(crate) fn object(mapping: Option<&Mapping>) -> Cow<'_, str> {
     file.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The object in brackets, as in pprof, or the address where no object is known.
-fn unnamed(profile: &Profile, location: &Location) -> Cow<'static, str> {
-    let object = object(profile.mapping_of(location));
-    match (&*object, location.address) {
-        ("", 0) => "[unknown]".into(),
-        ("", address) => format!("{address:#x}").into(),
-        (object, _) if object.starts_with('[') => object.to_owned().into(),
-        (object, _) => format!("[{object}]").into(),
-    }
+fn nameless(profile: &Profile, location: &Location, function: Option<&Function>) -> Cow<'static, str> {
+    let object = profile.mapping_of(location).map_or(Cow::Borrowed(""), |mapping| mapping.file.to_string_lossy());
+    let file = function.map_or_else(|| Arc::from(""), |function| function.file.clone());
+    Place { file, object: object.into(), ..Place::default() }.to_string().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Builder, Function, Known, Line, MappingId};
+    use crate::profile::{Builder, Known, Line, MappingId};
 
     #[test]
-    fn a_frame_without_a_name_has_its_objects_or_its_address() {
+    fn a_function_without_a_name_has_its_objects() {
         let mut builder = Builder::new(Profile::cpu_types());
         for file in ["/lib/libc.so.6", "[vdso]"] {
             builder.mapping(Mapping {
@@ -59,8 +58,7 @@ mod tests {
         let cases = [
             (Some(0), 16, vec![], vec!["[libc.so.6]"]),
             (Some(1), 16, vec![], vec!["[vdso]"]),
-            (None, 16, vec![], vec!["0x10"]),
-            (None, 0, vec![], vec!["[unknown]"]),
+            (None, 16, vec![], vec!["<unknown>"]),
             (Some(0), 16, vec![named, nameless], vec!["memcpy", "[libc.so.6]"]),
         ];
         for (mapping, address, lines, expected) in cases {

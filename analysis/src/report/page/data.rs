@@ -1,7 +1,11 @@
 //! The profile as the page's script reads it: columns of numbers, and each text once.
 
-use super::source::{Sources, Wanted};
+use super::{
+    Options,
+    source::{Sources, Wanted},
+};
 use crate::{
+    graph::clean_path,
     profile::{Label, LabelValue, Profile, label},
     report::{
         call_tree::{CallTree, ROOT},
@@ -12,17 +16,21 @@ use serde::Serialize;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
+    sync::Arc,
 };
 
 /// What stands in the page's data block.
 #[derive(Debug, Serialize)]
 pub(super) struct Data<'a> {
     title: &'a str,
+    /// The program's object; empty where it is not known.
+    program: Cow<'a, str>,
     /// Milliseconds since 1970; 0 where it is not known.
     began: i64,
     /// Nanoseconds; 0 where it is not known.
     duration: i64,
     comments: Vec<&'a str>,
+    filters: &'a [String],
     types: Vec<Type<'a>>,
     /// The place in `types` to begin with.
     chosen: usize,
@@ -31,7 +39,7 @@ pub(super) struct Data<'a> {
     /// For each function the place of its object in `objects`.
     object: Vec<u32>,
     objects: Vec<Cow<'a, str>>,
-    files: Vec<&'a str>,
+    files: Vec<Arc<str>>,
     frames: Frames,
     tree: Tree,
     samples: Samples,
@@ -47,6 +55,7 @@ pub(super) struct Data<'a> {
 struct Type<'a> {
     kind: &'a str,
     unit: &'a str,
+    /// What shares are of.
     total: i64,
 }
 
@@ -98,16 +107,18 @@ struct Frame {
 }
 
 impl<'a> Data<'a> {
-    pub(super) fn new(profile: &'a Profile, title: &'a str) -> Self {
-        let types = profile.sample_types.iter().enumerate();
-        let types = types
-            .map(|(place, kind)| Type { kind: &kind.kind, unit: &kind.unit, total: profile.total(place) })
-            .collect();
+    pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a Options) -> Self {
+        let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
+        let types = profile.sample_types.iter().zip(totals);
+        let types = types.map(|(kind, total)| Type { kind: &kind.kind, unit: &kind.unit, total }).collect();
         let mut data = Self {
             title,
+            program: frame_name::object(profile.mappings.first()),
             began: profile.time_nanos.div_euclid(1_000_000),
             duration: profile.duration_nanos,
-            comments: profile.comments.iter().map(|comment| &**comment).collect(),
+            // As in pprof, one that begins with # is for programs.
+            comments: profile.comments.iter().map(|one| &**one).filter(|one| !one.starts_with('#')).collect(),
+            filters: &options.filters,
             types,
             chosen: profile.default_type,
             names: Vec::new(),
@@ -154,7 +165,8 @@ impl<'a> Data<'a> {
 
     /// All frames, and which of them are at each location, outermost first.
     fn frames_of(&mut self, profile: &'a Profile, used: &[bool]) -> (Vec<Frame>, Vec<Vec<u32>>) {
-        let mut files: HashMap<&'a str, u32> = HashMap::new();
+        let mut files: HashMap<Arc<str>, u32> = HashMap::new();
+        let none: Arc<str> = "".into();
         let mut numbers: HashMap<Frame, u32> = HashMap::new();
         let mut frames = Vec::new();
         let frames_of = profile.locations.iter().zip(used).map(|(location, &used)| {
@@ -166,9 +178,9 @@ impl<'a> Data<'a> {
                 .map(|(place, name)| {
                     let line = location.lines.get(place);
                     let function = line.map(|line| profile.function(line.function));
-                    let file: &'a str = function.map_or("", |function| &function.file);
-                    let file = *files.entry(file).or_insert_with(|| {
-                        self.files.push(file);
+                    let file = function.map_or_else(|| none.clone(), |function| clean_path(&function.file));
+                    let file = *files.entry(file).or_insert_with_key(|file| {
+                        self.files.push(file.clone());
                         number(self.files.len() - 1)
                     });
                     let frame = Frame {
@@ -250,7 +262,7 @@ impl<'a> Data<'a> {
                 continue;
             }
             let wanted = wanted.entry((self.frames.function[place], file)).or_insert_with(|| Wanted {
-                file: self.files[file as usize],
+                file: &self.files[file as usize],
                 start: self.frames.start[place],
                 weight: 0,
                 lines: BTreeMap::new(),
@@ -261,7 +273,7 @@ impl<'a> Data<'a> {
         }
         let mut wanted: Vec<_> = wanted.into_iter().collect();
         wanted.sort_by_key(|(key, wanted)| (std::cmp::Reverse(wanted.weight), *key));
-        let numbers: HashMap<&str, u32> = self.files.iter().enumerate().map(|(place, file)| (*file, number(place))).collect();
+        let numbers: HashMap<&str, u32> = self.files.iter().enumerate().map(|(place, file)| (&**file, number(place))).collect();
         let found = sources.find(wanted.into_iter().map(|(_, wanted)| wanted).collect());
         self.sources = found
             .runs

@@ -320,9 +320,16 @@ function fitted(name, room) {
 
 const shortNames = new Map();
 
-/** The last part of a Rust, C++ or Go name: `<a::B<c> as d::E>::f` is `f`, `std::vector<int>::at(int)` is `at`. */
+/**
+ * The last part of a name: of Rust's `<a::B<c> as d::E>::f` it is `f`, of C++'s `std::vector<int>::at(int)` it is `at`, of
+ * Go's `encoding/json.(*decodeState).value` it is `json.(*decodeState).value`.
+ */
 function shortened(name) {
   let short = shortNames.get(name);
+  if (short === undefined && !name.includes('::')) {
+    short = /^[\w.-]+\/[^ ]*$/.test(name) ? name.slice(name.lastIndexOf('/', name.search(/[([]|$/)) + 1) : name;
+    shortNames.set(name, short);
+  }
   if (short === undefined) {
     let depth = 0;
     let plain = '';

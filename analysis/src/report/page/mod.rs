@@ -27,6 +27,11 @@ use std::{fmt::Write as _, path::PathBuf};
 pub struct Options {
     /// What is written at the top; None for the program's name.
     pub title: Option<String>,
+    /// The total of each sample type that shares are of; None for those of the profile itself, as where no filter took
+    /// samples out of it.
+    pub totals: Option<Vec<i64>>,
+    /// The filters that the profile went through.
+    pub filters: Vec<String>,
     /// Directories below which source files are looked for, where they are not at their own path.
     pub source_paths: Vec<PathBuf>,
     /// How many bytes of source text the page holds at most; 0 for none.
@@ -35,7 +40,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { title: None, source_paths: Vec::new(), source_limit: 1 << 20 }
+        Self { title: None, totals: None, filters: Vec::new(), source_paths: Vec::new(), source_limit: 1 << 20 }
     }
 }
 
@@ -50,7 +55,7 @@ pub fn render(profile: &Profile, options: &Options) -> String {
         program if program.is_empty() => "CPU profile".into(),
         program => program.into_owned(),
     });
-    let mut data = Data::new(profile, &title);
+    let mut data = Data::new(profile, &title, options);
     data.embed(&Sources::new(&options.source_paths, options.source_limit));
 
     let mut page = String::new();
@@ -70,6 +75,17 @@ pub fn render(profile: &Profile, options: &Options) -> String {
     }
     page.push_str(rest);
     page
+}
+
+/// The total of each sample type, with every sample's value taken as positive: what shares are of.
+pub fn totals(profile: &Profile) -> Vec<i64> {
+    let mut totals = vec![0_i64; profile.sample_types.len()];
+    for sample in profile.samples.iter() {
+        for (total, value) in totals.iter_mut().zip(sample.values) {
+            *total = total.saturating_add(value.saturating_abs());
+        }
+    }
+    totals
 }
 
 /// What the page may do: run this one script, use this one style, and nothing else.

@@ -88,6 +88,12 @@ class Profile {
     this.flameOfLine = merged.map((node) => place[node]);
   }
 
+  /** The object that a function is in; empty for the program itself, which most are in. */
+  objectOf(name) {
+    const object = this.data.objects[this.data.object[name]];
+    return object === this.data.program || this.names[name] === `[${object}]` ? '' : object;
+  }
+
   /** The sums for one sample type, of all threads (-1) or of one. */
   measure(type, thread) {
     return new Measure(this, type, thread);
@@ -101,13 +107,14 @@ class Measure {
     const { lines, flame, flameFunction, names } = profile;
     const values = profile.sampleValues[type];
 
-    this.total = 0;
+    // Shares are of the whole profile, what a filter took out of it included; those of a thread are of the thread.
+    this.total = thread < 0 ? this.type.total : 0;
     this.hasNegative = false;
     this.lineSelf = new Float64Array(lines.length);
     for (let sample = 0; sample < values.length; sample++) {
       if (thread >= 0 && profile.sampleThread[sample] !== thread) continue;
       this.lineSelf[profile.sampleNode[sample]] += values[sample];
-      this.total += values[sample];
+      if (thread >= 0) this.total += Math.abs(values[sample]);
     }
     this.lineWhole = this.lineSelf.slice();
     lines.accumulate(this.lineWhole);
@@ -166,6 +173,11 @@ class Measure {
       }
       const caller = flameFunction[flame.parent[node]];
       const callee = flameFunction[node];
+      // Calls of a function by itself are none of its callers' and callees', as in pprof.
+      if (caller === callee) {
+        path.push([-2, -2]);
+        continue;
+      }
       if (callee === name && above[caller + 1]++ === 0) {
         callers.set(caller, (callers.get(caller) ?? 0) + this.whole[node]);
       }
@@ -224,7 +236,20 @@ class Measure {
 
   /** A value with its unit, as `3.03s`. */
   label(value) {
-    return labelOf(value, this.type.unit);
+    return unitOf(value, this.type.unit).format(value);
+  }
+
+  /** The unit for all rows of the table, as in a text report: in which the least of them is 0.01 or more, or their own. */
+  rowUnit() {
+    let least = Infinity;
+    for (let name = 0; name < this.flat.length; name++) {
+      const value = Math.abs(this.flat[name]) || Math.abs(this.cum[name]);
+      if (value > 0 && value < least) least = value;
+    }
+    if (least === Infinity) least = this.total;
+    const own = unitOf(least, this.type.unit);
+    const isOwn = own.name === unitOf(this.total, this.type.unit).name || 100 * least >= this.total;
+    return isOwn ? own : unitOf(100 * least, this.type.unit);
   }
 
   /** A value's share of the total, as `12.21%`. */
@@ -251,16 +276,30 @@ const UNITS = {
   microseconds: [['hrs', 3.6e9], ['s', 1e6], ['ms', 1e3], ['us', 1]],
   milliseconds: [['hrs', 3.6e6], ['s', 1e3], ['ms', 1]],
   seconds: [['hrs', 3600], ['s', 1]],
-  bytes: [['GB', 2 ** 30], ['MB', 2 ** 20], ['kB', 1024], ['B', 1]],
-  count: [['', 1]],
+  bytes: [['TB', 2 ** 40], ['GB', 2 ** 30], ['MB', 2 ** 20], ['kB', 1024], ['B', 1]],
 };
 
-/** A value as pprof writes it: in the largest unit of which it is one or more, with two decimals unless they are zero. */
+class Unit {
+  constructor(name, factor) {
+    this.name = name;
+    this.factor = factor;
+  }
+
+  /** As pprof writes values: with two decimals unless they are zero; what is counted has no unit. */
+  format(value) {
+    const number = (value / this.factor).toFixed(2).replace(/\.00$/, '');
+    return number === '0' || number === '-0' ? '0' : number + this.name;
+  }
+}
+
+/** The largest unit of which a value is one or more. */
+function unitOf(value, unit) {
+  const units = UNITS[unit] ?? [['', 1]];
+  return new Unit(...(units.find(([, size]) => Math.abs(value) >= size) ?? units[units.length - 1]));
+}
+
 function labelOf(value, unit) {
-  if (value === 0) return '0';
-  const units = UNITS[unit] ?? [[unit, 1]];
-  const [name, factor] = units.find(([, size]) => Math.abs(value) >= size) ?? units[units.length - 1];
-  return (value / factor).toFixed(2).replace(/\.00$/, '') + name;
+  return unitOf(value, unit).format(value);
 }
 
 /** A share as pprof writes it: two decimals from one percent on, two digits below. */

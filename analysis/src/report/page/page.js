@@ -87,8 +87,8 @@ function start() {
   measure();
   byId('flame').scrollTop = byId('flame').scrollHeight;
   flame.draw();
-  // Something to look at below: the hottest function.
-  if (top.names.length > 0) choose(top.names[0], true);
+  // Something to look at below, though nobody chose it: the hottest function.
+  if (top.names.length > 0) details.choose(top.names[0]);
 }
 
 /** The functions that a pattern matches; none are marked where it is empty. Upper case in it makes case count. */
@@ -121,6 +121,10 @@ function showFacts(data) {
   const share = isTime ? ` (${percentOf(shown.total, data.duration)} of the duration)` : '';
   add(`Total ${shown.kind}`, labelOf(shown.total, shown.unit) + share);
   if (data.threads.length > 1) add('Threads', String(data.threads.length - 1));
+  if (data.filters.length > 0) {
+    document.getElementById('filters').hidden = false;
+    document.getElementById('filters').textContent = `Filters: ${data.filters.join(', ')}`;
+  }
   if (data.comments.length > 0) {
     const comments = document.getElementById('comments');
     comments.hidden = false;
@@ -173,10 +177,9 @@ function showDetails(flame, node, event) {
   line.textContent = node < 0 ? '' : flame.textOf(node);
   if (tip.hidden) return;
   const { measure, profile } = flame;
-  const { data } = profile;
   const name = profile.flameFunction[node];
   const lines = [element('strong', {}, flame.nameOf(node))];
-  if (name >= 0 && data.objects[data.object[name]] !== '') lines.push(element('span', {}, data.objects[data.object[name]]));
+  if (name >= 0 && profile.objectOf(name) !== '') lines.push(element('span', {}, profile.objectOf(name)));
   const whole = measure.whole[node];
   lines.push(`${measure.label(whole)}, ${measure.share(whole)} of the total`);
   if (flame.zoomed > 0) lines.push(element('span', {}, `${percentOf(whole, measure.whole[flame.zoomed])} of what is zoomed into`));

@@ -99,6 +99,7 @@ class TopTable {
 
   draw() {
     const { measure, profile } = this;
+    const unit = measure.rowUnit();
     COLUMNS.forEach((column, place) => {
       const isSorted = (column.sort ?? column.id) === this.sort.id && column.sort === undefined;
       const head = this.heads[place];
@@ -110,14 +111,14 @@ class TopTable {
     const names = this.names.slice(0, this.rows);
     this.body.replaceChildren(...names.map((name) => {
       const [flat, cum] = [measure.flat[name], measure.cum[name]];
-      const object = profile.data.objects[profile.data.object[name]];
+      const object = profile.objectOf(name);
       const classes = [name === this.chosen && 'chosen', this.marked !== null && 'match'].filter(Boolean).join(' ');
       const isChosen = name === this.chosen ? 'true' : undefined;
       return element('tr', { class: classes || undefined },
-        element('td', {}, measure.label(flat)),
+        element('td', {}, unit.format(flat)),
         element('td', { class: 'share' }, measure.share(flat)),
         element('td', { class: 'share wide' }, measure.share(this.sums.get(name))),
-        element('td', {}, measure.label(cum)),
+        element('td', {}, unit.format(cum)),
         element('td', { class: 'share' }, measure.share(cum)),
         element('td', {},
           functionButton(profile, name, this.onChoose, isChosen),

@@ -1,0 +1,244 @@
+//! The page, as a person uses it.
+
+use super::{browser::Browser, fixture};
+use sigprof_analysis::{
+    profile::Profile,
+    report::page::{Options, render},
+};
+use serde_json::json;
+use std::{fs, path::Path};
+
+const STACKS: &str = "
+    main|main@src/main.rs:10;parse@src/main.rs:3;read_line@src/read.rs:2 3
+    main|main@src/main.rs:11;parse@src/main.rs:4;read_line@src/read.rs:2 1
+    main|main@src/main.rs:11;parse@src/main.rs:4 2
+    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5;compress@src/read.rs:6 10
+    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5 4
+";
+
+/// Writes the page of a profile and opens it.
+fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Options) {
+    let path = directory.join("page.html");
+    fs::write(&path, render(profile, options)).expect("the page is written");
+    browser.open(&path);
+}
+
+/// The place in the window of a box of the flame graph, by the number of callers and the share of the width.
+fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
+    let place = browser.value(&format!(
+        "(() => {{ const b = document.getElementById('flame-space').getBoundingClientRect(); const row = b.height / \
+         Math.round(b.height / 19); return [b.x + b.width * {share}, b.bottom - row * ({depth} + 0.5)]; }})()"
+    ));
+    (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
+}
+
+#[test]
+fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("src")).expect("a directory");
+    fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n").expect("a file");
+    let options = Options { source_paths: vec![directory.path().into()], ..Options::default() };
+    let profile = fixture::profile(STACKS);
+    browser.resize(1280, 1000, "light");
+    open(&mut browser, directory.path(), &profile, &options);
+
+    // The header and the table have what a text report has: 20 samples of 10 ms.
+    assert_eq!(browser.text("#title"), "program");
+    let facts = browser.text("#facts").replace('\n', " ");
+    for fact in ["Date 2026-09-21", "Duration 2s", "Samples 20", "Total cpu 200ms (10.00% of the duration)", "Threads 2"] {
+        assert!(facts.contains(fact), "{fact}: {facts}");
+    }
+    assert!(browser.text("#comments").contains("2 ticks were lost"));
+    assert_eq!(
+        browser.text("#top-summary"),
+        "Showing 6 of 6 functions, accounting for 200ms, 100% of 200ms total"
+    );
+    let rows = browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
+    let row = |place: usize| rows[place].as_str().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(row(0), "140ms 70.00% 70.00% 140ms 70.00% compress");
+    assert_eq!(row(1), "40ms 20.00% 90.00% 40ms 20.00% read_line");
+    assert_eq!(row(2), "20ms 10.00% 100% 60ms 30.00% parse");
+    let (colours, drawn) = browser.canvas_colours();
+    assert!(colours > 8 && drawn > 20_000, "{colours} colours at {drawn} points");
+    browser.screenshot("page-light-1280.png");
+
+    // A click on a box zooms: `parse` is the left one of the third row.
+    let (x, y) = place_of(&mut browser, 2, 0.1);
+    browser.click(x, y);
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse");
+    assert_eq!(browser.text("#function-heading"), "parse");
+    assert_eq!(browser.text("#function-summary"), "flat 20ms (10.00%), cum 60ms (30.00%)");
+    assert_eq!(browser.text("#callers"), "60ms\t100%\tmain");
+    assert_eq!(browser.text("#callees"), "40ms\t66.67%\tread_line");
+    assert!(browser.text("#tip").contains("60ms, 30.00% of the total"), "{}", browser.text("#tip"));
+    // Its source, with values beside the lines: 3 of 20 samples at line 3, the other half at line 4.
+    let source = browser.text("#source");
+    assert!(source.contains("src/main.rs"), "{source}");
+    assert!(source.contains(".\t30ms\t3\t    read();"), "{source}");
+    assert!(source.contains("20ms\t30ms\t4\t}"), "{source}");
+    assert!(source.contains("// <b>not bold</b>"), "{source}");
+    // Now `parse` is as wide as the graph, so the last point of its row is its own.
+    let (x, y) = place_of(&mut browser, 3, 0.6);
+    browser.click(x, y);
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse › read_line");
+    browser.click_on("#reset");
+    assert_eq!(browser.value("document.getElementById('path').hidden"), json!(true));
+    assert_eq!(browser.value("document.getElementById('reset').disabled"), json!(true));
+
+    // The keyboard does the same: the graph has the focus; inwards to the widest, zoom, and out again.
+    browser.key("ArrowUp");
+    let label = "document.getElementById('flame-focus').getAttribute('aria-label')";
+    assert_eq!(browser.value(label), json!("start; 140ms, 70.00% of the total; 0 of its own"));
+    browser.key("ArrowLeft");
+    assert_eq!(browser.value(label), json!("main; 60ms, 30.00% of the total; 0 of its own"));
+    browser.key("Enter");
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main");
+    assert_eq!(browser.value("document.activeElement.getAttribute('aria-activedescendant')"), json!("flame-focus"));
+    browser.key("Escape");
+    assert_eq!(browser.value("document.getElementById('path').hidden"), json!(true));
+
+    // A search by keys: the slash goes to the field.
+    browser.key("/");
+    browser.type_text("^re|pars");
+    assert_eq!(browser.text("#matches"), "2 functions, 60ms, 30.00% of the total");
+    assert_eq!(browser.value("document.querySelectorAll('#top tbody tr').length"), json!(2));
+    browser.screenshot("page-search.png");
+    browser.type_text("(");
+    assert!(browser.text("#matches").contains("nterminated group"), "{}", browser.text("#matches"));
+    assert_eq!(browser.value("document.getElementById('search').getAttribute('aria-invalid')"), json!("true"));
+    browser.key("Escape");
+    assert_eq!(browser.text("#matches"), "");
+
+    // Sorted by another column, and back.
+    browser.click_on("#top thead th:nth-child(4) button");
+    assert_eq!(browser.value("document.querySelector('#top tbody tr td:last-child').innerText"), json!("compress"));
+    assert_eq!(browser.value("document.querySelector('#top th:nth-child(4)').ariaSort"), json!("descending"));
+    browser.click_on("#top thead th:nth-child(4) button");
+    assert_eq!(browser.value("document.querySelector('#top tbody tr td:last-child').innerText"), json!("read_line"));
+    browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
+    assert_eq!(browser.text("#function-heading"), "read_line");
+
+    // One thread, the other type.
+    let choose = |id: &str, text: &str| {
+        format!(
+            "(() => {{ const s = document.getElementById('{id}'); \
+             s.value = Array.from(s.options).find((o) => o.text.startsWith('{text}')).value; \
+             s.dispatchEvent(new Event('change')); }})()"
+        )
+    };
+    assert_eq!(browser.text("#thread").replace('\n', ","), "all threads,worker · 70.00%,main · 30.00%");
+    browser.value(&choose("thread", "main"));
+    assert!(browser.text("#top-summary").ends_with("60ms, 100% of 60ms total"), "{}", browser.text("#top-summary"));
+    browser.value(&choose("type", "samples"));
+    assert!(browser.text("#top-summary").ends_with("6, 100% of 6 total"), "{}", browser.text("#top-summary"));
+
+    // The switch of the theme, and of the direction.
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    assert_eq!(browser.value(ground), json!("rgb(255, 255, 255)"));
+    browser.click_on("#theme");
+    assert_eq!(browser.value(ground), json!("rgb(20, 23, 27)"));
+    browser.click_on("#theme");
+    assert_eq!(browser.value(ground), json!("rgb(255, 255, 255)"));
+    browser.click_on("#direction");
+    assert_eq!(browser.value("document.getElementById('direction').ariaPressed"), json!("true"));
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_page_follows_the_systems_theme_and_fits_a_phone() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = fixture::profile(STACKS);
+    for (width, theme, ground) in [
+        (1280, "dark", "rgb(20, 23, 27)"),
+        (400, "light", "rgb(255, 255, 255)"),
+        (400, "dark", "rgb(20, 23, 27)"),
+    ] {
+        browser.resize(width, 1000, theme);
+        open(&mut browser, directory.path(), &profile, &Options::default());
+        assert_eq!(browser.value("getComputedStyle(document.body).backgroundColor"), json!(ground));
+        // Nothing is wider than the window, so that nobody has to push the page sideways.
+        assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(width));
+        let (colours, drawn) = browser.canvas_colours();
+        assert!(colours > 8 && drawn > 5_000, "{colours} colours at {drawn} points");
+        browser.screenshot(&format!("page-{theme}-{width}.png"));
+    }
+    browser.assert_quiet();
+}
+
+#[test]
+fn names_are_text_whatever_they_look_like() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = "</script><img src=x onerror=alert(1)><!--<script>&amp;{{script}}";
+    let mut profile = fixture::profile(&format!("{0};leaf 3\n{0} 1", name.replace(';', "\\s")));
+    profile.comments = vec![name.into()];
+    let options = Options { title: Some(name.into()), ..Options::default() };
+    open(&mut browser, directory.path(), &profile, &options);
+    assert_eq!(browser.value("document.title"), json!(name));
+    assert_eq!(browser.text("#title"), name);
+    assert_eq!(browser.text("#comments li"), name);
+    let names = browser.value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.innerText)");
+    assert_eq!(names, json!(["leaf", name]));
+    assert_eq!(browser.value("document.images.length"), json!(0));
+    assert_eq!(browser.value("document.scripts.length"), json!(2));
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_policy_lets_nothing_in() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    open(&mut browser, directory.path(), &fixture::profile("a 1"), &Options::default());
+    browser.assert_quiet();
+    // What `assert_quiet` looks for is seen where there is something to see: each of these is refused, and said.
+    for breach in [
+        "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.broken = 1' }))",
+        "document.body.append(Object.assign(document.createElement('img'), { src: 'http://127.0.0.1:9/x.png' }))",
+        "document.body.setAttribute('style', 'color: red')",
+    ] {
+        browser.events.clear();
+        browser.value(&format!("{breach}; 0"));
+        browser.wait("new Promise((done) => setTimeout(() => done(true), 20))");
+        let is_refused = browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
+        assert!(is_refused, "{breach}: {:?}", browser.events);
+    }
+    assert_eq!(browser.value("typeof window.broken"), json!("undefined"));
+}
+
+#[test]
+fn a_hundred_thousand_stacks_are_shown_at_once() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut lines = String::new();
+    for stack in 0..100_000_u32 {
+        lines += "main;";
+        // Twelve levels, each of them with one of seven functions.
+        (0..12).for_each(|level| lines += &format!("f{}_{level};", stack.wrapping_mul(2_654_435_761) >> (2 * level) & 7));
+        lines += &format!("leaf{} 1\n", stack % 500);
+    }
+    let profile = fixture::profile(&lines);
+    browser.resize(1280, 900, "light");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    assert!(browser.text("#top-summary").ends_with("1000s total"), "{}", browser.text("#top-summary"));
+    let note = browser.text("#flame-note");
+    assert!(note.contains("frames are too narrow to show (less than half a pixel)"), "{note}");
+    // Drawing is a part of a blink, also on a busy machine and with this browser's software pen.
+    let script = "(() => { const begin = performance.now(); for (let i = 0; i < 5; i++) { \
+        document.getElementById('flame').dispatchEvent(new Event('scroll')); } return (performance.now() - begin) / 5; })()";
+    let millis = browser.value(script).as_f64().expect("a number");
+    eprintln!("a hundred thousand stacks are drawn in {millis:.1} ms");
+    assert!(millis < 500.0, "{millis} ms");
+    let (x, y) = place_of(&mut browser, 2, 0.5);
+    browser.click(x, y);
+    assert!(browser.text("#path").contains("main"));
+    browser.screenshot("page-large.png");
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_same_profile_gives_the_same_page() {
+    let profile = fixture::profile(STACKS);
+    assert_eq!(render(&profile, &Options::default()), render(&profile, &Options::default()));
+}
