@@ -17,7 +17,8 @@ pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
     match path {
         Some(path) if path != Path::new("-") => write_file(path, bytes),
         None if io::stdout().is_terminal() => {
-            Err(Error::new(ErrorKind::Request, "this is not for a terminal").advise("name a file with `-o FILE`"))
+            Err(Error::new(ErrorKind::Request, "this is not for a terminal")
+                .advise("name a file with `-o FILE`"))
         }
         _ => {
             let mut out = io::stdout().lock();
@@ -38,7 +39,11 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
             return Err(fails(io::ErrorKind::IsADirectory.into()));
         }
         // A pipe or a device takes the bytes as they come; nothing can be put in its place.
-        return fs::OpenOptions::new().write(true).open(&target).and_then(|mut file| file.write_all(bytes)).map_err(fails);
+        return fs::OpenOptions::new()
+            .write(true)
+            .open(&target)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(fails);
     }
     let directory = match target.parent() {
         Some(parent) if parent != Path::new("") => PathBuf::from(parent),

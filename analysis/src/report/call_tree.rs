@@ -84,9 +84,8 @@ impl CallTree {
             order.nodes.push(node);
             order.depths.push(depth);
             let children = &sorted[begins[node as usize]..begins[node as usize + 1]];
-            waiting.extend(
-                children.iter().rev().filter(|&&child| keep(child)).map(|&child| (child, depth + 1)),
-            );
+            waiting
+                .extend(children.iter().rev().filter(|&&child| keep(child)).map(|&child| (child, depth + 1)));
         }
         order
     }
@@ -103,8 +102,13 @@ mod tests {
             chain.iter().fold(ROOT, |node, &frame| tree.child(node, frame));
         }
         let order = tree.preorder(|frame| frame, |_| true);
-        let shown: Vec<(u32, u32)> =
-            order.nodes.iter().zip(&order.depths).skip(1).map(|(&node, &depth)| (depth, tree.frame(node))).collect();
+        let shown: Vec<(u32, u32)> = order
+            .nodes
+            .iter()
+            .zip(&order.depths)
+            .skip(1)
+            .map(|(&node, &depth)| (depth, tree.frame(node)))
+            .collect();
         assert_eq!(shown, [(1, 1), (2, 5), (3, 5), (1, 2), (2, 1), (2, 9), (3, 4)]);
 
         let pruned = tree.preorder(|frame| frame, |node| tree.frame(node) != 9);

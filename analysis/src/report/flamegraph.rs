@@ -5,16 +5,20 @@
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},
-    frame_name,
+    frame_colour, frame_name,
 };
 use crate::{
     error::{Error, ErrorKind},
     graph::Frames,
-    profile::{Label, LabelValue, Profile, ValueType, label},
+    profile::{Label, LabelValue, LocationId, Profile, ValueType, label},
     units,
 };
-use inferno::flamegraph::{self, Direction};
+use inferno::flamegraph::{
+    self, Direction, TextTruncateDirection,
+    color::{BackgroundColor, PaletteMap},
+};
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io::{self, Write},
 };
@@ -40,8 +44,11 @@ pub struct Options {
 const NARROWEST: f64 = 0.01;
 /// A pixel is wide enough for a number of three digits and a space, and no picture is wider than a wall.
 const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
-/// The largest total that the script in the picture can count in.
+/// Totals that the script in the picture can count, and `inferno` multiply by 150 for its colours.
 const MAX_TOTAL: i128 = 1 << 53;
+
+/// What stands for outermost frames that are too narrow.
+const TOO_NARROW: &str = "[too narrow to show]";
 
 /// What stands for a semicolon, a space and a last bracket in names that `inferno` reads. No name has them: characters that
 /// XML does not know are replaced first.
@@ -52,7 +59,8 @@ const STAND_INS: [(char, u8); 3] = [(';', 1), (' ', 2), (']', 3)];
 /// # Errors
 /// Those of `out`; and, as [`io::ErrorKind::InvalidInput`] around an [`Error`], those of [`render`].
 pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::Result<()> {
-    let svg = render(profile, None, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let svg =
+        render(profile, None, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     out.write_all(&svg)
 }
 
@@ -107,6 +115,8 @@ struct Stacks {
     /// The frames' names, and their numbers.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
+    /// What the functions belong to, in the order of their names: those of one have one colour.
+    packages: Vec<String>,
     /// What each node has itself, not in those that it called.
     own: Vec<i64>,
     base: Vec<i64>,
@@ -119,12 +129,25 @@ impl Stacks {
     fn add(&mut self, profile: &Profile, sample_type: usize, by_thread: bool, side: Side) {
         let mut tree = self.tree.take().unwrap_or_else(CallTree::new);
         let frames = Frames::new(profile);
-        let names: Vec<u32> =
-            frames.places.iter().map(|place| self.number(frame_text(&place.to_string()))).collect();
+        let mut objects = vec![Cow::Borrowed(""); frames.places.len()];
+        for (place, location) in profile.locations.iter().enumerate() {
+            for &frame in frames.of(LocationId::at(place)) {
+                let object = &mut objects[frame as usize];
+                if object.is_empty() {
+                    *object = frame_name::object(profile.mapping_of(location));
+                }
+            }
+        }
+        let names: Vec<u32> = frames
+            .places
+            .iter()
+            .zip(&objects)
+            .map(|(place, object)| self.number(&place.to_string(), object))
+            .collect();
         let threads: Vec<Option<u32>> = profile
             .label_sets
             .iter()
-            .map(|labels| by_thread.then(|| thread_name(labels)).flatten().map(|name| self.number(frame_text(&name))))
+            .map(|labels| by_thread.then(|| thread_name(labels)).flatten().map(|name| self.number(&name, "")))
             .collect();
         self.has_threads |= threads.iter().any(Option::is_some);
         for sample in profile.samples.iter() {
@@ -137,7 +160,7 @@ impl Stacks {
             let chain = sample.chain.iter().rev().flat_map(|&id| frames.of(id).iter().rev());
             let chain = chain.map(|&frame| names[frame as usize]);
             let node = thread.into_iter().chain(chain).fold(ROOT, |node, frame| tree.child(node, frame));
-            let node = if node == ROOT { tree.child(ROOT, self.number(frame_text("[no stack]"))) } else { node };
+            let node = if node == ROOT { tree.child(ROOT, self.number("[no stack]", "")) } else { node };
             for values in [&mut self.own, &mut self.base] {
                 values.resize(tree.len().max(values.len()), 0);
             }
@@ -148,61 +171,76 @@ impl Stacks {
     }
 
     /// The number of a name.
-    fn number(&mut self, name: String) -> u32 {
+    fn number(&mut self, name: &str, object: &str) -> u32 {
         let names = &mut self.names;
-        *self.numbers.entry(name).or_insert_with_key(|name| {
-            names.push(name.clone());
+        *self.numbers.entry(frame_text(name)).or_insert_with_key(|text| {
+            names.push(text.clone());
+            self.packages.push(frame_colour::package_of(name).unwrap_or(object).to_owned());
             u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
         })
     }
 
-    fn draw(self, kind: &ValueType, options: &Options, is_compared: bool, title: &str) -> Result<Vec<u8>, Error> {
+    fn draw(
+        self,
+        kind: &ValueType,
+        options: &Options,
+        is_compared: bool,
+        title: &str,
+    ) -> Result<Vec<u8>, Error> {
         let tree = self.tree.expect("a profile was added");
         let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
         let (total, base_total) = (sum(&self.own), sum(&self.base));
         if total == 0 {
-            let mut error = Error::new(ErrorKind::Request, format!("no sample has a positive value of {}", kind.kind));
+            let mut error =
+                Error::new(ErrorKind::Request, format!("no sample has a positive value of {}", kind.kind));
             if self.negative > 0 {
                 error = error.advise("a difference is drawn by `sigprof flamegraph --diff BASE`");
             }
             return Err(error);
         }
-        // Coarser steps where the numbers are too large for the script; widths stay what they are.
-        let coarse = (total.max(base_total) / MAX_TOTAL + 1).cast_unsigned().next_power_of_two().cast_signed();
-        let own: Vec<i64> = self.own.iter().map(|&value| coarser(value, 1, coarse)).collect();
-        let base: Vec<i64> = if options.is_normalized && base_total > 0 {
-            self.base.iter().map(|&value| coarser(value, total, base_total * coarse)).collect()
-        } else {
-            self.base.iter().map(|&value| coarser(value, 1, coarse)).collect()
-        };
+        let values = || self.own.iter().chain(&self.base).copied().filter(|&value| value > 0);
+        let step = Step::of(kind, values, total.max(base_total), is_compared);
+        let own: Vec<i64> = self.own.iter().map(|&value| scaled(value, 1, step.size)).collect();
+        let (times, over) =
+            if options.is_normalized && base_total > 0 { (total, base_total) } else { (1, 1) };
+        let base: Vec<i64> =
+            self.base.iter().map(|&value| scaled(value, times, over.saturating_mul(step.size))).collect();
 
         let mut whole = own.clone();
         tree.accumulate(&mut whole);
         let narrowest = (whole[ROOT as usize] as f64 * NARROWEST / 100.0).max(1.0);
-        let order = tree.preorder(
-            |frame| &self.names[frame as usize],
-            |node| whole[node as usize] as f64 >= narrowest,
-        );
+        let order = tree
+            .preorder(|frame| &self.names[frame as usize], |node| whole[node as usize] as f64 >= narrowest);
         let hidden = whole.iter().filter(|&&value| value > 0).count() - order.nodes.len();
         let lines = Lines { tree: &tree, names: &self.names, own: &own, base: &base, is_compared };
         let lines = lines.of(&order);
-        let unit = Unit::of(kind, own.iter().copied().filter(|&value| value > 0).min().unwrap_or(1), coarse);
 
         let mut settings = flamegraph::Options::default();
         settings.title = plain_text(title);
-        settings.subtitle = Some(subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative));
+        settings.subtitle =
+            Some(subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative));
         settings.image_width = options.width;
         settings.direction = if options.is_icicle { Direction::Inverted } else { Direction::Straight };
-        settings.deterministic = true;
-        settings.count_name = unit.name;
-        settings.factor = unit.factor;
+        settings.text_truncate_direction = TextTruncateDirection::Right;
+        settings.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
+        let mut palette = PaletteMap::default();
+        // Of the root, and of what stands for many.
+        palette.insert("", [230, 232, 235].into());
+        palette.insert(frame_text(TOO_NARROW), [230, 232, 235].into());
+        for (name, package) in self.names.iter().zip(&self.packages) {
+            palette.insert(name, frame_colour::of(name, package).into());
+        }
+        settings.palette_map = Some(&mut palette);
+        settings.count_name = step.name;
+        settings.factor = step.factor;
         settings.min_width = 0.0;
         // Lines in an order of our own are taken, from last to first, as those of a chart by time.
         settings.flame_chart = true;
 
         let mut svg = Vec::new();
-        flamegraph::from_lines(&mut settings, lines.iter().rev().map(String::as_str), &mut svg)
-            .map_err(|error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error))?;
+        flamegraph::from_lines(&mut settings, lines.iter().rev().map(String::as_str), &mut svg).map_err(
+            |error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error),
+        )?;
         for byte in &mut svg {
             if let Some(&(character, _)) = STAND_INS.iter().find(|(_, stand_in)| stand_in == byte) {
                 *byte = character as u8;
@@ -267,7 +305,7 @@ impl Lines<'_> {
             }
         }
         if narrow[ROOT as usize] > 0 {
-            lines.push(self.line("[too\u{2}narrow\u{2}to\u{2}show]", narrow[ROOT as usize], narrow[ROOT as usize]));
+            lines.push(self.line(&frame_text(TOO_NARROW), narrow[ROOT as usize], narrow[ROOT as usize]));
         }
         lines
     }
@@ -303,30 +341,53 @@ fn plain_text(text: &str) -> String {
 }
 
 /// `value * times / over`, rounded to the nearest, and at least 1 where the value is.
-fn coarser(value: i64, times: i128, over: i128) -> i64 {
-    let scaled = (i128::from(value) * times + over / 2) / over;
+fn scaled(value: i64, times: i128, over: i128) -> i64 {
+    let scaled = (i128::from(value).saturating_mul(times).saturating_add(over / 2)) / over;
     i64::try_from(scaled.max(i128::from(value > 0))).unwrap_or(i64::MAX)
 }
 
-/// What the numbers of the picture count, which are whole.
-struct Unit {
+/// What values are counted in.
+struct Step {
+    /// In the profile's own unit: 1, unless the total is too large for the script in the picture.
+    size: i128,
+    /// What is written behind numbers.
     name: String,
+    /// From values in steps to numbers that are written.
     factor: f64,
 }
 
-impl Unit {
-    /// For values of which `least` is the least: the largest unit of time of which that is one or more.
-    fn of(kind: &ValueType, least: i64, coarse: i128) -> Self {
-        let factor = coarse as f64;
+impl Step {
+    /// For values of which there are so many in all. Times are written in the largest unit of which the least value is one or
+    /// more. In a comparison they are counted in the unit that they are written in, the largest that loses nothing:
+    /// `inferno` (0.12.8) forgets the factor in the percentages of differences.
+    fn of<I: Iterator<Item = i64>>(
+        kind: &ValueType,
+        values: impl Fn() -> I,
+        total: i128,
+        is_compared: bool,
+    ) -> Self {
+        let fits = |size: i128| total / size < MAX_TOTAL;
         if &*kind.unit != "nanoseconds" {
-            let name = if &*kind.unit == "count" { &kind.kind } else { &kind.unit };
-            return Self { name: plain_text(name), factor };
+            let size =
+                std::iter::successors(Some(1), |size| Some(2 * size)).find(|&size| fits(size)).unwrap_or(1);
+            let name = plain_text(if &*kind.unit == "count" { &kind.kind } else { &kind.unit });
+            return match size {
+                1 => Self { size, name, factor: 1.0 },
+                _ => Self { size, name: format!("times {size} {name}"), factor: 1.0 },
+            };
         }
-        let least = i128::from(least) * coarse;
-        let (name, nanos) = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)]
-            .into_iter()
-            .find(|&(_, nanos)| least >= nanos)
-            .unwrap_or(("ns", 1));
-        Self { name: name.into(), factor: factor / nanos as f64 }
+        let least = i128::from(values().min().unwrap_or(1));
+        let is_whole = |size: i128| values().all(|value| i128::from(value) % size == 0);
+        let shown = |size: &&(i128, &str)| if is_compared { is_whole(size.0) } else { least >= size.0 };
+        let size = TIMES.iter().map(|time| time.0).find(|&size| fits(size)).unwrap_or(1);
+        let (shown, name) = *TIMES.iter().rev().find(shown).unwrap_or(&TIMES[0]);
+        if is_compared {
+            let (size, name) = *TIMES.iter().find(|time| time.0 == shown.max(size)).unwrap_or(&TIMES[0]);
+            return Self { size, name: name.into(), factor: 1.0 };
+        }
+        Self { size, name: name.into(), factor: size as f64 / shown as f64 }
     }
 }
+
+/// Units of time, in nanoseconds.
+const TIMES: [(i128, &str); 4] = [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];

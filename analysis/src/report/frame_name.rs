@@ -11,7 +11,11 @@ use std::{borrow::Cow, path::Path, sync::Arc};
 pub(crate) fn names<'a>(profile: &'a Profile, location: &'a Location) -> impl Iterator<Item = Cow<'a, str>> {
     let named = location.lines.iter().map(|line| {
         let function = profile.function(line.function);
-        if function.name.is_empty() { nameless(profile, location, Some(function)) } else { (&*function.name).into() }
+        if function.name.is_empty() {
+            nameless(profile, location, Some(function))
+        } else {
+            (&*function.name).into()
+        }
     });
     named.chain(location.lines.is_empty().then(|| nameless(profile, location, None)))
 }
@@ -23,7 +27,8 @@ pub(crate) fn object(mapping: Option<&Mapping>) -> Cow<'_, str> {
 }
 
 fn nameless(profile: &Profile, location: &Location, function: Option<&Function>) -> Cow<'static, str> {
-    let object = profile.mapping_of(location).map_or(Cow::Borrowed(""), |mapping| mapping.file.to_string_lossy());
+    let object =
+        profile.mapping_of(location).map_or(Cow::Borrowed(""), |mapping| mapping.file.to_string_lossy());
     let file = function.map_or_else(|| Arc::from(""), |function| function.file.clone());
     Place { file, object: object.into(), ..Place::default() }.to_string().into()
 }

@@ -3,6 +3,7 @@
 
 mod call_tree;
 pub mod flamegraph;
+mod frame_colour;
 mod frame_name;
 mod header;
 pub mod page;

@@ -42,7 +42,13 @@ impl Browser {
         // The browser reads orders from descriptor 3 and answers on 4; a child of ours has 0 and 1.
         let mut child = Command::new("/bin/sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", path])
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--remote-debugging-pipe",
+                "--hide-scrollbars",
+            ])
             .args(["--no-first-run", "--disable-component-update", "--disable-background-networking"])
             .args(["--disable-dev-shm-usage", "--force-color-profile=srgb"])
             .arg(format!("--user-data-dir={}", home.path().display()))
@@ -86,8 +92,10 @@ impl Browser {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
-            let mut message =
-                self.messages.recv_timeout(rest).unwrap_or_else(|error| panic!("no answer to {method}: {error}"));
+            let mut message = self
+                .messages
+                .recv_timeout(rest)
+                .unwrap_or_else(|error| panic!("no answer to {method}: {error}"));
             if message["id"] == json!(self.number) {
                 assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
                 return message["result"].take();
@@ -139,7 +147,9 @@ impl Browser {
 
     /// Waits for the next picture, so that what was changed is drawn.
     pub(crate) fn settle(&mut self) {
-        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))");
+        self.value(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
+        );
     }
 
     /// Clicks where the mouse would.
@@ -208,11 +218,18 @@ impl Browser {
         self.value("0");
         for event in &self.events {
             let is_bad = match event["method"].as_str().unwrap_or_default() {
-                "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" | "Audits.issueAdded" => true,
+                "Runtime.exceptionThrown"
+                | "Runtime.consoleAPICalled"
+                | "Log.entryAdded"
+                | "Audits.issueAdded" => true,
                 "Network.requestWillBeSent" => event["params"]["type"] != json!("Document"),
                 _ => false,
             };
-            assert!(!is_bad, "{event}");
+            // The browser's advice on how to read a canvas, which nobody but these tests does.
+            let is_ours = event["params"]["entry"]["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("willReadFrequently"));
+            assert!(!is_bad || is_ours, "{event}");
         }
     }
 }

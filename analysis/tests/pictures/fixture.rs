@@ -1,7 +1,8 @@
 //! Profiles with names, from lines of text.
 
 use sigprof_analysis::profile::{
-    Builder, Function, Known, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile, label,
+    Builder, Function, Known, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile,
+    label,
 };
 use std::collections::HashMap;
 
@@ -37,8 +38,11 @@ pub(crate) fn profile(lines: &str) -> Profile {
                 let (file, line) = place.rsplit_once(':').expect("a line");
                 let name: std::sync::Arc<str> = name.replace("\\s", ";").into();
                 let function = Function { system_name: name.clone(), name, file: file.into(), start_line: 0 };
-                let line =
-                    Line { function: builder.function(function), line: line.parse().expect("a number"), column: 0 };
+                let line = Line {
+                    function: builder.function(function),
+                    line: line.parse().expect("a number"),
+                    column: 0,
+                };
                 builder.profile.locations.push(Location {
                     mapping: Some(MappingId(0)),
                     lines: vec![line],

@@ -1,11 +1,14 @@
 //! The page, as a person uses it.
 
 use super::{browser::Browser, fixture};
+use serde_json::json;
 use sigprof_analysis::{
     profile::Profile,
-    report::page::{Options, render},
+    report::{
+        flamegraph,
+        page::{Options, render},
+    },
 };
-use serde_json::json;
 use std::{fs, path::Path};
 
 const STACKS: &str = "
@@ -37,7 +40,8 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     fs::create_dir(directory.path().join("src")).expect("a directory");
-    fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n").expect("a file");
+    fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n")
+        .expect("a file");
     let options = Options { source_paths: vec![directory.path().into()], ..Options::default() };
     let profile = fixture::profile(STACKS);
     browser.resize(1280, 1000, "light");
@@ -46,7 +50,13 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     // The header and the table have what a text report has: 20 samples of 10 ms.
     assert_eq!(browser.text("#title"), "program");
     let facts = browser.text("#facts").replace('\n', " ");
-    for fact in ["Date 2026-09-21", "Duration 2s", "Samples 20", "Total cpu 200ms (10.00% of the duration)", "Threads 2"] {
+    for fact in [
+        "Date 2026-09-21",
+        "Duration 2s",
+        "Samples 20",
+        "Total cpu 200ms (10.00% of the duration)",
+        "Threads 2",
+    ] {
         assert!(facts.contains(fact), "{fact}: {facts}");
     }
     assert!(browser.text("#comments").contains("2 ticks were lost"));
@@ -54,8 +64,10 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
         browser.text("#top-summary"),
         "Showing 6 of 6 functions, accounting for 200ms, 100% of 200ms total"
     );
-    let rows = browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
-    let row = |place: usize| rows[place].as_str().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows =
+        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
+    let row =
+        |place: usize| rows[place].as_str().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(row(0), "140ms 70.00% 70.00% 140ms 70.00% compress");
     assert_eq!(row(1), "40ms 20.00% 90.00% 40ms 20.00% read_line");
     assert_eq!(row(2), "20ms 10.00% 100% 60ms 30.00% parse");
@@ -83,7 +95,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     browser.click(x, y);
     assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse › read_line");
     browser.click_on("#reset");
-    assert_eq!(browser.value("document.getElementById('path').hidden"), json!(true));
+    assert_eq!(browser.text("#path"), "all");
     assert_eq!(browser.value("document.getElementById('reset').disabled"), json!(true));
 
     // The keyboard does the same: the graph has the focus; inwards to the widest, zoom, and out again.
@@ -94,9 +106,12 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert_eq!(browser.value(label), json!("main; 60ms, 30.00% of the total; 0 of its own"));
     browser.key("Enter");
     assert_eq!(browser.text("#path").replace('\n', " "), "all › main");
-    assert_eq!(browser.value("document.activeElement.getAttribute('aria-activedescendant')"), json!("flame-focus"));
+    assert_eq!(
+        browser.value("document.activeElement.getAttribute('aria-activedescendant')"),
+        json!("flame-focus")
+    );
     browser.key("Escape");
-    assert_eq!(browser.value("document.getElementById('path').hidden"), json!(true));
+    assert_eq!(browser.text("#path"), "all");
 
     // A search by keys: the slash goes to the field.
     browser.key("/");
@@ -106,16 +121,25 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     browser.screenshot("page-search.png");
     browser.type_text("(");
     assert!(browser.text("#matches").contains("nterminated group"), "{}", browser.text("#matches"));
-    assert_eq!(browser.value("document.getElementById('search').getAttribute('aria-invalid')"), json!("true"));
+    assert_eq!(
+        browser.value("document.getElementById('search').getAttribute('aria-invalid')"),
+        json!("true")
+    );
     browser.key("Escape");
     assert_eq!(browser.text("#matches"), "");
 
     // Sorted by another column, and back.
     browser.click_on("#top thead th:nth-child(4) button");
-    assert_eq!(browser.value("document.querySelector('#top tbody tr td:last-child').innerText"), json!("compress"));
+    assert_eq!(
+        browser.value("document.querySelector('#top tbody tr td:last-child').innerText"),
+        json!("compress")
+    );
     assert_eq!(browser.value("document.querySelector('#top th:nth-child(4)').ariaSort"), json!("descending"));
     browser.click_on("#top thead th:nth-child(4) button");
-    assert_eq!(browser.value("document.querySelector('#top tbody tr td:last-child').innerText"), json!("read_line"));
+    assert_eq!(
+        browser.value("document.querySelector('#top tbody tr td:last-child').innerText"),
+        json!("read_line")
+    );
     browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
     assert_eq!(browser.text("#function-heading"), "read_line");
 
@@ -129,7 +153,11 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     };
     assert_eq!(browser.text("#thread").replace('\n', ","), "all threads,worker · 70.00%,main · 30.00%");
     browser.value(&choose("thread", "main"));
-    assert!(browser.text("#top-summary").ends_with("60ms, 100% of 60ms total"), "{}", browser.text("#top-summary"));
+    assert!(
+        browser.text("#top-summary").ends_with("60ms, 100% of 60ms total"),
+        "{}",
+        browser.text("#top-summary")
+    );
     browser.value(&choose("type", "samples"));
     assert!(browser.text("#top-summary").ends_with("6, 100% of 6 total"), "{}", browser.text("#top-summary"));
 
@@ -163,9 +191,54 @@ fn the_page_follows_the_systems_theme_and_fits_a_phone() {
         let (colours, drawn) = browser.canvas_colours();
         assert!(colours > 8 && drawn > 5_000, "{colours} colours at {drawn} points");
         browser.screenshot(&format!("page-{theme}-{width}.png"));
+        let contrasts = browser.value(CONTRASTS);
+        for (what, contrast) in contrasts.as_object().expect("pairs") {
+            assert!(contrast.as_f64().expect("a number") >= 4.5, "{what} in {theme}: {contrast}");
+        }
     }
     browser.assert_quiet();
 }
+
+/// The contrasts of text and ground that there are, as WCAG 2.1 has them; the least of all boxes' in one.
+const CONTRASTS: &str = r"(() => {
+    const pen = Object.assign(document.createElement('canvas'), { width: 1, height: 1 })
+        .getContext('2d', { willReadFrequently: true });
+    const light = (colour) => {
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        const [r, g, b] = Array.from(pen.getImageData(0, 0, 1, 1).data, (part) =>
+            part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrast = (a, b) => {
+        const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+        return (high + 0.05) / (low + 0.05);
+    };
+    const style = getComputedStyle(document.documentElement);
+    const value = (name) => style.getPropertyValue(`--${name}`).trim();
+    const found = {};
+    for (const [ink, ...grounds] of [['text', 'ground', 'raised', 'bar'], ['muted', 'ground', 'raised', 'bar'],
+        ['accent', 'ground', 'raised', 'bar'], ['error', 'ground', 'raised'], ['flame-match', 'ground', 'raised'],
+        ['flame-match-text', 'flame-match'], ['flame-dim-text', 'flame-dim']]) {
+        for (const ground of grounds) found[`${ink} on ${ground}`] = contrast(value(ink), value(ground));
+    }
+    let boxes = Infinity;
+    for (const hue of HUES) {
+        for (const turn of [-4, 0, 4]) {
+            for (const shade of [-2, 2]) {
+                const fill = `hsl(${hue + turn} ${value('flame-saturation')} ${parseFloat(value('flame-lightness')) + shade}%)`;
+                boxes = Math.min(boxes, contrast(value('flame-text'), fill));
+            }
+        }
+    }
+    for (const share of [-1, -0.5, 0, 0.5, 1]) {
+        const colours = new Colours({ names: [] });
+        colours.palette();
+        boxes = Math.min(boxes, contrast(value('flame-text'), colours.change(share)[0]));
+    }
+    found['text on boxes'] = boxes;
+    return found;
+})()";
 
 #[test]
 fn names_are_text_whatever_they_look_like() {
@@ -179,7 +252,8 @@ fn names_are_text_whatever_they_look_like() {
     assert_eq!(browser.value("document.title"), json!(name));
     assert_eq!(browser.text("#title"), name);
     assert_eq!(browser.text("#comments li"), name);
-    let names = browser.value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.innerText)");
+    let names = browser
+        .value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.innerText)");
     assert_eq!(names, json!(["leaf", name]));
     assert_eq!(browser.value("document.images.length"), json!(0));
     assert_eq!(browser.value("document.scripts.length"), json!(2));
@@ -201,7 +275,8 @@ fn the_policy_lets_nothing_in() {
         browser.events.clear();
         browser.value(&format!("{breach}; 0"));
         browser.wait("new Promise((done) => setTimeout(() => done(true), 20))");
-        let is_refused = browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
+        let is_refused =
+            browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
         assert!(is_refused, "{breach}: {:?}", browser.events);
     }
     assert_eq!(browser.value("typeof window.broken"), json!("undefined"));
@@ -215,7 +290,9 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
     for stack in 0..100_000_u32 {
         lines += "main;";
         // Twelve levels, each of them with one of seven functions.
-        (0..12).for_each(|level| lines += &format!("f{}_{level};", stack.wrapping_mul(2_654_435_761) >> (2 * level) & 7));
+        (0..12).for_each(|level| {
+            lines += &format!("f{}_{level};", stack.wrapping_mul(2_654_435_761) >> (2 * level) & 7)
+        });
         lines += &format!("leaf{} 1\n", stack % 500);
     }
     let profile = fixture::profile(&lines);
@@ -235,6 +312,76 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
     assert!(browser.text("#path").contains("main"));
     browser.screenshot("page-large.png");
     browser.assert_quiet();
+}
+
+#[test]
+fn a_page_of_a_difference_shows_what_has_grown_and_what_has_shrunk() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = fixture::profile("main;more 3\nmain;less -2");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    assert_eq!(
+        browser.text("#top-summary"),
+        "Showing 3 of 3 functions, accounting for 10ms, 20.00% of 50ms total"
+    );
+    let rows =
+        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
+    assert_eq!(rows[1], json!("-20ms\t-40.00%\t20.00%\t-20ms\t-40.00%\tless"));
+    // The boxes are as wide as the changes, 2 and 3 of 5, blue and red.
+    let colour = |browser: &mut Browser, share: f64| {
+        let (x, y) = place_of(browser, 2, share);
+        let script = format!(
+            "(() => {{ const c = document.getElementById('flame-canvas'); const b = c.getBoundingClientRect(); \
+             return Array.from(c.getContext('2d').getImageData({x} - b.x, {y} - b.y + 6, 1, 1).data); }})()"
+        );
+        let data = browser.value(&script);
+        (data[0].as_u64().expect("a number"), data[2].as_u64().expect("a number"))
+    };
+    let (red, blue) = colour(&mut browser, 0.38);
+    assert!(blue > red, "{red} {blue}");
+    let (red, blue) = colour(&mut browser, 0.42);
+    assert!(red > blue, "{red} {blue}");
+    browser.screenshot("page-difference.png");
+    browser.assert_quiet();
+}
+
+#[test]
+fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let names = [
+        "main",
+        "<a::B<c> as d::E>::f",
+        "encoding/json.(*decodeState).value",
+        "std::sort",
+        "x.part.0",
+        "naïve::ü",
+    ];
+    let profile = fixture::profile(&format!("{} 1", names.join(";")));
+    let svg = flamegraph::render(&profile, None, &flamegraph::Options::default()).expect("it is drawn");
+    let svg = String::from_utf8(svg).expect("it is text");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    for name in names {
+        let script = format!(
+            "(() => {{ const profile = new Profile(JSON.parse(document.getElementById('data').textContent)); \
+             const colours = new Colours(profile); colours.palette(); \
+             const pen = document.createElement('canvas').getContext('2d'); \
+             pen.fillStyle = colours.of(profile.names.indexOf({})); return pen.fillStyle; }})()",
+            json!(name)
+        );
+        let hex = browser.value(&script);
+        let hex =
+            u32::from_str_radix(&hex.as_str().expect("a colour")[1..], 16).expect("a number").to_be_bytes();
+        let escaped = name.replace('<', "&lt;").replace('>', "&gt;");
+        let after = svg.split(&format!("<title>{escaped} (")).nth(1).unwrap_or_else(|| panic!("no {name}"));
+        let fill = after.split("rgb(").nth(1).and_then(|rest| rest.split(')').next()).expect("a colour");
+        let numbers: Vec<u8> = fill.split(',').map(|one| one.parse().expect("a number")).collect();
+        // The browser rounds in its own way.
+        assert!(
+            numbers.iter().zip(&hex[1..]).all(|(a, b)| a.abs_diff(*b) <= 1),
+            "{name}: {numbers:?} {hex:?}"
+        );
+    }
 }
 
 #[test]

@@ -215,8 +215,10 @@ impl<'a> Data<'a> {
             self.threads.push("not known".into());
             self.threads.extend(used_threads.keys().map(|&name| name.to_owned()));
         }
-        let thread_of: Vec<u32> =
-            threads.iter().map(|name| name.as_deref().map_or(0, |name| used_threads.get(name).copied().unwrap_or(0))).collect();
+        let thread_of: Vec<u32> = threads
+            .iter()
+            .map(|name| name.as_deref().map_or(0, |name| used_threads.get(name).copied().unwrap_or(0)))
+            .collect();
 
         let mut tree = CallTree::new();
         let mut sums: HashMap<(u32, u32), usize> = HashMap::new();
@@ -273,7 +275,8 @@ impl<'a> Data<'a> {
         }
         let mut wanted: Vec<_> = wanted.into_iter().collect();
         wanted.sort_by_key(|(key, wanted)| (std::cmp::Reverse(wanted.weight), *key));
-        let numbers: HashMap<&str, u32> = self.files.iter().enumerate().map(|(place, file)| (&**file, number(place))).collect();
+        let numbers: HashMap<&str, u32> =
+            self.files.iter().enumerate().map(|(place, file)| (&**file, number(place))).collect();
         let found = sources.find(wanted.into_iter().map(|(_, wanted)| wanted).collect());
         self.sources = found
             .runs

@@ -6,6 +6,8 @@
 const NARROWEST = 0.5;
 /** Boxes that are narrower than this have no text. */
 const NARROWEST_TEXT = 30;
+/** No function; -1 is that of the root. */
+const NONE = -2;
 
 class FlameGraph {
   /**
@@ -26,7 +28,7 @@ class FlameGraph {
     this.hovered = -1;
     this.current = -1;
     this.marked = null;
-    this.chosen = -1;
+    this.chosen = NONE;
     this.colours = new Colours(profile);
     this.rowHeight = matchMedia('(pointer: coarse)').matches ? 24 : 19;
 
@@ -34,7 +36,9 @@ class FlameGraph {
     this.box.addEventListener('scroll', () => this.draw(), { passive: true });
     this.box.addEventListener('click', (event) => {
       const node = this.nodeAt(event);
-      if (node >= 0) this.zoom(node, node);
+      if (node < 0) return;
+      this.zoom(node);
+      this.hover(this.nodeAt(event), event);
     });
     this.box.addEventListener('pointermove', (event) => this.hover(this.nodeAt(event), event));
     this.box.addEventListener('pointerleave', () => this.hover(-1, null));
@@ -60,9 +64,9 @@ class FlameGraph {
   }
 
   /** Makes a node as wide as the whole, with its callers dimmed. */
-  zoom(node, focus = node) {
+  zoom(node) {
     this.zoomed = node;
-    this.current = focus;
+    this.current = node;
     this.layOut();
     this.scrollTo(node);
     this.events.onZoom(node);
@@ -120,6 +124,9 @@ class FlameGraph {
       node++;
     }
     this.height = this.rows.length * this.rowHeight;
+    // What is below must not move when a part is shown, so the box stays as high as for the whole.
+    if (this.zoomed === 0) this.least = Math.min(this.height, parseFloat(getComputedStyle(this.box).maxHeight) - 2 || this.height);
+    else this.height = Math.max(this.height, this.least ?? 0);
     this.space.style.height = `${this.height}px`;
     if (atRoot) this.box.scrollTop = this.box.scrollHeight;
     this.draw();
@@ -202,8 +209,8 @@ class FlameGraph {
   nodeAt(event) {
     const area = this.space.getBoundingClientRect();
     const x = event.clientX - area.left;
-    const line = Math.floor((event.clientY - area.top) / this.rowHeight);
-    const row = this.rows[this.isIcicle ? line : this.rows.length - 1 - line];
+    const y = this.isIcicle ? event.clientY - area.top : area.bottom - event.clientY;
+    const row = this.rows[Math.floor(y / this.rowHeight)];
     if (row === undefined) return -1;
     let place = 0;
     for (let step = row.xs.length; step > 0; step >>= 1) {
@@ -238,7 +245,7 @@ class FlameGraph {
   /** Puts the ring around the current node, and says there what it is. */
   placeRing() {
     const found = this.current < 0 ? null : this.placeOf(this.current);
-    this.ring.hidden = found === null || document.activeElement !== this.box;
+    this.ring.hidden = found === null || !this.box.matches(':focus-visible');
     if (this.ring.hidden) {
       this.box.removeAttribute('aria-activedescendant');
       return;

@@ -40,14 +40,24 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { title: None, totals: None, filters: Vec::new(), source_paths: Vec::new(), source_limit: 1 << 20 }
+        Self {
+            title: None,
+            totals: None,
+            filters: Vec::new(),
+            source_paths: Vec::new(),
+            source_limit: 1 << 20,
+        }
     }
 }
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str =
-    concat!(include_str!("model.js"), include_str!("flame.js"), include_str!("tables.js"), include_str!("page.js"));
+const SCRIPT: &str = concat!(
+    include_str!("model.js"),
+    include_str!("flame.js"),
+    include_str!("tables.js"),
+    include_str!("page.js")
+);
 
 /// The page of a profile. The same profile, options and source files give the same bytes.
 pub fn render(profile: &Profile, options: &Options) -> String {
@@ -114,7 +124,9 @@ fn base64(bytes: &[u8]) -> String {
 fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, character| {
         match character {
-            '<' | '>' | '&' | '"' | '\'' => write!(escaped, "&#{};", u32::from(character)).expect("memory takes it"),
+            '<' | '>' | '&' | '"' | '\'' => {
+                write!(escaped, "&#{};", u32::from(character)).expect("memory takes it")
+            }
             _ => escaped.push(character),
         }
         escaped

@@ -155,7 +155,6 @@ function fillChoices(data, state, profile) {
 /** The callers of what is zoomed into, each of them a button. */
 function showPath(profile, flame) {
   const path = document.getElementById('path');
-  path.hidden = flame.zoomed === 0;
   const nodes = [];
   for (let node = flame.zoomed; node >= 0; node = profile.flame.parent[node]) nodes.unshift(node);
   // Of long paths the ends; the boxes of all callers are in the graph.

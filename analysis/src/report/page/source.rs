@@ -10,9 +10,10 @@ use std::{
 
 /// Ends of the names of files that are taken for source.
 const ENDINGS: &[&str] = &[
-    "S", "adb", "asm", "c", "c++", "cc", "cpp", "cr", "cu", "cxx", "d", "def", "f", "f90", "for", "go", "h", "h++", "hh",
-    "hpp", "hs", "hxx", "inc", "inl", "ipp", "java", "jl", "js", "kt", "l", "lua", "m", "ml", "mm", "nim", "pas", "php",
-    "pl", "pm", "py", "pyx", "rb", "rs", "s", "scala", "swift", "tcc", "ts", "txx", "v", "y", "zig",
+    "S", "adb", "asm", "c", "c++", "cc", "cpp", "cr", "cu", "cxx", "d", "def", "f", "f90", "for", "go", "h",
+    "h++", "hh", "hpp", "hs", "hxx", "inc", "inl", "ipp", "java", "jl", "js", "kt", "l", "lua", "m", "ml",
+    "mm", "nim", "pas", "php", "pl", "pm", "py", "pyx", "rb", "rs", "s", "scala", "swift", "tcc", "ts",
+    "txx", "v", "y", "zig",
 ];
 /// A longer file is no source that a person wrote.
 const LONGEST_FILE: u64 = 16 << 20;
@@ -83,7 +84,8 @@ impl<'a> Sources<'a> {
                 continue;
             };
             let lines = taken.entry(function.file).or_default();
-            let new: Vec<usize> = lines_of(function, text.len()).filter(|line| !lines.contains(line)).collect();
+            let new: Vec<usize> =
+                lines_of(function, text.len()).filter(|line| !lines.contains(line)).collect();
             let size: usize = new.iter().map(|line| text[line - 1].len() + 1).sum();
             if bytes + size > self.limit {
                 beyond += 1;
@@ -97,7 +99,9 @@ impl<'a> Sources<'a> {
             let Some(Some(text)) = files.get(file) else { continue };
             for line in lines {
                 match found.runs.last_mut() {
-                    Some(run) if run.file == file && run.line + run.text.matches('\n').count() + 1 == line => {
+                    Some(run)
+                        if run.file == file && run.line + run.text.matches('\n').count() + 1 == line =>
+                    {
                         run.text.push('\n');
                         run.text.push_str(&text[line - 1]);
                     }
@@ -108,10 +112,15 @@ impl<'a> Sources<'a> {
         if functions.is_empty() {
             found.notes.push("The profile has no lines of source files.".into());
         } else {
-            found.notes.push(format!("Source text of {complete} of {} functions is in this page.", functions.len()));
+            found
+                .notes
+                .push(format!("Source text of {complete} of {} functions is in this page.", functions.len()));
         }
         if let Some(file) = missing.first() {
-            found.notes.push(format!("{} source files were not found, the first is {file}.", missing.len()));
+            found.notes.push(match missing.len() {
+                1 => format!("The source file {file} was not found."),
+                count => format!("{count} source files were not found, {file} among them."),
+            });
         }
         if beyond > 0 {
             let limit = self.limit / 1024;
@@ -139,10 +148,8 @@ impl<'a> Sources<'a> {
     fn candidates<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
         let own = path.is_absolute().then(|| path.to_path_buf());
         let below = self.directories.iter().flat_map(move |directory| {
-            let parts: Vec<_> = path
-                .components()
-                .filter(|part| matches!(part, std::path::Component::Normal(_)))
-                .collect();
+            let parts: Vec<_> =
+                path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
             (0..parts.len()).map(move |first| directory.join(parts[first..].iter().collect::<PathBuf>()))
         });
         own.into_iter().chain(below)
@@ -163,7 +170,8 @@ fn lines_of(function: &Wanted<'_>, length: usize) -> impl Iterator<Item = usize>
         vec![(from, last.saturating_add(AROUND))]
     } else {
         // The heaviest lines, so many that what is about them is no more than a whole function.
-        let mut lines: Vec<(i64, i64)> = function.lines.iter().map(|(&line, &weight)| (line, weight)).collect();
+        let mut lines: Vec<(i64, i64)> =
+            function.lines.iter().map(|(&line, &weight)| (line, weight)).collect();
         lines.sort_by_key(|&(line, weight)| (std::cmp::Reverse(weight), line));
         lines.truncate(usize::try_from(WHOLE_FUNCTION / (2 * AROUND + 1)).unwrap_or(1));
         lines.iter().map(|&(line, _)| (line.saturating_sub(AROUND), line.saturating_add(AROUND))).collect()
@@ -192,7 +200,9 @@ mod tests {
 
     #[test]
     fn a_function_is_shown_from_its_start_and_a_long_one_about_its_samples() {
-        let lines = |start, lines: &[(i64, i64)], length| lines_of(&wanted("", start, lines), length).collect::<Vec<_>>();
+        let lines = |start, lines: &[(i64, i64)], length| {
+            lines_of(&wanted("", start, lines), length).collect::<Vec<_>>()
+        };
         assert_eq!(lines(10, &[(14, 1)], 100), (9..=20).collect::<Vec<_>>());
         assert_eq!(lines(0, &[(14, 1)], 15), (8..=15).collect::<Vec<_>>());
         assert_eq!(lines(1, &[(2, 1)], 100), (1..=8).collect::<Vec<_>>());
@@ -219,7 +229,7 @@ mod tests {
         ]);
         assert_eq!(found.runs, [Run { file: "/build/x/src/a.c", line: 1, text: "one\ntwo\nthree".into() }]);
         assert_eq!(found.notes[0], "Source text of 1 of 3 functions is in this page.");
-        assert!(found.notes[1].starts_with("2 source files were not found"), "{:?}", found.notes);
+        assert!(found.notes[1].starts_with("2 source files were not found, "), "{:?}", found.notes);
     }
 
     #[test]
@@ -229,7 +239,8 @@ mod tests {
         fs::write(directory.path().join("b.c"), "0\n").unwrap();
         let directories = [directory.path().to_path_buf()];
         let find = |limit| {
-            Sources::new(&directories, limit).find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
+            Sources::new(&directories, limit)
+                .find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
         };
         let found = find(5);
         assert_eq!(found.runs.iter().map(|run| run.file).collect::<Vec<_>>(), ["b.c"]);

@@ -138,7 +138,9 @@ class TopTable {
 /** A function's name to click on. */
 function functionButton(profile, name, onChoose, current) {
   const attributes = { type: 'button', class: 'link', 'aria-current': current, onclick: () => onChoose(name) };
-  return element('button', attributes, profile.names[name]);
+  // Long names may break where they have joints.
+  const parts = profile.names[name].split(/(?<=::|[./(<_-])(?=[^:./])/);
+  return element('button', attributes, ...parts.flatMap((part, place) => (place === 0 ? [part] : [element('wbr'), part])));
 }
 
 class FunctionView {
