@@ -115,8 +115,8 @@ struct Stacks {
     /// The frames' names, and their numbers.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// What the functions belong to, in the order of their names: those of one have one colour.
-    packages: Vec<String>,
+    /// Their colours, in the order of names.
+    colours: Vec<[u8; 3]>,
     /// What each node has itself, not in those that it called.
     own: Vec<i64>,
     base: Vec<i64>,
@@ -175,7 +175,7 @@ impl Stacks {
         let names = &mut self.names;
         *self.numbers.entry(frame_text(name)).or_insert_with_key(|text| {
             names.push(text.clone());
-            self.packages.push(frame_colour::package_of(name).unwrap_or(object).to_owned());
+            self.colours.push(frame_colour::of(name, frame_colour::package_of(name).unwrap_or(object)));
             u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
         })
     }
@@ -227,8 +227,8 @@ impl Stacks {
         // Of the root, and of what stands for many.
         palette.insert("", [230, 232, 235].into());
         palette.insert(frame_text(TOO_NARROW), [230, 232, 235].into());
-        for (name, package) in self.names.iter().zip(&self.packages) {
-            palette.insert(name, frame_colour::of(name, package).into());
+        for (name, colour) in self.names.iter().zip(&self.colours) {
+            palette.insert(name, (*colour).into());
         }
         settings.palette_map = Some(&mut palette);
         settings.count_name = step.name;

@@ -3,7 +3,7 @@
 use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
-    profile::Profile,
+    profile::{LabelSetId, LocationId, Profile},
     report::{
         flamegraph,
         page::{Options, render},
@@ -286,19 +286,20 @@ fn the_policy_lets_nothing_in() {
 fn a_hundred_thousand_stacks_are_shown_at_once() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let mut lines = String::new();
+    // A location for each of eight functions at each of twelve depths, and for five hundred innermost ones.
+    let names = |prefix: &str, count: u32| (0..count).map(|one| format!("{prefix}{one};")).collect::<String>();
+    let mut profile = fixture::profile(&format!("main;{}{}end 1", names("f", 8 * 12), names("leaf", 500)));
     for stack in 0..100_000_u32 {
-        lines += "main;";
-        // Twelve levels, each of them with one of seven functions.
-        (0..12).for_each(|level| {
-            lines += &format!("f{}_{level};", stack.wrapping_mul(2_654_435_761) >> (2 * level) & 7)
-        });
-        lines += &format!("leaf{} 1\n", stack % 500);
+        let digits = stack.wrapping_mul(2_654_435_761);
+        let calls = (0..12).map(|depth| LocationId(1 + 8 * depth + (digits >> (2 * depth) & 7)));
+        let mut chain: Vec<LocationId> =
+            [LocationId(0)].into_iter().chain(calls).chain([LocationId(97 + stack % 500)]).collect();
+        chain.reverse();
+        profile.samples.push(&chain, &[1, fixture::PERIOD * 1_000_000], LabelSetId(0));
     }
-    let profile = fixture::profile(&lines);
     browser.resize(1280, 900, "light");
     open(&mut browser, directory.path(), &profile, &Options::default());
-    assert!(browser.text("#top-summary").ends_with("1000s total"), "{}", browser.text("#top-summary"));
+    assert!(browser.text("#top-summary").ends_with("1000.01s total"), "{}", browser.text("#top-summary"));
     let note = browser.text("#flame-note");
     assert!(note.contains("frames are too narrow to show (less than half a pixel)"), "{note}");
     // Drawing is a part of a blink, also on a busy machine and with this browser's software pen.

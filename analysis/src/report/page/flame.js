@@ -394,7 +394,7 @@ class Colours {
     const hue = HUES[hash(packageOf(text, data.objects[data.object[name]])) % HUES.length];
     const shade = hash(text);
     const lightness = this.lightness + (shade % 5) - 2;
-    return `hsl(${hue + ((shade >> 4) % 9) - 4} ${this.saturation}% ${lightness}%)`;
+    return `hsl(${hue + ((shade >>> 4) % 9) - 4} ${this.saturation}% ${lightness}%)`;
   }
 
   /** Red for more, blue for less, from -1 to 1; white where both are the same. */
@@ -424,6 +424,11 @@ function hash(text) {
 function packageOf(name, object) {
   const path = /^[<&*([\s]*(?:(?:dyn|impl|mut|const) )*([A-Za-z_][\w$]*)::/.exec(name);
   if (path !== null) return path[1];
-  const go = /^([\w./-]+?)\.(?!part|cold|constprop|isra|lto_priv|llvm|localalias)[\w(*][^/]*$/.exec(name);
-  return go !== null ? go[1] : object;
+  // Go: a path, and a dot after its last slash. Suffixes of gcc and clang come after a dot, too.
+  const place = name.split(/[([ ]/, 1)[0];
+  const last = place.lastIndexOf('/') + 1;
+  const dot = place.indexOf('.', last);
+  const isPackage = dot > last && /^[\w$-]+$/.test(place.slice(last, dot));
+  const isSuffix = /^(part|cold|constprop|isra|lto_priv|llvm|localalias)/.test(place.slice(dot + 1));
+  return isPackage && !isSuffix ? name.slice(0, dot) : object;
 }
