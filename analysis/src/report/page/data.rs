@@ -49,6 +49,10 @@ pub(super) struct Data<'a> {
     sources: Vec<Source<'a>>,
     /// What became of source text, a sentence each.
     source_notes: Vec<String>,
+    /// How hot each frame is, for the choice of source: what it has with all that it called, and once more what it has
+    /// itself. One that calls itself counts more than once, which does no harm where only the order matters.
+    #[serde(skip)]
+    weights: Vec<i64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -131,6 +135,7 @@ impl<'a> Data<'a> {
             threads: Vec::new(),
             sources: Vec::new(),
             source_notes: Vec::new(),
+            weights: Vec::new(),
         };
         let used = used_locations(profile);
         data.name_functions(profile, &used);
@@ -236,6 +241,20 @@ impl<'a> Data<'a> {
                 *sum = sum.saturating_add(value);
             }
         }
+        let mut own = vec![0_i64; tree.len()];
+        for (&(node, _), &place) in &sums {
+            let value = columns[self.chosen][place].saturating_abs();
+            own[node as usize] = own[node as usize].saturating_add(value);
+        }
+        let mut whole = own.clone();
+        tree.accumulate(&mut whole);
+        self.weights = vec![0; frames.len()];
+        for node in (1..).take(tree.len() - 1) {
+            let weight = &mut self.weights[tree.frame(node) as usize];
+            let node = node as usize;
+            *weight = weight.saturating_add(own[node]).saturating_add(whole[node]);
+        }
+
         let order = tree.preorder(|frame| frames[frame as usize], |_| true);
         let mut places = vec![0; tree.len()];
         for (place, &node) in order.nodes.iter().enumerate() {
@@ -256,9 +275,8 @@ impl<'a> Data<'a> {
 
     /// Puts source text in, of the hottest functions first.
     pub(super) fn embed(&mut self, sources: &Sources) {
-        let weights = self.weights();
         let mut wanted: BTreeMap<(u32, u32), Wanted> = BTreeMap::new();
-        for (place, &weight) in weights.iter().enumerate() {
+        for (place, &weight) in self.weights.iter().enumerate() {
             let (file, line) = (self.frames.file[place], self.frames.line[place]);
             if self.files[file as usize].is_empty() || line == 0 {
                 continue;
@@ -285,40 +303,6 @@ impl<'a> Data<'a> {
             .collect();
         self.sources.sort_by_key(|source| (source.file, source.line));
         self.source_notes = found.notes;
-    }
-
-    /// What each frame has with all that it called, and once more what it has itself; of the type to begin with. A frame
-    /// that calls itself counts more than once, which does no harm where only the order matters.
-    fn weights(&self) -> Vec<i64> {
-        let mut values = vec![0_i64; self.tree.depth.len()];
-        for (&node, &value) in self.samples.node.iter().zip(&self.samples.values[self.chosen]) {
-            values[node as usize] = values[node as usize].saturating_add(value.saturating_abs());
-        }
-        let mut weights = vec![0_i64; self.frames.line.len()];
-        let mut open: Vec<usize> = Vec::new();
-        let mut add = |node: usize, value: i64| {
-            let weight = &mut weights[self.tree.frame[node] as usize];
-            *weight = weight.saturating_add(value);
-        };
-        let mut whole = values.clone();
-        for node in 1..values.len() {
-            open.truncate(self.tree.depth[node] as usize - 1);
-            open.push(node);
-            add(node, values[node]);
-        }
-        // From the last to the first every node comes before its caller, which is the nearest of a smaller depth.
-        let mut callers = vec![0; values.len()];
-        let mut path = vec![0];
-        for node in 1..values.len() {
-            path.truncate(self.tree.depth[node] as usize);
-            callers[node] = path[path.len() - 1];
-            path.push(node);
-        }
-        for node in (1..values.len()).rev() {
-            add(node, whole[node]);
-            whole[callers[node]] = whole[callers[node]].saturating_add(whole[node]);
-        }
-        weights
     }
 
     /// The data as JSON that may stand in a `<script>`: without the characters that begin or end markup.

@@ -194,7 +194,7 @@ fn shortened(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn wanted(file: &str, start: i64, lines: &[(i64, i64)]) -> Wanted<'_> {
+    fn wanted<'a>(file: &'a str, start: i64, lines: &[(i64, i64)]) -> Wanted<'a> {
         Wanted { file, start, weight: 1, lines: lines.iter().copied().collect() }
     }
 
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(lines(10, &[(14, 1)], 100), (9..=20).collect::<Vec<_>>());
         assert_eq!(lines(0, &[(14, 1)], 15), (8..=15).collect::<Vec<_>>());
         assert_eq!(lines(1, &[(2, 1)], 100), (1..=8).collect::<Vec<_>>());
-        assert_eq!(lines(0, &[(14, 1)], 3), []);
-        assert_eq!(lines(0, &[(i64::MAX, 1)], 3), []);
+        assert_eq!(lines(0, &[(14, 1)], 3), [0_usize; 0]);
+        assert_eq!(lines(0, &[(i64::MAX, 1)], 3), [0_usize; 0]);
         let long = lines(1, &[(3, 1), (5000, 2)], 6000);
         assert_eq!(long, (1..=9).chain(4994..=5006).collect::<Vec<_>>());
         let dense: Vec<(i64, i64)> = (1..5000).map(|line| (line, line)).collect();
