@@ -15,7 +15,7 @@ const STACKS: &str = "
     main|main@src/main.rs:10;parse@src/main.rs:3;read_line@src/read.rs:2 3
     main|main@src/main.rs:11;parse@src/main.rs:4;read_line@src/read.rs:2 1
     main|main@src/main.rs:11;parse@src/main.rs:4 2
-    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5;compress@src/read.rs:6 10
+    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5;compress@src/read.rs:5 10
     worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5 4
 ";
 
@@ -75,6 +75,13 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert!(colours > 8 && drawn > 20_000, "{colours} colours at {drawn} points");
     browser.screenshot("page-light-1280.png");
 
+    // Calls of a function by itself count once, and are none of its callers and callees.
+    browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
+    assert_eq!(browser.text("#callers"), "140ms\t100%\trun<alloc::vec::Vec<u8>>");
+    assert_eq!(browser.text("#callees"), "none: all of it is its own");
+    assert_eq!(browser.text("#source tbody"), "140ms\t140ms\t5\t");
+    browser.value("scrollTo(0, 0)");
+
     // A click on a box zooms: `parse` is the left one of the third row.
     let (x, y) = place_of(&mut browser, 2, 0.1);
     browser.click(x, y);
@@ -127,6 +134,13 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     );
     browser.key("Escape");
     assert_eq!(browser.text("#matches"), "");
+    // Upper case makes case count.
+    browser.type_text("PARSE");
+    assert_eq!(browser.text("#matches"), "0 functions, 0, 0% of the total");
+    browser.key("Escape");
+    browser.type_text("::vec<");
+    assert_eq!(browser.text("#matches"), "1 function, 140ms, 70.00% of the total");
+    browser.key("Escape");
 
     // Sorted by another column, and back.
     browser.click_on("#top thead th:nth-child(4) button");
@@ -244,7 +258,7 @@ const CONTRASTS: &str = r"(() => {
 fn names_are_text_whatever_they_look_like() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let name = "</script><img src=x onerror=alert(1)><!--<script>&amp;{{script}}";
+    let name = "</script x></script><img src=x onerror=alert(1)><!--<script>&amp;{{script}}";
     let mut profile = fixture::profile(&format!("{0};leaf 3\n{0} 1", name.replace(';', "\\s")));
     profile.comments = vec![name.into()];
     let options = Options { title: Some(name.into()), ..Options::default() };

@@ -219,13 +219,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("src")).unwrap();
         fs::write(directory.path().join("src/a.c"), "one\ntwo\nthree\n").unwrap();
-        fs::write(directory.path().join("secret"), "password\n").unwrap();
-        let own = directory.path().join("secret");
+        fs::write(directory.path().join("secret.key"), "password\n").unwrap();
+        let own = directory.path().join("secret.key");
         let directories = [directory.path().to_path_buf()];
         let found = Sources::new(&directories, 1000).find(vec![
             wanted("/build/x/src/a.c", 0, &[(2, 1)]),
             wanted(own.to_str().unwrap(), 0, &[(1, 1)]),
-            wanted("../secret", 0, &[(1, 1)]),
+            wanted("../secret.key", 0, &[(1, 1)]),
         ]);
         assert_eq!(found.runs, [Run { file: "/build/x/src/a.c", line: 1, text: "one\ntwo\nthree".into() }]);
         assert_eq!(found.notes[0], "Source text of 1 of 3 functions is in this page.");
