@@ -125,11 +125,8 @@ impl Samples {
                     *sum = sum.saturating_add(added);
                 }
             } else {
-                self.locations.copy_within(begin..end, kept_frames);
+                self.move_down(place, begin, kept, kept_frames);
                 kept_frames += end - begin;
-                self.values.copy_within(place * self.width..(place + 1) * self.width, kept * self.width);
-                self.ends[kept] = kept_frames;
-                self.labels[kept] = labels;
                 if let Ok(number) = u32::try_from(kept) {
                     let hash_of = |&other: &u32| {
                         let other = self.get(other as usize);
@@ -141,10 +138,39 @@ impl Samples {
             }
             begin = end;
         }
-        self.ends.truncate(kept);
-        self.labels.truncate(kept);
-        self.values.truncate(kept * self.width);
-        self.locations.truncate(kept_frames);
+        self.cut(kept, kept_frames);
+    }
+
+    /// Leaves out the samples whose values are all 0.
+    pub fn drop_zeros(&mut self) {
+        let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
+        for place in 0..self.len() {
+            let end = self.ends[place];
+            let values = place * self.width..(place + 1) * self.width;
+            if self.values[values].iter().any(|&value| value != 0) {
+                self.move_down(place, begin, kept, kept_frames);
+                kept += 1;
+                kept_frames += end - begin;
+            }
+            begin = end;
+        }
+        self.cut(kept, kept_frames);
+    }
+
+    /// Puts the sample at `place`, whose chain begins at `begin`, to an earlier place.
+    fn move_down(&mut self, place: usize, begin: usize, to: usize, to_begin: usize) {
+        let end = self.ends[place];
+        self.locations.copy_within(begin..end, to_begin);
+        self.values.copy_within(place * self.width..(place + 1) * self.width, to * self.width);
+        self.ends[to] = to_begin + (end - begin);
+        self.labels[to] = self.labels[place];
+    }
+
+    fn cut(&mut self, samples: usize, frames: usize) {
+        self.ends.truncate(samples);
+        self.labels.truncate(samples);
+        self.values.truncate(samples * self.width);
+        self.locations.truncate(frames);
     }
 
     /// The locations of all chains, to be replaced by others in their place.
