@@ -1,11 +1,15 @@
 //! The commands: each defines its options and does its work; the library behind them knows nothing of options.
 
+mod callgraph;
 mod completions;
 mod input;
 mod manual;
+mod peek;
 mod raw;
 mod shown;
 mod top;
+mod traces;
+mod tree;
 mod view;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +17,7 @@ use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
-pub(crate) use shown::{Rows, Shown};
+pub(crate) use shown::{Edges, Output, Rows, Shown};
 pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
@@ -33,6 +37,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Top(top::Options),
+    Tree(tree::Options),
+    Peek(peek::Options),
+    Traces(traces::Options),
+    Callgraph(callgraph::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -46,6 +54,10 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
             Command::Top(options) => options.run(),
+            Command::Tree(options) => options.run(),
+            Command::Peek(options) => options.run(),
+            Command::Traces(options) => options.run(),
+            Command::Callgraph(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

@@ -1,10 +1,14 @@
 //! Profiles as text and pictures. A report takes a profile that has names, and writes; it opens no profile and asks for no
 //! options of its own.
 
+pub mod callgraph;
+pub mod dot;
 mod header;
 pub mod raw;
 mod style;
 pub mod top;
+pub mod traces;
+pub mod tree;
 mod width;
 
 pub use style::Colors;
