@@ -3,6 +3,7 @@
 mod callgraph;
 mod completions;
 mod input;
+mod list;
 mod manual;
 mod peek;
 mod raw;
@@ -40,6 +41,7 @@ enum Command {
     Tree(tree::Options),
     Peek(peek::Options),
     Traces(traces::Options),
+    List(list::Options),
     Callgraph(callgraph::Options),
     Raw(raw::Options),
     Completions(completions::Options),
@@ -57,6 +59,7 @@ impl Arguments {
             Command::Tree(options) => options.run(),
             Command::Peek(options) => options.run(),
             Command::Traces(options) => options.run(),
+            Command::List(options) => options.run(),
             Command::Callgraph(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),

@@ -14,6 +14,7 @@ pub use place::Place;
 pub use trim::{Trim, Trimmed};
 
 pub(crate) use frames::Frames;
+pub(crate) use place::clean_path;
 
 use crate::profile::Profile;
 use std::collections::HashMap;

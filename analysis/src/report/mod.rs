@@ -4,13 +4,16 @@
 pub mod callgraph;
 pub mod dot;
 mod header;
+pub mod list;
 pub mod raw;
+mod sources;
 mod style;
 pub mod top;
 pub mod traces;
 pub mod tree;
 mod width;
 
+pub use sources::SourcePaths;
 pub use style::Colors;
 
 use crate::{graph::Node, profile::Profile, units::Scale};
