@@ -55,7 +55,7 @@ enum Format {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, mut context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let (profile, mut context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = |count| self.edges.add_to(self.rows.trim(count));
         if self.format == Format::Text {
             self.shown.prepare(&profile, &mut context, self.output.terminal())?;

@@ -56,7 +56,7 @@ impl SourceOptions {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let wanted = expression("REGEX", &self.functions)?;
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Lines, true)?;
+        let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Lines, true)?;
         let sources = self.sources.paths();
         let write =
             |context: &_, out: &mut dyn std::io::Write| list::write(&profile, context, &wanted, sources, out);

@@ -2,6 +2,7 @@
 
 mod callgraph;
 mod completions;
+mod disasm;
 mod input;
 mod list;
 mod manual;
@@ -42,6 +43,7 @@ enum Command {
     Peek(peek::Options),
     Traces(traces::Options),
     List(list::Options),
+    Disasm(disasm::Options),
     Callgraph(callgraph::Options),
     Raw(raw::Options),
     Completions(completions::Options),
@@ -60,6 +62,7 @@ impl Arguments {
             Command::Peek(options) => options.run(),
             Command::Traces(options) => options.run(),
             Command::List(options) => options.run(),
+            Command::Disasm(options) => options.run(),
             Command::Callgraph(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),

@@ -35,7 +35,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let wanted = expression("REGEX", &self.functions)?;
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = Trim { by_cum: self.cum, ..Trim::ALL };
         let write = |context: &_, out: &mut dyn std::io::Write| {
             tree::write(&profile, context, &trim, Some(&wanted), out)

@@ -19,7 +19,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, _) = self.view.look(self.input.load()?, Granularity::Addresses, true)?;
+        let (profile, _) = self.view.look(self.input.load()?, Granularity::Addresses)?;
         Output::default().write(|out| raw::write(&profile, out))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         self.shown.print(&profile, context, |context, out| traces::write(&profile, context, out))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = self.edges.add_to(self.rows.trim(80));
         self.shown
             .print(&profile, context, |context, out| tree::write(&profile, context, &trim, None, out))?;

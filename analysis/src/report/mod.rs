@@ -2,8 +2,10 @@
 //! options of its own.
 
 pub mod callgraph;
+pub mod disasm;
 pub mod dot;
 mod header;
+mod instructions;
 pub mod list;
 pub mod raw;
 mod sources;

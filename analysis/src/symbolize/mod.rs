@@ -41,9 +41,35 @@ impl Symbolizer {
 
     /// The file to read for a mapping; None where there is none, or it is not the one that ran.
     pub fn file_of(&self, mapping: &Mapping) -> Option<PathBuf> {
-        let sysroot = self.options.sysroot.as_ref()?;
-        let path = mapping.file.strip_prefix("/").unwrap_or(&mapping.file);
-        Some(sysroot.join(path))
+        let path = match &self.options.sysroot {
+            Some(sysroot) => sysroot.join(mapping.file.strip_prefix("/").unwrap_or(&mapping.file)),
+            None => mapping.file.clone(),
+        };
+        path.is_file().then_some(path)
+    }
+
+    /// The file's own address, as objdump prints it, for one of the process.
+    pub fn file_address(&self, mapping: &Mapping, address: u64) -> Option<u64> {
+        use object::{Object as _, ObjectSegment as _};
+        let bytes = std::fs::read(self.file_of(mapping)?).ok()?;
+        let elf = object::File::parse(&*bytes).ok()?;
+        let offset = address.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+        elf.segments().find_map(|segment| {
+            let (start, size) = segment.file_range();
+            (start..start + size).contains(&offset).then(|| offset - start + segment.address())
+        })
+    }
+
+    /// The file's own addresses of the function that holds an address of the process.
+    pub fn function_range(&self, mapping: &Mapping, address: u64) -> Option<std::ops::Range<u64>> {
+        use object::{Object as _, ObjectSymbol as _};
+        let address = self.file_address(mapping, address)?;
+        let bytes = std::fs::read(self.file_of(mapping)?).ok()?;
+        let elf = object::File::parse(&*bytes).ok()?;
+        elf.symbols().chain(elf.dynamic_symbols()).find_map(|symbol| {
+            let range = symbol.address()..symbol.address() + symbol.size();
+            range.contains(&address).then_some(range)
+        })
     }
 }
 
