@@ -16,9 +16,9 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof disasm '^memcpy' cpu.prof
-  sigprof disasm 0x5570d1a2c3f0 --intel-syntax cpu.prof")]
+  sigprof disasm 0x401136 --intel-syntax cpu.prof")]
 pub(crate) struct Options {
-    /// The functions, or an address of the process (0x...) within one
+    /// The functions, or an address within one (0x...), of the process or of the binary
     #[arg(value_name = "REGEX|ADDRESS")]
     functions: String,
 
@@ -44,8 +44,12 @@ impl Options {
             address: digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()),
             intel: self.intel_syntax,
         };
-        let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Addresses, false)?;
-        let disassembly = Disassembly::new(&profile, &wanted, &mut self.input.symbolizer())?;
+        let mut profile = self.input.load()?;
+        let mut symbolizer = self.input.symbolizer();
+        // It knows the program's own mapping, and the file to take for it, once it has seen the profile; that has names now.
+        symbolizer.symbolize(&mut profile, &mut |_| {});
+        let (profile, context) = self.view.look_at(profile, Granularity::Addresses, false)?;
+        let disassembly = Disassembly::new(&profile, &wanted, &mut symbolizer)?;
         if disassembly.is_empty() {
             return Err(no_match(&self.functions));
         }

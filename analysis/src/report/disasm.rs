@@ -20,7 +20,7 @@ use std::{
 pub struct Wanted {
     /// Those whose name matches.
     pub functions: Regex,
-    /// The one that holds this address of the process.
+    /// Those that hold this address, of the process or of the file.
     pub address: Option<u64>,
     /// Write instructions of x86 as Intel does.
     pub intel: bool,
@@ -176,7 +176,9 @@ impl Disassembly {
                 continue;
             };
             let bias = location.address.wrapping_sub(address);
-            let holds = |wanted: u64| range.contains(&wanted.wrapping_sub(bias));
+            let of_process = range;
+            let range = of_process.start.wrapping_sub(bias)..of_process.end.wrapping_sub(bias);
+            let holds = |address| of_process.contains(&address) || range.contains(&address);
             if !is_named && !wanted.address.is_some_and(holds) {
                 continue;
             }

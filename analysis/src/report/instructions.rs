@@ -56,6 +56,7 @@ fn decode_x86(code: &[u8], bits: u32, address: u64, intel: bool) -> Vec<Instruct
     options.set_hex_prefix("0x");
     options.set_hex_suffix("");
     options.set_branch_leading_zeros(false);
+    options.set_rip_relative_addresses(true);
     options.set_show_branch_size(false);
     options.set_space_after_operand_separator(false);
     options.set_first_operand_char_index(8);
@@ -66,6 +67,9 @@ fn decode_x86(code: &[u8], bits: u32, address: u64, intel: bool) -> Vec<Instruct
         decoder.decode_out(&mut decoded);
         let mut text = String::new();
         formatter.format(&decoded, &mut text);
+        if decoded.is_ip_rel_memory_operand() {
+            text += &format!(" # {:#x}", decoded.ip_rel_memory_address());
+        }
         let target = Some(decoded.near_branch_target()).filter(|&target| target != 0);
         instructions.push(Instruction { address: decoded.ip(), text, target });
     }
@@ -120,8 +124,8 @@ mod tests {
 
     #[test]
     fn x86_is_written_in_both_ways() {
-        // push %rbp; mov %rsp,%rbp; call 0x1010; ret
-        let code = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0x07, 0x00, 0x00, 0x00, 0xc3];
+        // push %rbp; mov %rsp,%rbp; call 0x1010; ret; mov 16(%rip),%eax
+        let code = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0x07, 0, 0, 0, 0xc3, 0x8b, 0x05, 0x10, 0, 0, 0];
         let shown = |intel| {
             let instructions = decode_x86(&code, 64, 0x1000, intel);
             instructions.iter().map(|one| format!("{:x} {}", one.address, one.text)).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use super::{Context, header, width};
 use crate::{
     graph::Frames,
-    profile::{LabelValue, Profile},
+    profile::{Label, LabelValue, Profile},
     units,
 };
 use std::io::{self, Write};
@@ -28,13 +28,8 @@ pub fn write(profile: &Profile, context: &Context, out: &mut dyn Write) -> io::R
     let room = context.width.map(|width| width.saturating_sub(14));
     for sample in profile.samples.iter() {
         writeln!(out, "{RULE}")?;
-        for label in profile.labels(sample.labels) {
-            let value = match &label.value {
-                LabelValue::Text(text) => text.to_string(),
-                LabelValue::Number(number, unit) if unit.is_empty() => number.to_string(),
-                LabelValue::Number(number, unit) => units::natural(*number, unit),
-            };
-            writeln!(out, "{:>10}:  {value}", label.key)?;
+        for line in labels(profile.labels(sample.labels)) {
+            writeln!(out, "{line}")?;
         }
         let mut value = scale.format(value_of(sample.values));
         if sample.chain.is_empty() {
@@ -51,4 +46,27 @@ pub fn write(profile: &Profile, context: &Context, out: &mut dyn Write) -> io::R
         }
     }
     writeln!(out, "{RULE}")
+}
+
+/// A line for each key, texts before numbers, and in the order of the keys as they stand there.
+fn labels(labels: &[Label]) -> Vec<String> {
+    let mut lines: Vec<(bool, &str, Vec<String>)> = Vec::new();
+    for label in labels {
+        let (is_number, value) = match &label.value {
+            LabelValue::Text(text) => (false, text.to_string()),
+            LabelValue::Number(number, unit) if unit.is_empty() => (true, number.to_string()),
+            LabelValue::Number(number, unit) => (true, units::natural(*number, unit)),
+        };
+        let is_same = |line: &&mut (bool, &str, Vec<String>)| line.0 == is_number && line.1 == &*label.key;
+        match lines.iter_mut().find(is_same) {
+            Some(line) => line.2.push(value),
+            None => lines.push((is_number, &label.key, vec![value])),
+        }
+    }
+    let mut lines: Vec<(bool, String)> = lines
+        .into_iter()
+        .map(|(is_number, key, values)| (is_number, format!("{key:>10}:  {}", values.join(" "))))
+        .collect();
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
 }

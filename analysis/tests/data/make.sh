@@ -1,23 +1,24 @@
 #!/bin/sh
-# Makes the profiles in this directory anew: records the programs in ../programs with the preload, and lets `go tool pprof`
-# name what they hold, so that tests need neither compilers nor the binaries. Needs golang-go, binutils, gcc, g++, rustc and
-# python3; takes the library's path, as target/release/libprofiler.so.
+# Makes the profiles in this directory anew: records the programs in ../programs with the preload and names what they hold, so
+# that tests need neither compilers nor the binaries. Needs golang-go, gcc, g++, rustc and python3; takes the paths of the
+# library and of the command, as target/release/libprofiler.so target/release/sigprof.
 set -eu
 library=$(realpath "$1")
+sigprof=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 cp "$here"/../programs/* .
 
-gcc -gdwarf-4 -O1 -ffile-prefix-map="$work"=/src -o recursion recursion.c
-g++ -gdwarf-4 -O2 -ffile-prefix-map="$work"=/src -o containers containers.cc
-rustc -g -O -C dwarf-version=4 --remap-path-prefix "$work"=/src -o inlining inlining.rs
+gcc -g -O1 -ffile-prefix-map="$work"=/src -o recursion recursion.c
+g++ -g -O2 -ffile-prefix-map="$work"=/src -o containers containers.cc
+rustc -g -O --remap-path-prefix "$work"=/src -o inlining inlining.rs
 record() {
     name=$1
     shift
     LD_PRELOAD=$library CPUPROFILE=$work/$name.prof CPUPROFILE_FREQUENCY=250 CPUPROFILE_QUIET=1 "$@"
-    go tool pprof -proto -output "$here/$name.pb.gz" "$work/$name.prof"
+    "$sigprof" convert --to pprof -o "$here/$name.pb.gz" "$work/$name.prof"
 }
 record recursion ./recursion
 record containers ./containers
