@@ -1,11 +1,17 @@
 //! The commands: each defines its options and does its work; the library behind them knows nothing of options.
 
+mod callgraph;
 mod completions;
+mod disasm;
 mod input;
+mod list;
 mod manual;
+mod peek;
 mod raw;
 mod shown;
 mod top;
+mod traces;
+mod tree;
 mod view;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +19,7 @@ use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
-pub(crate) use shown::{Rows, Shown};
+pub(crate) use shown::{Edges, Output, Rows, Shown};
 pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
@@ -33,6 +39,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Top(top::Options),
+    Tree(tree::Options),
+    Peek(peek::Options),
+    Traces(traces::Options),
+    List(list::Options),
+    Disasm(disasm::Options),
+    Callgraph(callgraph::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -46,6 +58,12 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
             Command::Top(options) => options.run(),
+            Command::Tree(options) => options.run(),
+            Command::Peek(options) => options.run(),
+            Command::Traces(options) => options.run(),
+            Command::List(options) => options.run(),
+            Command::Disasm(options) => options.run(),
+            Command::Callgraph(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

@@ -74,7 +74,7 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
 
 /// Maps a whole file.
 #[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
-fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
+pub(crate) fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
     // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): readers take any bytes,
     // and none looks at a byte twice to rely on its being the same for memory safety. One that shortens it ends this
     // command by SIGBUS; profiles are written once, under a temporary name.

@@ -4,14 +4,17 @@
 //! The work is linear in the frames of all samples: what a sample has met already is told by its number, left in the node or
 //! edge, and not by a set.
 
+mod calls;
 mod frames;
 mod place;
 mod trim;
 
+pub use calls::{Call, CallTree};
 pub use place::Place;
 pub use trim::{Trim, Trimmed};
 
 pub(crate) use frames::Frames;
+pub(crate) use place::clean_path;
 
 use crate::profile::Profile;
 use std::collections::HashMap;

@@ -1,12 +1,21 @@
 //! Profiles as text and pictures. A report takes a profile that has names, and writes; it opens no profile and asks for no
 //! options of its own.
 
+pub mod callgraph;
+pub mod disasm;
+pub mod dot;
 mod header;
+mod instructions;
+pub mod list;
 pub mod raw;
+mod sources;
 mod style;
 pub mod top;
+pub mod traces;
+pub mod tree;
 mod width;
 
+pub use sources::SourcePaths;
 pub use style::Colors;
 
 use crate::{graph::Node, profile::Profile, units::Scale};
