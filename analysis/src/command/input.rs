@@ -67,6 +67,16 @@ impl Input {
         subtract((&name(&self.files), profile), (&name(&self.base), read_all(&self.base)?))
     }
 
+    /// Reads and names one more profile, to be compared with those of the arguments.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
+        let mut profile = formats::read_file(path)?;
+        self.names.give(&mut self.symbolizer(), &mut profile);
+        Ok(profile)
+    }
+
     /// What finds the binaries of the profile.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
         self.names.symbolizer()

@@ -3,11 +3,14 @@
 mod callgraph;
 mod completions;
 mod disasm;
+mod flamegraph;
 mod input;
 mod list;
 mod manual;
 mod peek;
+mod output;
 mod raw;
+mod report;
 mod shown;
 mod top;
 mod traces;
@@ -45,6 +48,8 @@ enum Command {
     List(list::Options),
     Disasm(disasm::Options),
     Callgraph(callgraph::Options),
+    Flamegraph(flamegraph::Options),
+    Report(report::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -64,6 +69,8 @@ impl Arguments {
             Command::List(options) => options.run(),
             Command::Disasm(options) => options.run(),
             Command::Callgraph(options) => options.run(),
+            Command::Flamegraph(options) => options.run(),
+            Command::Report(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

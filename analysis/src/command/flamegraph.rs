@@ -1,0 +1,75 @@
+//! `sigprof flamegraph`: a flame graph as SVG.
+
+use super::{Input, View, output};
+use clap::Args;
+use sigprof_analysis::{
+    Error,
+    report::flamegraph::{self, render},
+};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Draw a flame graph, as SVG
+///
+/// Each box is a function, below those that it called, and as wide as the share of the profile that it and they have. The
+/// picture can be searched and zoomed into in a browser.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof flamegraph -o cpu.svg cpu.prof
+  sigprof flamegraph --icicle --title 'before the change' cpu.prof > cpu.svg
+  sigprof flamegraph --diff before.prof -o diff.svg after.prof")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    view: View,
+
+    /// Write to this file, `-` for standard output [default: standard output, unless it is a terminal]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Draw callers above those that they call
+    #[arg(long)]
+    icicle: bool,
+
+    /// Compare with this profile: red is what takes more of its own than there, blue is less
+    #[arg(long, value_name = "BASE")]
+    diff: Option<PathBuf>,
+
+    /// Scale the profile of --diff to the same total, so that shares are compared
+    #[arg(long, requires = "diff")]
+    normalize: bool,
+
+    /// Put the names of threads below all else; an error where samples have none
+    #[arg(long)]
+    by_thread: bool,
+
+    /// Write this above the picture [default: the name of the program]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// Make it this wide, in pixels [default: as wide as the window that shows it]
+    #[arg(long, value_name = "PIXELS")]
+    width: Option<usize>,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let profile = self.view.apply(self.input.load()?)?;
+        let base = match &self.diff {
+            Some(path) => Some(self.view.apply(self.input.load_file(path)?)?),
+            None => None,
+        };
+        let options = flamegraph::Options {
+            title: self.title,
+            width: self.width,
+            is_icicle: self.icicle,
+            by_thread: self.by_thread,
+            sample_type: None,
+            is_normalized: self.normalize,
+        };
+        let svg = render(&profile, base.as_ref(), &options)?;
+        output::write(self.output.as_deref(), &svg)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

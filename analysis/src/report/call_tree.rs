@@ -1,0 +1,128 @@
+//! Call chains with their common callers held once.
+
+use std::collections::HashMap;
+
+/// The root of every [`CallTree`], which no frame stands for.
+pub(crate) const ROOT: u32 = 0;
+
+/// Nodes of frames, each below the frame that called it. A frame is a number that the caller has given meaning to.
+#[derive(Debug)]
+pub(crate) struct CallTree {
+    parents: Vec<u32>,
+    frames: Vec<u32>,
+    children: HashMap<(u32, u32), u32>,
+}
+
+/// The nodes of a [`CallTree`] in an order in which each stands before those that it called.
+#[derive(Debug)]
+pub(crate) struct Preorder {
+    /// The nodes, the root first.
+    pub(crate) nodes: Vec<u32>,
+    /// How many callers each of them has, the root among them; 0 for the root itself.
+    pub(crate) depths: Vec<u32>,
+}
+
+impl CallTree {
+    /// The root alone.
+    pub(crate) fn new() -> Self {
+        Self { parents: vec![ROOT], frames: vec![u32::MAX], children: HashMap::new() }
+    }
+
+    /// The node of `frame` as called by the node `parent`.
+    pub(crate) fn child(&mut self, parent: u32, frame: u32) -> u32 {
+        *self.children.entry((parent, frame)).or_insert_with(|| {
+            self.parents.push(parent);
+            self.frames.push(frame);
+            u32::try_from(self.frames.len() - 1).expect("a node takes more than a byte of input")
+        })
+    }
+
+    /// The number of nodes, the root among them.
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The frame of a node other than the root.
+    pub(crate) fn frame(&self, node: u32) -> u32 {
+        self.frames[node as usize]
+    }
+
+    /// The caller of a node other than the root.
+    pub(crate) fn parent(&self, node: usize) -> usize {
+        self.parents[node] as usize
+    }
+
+    /// Adds to each node what its descendants have, of values in the order of nodes.
+    pub(crate) fn accumulate(&self, values: &mut [i64]) {
+        // Every node is younger than its parent.
+        for node in (1..self.parents.len()).rev() {
+            let parent = self.parents[node] as usize;
+            values[parent] = values[parent].saturating_add(values[node]);
+        }
+    }
+
+    /// All nodes, those of one parent in the order of `rank` of their frames, without the nodes that `keep` refuses and
+    /// what is below them.
+    pub(crate) fn preorder<K: Ord>(
+        &self,
+        rank: impl Fn(u32) -> K,
+        mut keep: impl FnMut(u32) -> bool,
+    ) -> Preorder {
+        let mut sorted: Vec<u32> = (1..).take(self.len() - 1).collect();
+        sorted.sort_by_key(|&node| (self.parents[node as usize], rank(self.frame(node))));
+        // Where the children of each node begin in `sorted`; those of the next node begin where they end.
+        let mut begins = vec![0; self.len() + 1];
+        for &node in &sorted {
+            begins[self.parents[node as usize] as usize + 1] += 1;
+        }
+        for place in 1..begins.len() {
+            begins[place] += begins[place - 1];
+        }
+        let mut order = Preorder { nodes: Vec::new(), depths: Vec::new() };
+        let mut waiting = vec![(ROOT, 0)];
+        while let Some((node, depth)) = waiting.pop() {
+            order.nodes.push(node);
+            order.depths.push(depth);
+            let children = &sorted[begins[node as usize]..begins[node as usize + 1]];
+            waiting
+                .extend(children.iter().rev().filter(|&&child| keep(child)).map(|&child| (child, depth + 1)));
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_stands_before_its_children_and_they_in_their_order() {
+        let mut tree = CallTree::new();
+        for chain in [&[2, 9][..], &[2, 1], &[1, 5, 5], &[2, 9, 4]] {
+            chain.iter().fold(ROOT, |node, &frame| tree.child(node, frame));
+        }
+        let order = tree.preorder(|frame| frame, |_| true);
+        let shown: Vec<(u32, u32)> = order
+            .nodes
+            .iter()
+            .zip(&order.depths)
+            .skip(1)
+            .map(|(&node, &depth)| (depth, tree.frame(node)))
+            .collect();
+        assert_eq!(shown, [(1, 1), (2, 5), (3, 5), (1, 2), (2, 1), (2, 9), (3, 4)]);
+
+        let pruned = tree.preorder(|frame| frame, |node| tree.frame(node) != 9);
+        assert_eq!(pruned.depths, [0, 1, 2, 3, 1, 2]);
+    }
+
+    #[test]
+    fn a_node_has_what_its_descendants_have() {
+        let mut tree = CallTree::new();
+        let first = tree.child(ROOT, 7);
+        let second = tree.child(first, 7);
+        assert_eq!(tree.child(first, 7), second);
+        let mut values = vec![1, 10, 100];
+        tree.accumulate(&mut values);
+        assert_eq!(values, [111, 110, 100]);
+    }
+}

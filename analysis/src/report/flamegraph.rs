@@ -1,0 +1,393 @@
+//! Flame graphs as SVG: a box for each function of a call chain, as wide as its share of the profile.
+//!
+//! `inferno` draws. It reads lines of names, where a semicolon parts frames, a space begins the value and some names mean
+//! something; what we give it has other bytes in their place, which are put back in the picture.
+
+use super::{
+    call_tree::{CallTree, Preorder, ROOT},
+    frame_colour, frame_name,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    graph::Frames,
+    profile::{Label, LabelValue, LocationId, Profile, ValueType, label},
+    units,
+};
+use inferno::flamegraph::{
+    self, Direction, TextTruncateDirection,
+    color::{BackgroundColor, PaletteMap},
+};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io::{self, Write},
+};
+
+/// What a flame graph shows, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What is written above it; None for a title made from the program's name.
+    pub title: Option<String>,
+    /// Its width in pixels; None for that of the window that shows it.
+    pub width: Option<usize>,
+    /// Callers above, not below, those that they call.
+    pub is_icicle: bool,
+    /// The names of threads as the outermost frames.
+    pub by_thread: bool,
+    /// The place of the values to show in [`Profile::sample_types`]; None for the profile's own choice.
+    pub sample_type: Option<usize>,
+    /// In a comparison: the base's values are scaled to the same total.
+    pub is_normalized: bool,
+}
+
+/// Narrower frames are not drawn, in percent of the whole width: an eighth of a pixel on a picture of 1200.
+const NARROWEST: f64 = 0.01;
+/// A pixel is wide enough for a number of three digits and a space, and no picture is wider than a wall.
+const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
+/// Totals that the script in the picture can count, and `inferno` multiply by 150 for its colours.
+const MAX_TOTAL: i128 = 1 << 53;
+
+/// What stands for outermost frames that are too narrow.
+const TOO_NARROW: &str = "[too narrow to show]";
+
+/// What stands for a semicolon, a space and a last bracket in names that `inferno` reads. No name has them: characters that
+/// XML does not know are replaced first.
+const STAND_INS: [(char, u8); 3] = [(';', 1), (' ', 2), (']', 3)];
+
+/// Writes the flame graph of a profile as SVG.
+///
+/// # Errors
+/// Those of `out`; and, as [`io::ErrorKind::InvalidInput`] around an [`Error`], those of [`render`].
+pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    let svg =
+        render(profile, None, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    out.write_all(&svg)
+}
+
+/// The flame graph of a profile as SVG. With a `base`, frames where the program itself spent more than in the base are red,
+/// and those where it spent less are blue.
+///
+/// # Errors
+/// Where there is nothing to draw, the base has no values of the type, or the options ask for what the profile has not.
+pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result<Vec<u8>, Error> {
+    let sample_type = options.sample_type.unwrap_or(profile.default_type);
+    let kind = profile.sample_types.get(sample_type).ok_or_else(|| {
+        let reason = format!("there is no sample type {sample_type}, but {}", profile.sample_types.len());
+        Error::new(ErrorKind::Request, reason)
+    })?;
+    if options.width.is_some_and(|width| !WIDTHS.contains(&width)) {
+        let reason = format!("a picture is {} to {} pixels wide", WIDTHS.start(), WIDTHS.end());
+        return Err(Error::new(ErrorKind::Request, reason));
+    }
+    let mut stacks = Stacks::default();
+    stacks.add(profile, sample_type, options.by_thread, Side::Profile);
+    if options.by_thread && !stacks.has_threads {
+        return Err(Error::new(ErrorKind::Request, "the samples do not say which thread they are of")
+            .advise("profiles by `sigprof record` do; CPU profiles of gperftools have no place for it"));
+    }
+    if let Some(base) = base {
+        let place = base.sample_types.iter().position(|other| other == kind).ok_or_else(|| {
+            let reason = format!("the base has no values of {} in {}", kind.kind, kind.unit);
+            Error::new(ErrorKind::Mismatch, reason)
+        })?;
+        stacks.add(base, place, options.by_thread, Side::Base);
+    }
+    stacks.draw(kind, options, base.is_some(), &title(profile, options))
+}
+
+fn title(profile: &Profile, options: &Options) -> String {
+    options.title.clone().unwrap_or_else(|| match frame_name::object(profile.mappings.first()) {
+        program if program.is_empty() => "Flame graph".into(),
+        program => program.into_owned(),
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Profile,
+    Base,
+}
+
+/// The call chains of one profile, or of two that are compared.
+#[derive(Debug, Default)]
+struct Stacks {
+    tree: Option<CallTree>,
+    /// The frames' names, and their numbers.
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// Their colours, in the order of names.
+    colours: Vec<[u8; 3]>,
+    /// What each node has itself, not in those that it called.
+    own: Vec<i64>,
+    base: Vec<i64>,
+    has_threads: bool,
+    /// Samples that no width can show.
+    negative: usize,
+}
+
+impl Stacks {
+    fn add(&mut self, profile: &Profile, sample_type: usize, by_thread: bool, side: Side) {
+        let mut tree = self.tree.take().unwrap_or_else(CallTree::new);
+        let frames = Frames::new(profile);
+        let mut objects = vec![Cow::Borrowed(""); frames.places.len()];
+        for (place, location) in profile.locations.iter().enumerate() {
+            for &frame in frames.of(LocationId::at(place)) {
+                let object = &mut objects[frame as usize];
+                if object.is_empty() {
+                    *object = frame_name::object(profile.mapping_of(location));
+                }
+            }
+        }
+        let names: Vec<u32> = frames
+            .places
+            .iter()
+            .zip(&objects)
+            .map(|(place, object)| self.number(&place.to_string(), object))
+            .collect();
+        let threads: Vec<Option<u32>> = profile
+            .label_sets
+            .iter()
+            .map(|labels| by_thread.then(|| thread_name(labels)).flatten().map(|name| self.number(&name, "")))
+            .collect();
+        self.has_threads |= threads.iter().any(Option::is_some);
+        for sample in profile.samples.iter() {
+            let value = sample.values[sample_type];
+            if value <= 0 {
+                self.negative += usize::from(value < 0 && side == Side::Profile);
+                continue;
+            }
+            let thread = threads[sample.labels.index()];
+            let chain = sample.chain.iter().rev().flat_map(|&id| frames.of(id).iter().rev());
+            let chain = chain.map(|&frame| names[frame as usize]);
+            let node = thread.into_iter().chain(chain).fold(ROOT, |node, frame| tree.child(node, frame));
+            let node = if node == ROOT { tree.child(ROOT, self.number("[no stack]", "")) } else { node };
+            for values in [&mut self.own, &mut self.base] {
+                values.resize(tree.len().max(values.len()), 0);
+            }
+            let values = if side == Side::Profile { &mut self.own } else { &mut self.base };
+            values[node as usize] = values[node as usize].saturating_add(value);
+        }
+        self.tree = Some(tree);
+    }
+
+    /// The number of a name.
+    fn number(&mut self, name: &str, object: &str) -> u32 {
+        let names = &mut self.names;
+        *self.numbers.entry(frame_text(name)).or_insert_with_key(|text| {
+            names.push(text.clone());
+            self.colours.push(frame_colour::of(name, frame_colour::package_of(name).unwrap_or(object)));
+            u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
+        })
+    }
+
+    fn draw(
+        self,
+        kind: &ValueType,
+        options: &Options,
+        is_compared: bool,
+        title: &str,
+    ) -> Result<Vec<u8>, Error> {
+        let tree = self.tree.expect("a profile was added");
+        let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
+        let (total, base_total) = (sum(&self.own), sum(&self.base));
+        if total == 0 {
+            let mut error =
+                Error::new(ErrorKind::Request, format!("no sample has a positive value of {}", kind.kind));
+            if self.negative > 0 {
+                error = error.advise("a difference is drawn by `sigprof flamegraph --diff BASE`");
+            }
+            return Err(error);
+        }
+        let values = || self.own.iter().chain(&self.base).copied().filter(|&value| value > 0);
+        let step = Step::of(kind, values, total.max(base_total), is_compared);
+        let own: Vec<i64> = self.own.iter().map(|&value| scaled(value, 1, step.size)).collect();
+        let (times, over) =
+            if options.is_normalized && base_total > 0 { (total, base_total) } else { (1, 1) };
+        let base: Vec<i64> =
+            self.base.iter().map(|&value| scaled(value, times, over.saturating_mul(step.size))).collect();
+
+        let mut whole = own.clone();
+        tree.accumulate(&mut whole);
+        let narrowest = (whole[ROOT as usize] as f64 * NARROWEST / 100.0).max(1.0);
+        let order = tree
+            .preorder(|frame| &self.names[frame as usize], |node| whole[node as usize] as f64 >= narrowest);
+        let hidden = whole.iter().filter(|&&value| value > 0).count() - order.nodes.len();
+        let lines = Lines { tree: &tree, names: &self.names, own: &own, base: &base, is_compared };
+        let lines = lines.of(&order);
+
+        let mut settings = flamegraph::Options::default();
+        settings.title = plain_text(title);
+        settings.subtitle =
+            Some(subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative));
+        settings.image_width = options.width;
+        settings.direction = if options.is_icicle { Direction::Inverted } else { Direction::Straight };
+        settings.text_truncate_direction = TextTruncateDirection::Right;
+        settings.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
+        let mut palette = PaletteMap::default();
+        // Of the root, and of what stands for many.
+        palette.insert("", [230, 232, 235].into());
+        palette.insert(frame_text(TOO_NARROW), [230, 232, 235].into());
+        for (name, colour) in self.names.iter().zip(&self.colours) {
+            palette.insert(name, (*colour).into());
+        }
+        settings.palette_map = Some(&mut palette);
+        settings.count_name = step.name;
+        settings.factor = step.factor;
+        settings.min_width = 0.0;
+        // Lines in an order of our own are taken, from last to first, as those of a chart by time.
+        settings.flame_chart = true;
+
+        let mut svg = Vec::new();
+        flamegraph::from_lines(&mut settings, lines.iter().rev().map(String::as_str), &mut svg).map_err(
+            |error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error),
+        )?;
+        for byte in &mut svg {
+            if let Some(&(character, _)) = STAND_INS.iter().find(|(_, stand_in)| stand_in == byte) {
+                *byte = character as u8;
+            }
+        }
+        Ok(svg)
+    }
+}
+
+fn subtitle(
+    kind: &ValueType,
+    total: i128,
+    base: Option<i128>,
+    options: &Options,
+    hidden: usize,
+    negative: usize,
+) -> String {
+    let shown = |value: i128| units::natural(i64::try_from(value).unwrap_or(i64::MAX), &kind.unit);
+    let mut text = format!("{}, {}", plain_text(&kind.kind), shown(total));
+    if let Some(base) = base {
+        let scaled = if options.is_normalized { ", scaled to the same" } else { "" };
+        text += &format!("; base {}{scaled}; red: more of its own than in the base, blue: less", shown(base));
+    }
+    if hidden > 0 {
+        text += &format!("; {hidden} frames below {NARROWEST} % are not shown");
+    }
+    if negative > 0 {
+        text += &format!("; {negative} negative samples are not shown");
+    }
+    text
+}
+
+/// What the lines that `inferno` reads are made of; values are in coarse steps, in the order of nodes.
+struct Lines<'a> {
+    tree: &'a CallTree,
+    names: &'a [String],
+    own: &'a [i64],
+    base: &'a [i64],
+    is_compared: bool,
+}
+
+impl Lines<'_> {
+    /// A line for each of these nodes that has something itself, callers before those that they call. What the nodes that
+    /// are too narrow have is given to their callers, so that no width changes; colours know nothing of it.
+    fn of(&self, order: &Preorder) -> Vec<String> {
+        let mut is_drawn = vec![false; self.tree.len()];
+        order.nodes.iter().for_each(|&node| is_drawn[node as usize] = true);
+        let mut narrow = vec![0_i64; self.tree.len()];
+        for node in (1..self.tree.len()).rev().filter(|&node| !is_drawn[node]) {
+            narrow[self.tree.parent(node)] += self.own[node] + narrow[node];
+        }
+
+        let mut lines = Vec::new();
+        let mut path = Vec::new();
+        for (&node, &depth) in order.nodes.iter().zip(&order.depths).skip(1) {
+            path.truncate(depth as usize - 1);
+            path.push(&*self.names[self.tree.frame(node) as usize]);
+            let node = node as usize;
+            let (own, base) = (self.own[node] + narrow[node], self.base[node] + narrow[node]);
+            if own > 0 || base > 0 {
+                lines.push(self.line(&path.join(";"), own, base));
+            }
+        }
+        if narrow[ROOT as usize] > 0 {
+            lines.push(self.line(&frame_text(TOO_NARROW), narrow[ROOT as usize], narrow[ROOT as usize]));
+        }
+        lines
+    }
+
+    fn line(&self, path: &str, own: i64, base: i64) -> String {
+        if self.is_compared { format!("{path} {base} {own}") } else { format!("{path} {own}") }
+    }
+}
+
+/// The name of the thread that a sample with these labels is of.
+fn thread_name(labels: &[Label]) -> Option<String> {
+    let value = |key| labels.iter().find(|label| &*label.key == key).map(|label| &label.value);
+    match (value(label::THREAD), value(label::THREAD_ID)) {
+        (Some(LabelValue::Text(name)), _) if !name.is_empty() => Some(name.to_string()),
+        (_, Some(LabelValue::Number(id, _))) => Some(format!("thread {id}")),
+        _ => None,
+    }
+}
+
+/// A name as `inferno` reads it, see [`STAND_INS`].
+fn frame_text(name: &str) -> String {
+    let mut text = plain_text(name);
+    for (character, stand_in) in STAND_INS {
+        text = text.replace(character, char::from(stand_in).encode_utf8(&mut [0; 4]));
+    }
+    text
+}
+
+/// Text without the characters that XML does not know.
+fn plain_text(text: &str) -> String {
+    let is_foreign = |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}');
+    text.replace(is_foreign, "\u{fffd}")
+}
+
+/// `value * times / over`, rounded to the nearest, and at least 1 where the value is.
+fn scaled(value: i64, times: i128, over: i128) -> i64 {
+    let scaled = (i128::from(value).saturating_mul(times).saturating_add(over / 2)) / over;
+    i64::try_from(scaled.max(i128::from(value > 0))).unwrap_or(i64::MAX)
+}
+
+/// What values are counted in.
+struct Step {
+    /// In the profile's own unit: 1, unless the total is too large for the script in the picture.
+    size: i128,
+    /// What is written behind numbers.
+    name: String,
+    /// From values in steps to numbers that are written.
+    factor: f64,
+}
+
+impl Step {
+    /// For values of which there are so many in all. Times are written in the largest unit of which the least value is one or
+    /// more. In a comparison they are counted in the unit that they are written in, the largest that loses nothing:
+    /// `inferno` (0.12.8) forgets the factor in the percentages of differences.
+    fn of<I: Iterator<Item = i64>>(
+        kind: &ValueType,
+        values: impl Fn() -> I,
+        total: i128,
+        is_compared: bool,
+    ) -> Self {
+        let fits = |size: i128| total / size < MAX_TOTAL;
+        if &*kind.unit != "nanoseconds" {
+            let size =
+                std::iter::successors(Some(1), |size| Some(2 * size)).find(|&size| fits(size)).unwrap_or(1);
+            let name = plain_text(if &*kind.unit == "count" { &kind.kind } else { &kind.unit });
+            return match size {
+                1 => Self { size, name, factor: 1.0 },
+                _ => Self { size, name: format!("times {size} {name}"), factor: 1.0 },
+            };
+        }
+        let least = i128::from(values().min().unwrap_or(1));
+        let is_whole = |size: i128| values().all(|value| i128::from(value) % size == 0);
+        let shown = |size: &&(i128, &str)| if is_compared { is_whole(size.0) } else { least >= size.0 };
+        let size = TIMES.iter().map(|time| time.0).find(|&size| fits(size)).unwrap_or(1);
+        let (shown, name) = *TIMES.iter().rev().find(shown).unwrap_or(&TIMES[0]);
+        if is_compared {
+            let (size, name) = *TIMES.iter().find(|time| time.0 == shown.max(size)).unwrap_or(&TIMES[0]);
+            return Self { size, name: name.into(), factor: 1.0 };
+        }
+        Self { size, name: name.into(), factor: size as f64 / shown as f64 }
+    }
+}
+
+/// Units of time, in nanoseconds.
+const TIMES: [(i128, &str); 4] = [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];

@@ -1,0 +1,367 @@
+//! The profile as the page's script reads it: columns of numbers, and each text once.
+
+use super::{
+    Options,
+    source::{Sources, Wanted},
+};
+use crate::{
+    graph::clean_path,
+    profile::{Label, LabelValue, Profile, label},
+    report::{
+        call_tree::{CallTree, ROOT},
+        frame_name,
+    },
+};
+use serde::Serialize;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// What stands in the page's data block.
+#[derive(Debug, Serialize)]
+pub(super) struct Data<'a> {
+    title: &'a str,
+    /// The program's object; empty where it is not known.
+    program: Cow<'a, str>,
+    /// Milliseconds since 1970; 0 where it is not known.
+    began: i64,
+    /// Nanoseconds; 0 where it is not known.
+    duration: i64,
+    comments: Vec<&'a str>,
+    filters: &'a [String],
+    types: Vec<Type<'a>>,
+    /// The place in `types` to begin with.
+    chosen: usize,
+    /// Names of functions, in their order; the numbers of functions are places in here.
+    names: Vec<Cow<'a, str>>,
+    /// For each function the place of its object in `objects`.
+    object: Vec<u32>,
+    objects: Vec<Cow<'a, str>>,
+    files: Vec<Arc<str>>,
+    frames: Frames,
+    tree: Tree,
+    samples: Samples,
+    /// Threads that samples are of; empty where none says so. The first is that of samples that say nothing.
+    threads: Vec<String>,
+    /// Source text.
+    sources: Vec<Source<'a>>,
+    /// What became of source text, a sentence each.
+    source_notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Type<'a> {
+    kind: &'a str,
+    unit: &'a str,
+    /// What shares are of.
+    total: i64,
+}
+
+/// Columns of frames: a function at a line of a file.
+#[derive(Debug, Default, Serialize)]
+struct Frames {
+    function: Vec<u32>,
+    file: Vec<u32>,
+    /// From 1; 0 where it is not known.
+    line: Vec<i64>,
+    /// Where the function begins, from 1; 0 where it is not known.
+    start: Vec<i64>,
+    /// 1 where its code stands in that of its caller.
+    inlined: Vec<u8>,
+}
+
+/// Columns of the nodes of the call tree, callers before those that they call; the first is the root.
+#[derive(Debug, Default, Serialize)]
+struct Tree {
+    depth: Vec<u32>,
+    frame: Vec<u32>,
+}
+
+/// Columns of samples. Those of one node and one thread are one.
+#[derive(Debug, Default, Serialize)]
+struct Samples {
+    node: Vec<u32>,
+    thread: Vec<u32>,
+    /// A column for each type.
+    values: Vec<Vec<i64>>,
+}
+
+/// Lines of a file that follow one another.
+#[derive(Debug, Serialize)]
+struct Source<'a> {
+    file: u32,
+    /// The number of the first, from 1.
+    line: usize,
+    text: Cow<'a, str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Frame {
+    function: u32,
+    file: u32,
+    line: i64,
+    start: i64,
+    is_inlined: bool,
+}
+
+impl<'a> Data<'a> {
+    pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a Options) -> Self {
+        let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
+        let types = profile.sample_types.iter().zip(totals);
+        let types = types.map(|(kind, total)| Type { kind: &kind.kind, unit: &kind.unit, total }).collect();
+        let mut data = Self {
+            title,
+            program: frame_name::object(profile.mappings.first()),
+            began: profile.time_nanos.div_euclid(1_000_000),
+            duration: profile.duration_nanos,
+            // As in pprof, one that begins with # is for programs.
+            comments: profile.comments.iter().map(|one| &**one).filter(|one| !one.starts_with('#')).collect(),
+            filters: &options.filters,
+            types,
+            chosen: profile.default_type,
+            names: Vec::new(),
+            object: Vec::new(),
+            objects: Vec::new(),
+            files: Vec::new(),
+            frames: Frames::default(),
+            tree: Tree::default(),
+            samples: Samples::default(),
+            threads: Vec::new(),
+            sources: Vec::new(),
+            source_notes: Vec::new(),
+        };
+        let used = used_locations(profile);
+        data.name_functions(profile, &used);
+        let (frames, frames_of) = data.frames_of(profile, &used);
+        data.grow(profile, &frames, &frames_of);
+        for frame in frames {
+            data.frames.function.push(frame.function);
+            data.frames.file.push(frame.file);
+            data.frames.line.push(frame.line);
+            data.frames.start.push(frame.start);
+            data.frames.inlined.push(frame.is_inlined.into());
+        }
+        data
+    }
+
+    /// Fills `names`, in their order, and the object of each: that of the first location that names it.
+    fn name_functions(&mut self, profile: &'a Profile, used: &[bool]) {
+        let mut objects: HashMap<Cow<'a, str>, u32> = HashMap::new();
+        let mut functions: BTreeMap<Cow<'a, str>, u32> = BTreeMap::new();
+        for (location, _) in profile.locations.iter().zip(used).filter(|(_, used)| **used) {
+            let object = frame_name::object(profile.mapping_of(location));
+            let object = *objects.entry(object).or_insert_with_key(|object| {
+                self.objects.push(object.clone());
+                number(self.objects.len() - 1)
+            });
+            for name in frame_name::names(profile, location) {
+                functions.entry(name).or_insert(object);
+            }
+        }
+        (self.names, self.object) = functions.into_iter().unzip();
+    }
+
+    /// All frames, and which of them are at each location, outermost first.
+    fn frames_of(&mut self, profile: &'a Profile, used: &[bool]) -> (Vec<Frame>, Vec<Vec<u32>>) {
+        let mut files: HashMap<Arc<str>, u32> = HashMap::new();
+        let none: Arc<str> = "".into();
+        let mut numbers: HashMap<Frame, u32> = HashMap::new();
+        let mut frames = Vec::new();
+        let frames_of = profile.locations.iter().zip(used).map(|(location, &used)| {
+            if !used {
+                return Vec::new();
+            }
+            let names = frame_name::names(profile, location).enumerate();
+            let mut here: Vec<u32> = names
+                .map(|(place, name)| {
+                    let line = location.lines.get(place);
+                    let function = line.map(|line| profile.function(line.function));
+                    let file = function.map_or_else(|| none.clone(), |function| clean_path(&function.file));
+                    let file = *files.entry(file).or_insert_with_key(|file| {
+                        self.files.push(file.clone());
+                        number(self.files.len() - 1)
+                    });
+                    let frame = Frame {
+                        function: number(self.names.binary_search(&name).expect("all were named before")),
+                        file,
+                        line: line.map_or(0, |line| line.line.max(0)),
+                        start: function.map_or(0, |function| function.start_line.max(0)),
+                        is_inlined: place + 1 < location.lines.len(),
+                    };
+                    *numbers.entry(frame).or_insert_with(|| {
+                        frames.push(frame);
+                        number(frames.len() - 1)
+                    })
+                })
+                .collect();
+            here.reverse();
+            here
+        });
+        let frames_of = frames_of.collect();
+        (frames, frames_of)
+    }
+
+    /// Fills `tree`, `samples` and `threads`.
+    fn grow(&mut self, profile: &'a Profile, frames: &[Frame], frames_of: &[Vec<u32>]) {
+        let threads: Vec<Option<String>> = profile.label_sets.iter().map(|labels| thread(labels)).collect();
+        let mut used_threads: BTreeMap<&str, u32> = BTreeMap::new();
+        for name in profile.samples.iter().filter_map(|sample| threads[sample.labels.index()].as_deref()) {
+            used_threads.insert(name, 0);
+        }
+        used_threads.values_mut().zip(1..).for_each(|(thread, number)| *thread = number);
+        if !used_threads.is_empty() {
+            self.threads.push("not known".into());
+            self.threads.extend(used_threads.keys().map(|&name| name.to_owned()));
+        }
+        let thread_of: Vec<u32> = threads
+            .iter()
+            .map(|name| name.as_deref().map_or(0, |name| used_threads.get(name).copied().unwrap_or(0)))
+            .collect();
+
+        let mut tree = CallTree::new();
+        let mut sums: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut columns = vec![Vec::new(); profile.sample_types.len()];
+        for sample in profile.samples.iter() {
+            let chain = sample.chain.iter().rev().flat_map(|id| &frames_of[id.index()]);
+            let node = chain.fold(ROOT, |node, &frame| tree.child(node, frame));
+            let next = sums.len();
+            let place = *sums.entry((node, thread_of[sample.labels.index()])).or_insert(next);
+            for (column, &value) in columns.iter_mut().zip(sample.values) {
+                if place == next {
+                    column.push(0);
+                }
+                let sum: &mut i64 = &mut column[place];
+                *sum = sum.saturating_add(value);
+            }
+        }
+        let order = tree.preorder(|frame| frames[frame as usize], |_| true);
+        let mut places = vec![0; tree.len()];
+        for (place, &node) in order.nodes.iter().enumerate() {
+            places[node as usize] = number(place);
+        }
+        let frame = |&node: &u32| if node == ROOT { 0 } else { tree.frame(node) };
+        self.tree.frame = order.nodes.iter().map(frame).collect();
+        self.tree.depth = order.depths;
+
+        let mut sorted: Vec<(u32, u32, usize)> =
+            sums.into_iter().map(|((node, thread), sum)| (places[node as usize], thread, sum)).collect();
+        sorted.sort_unstable();
+        self.samples.node = sorted.iter().map(|sample| sample.0).collect();
+        self.samples.thread = sorted.iter().map(|sample| sample.1).collect();
+        self.samples.values =
+            columns.iter().map(|column| sorted.iter().map(|sample| column[sample.2]).collect()).collect();
+    }
+
+    /// Puts source text in, of the hottest functions first.
+    pub(super) fn embed(&mut self, sources: &Sources) {
+        let weights = self.weights();
+        let mut wanted: BTreeMap<(u32, u32), Wanted> = BTreeMap::new();
+        for (place, &weight) in weights.iter().enumerate() {
+            let (file, line) = (self.frames.file[place], self.frames.line[place]);
+            if self.files[file as usize].is_empty() || line == 0 {
+                continue;
+            }
+            let wanted = wanted.entry((self.frames.function[place], file)).or_insert_with(|| Wanted {
+                file: &self.files[file as usize],
+                start: self.frames.start[place],
+                weight: 0,
+                lines: BTreeMap::new(),
+            });
+            wanted.weight = wanted.weight.saturating_add(weight);
+            let sum = wanted.lines.entry(line).or_insert(0);
+            *sum = sum.saturating_add(weight);
+        }
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        wanted.sort_by_key(|(key, wanted)| (std::cmp::Reverse(wanted.weight), *key));
+        let numbers: HashMap<&str, u32> =
+            self.files.iter().enumerate().map(|(place, file)| (&**file, number(place))).collect();
+        let found = sources.find(wanted.into_iter().map(|(_, wanted)| wanted).collect());
+        self.sources = found
+            .runs
+            .into_iter()
+            .map(|run| Source { file: numbers[run.file], line: run.line, text: run.text.into() })
+            .collect();
+        self.sources.sort_by_key(|source| (source.file, source.line));
+        self.source_notes = found.notes;
+    }
+
+    /// What each frame has with all that it called, and once more what it has itself; of the type to begin with. A frame
+    /// that calls itself counts more than once, which does no harm where only the order matters.
+    fn weights(&self) -> Vec<i64> {
+        let mut values = vec![0_i64; self.tree.depth.len()];
+        for (&node, &value) in self.samples.node.iter().zip(&self.samples.values[self.chosen]) {
+            values[node as usize] = values[node as usize].saturating_add(value.saturating_abs());
+        }
+        let mut weights = vec![0_i64; self.frames.line.len()];
+        let mut open: Vec<usize> = Vec::new();
+        let mut add = |node: usize, value: i64| {
+            let weight = &mut weights[self.tree.frame[node] as usize];
+            *weight = weight.saturating_add(value);
+        };
+        let mut whole = values.clone();
+        for node in 1..values.len() {
+            open.truncate(self.tree.depth[node] as usize - 1);
+            open.push(node);
+            add(node, values[node]);
+        }
+        // From the last to the first every node comes before its caller, which is the nearest of a smaller depth.
+        let mut callers = vec![0; values.len()];
+        let mut path = vec![0];
+        for node in 1..values.len() {
+            path.truncate(self.tree.depth[node] as usize);
+            callers[node] = path[path.len() - 1];
+            path.push(node);
+        }
+        for node in (1..values.len()).rev() {
+            add(node, whole[node]);
+            whole[callers[node]] = whole[callers[node]].saturating_add(whole[node]);
+        }
+        weights
+    }
+
+    /// The data as JSON that may stand in a `<script>`: without the characters that begin or end markup.
+    pub(super) fn to_json(&self) -> String {
+        let json = serde_json::to_string(self).expect("numbers and texts have a form in JSON");
+        // Outside of texts JSON has none of them, and inside they may be written so.
+        json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    }
+}
+
+fn used_locations(profile: &Profile) -> Vec<bool> {
+    let mut used = vec![false; profile.locations.len()];
+    for sample in profile.samples.iter() {
+        sample.chain.iter().for_each(|id| used[id.index()] = true);
+    }
+    used
+}
+
+/// The thread that a sample with these labels is of, as `name (id)`, with its process where the profile has several.
+fn thread(labels: &[Label]) -> Option<String> {
+    let value = |key| labels.iter().find(|label| &*label.key == key).map(|label| &label.value);
+    let text = |key| match value(key) {
+        Some(LabelValue::Text(text)) if !text.is_empty() => Some(text.to_string()),
+        _ => None,
+    };
+    let number = |key| match value(key) {
+        Some(LabelValue::Number(number, _)) => Some(*number),
+        _ => None,
+    };
+    let thread = match (text(label::THREAD), number(label::THREAD_ID)) {
+        (Some(name), Some(id)) => format!("{name} ({id})"),
+        (Some(name), None) => name,
+        (None, Some(id)) => format!("thread {id}"),
+        (None, None) => return None,
+    };
+    Some(match (text(label::PROCESS), number(label::PROCESS_ID)) {
+        (Some(name), Some(id)) => format!("{thread}, {name} ({id})"),
+        (Some(name), None) => format!("{thread}, {name}"),
+        (None, Some(id)) => format!("{thread}, process {id}"),
+        (None, None) => thread,
+    })
+}
+
+fn number(place: usize) -> u32 {
+    u32::try_from(place).expect("what is counted takes more than a byte of input")
+}

@@ -1,0 +1,251 @@
+//! Source text for the page: lines about those that samples are at.
+//!
+//! A profile may name any file, and pages are handed on; so a file is read only if its name ends as source files' do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Ends of the names of files that are taken for source.
+const ENDINGS: &[&str] = &[
+    "S", "adb", "asm", "c", "c++", "cc", "cpp", "cr", "cu", "cxx", "d", "def", "f", "f90", "for", "go", "h",
+    "h++", "hh", "hpp", "hs", "hxx", "inc", "inl", "ipp", "java", "jl", "js", "kt", "l", "lua", "m", "ml",
+    "mm", "nim", "pas", "php", "pl", "pm", "py", "pyx", "rb", "rs", "s", "scala", "swift", "tcc", "ts",
+    "txx", "v", "y", "zig",
+];
+/// A longer file is no source that a person wrote.
+const LONGEST_FILE: u64 = 16 << 20;
+/// Lines of one function that are shown without gaps; of a longer one those about its samples.
+const WHOLE_FUNCTION: i64 = 400;
+/// Lines that are shown before the first and after the last one with samples.
+const AROUND: i64 = 6;
+/// Bytes of one line.
+const LONGEST_LINE: usize = 400;
+
+/// Where files are looked for, and how much of them is taken.
+#[derive(Debug)]
+pub(super) struct Sources<'a> {
+    directories: &'a [PathBuf],
+    limit: usize,
+}
+
+/// A function's lines in a file.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) file: &'a str,
+    /// The line where it begins; 0 where it is not known.
+    pub(super) start: i64,
+    pub(super) weight: i64,
+    /// Lines with samples, and what they have.
+    pub(super) lines: BTreeMap<i64, i64>,
+}
+
+/// Lines that follow one another.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Run<'a> {
+    pub(super) file: &'a str,
+    /// The number of the first.
+    pub(super) line: usize,
+    /// The lines, with a newline between two.
+    pub(super) text: String,
+}
+
+/// What was found, and what was not.
+#[derive(Debug, Default)]
+pub(super) struct Found<'a> {
+    pub(super) runs: Vec<Run<'a>>,
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Sources<'a> {
+    /// Files at their own path or below one of the directories; at most `limit` bytes in all.
+    pub(super) fn new(directories: &'a [PathBuf], limit: usize) -> Self {
+        Self { directories, limit }
+    }
+
+    /// The text of functions, as many of the first ones as the limit allows.
+    pub(super) fn find<'f>(&self, functions: Vec<Wanted<'f>>) -> Found<'f> {
+        let mut found = Found::default();
+        if self.limit == 0 {
+            if !functions.is_empty() {
+                found.notes.push("Source text was left out of this page.".into());
+            }
+            return found;
+        }
+        let mut files: HashMap<&'f str, Option<Vec<String>>> = HashMap::new();
+        let mut taken: BTreeMap<&'f str, BTreeSet<usize>> = BTreeMap::new();
+        let (mut bytes, mut complete, mut beyond) = (0, 0, 0);
+        let mut missing = BTreeSet::new();
+        for function in &functions {
+            let Some(text) = files.entry(function.file).or_insert_with(|| self.read(function.file)) else {
+                missing.insert(function.file);
+                continue;
+            };
+            let lines = taken.entry(function.file).or_default();
+            let new: Vec<usize> =
+                lines_of(function, text.len()).filter(|line| !lines.contains(line)).collect();
+            let size: usize = new.iter().map(|line| text[line - 1].len() + 1).sum();
+            if bytes + size > self.limit {
+                beyond += 1;
+                continue;
+            }
+            bytes += size;
+            complete += 1;
+            lines.extend(new);
+        }
+        for (file, lines) in taken {
+            let Some(Some(text)) = files.get(file) else { continue };
+            for line in lines {
+                match found.runs.last_mut() {
+                    Some(run)
+                        if run.file == file && run.line + run.text.matches('\n').count() + 1 == line =>
+                    {
+                        run.text.push('\n');
+                        run.text.push_str(&text[line - 1]);
+                    }
+                    _ => found.runs.push(Run { file, line, text: text[line - 1].clone() }),
+                }
+            }
+        }
+        if functions.is_empty() {
+            found.notes.push("The profile has no lines of source files.".into());
+        } else {
+            found
+                .notes
+                .push(format!("Source text of {complete} of {} functions is in this page.", functions.len()));
+        }
+        if let Some(file) = missing.first() {
+            found.notes.push(match missing.len() {
+                1 => format!("The source file {file} was not found."),
+                count => format!("{count} source files were not found, {file} among them."),
+            });
+        }
+        if beyond > 0 {
+            let limit = self.limit / 1024;
+            found.notes.push(format!("{beyond} functions did not fit into {limit} KiB (--source-limit)."));
+        }
+        found
+    }
+
+    /// The lines of a file; None where it is not found or is no source.
+    fn read(&self, file: &str) -> Option<Vec<String>> {
+        let path = Path::new(file);
+        let ending = path.extension()?.to_str()?;
+        if !ENDINGS.contains(&ending) {
+            return None;
+        }
+        let bytes = self.candidates(path).find_map(|path| {
+            let status = fs::metadata(&path).ok()?;
+            (status.is_file() && status.len() <= LONGEST_FILE).then(|| fs::read(&path).ok())?
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        Some(text.lines().map(shortened).collect())
+    }
+
+    /// The path itself; then, below each directory, the path without its first parts, as few of them as can be.
+    fn candidates<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
+        let own = path.is_absolute().then(|| path.to_path_buf());
+        let below = self.directories.iter().flat_map(move |directory| {
+            let parts: Vec<_> =
+                path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
+            (0..parts.len()).map(move |first| directory.join(parts[first..].iter().collect::<PathBuf>()))
+        });
+        own.into_iter().chain(below)
+    }
+}
+
+/// The numbers of the lines to show of a function in a file of `length` lines.
+fn lines_of(function: &Wanted<'_>, length: usize) -> impl Iterator<Item = usize> + use<> {
+    let (first, last) = (function.lines.first_key_value(), function.lines.last_key_value());
+    let (first, last) = first.zip(last).map_or((1, 0), |((first, _), (last, _))| (*first, *last));
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let from = match function.start {
+        start if start > 0 && start <= first && first - start < WHOLE_FUNCTION / 2 => start - 1,
+        _ => first.saturating_sub(AROUND),
+    };
+    let whole = last.saturating_sub(from) <= WHOLE_FUNCTION;
+    let ranges: Vec<(i64, i64)> = if whole {
+        vec![(from, last.saturating_add(AROUND))]
+    } else {
+        // The heaviest lines, so many that what is about them is no more than a whole function.
+        let mut lines: Vec<(i64, i64)> =
+            function.lines.iter().map(|(&line, &weight)| (line, weight)).collect();
+        lines.sort_by_key(|&(line, weight)| (std::cmp::Reverse(weight), line));
+        lines.truncate(usize::try_from(WHOLE_FUNCTION / (2 * AROUND + 1)).unwrap_or(1));
+        lines.iter().map(|&(line, _)| (line.saturating_sub(AROUND), line.saturating_add(AROUND))).collect()
+    };
+    let lines: BTreeSet<i64> =
+        ranges.into_iter().flat_map(|(from, to)| from.max(1)..=to.min(length)).collect();
+    lines.into_iter().filter_map(|line| usize::try_from(line).ok())
+}
+
+/// A line without what no person reads of it.
+fn shortened(line: &str) -> String {
+    if line.len() <= LONGEST_LINE {
+        return line.into();
+    }
+    let end = (0..=LONGEST_LINE).rev().find(|&place| line.is_char_boundary(place)).unwrap_or(0);
+    format!("{}…", &line[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(file: &str, start: i64, lines: &[(i64, i64)]) -> Wanted<'_> {
+        Wanted { file, start, weight: 1, lines: lines.iter().copied().collect() }
+    }
+
+    #[test]
+    fn a_function_is_shown_from_its_start_and_a_long_one_about_its_samples() {
+        let lines = |start, lines: &[(i64, i64)], length| {
+            lines_of(&wanted("", start, lines), length).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(10, &[(14, 1)], 100), (9..=20).collect::<Vec<_>>());
+        assert_eq!(lines(0, &[(14, 1)], 15), (8..=15).collect::<Vec<_>>());
+        assert_eq!(lines(1, &[(2, 1)], 100), (1..=8).collect::<Vec<_>>());
+        assert_eq!(lines(0, &[(14, 1)], 3), []);
+        assert_eq!(lines(0, &[(i64::MAX, 1)], 3), []);
+        let long = lines(1, &[(3, 1), (5000, 2)], 6000);
+        assert_eq!(long, (1..=9).chain(4994..=5006).collect::<Vec<_>>());
+        let dense: Vec<(i64, i64)> = (1..5000).map(|line| (line, line)).collect();
+        assert!(lines(1, &dense, 6000).len() < 400);
+    }
+
+    #[test]
+    fn files_are_found_below_directories_and_what_is_no_source_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("src")).unwrap();
+        fs::write(directory.path().join("src/a.c"), "one\ntwo\nthree\n").unwrap();
+        fs::write(directory.path().join("secret"), "password\n").unwrap();
+        let own = directory.path().join("secret");
+        let directories = [directory.path().to_path_buf()];
+        let found = Sources::new(&directories, 1000).find(vec![
+            wanted("/build/x/src/a.c", 0, &[(2, 1)]),
+            wanted(own.to_str().unwrap(), 0, &[(1, 1)]),
+            wanted("../secret", 0, &[(1, 1)]),
+        ]);
+        assert_eq!(found.runs, [Run { file: "/build/x/src/a.c", line: 1, text: "one\ntwo\nthree".into() }]);
+        assert_eq!(found.notes[0], "Source text of 1 of 3 functions is in this page.");
+        assert!(found.notes[1].starts_with("2 source files were not found, "), "{:?}", found.notes);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a.c"), "0123456789\n").unwrap();
+        fs::write(directory.path().join("b.c"), "0\n").unwrap();
+        let directories = [directory.path().to_path_buf()];
+        let find = |limit| {
+            Sources::new(&directories, limit)
+                .find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
+        };
+        let found = find(5);
+        assert_eq!(found.runs.iter().map(|run| run.file).collect::<Vec<_>>(), ["b.c"]);
+        assert!(found.notes.last().unwrap().starts_with("1 functions did not fit"), "{:?}", found.notes);
+        assert_eq!(find(0).runs, []);
+        assert_eq!(find(0).notes, ["Source text was left out of this page."]);
+    }
+}

@@ -1,0 +1,392 @@
+//! The page, as a person uses it.
+
+use super::{browser::Browser, fixture};
+use serde_json::json;
+use sigprof_analysis::{
+    profile::{LabelSetId, LocationId, Profile},
+    report::{
+        flamegraph,
+        page::{Options, render},
+    },
+};
+use std::{fs, path::Path};
+
+const STACKS: &str = "
+    main|main@src/main.rs:10;parse@src/main.rs:3;read_line@src/read.rs:2 3
+    main|main@src/main.rs:11;parse@src/main.rs:4;read_line@src/read.rs:2 1
+    main|main@src/main.rs:11;parse@src/main.rs:4 2
+    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5;compress@src/read.rs:6 10
+    worker|start;run<alloc::vec::Vec<u8>>@src/main.rs:7;compress@src/read.rs:5 4
+";
+
+/// Writes the page of a profile and opens it.
+fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Options) {
+    let path = directory.join("page.html");
+    fs::write(&path, render(profile, options)).expect("the page is written");
+    browser.open(&path);
+}
+
+/// The place in the window of a box of the flame graph, by the number of callers and the share of the width.
+fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
+    let place = browser.value(&format!(
+        "(() => {{ const b = document.getElementById('flame-space').getBoundingClientRect(); const row = b.height / \
+         Math.round(b.height / 19); return [b.x + b.width * {share}, b.bottom - row * ({depth} + 0.5)]; }})()"
+    ));
+    (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
+}
+
+#[test]
+fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("src")).expect("a directory");
+    fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n")
+        .expect("a file");
+    let options = Options { source_paths: vec![directory.path().into()], ..Options::default() };
+    let profile = fixture::profile(STACKS);
+    browser.resize(1280, 1000, "light");
+    open(&mut browser, directory.path(), &profile, &options);
+
+    // The header and the table have what a text report has: 20 samples of 10 ms.
+    assert_eq!(browser.text("#title"), "program");
+    let facts = browser.text("#facts").replace('\n', " ");
+    for fact in [
+        "Date 2026-09-21",
+        "Duration 2s",
+        "Samples 20",
+        "Total cpu 200ms (10.00% of the duration)",
+        "Threads 2",
+    ] {
+        assert!(facts.contains(fact), "{fact}: {facts}");
+    }
+    assert!(browser.text("#comments").contains("2 ticks were lost"));
+    assert_eq!(
+        browser.text("#top-summary"),
+        "Showing 6 of 6 functions, accounting for 200ms, 100% of 200ms total"
+    );
+    let rows =
+        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
+    let row =
+        |place: usize| rows[place].as_str().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(row(0), "140ms 70.00% 70.00% 140ms 70.00% compress");
+    assert_eq!(row(1), "40ms 20.00% 90.00% 40ms 20.00% read_line");
+    assert_eq!(row(2), "20ms 10.00% 100% 60ms 30.00% parse");
+    let (colours, drawn) = browser.canvas_colours();
+    assert!(colours > 8 && drawn > 20_000, "{colours} colours at {drawn} points");
+    browser.screenshot("page-light-1280.png");
+
+    // A click on a box zooms: `parse` is the left one of the third row.
+    let (x, y) = place_of(&mut browser, 2, 0.1);
+    browser.click(x, y);
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse");
+    assert_eq!(browser.text("#function-heading"), "parse");
+    assert_eq!(browser.text("#function-summary"), "flat 20ms (10.00%), cum 60ms (30.00%)");
+    assert_eq!(browser.text("#callers"), "60ms\t100%\tmain");
+    assert_eq!(browser.text("#callees"), "40ms\t66.67%\tread_line");
+    assert!(browser.text("#tip").contains("60ms, 30.00% of the total"), "{}", browser.text("#tip"));
+    // Its source, with values beside the lines: 3 of 20 samples at line 3, the other half at line 4.
+    let source = browser.text("#source");
+    assert!(source.contains("src/main.rs"), "{source}");
+    assert!(source.contains(".\t30ms\t3\t    read();"), "{source}");
+    assert!(source.contains("20ms\t30ms\t4\t}"), "{source}");
+    assert!(source.contains("// <b>not bold</b>"), "{source}");
+    // Now `parse` is as wide as the graph, so the last point of its row is its own.
+    let (x, y) = place_of(&mut browser, 3, 0.6);
+    browser.click(x, y);
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse › read_line");
+    browser.click_on("#reset");
+    assert_eq!(browser.text("#path"), "all");
+    assert_eq!(browser.value("document.getElementById('reset').disabled"), json!(true));
+
+    // The keyboard does the same: the graph has the focus; inwards to the widest, zoom, and out again.
+    browser.key("ArrowUp");
+    let label = "document.getElementById('flame-focus').getAttribute('aria-label')";
+    assert_eq!(browser.value(label), json!("start; 140ms, 70.00% of the total; 0 of its own"));
+    browser.key("ArrowLeft");
+    assert_eq!(browser.value(label), json!("main; 60ms, 30.00% of the total; 0 of its own"));
+    browser.key("Enter");
+    assert_eq!(browser.text("#path").replace('\n', " "), "all › main");
+    assert_eq!(
+        browser.value("document.activeElement.getAttribute('aria-activedescendant')"),
+        json!("flame-focus")
+    );
+    browser.key("Escape");
+    assert_eq!(browser.text("#path"), "all");
+
+    // A search by keys: the slash goes to the field.
+    browser.key("/");
+    browser.type_text("^re|pars");
+    assert_eq!(browser.text("#matches"), "2 functions, 60ms, 30.00% of the total");
+    assert_eq!(browser.value("document.querySelectorAll('#top tbody tr').length"), json!(2));
+    browser.screenshot("page-search.png");
+    browser.type_text("(");
+    assert!(browser.text("#matches").contains("nterminated group"), "{}", browser.text("#matches"));
+    assert_eq!(
+        browser.value("document.getElementById('search').getAttribute('aria-invalid')"),
+        json!("true")
+    );
+    browser.key("Escape");
+    assert_eq!(browser.text("#matches"), "");
+
+    // Sorted by another column, and back.
+    browser.click_on("#top thead th:nth-child(4) button");
+    assert_eq!(
+        browser.value("document.querySelector('#top tbody tr td:last-child').innerText"),
+        json!("compress")
+    );
+    assert_eq!(browser.value("document.querySelector('#top th:nth-child(4)').ariaSort"), json!("descending"));
+    browser.click_on("#top thead th:nth-child(4) button");
+    assert_eq!(
+        browser.value("document.querySelector('#top tbody tr td:last-child').innerText"),
+        json!("read_line")
+    );
+    browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
+    assert_eq!(browser.text("#function-heading"), "read_line");
+
+    // One thread, the other type.
+    let choose = |id: &str, text: &str| {
+        format!(
+            "(() => {{ const s = document.getElementById('{id}'); \
+             s.value = Array.from(s.options).find((o) => o.text.startsWith('{text}')).value; \
+             s.dispatchEvent(new Event('change')); }})()"
+        )
+    };
+    assert_eq!(browser.text("#thread").replace('\n', ","), "all threads,worker · 70.00%,main · 30.00%");
+    browser.value(&choose("thread", "main"));
+    assert!(
+        browser.text("#top-summary").ends_with("60ms, 100% of 60ms total"),
+        "{}",
+        browser.text("#top-summary")
+    );
+    browser.value(&choose("type", "samples"));
+    assert!(browser.text("#top-summary").ends_with("6, 100% of 6 total"), "{}", browser.text("#top-summary"));
+
+    // The switch of the theme, and of the direction.
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    assert_eq!(browser.value(ground), json!("rgb(255, 255, 255)"));
+    browser.click_on("#theme");
+    assert_eq!(browser.value(ground), json!("rgb(20, 23, 27)"));
+    browser.click_on("#theme");
+    assert_eq!(browser.value(ground), json!("rgb(255, 255, 255)"));
+    browser.click_on("#direction");
+    assert_eq!(browser.value("document.getElementById('direction').ariaPressed"), json!("true"));
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_page_follows_the_systems_theme_and_fits_a_phone() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = fixture::profile(STACKS);
+    for (width, theme, ground) in [
+        (1280, "dark", "rgb(20, 23, 27)"),
+        (400, "light", "rgb(255, 255, 255)"),
+        (400, "dark", "rgb(20, 23, 27)"),
+    ] {
+        browser.resize(width, 1000, theme);
+        open(&mut browser, directory.path(), &profile, &Options::default());
+        assert_eq!(browser.value("getComputedStyle(document.body).backgroundColor"), json!(ground));
+        // Nothing is wider than the window, so that nobody has to push the page sideways.
+        assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(width));
+        let (colours, drawn) = browser.canvas_colours();
+        assert!(colours > 8 && drawn > 5_000, "{colours} colours at {drawn} points");
+        browser.screenshot(&format!("page-{theme}-{width}.png"));
+        let contrasts = browser.value(CONTRASTS);
+        for (what, contrast) in contrasts.as_object().expect("pairs") {
+            assert!(contrast.as_f64().expect("a number") >= 4.5, "{what} in {theme}: {contrast}");
+        }
+    }
+    browser.assert_quiet();
+}
+
+/// The contrasts of text and ground that there are, as WCAG 2.1 has them; the least of all boxes' in one.
+const CONTRASTS: &str = r"(() => {
+    const pen = Object.assign(document.createElement('canvas'), { width: 1, height: 1 })
+        .getContext('2d', { willReadFrequently: true });
+    const light = (colour) => {
+        pen.fillStyle = colour;
+        pen.fillRect(0, 0, 1, 1);
+        const [r, g, b] = Array.from(pen.getImageData(0, 0, 1, 1).data, (part) =>
+            part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrast = (a, b) => {
+        const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+        return (high + 0.05) / (low + 0.05);
+    };
+    const style = getComputedStyle(document.documentElement);
+    const value = (name) => style.getPropertyValue(`--${name}`).trim();
+    const found = {};
+    for (const [ink, ...grounds] of [['text', 'ground', 'raised', 'bar'], ['muted', 'ground', 'raised', 'bar'],
+        ['accent', 'ground', 'raised', 'bar'], ['error', 'ground', 'raised'], ['flame-match', 'ground', 'raised'],
+        ['flame-match-text', 'flame-match'], ['flame-dim-text', 'flame-dim']]) {
+        for (const ground of grounds) found[`${ink} on ${ground}`] = contrast(value(ink), value(ground));
+    }
+    let boxes = Infinity;
+    for (const hue of HUES) {
+        for (const turn of [-4, 0, 4]) {
+            for (const shade of [-2, 2]) {
+                const fill = `hsl(${hue + turn} ${value('flame-saturation')} ${parseFloat(value('flame-lightness')) + shade}%)`;
+                boxes = Math.min(boxes, contrast(value('flame-text'), fill));
+            }
+        }
+    }
+    for (const share of [-1, -0.5, 0, 0.5, 1]) {
+        const colours = new Colours({ names: [] });
+        colours.palette();
+        boxes = Math.min(boxes, contrast(value('flame-text'), colours.change(share)[0]));
+    }
+    found['text on boxes'] = boxes;
+    return found;
+})()";
+
+#[test]
+fn names_are_text_whatever_they_look_like() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = "</script><img src=x onerror=alert(1)><!--<script>&amp;{{script}}";
+    let mut profile = fixture::profile(&format!("{0};leaf 3\n{0} 1", name.replace(';', "\\s")));
+    profile.comments = vec![name.into()];
+    let options = Options { title: Some(name.into()), ..Options::default() };
+    open(&mut browser, directory.path(), &profile, &options);
+    assert_eq!(browser.value("document.title"), json!(name));
+    assert_eq!(browser.text("#title"), name);
+    assert_eq!(browser.text("#comments li"), name);
+    let names = browser
+        .value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.innerText)");
+    assert_eq!(names, json!(["leaf", name]));
+    assert_eq!(browser.value("document.images.length"), json!(0));
+    assert_eq!(browser.value("document.scripts.length"), json!(2));
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_policy_lets_nothing_in() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    open(&mut browser, directory.path(), &fixture::profile("a 1"), &Options::default());
+    browser.assert_quiet();
+    // What `assert_quiet` looks for is seen where there is something to see: each of these is refused, and said.
+    for breach in [
+        "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.broken = 1' }))",
+        "document.body.append(Object.assign(document.createElement('img'), { src: 'http://127.0.0.1:9/x.png' }))",
+        "document.body.setAttribute('style', 'color: red')",
+    ] {
+        browser.events.clear();
+        browser.value(&format!("{breach}; 0"));
+        browser.wait("new Promise((done) => setTimeout(() => done(true), 20))");
+        let is_refused =
+            browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
+        assert!(is_refused, "{breach}: {:?}", browser.events);
+    }
+    assert_eq!(browser.value("typeof window.broken"), json!("undefined"));
+}
+
+#[test]
+fn a_hundred_thousand_stacks_are_shown_at_once() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    // A location for each of eight functions at each of twelve depths, and for five hundred innermost ones.
+    let names = |prefix: &str, count: u32| (0..count).map(|one| format!("{prefix}{one};")).collect::<String>();
+    let mut profile = fixture::profile(&format!("main;{}{}end 1", names("f", 8 * 12), names("leaf", 500)));
+    for stack in 0..100_000_u32 {
+        let digits = stack.wrapping_mul(2_654_435_761);
+        let calls = (0..12).map(|depth| LocationId(1 + 8 * depth + (digits >> (2 * depth) & 7)));
+        let mut chain: Vec<LocationId> =
+            [LocationId(0)].into_iter().chain(calls).chain([LocationId(97 + stack % 500)]).collect();
+        chain.reverse();
+        profile.samples.push(&chain, &[1, fixture::PERIOD * 1_000_000], LabelSetId(0));
+    }
+    browser.resize(1280, 900, "light");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    assert!(browser.text("#top-summary").ends_with("1000.01s total"), "{}", browser.text("#top-summary"));
+    let note = browser.text("#flame-note");
+    assert!(note.contains("frames are too narrow to show (less than half a pixel)"), "{note}");
+    // Drawing is a part of a blink, also on a busy machine and with this browser's software pen.
+    let script = "(() => { const begin = performance.now(); for (let i = 0; i < 5; i++) { \
+        document.getElementById('flame').dispatchEvent(new Event('scroll')); } return (performance.now() - begin) / 5; })()";
+    let millis = browser.value(script).as_f64().expect("a number");
+    eprintln!("a hundred thousand stacks are drawn in {millis:.1} ms");
+    assert!(millis < 500.0, "{millis} ms");
+    let (x, y) = place_of(&mut browser, 2, 0.5);
+    browser.click(x, y);
+    assert!(browser.text("#path").contains("main"));
+    browser.screenshot("page-large.png");
+    browser.assert_quiet();
+}
+
+#[test]
+fn a_page_of_a_difference_shows_what_has_grown_and_what_has_shrunk() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = fixture::profile("main;more 3\nmain;less -2");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    assert_eq!(
+        browser.text("#top-summary"),
+        "Showing 3 of 3 functions, accounting for 10ms, 20.00% of 50ms total"
+    );
+    let rows =
+        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
+    assert_eq!(rows[1], json!("-20ms\t-40.00%\t20.00%\t-20ms\t-40.00%\tless"));
+    // The boxes are as wide as the changes, 2 and 3 of 5, blue and red.
+    let colour = |browser: &mut Browser, share: f64| {
+        let (x, y) = place_of(browser, 2, share);
+        let script = format!(
+            "(() => {{ const c = document.getElementById('flame-canvas'); const b = c.getBoundingClientRect(); \
+             return Array.from(c.getContext('2d').getImageData({x} - b.x, {y} - b.y + 6, 1, 1).data); }})()"
+        );
+        let data = browser.value(&script);
+        (data[0].as_u64().expect("a number"), data[2].as_u64().expect("a number"))
+    };
+    let (red, blue) = colour(&mut browser, 0.38);
+    assert!(blue > red, "{red} {blue}");
+    let (red, blue) = colour(&mut browser, 0.42);
+    assert!(red > blue, "{red} {blue}");
+    browser.screenshot("page-difference.png");
+    browser.assert_quiet();
+}
+
+#[test]
+fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let names = [
+        "main",
+        "<a::B<c> as d::E>::f",
+        "encoding/json.(*decodeState).value",
+        "std::sort",
+        "x.part.0",
+        "naïve::ü",
+    ];
+    let profile = fixture::profile(&format!("{} 1", names.join(";")));
+    let svg = flamegraph::render(&profile, None, &flamegraph::Options::default()).expect("it is drawn");
+    let svg = String::from_utf8(svg).expect("it is text");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    for name in names {
+        let script = format!(
+            "(() => {{ const profile = new Profile(JSON.parse(document.getElementById('data').textContent)); \
+             const colours = new Colours(profile); colours.palette(); \
+             const pen = document.createElement('canvas').getContext('2d'); \
+             pen.fillStyle = colours.of(profile.names.indexOf({})); return pen.fillStyle; }})()",
+            json!(name)
+        );
+        let hex = browser.value(&script);
+        let hex =
+            u32::from_str_radix(&hex.as_str().expect("a colour")[1..], 16).expect("a number").to_be_bytes();
+        let escaped = name.replace('<', "&lt;").replace('>', "&gt;");
+        let after = svg.split(&format!("<title>{escaped} (")).nth(1).unwrap_or_else(|| panic!("no {name}"));
+        let fill = after.split("rgb(").nth(1).and_then(|rest| rest.split(')').next()).expect("a colour");
+        let numbers: Vec<u8> = fill.split(',').map(|one| one.parse().expect("a number")).collect();
+        // The browser rounds in its own way.
+        assert!(
+            numbers.iter().zip(&hex[1..]).all(|(a, b)| a.abs_diff(*b) <= 1),
+            "{name}: {numbers:?} {hex:?}"
+        );
+    }
+}
+
+#[test]
+fn the_same_profile_gives_the_same_page() {
+    let profile = fixture::profile(STACKS);
+    assert_eq!(render(&profile, &Options::default()), render(&profile, &Options::default()));
+}

@@ -1,0 +1,326 @@
+//! Flame graphs as SVG, read back by a reader of XML.
+
+use super::fixture;
+use sigprof_analysis::{
+    error::ErrorKind,
+    profile::Profile,
+    report::flamegraph::{Options, render, write},
+};
+use std::{collections::HashMap, path::Path, process::Command};
+
+const STACKS: &str = "
+    main;parse;read 3
+    main;parse 2
+    main;parse;read 1
+    worker;parse;read 4
+    main;read 10
+";
+
+/// A box: its name, where it begins and how wide it is, in the profile's values, and the row, counted from the root.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Box {
+    row: usize,
+    begin: i64,
+    width: i64,
+    name: String,
+    fill: String,
+    title: String,
+}
+
+/// The boxes of a picture, which is a well-formed document.
+fn boxes(svg: &[u8]) -> Vec<Box> {
+    let text = std::str::from_utf8(svg).expect("the picture is UTF-8");
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(text, options).expect("the picture is XML");
+    let frames =
+        document.descendants().find(|node| node.attribute("id") == Some("frames")).expect("it has frames");
+    let mut boxes = Vec::new();
+    for group in frames.children().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "g"))) {
+        let child = |tag| group.children().find(|node| node.tag_name().name() == tag).expect("each has one");
+        let title = child("title").text().expect("a title").to_owned();
+        let rect = child("rect");
+        let number = |name: &str| {
+            let attribute = rect
+                .attributes()
+                .find(|attribute| attribute.name() == name && attribute.namespace().is_some());
+            attribute.expect("a number").value().parse().expect("a number")
+        };
+        let y: usize = rect.attribute("y").expect("a place").parse().expect("a number");
+        let (name, _) = title.rsplit_once(" (").expect("a value");
+        let name = name.to_owned();
+        let fill = rect.attribute("fill").expect("a colour").to_owned();
+        boxes.push(Box { row: y, begin: number("x"), width: number("w"), name, fill, title });
+    }
+    // Rows from the root on, whether that is above or below.
+    let root = boxes.iter().find(|one| one.name == "all").expect("the root").row;
+    boxes.iter_mut().for_each(|one| one.row = one.row.abs_diff(root) / 16);
+    boxes.sort();
+    boxes
+}
+
+/// What each chain of the profile has with all that it called: the widths that boxes must have.
+fn widths(profile: &Profile) -> HashMap<Vec<String>, i64> {
+    let mut widths = HashMap::new();
+    for sample in profile.samples.iter() {
+        let mut path = Vec::new();
+        *widths.entry(path.clone()).or_insert(0) += sample.values[1];
+        for id in sample.chain.iter().rev() {
+            path.push(profile.function(profile.location(*id).lines[0].function).name.to_string());
+            *widths.entry(path.clone()).or_insert(0) += sample.values[1];
+        }
+    }
+    widths
+}
+
+/// The path of names from the root to each box, by which box it stands on.
+fn paths(boxes: &[Box]) -> HashMap<Vec<String>, i64> {
+    let mut paths = HashMap::new();
+    for one in boxes {
+        let mut path: Vec<String> = (1..=one.row)
+            .map(|row| {
+                let below = boxes.iter().find(|other| {
+                    other.row == row && other.begin <= one.begin && one.begin < other.begin + other.width
+                });
+                below.expect("each stands on another").name.clone()
+            })
+            .collect();
+        path.truncate(one.row);
+        assert!(paths.insert(path, one.width).is_none(), "two boxes for one path: {one:?}");
+    }
+    paths
+}
+
+#[test]
+fn boxes_are_as_wide_as_what_they_stand_for() {
+    let names = [
+        "operator new[](unsigned long) 7",
+        "<[u8; 4] as a::B<'_>>::c",
+        "--",
+        "x_[k]",
+        "# 1",
+        "a&b\"\u{1}",
+        "a  b",
+    ];
+    let mut odd = String::new();
+    for (count, name) in names.iter().enumerate() {
+        odd += &format!("main;{};leaf {}\n", name.replace(';', "\\s"), count + 1);
+        odd += &format!("{} 2\n", name.replace(';', "\\s"));
+    }
+    for stacks in [STACKS, odd.as_str(), "a b;c 1\na 2\na;c 4\na b 8\n"] {
+        let profile = fixture::profile(stacks);
+        for is_icicle in [false, true] {
+            let svg =
+                render(&profile, None, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
+            let mut expected = widths(&profile);
+            // A control character cannot stand in XML.
+            expected = expected
+                .into_iter()
+                .map(|(path, width)| {
+                    (path.iter().map(|name| name.replace('\u{1}', "\u{fffd}")).collect(), width)
+                })
+                .collect();
+            assert_eq!(paths(&boxes(&svg)), expected, "{stacks}");
+        }
+    }
+}
+
+#[test]
+fn an_icicle_stands_on_its_head() {
+    let profile = fixture::profile(STACKS);
+    let y = |is_icicle| {
+        let svg = render(&profile, None, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
+        let svg = String::from_utf8(svg).expect("it is text");
+        let y = |name: &str| {
+            let after = svg.split(&format!("<title>{name} (")).nth(1).expect("the box");
+            let number = after.split(" y=\"").nth(1).expect("a place").split('"').next().expect("its end");
+            number.parse::<u32>().expect("a number")
+        };
+        (y("all"), y("worker"))
+    };
+    let (root, child) = y(false);
+    assert!(root > child);
+    let (root, child) = y(true);
+    assert!(root < child);
+}
+
+#[test]
+fn the_picture_is_the_same_each_time_and_as_it_was() {
+    let profile = fixture::profile(STACKS);
+    let options = Options { title: Some("small <profile>".into()), width: Some(800), ..Options::default() };
+    let mut svg = Vec::new();
+    write(&profile, &options, &mut svg).expect("it is written");
+    assert_eq!(render(&profile, None, &options).expect("it is drawn"), svg);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flamegraph.svg");
+    // The script is that of the library, which is not ours to keep.
+    let text = String::from_utf8(svg).expect("it is text");
+    let (before, rest) = text.split_once("<script").expect("a script");
+    let text =
+        format!("{before}{}\n", rest.split_once("</script>").expect("its end").1).replace("><g>", ">\n<g>");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &text).expect("the golden file is written");
+    }
+    assert_eq!(
+        text,
+        std::fs::read_to_string(&path).expect("the golden file"),
+        "BLESS=1 rewrites {}",
+        path.display()
+    );
+}
+
+#[test]
+fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
+    let base = fixture::profile("main;less;x 9\nmain;more 1\nmain;same 5\nmain;gone 4\nmain 3");
+    let profile = fixture::profile("main;less;x 2\nmain;more 9\nmain;same 5\nmain;new 1\nmain 3");
+    let boxes = boxes(&render(&profile, Some(&base), &Options::default()).expect("it is drawn"));
+    let of = |name: &str| {
+        boxes.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name}: {boxes:?}"))
+    };
+    let colour = |name: &str| {
+        let numbers: Vec<u8> =
+            of(name).fill[4..].trim_end_matches(')').split(',').map(|one| one.parse().unwrap()).collect();
+        (numbers[0], numbers[1], numbers[2])
+    };
+    for name in ["more", "new"] {
+        let (red, _, blue) = colour(name);
+        assert!(red == 255 && blue < 250, "{name}");
+    }
+    let (red, _, blue) = colour("x");
+    assert!(blue == 255 && red < 250);
+    // What is the same, and what has nothing of its own, is neither.
+    for name in ["all", "main", "same", "less"] {
+        assert_eq!(colour(name), (250, 250, 250), "{name}");
+    }
+    assert!(!boxes.iter().any(|one| one.name == "gone"));
+    // A difference is in the unit that it is written in.
+    assert_eq!(of("all").width, 20 * fixture::PERIOD);
+    // 8 samples more, of 20.
+    assert!(of("more").title.ends_with("(90 ms, 45.00%; +40.00%)"), "{}", of("more").title);
+
+    // Twice as long a base with the same shares is no difference, when totals are made the same.
+    let twice = fixture::profile("main;less;x 4\nmain;more 18\nmain;same 10\nmain;new 2\nmain 6");
+    let options = Options { is_normalized: true, ..Options::default() };
+    let boxes = self::boxes(&render(&profile, Some(&twice), &options).expect("it is drawn"));
+    assert!(boxes.iter().all(|one| one.fill == "rgb(250,250,250)"), "{boxes:?}");
+}
+
+#[test]
+fn threads_are_outermost_where_they_are_asked_for_and_known() {
+    let options = Options { by_thread: true, ..Options::default() };
+    let profile = fixture::profile("first|main;work 3\nsecond|main;work 1\nmain 2");
+    let boxes = boxes(&render(&profile, None, &options).expect("it is drawn"));
+    let rows: Vec<(usize, &str, i64)> =
+        boxes.iter().map(|one| (one.row, &*one.name, one.width / 10_000_000)).collect();
+    assert_eq!(
+        rows,
+        [
+            (0, "all", 6),
+            (1, "first", 3),
+            (1, "main", 2),
+            (1, "second", 1),
+            (2, "main", 3),
+            (2, "main", 1),
+            (3, "work", 3),
+            (3, "work", 1)
+        ]
+    );
+    let error = render(&fixture::profile("main 2"), None, &options).expect_err("there are none");
+    assert!(error.to_string().starts_with("the samples do not say which thread they are of; "), "{error}");
+}
+
+#[test]
+fn what_is_too_narrow_is_said_and_changes_no_width() {
+    let mut stacks = String::from("main;wide 1000000\n");
+    for place in 0..100 {
+        stacks += &format!("main;narrow;n{place} 1\nalone{place} 1\n");
+    }
+    let svg = render(&fixture::profile(&stacks), None, &Options::default()).expect("it is drawn");
+    let text = String::from_utf8(svg.clone()).expect("it is text");
+    // The 100 functions, their caller, and 100 more.
+    assert!(text.contains("; 201 frames below 0.01 % are not shown<"));
+    let boxes = boxes(&svg);
+    let shown: Vec<(&str, i64)> = boxes.iter().map(|one| (&*one.name, one.width / 10_000_000)).collect();
+    let expected =
+        [("all", 1_000_200), ("main", 1_000_100), ("[too narrow to show]", 100), ("wide", 1_000_000)];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error() {
+    let profile = fixture::profile(STACKS);
+    let fails = |profile: &Profile, base: Option<&Profile>, options: Options| {
+        render(profile, base, &options).expect_err("it cannot be drawn")
+    };
+    let error = fails(&fixture::profile(""), None, Options::default());
+    assert_eq!(error.to_string(), "no sample has a positive value of cpu");
+    let error = fails(&fixture::profile("a -2"), None, Options::default());
+    assert!(
+        error.to_string().ends_with("; a difference is drawn by `sigprof flamegraph --diff BASE`"),
+        "{error}"
+    );
+    let error = fails(&profile, None, Options { width: Some(3), ..Options::default() });
+    assert_eq!(error.to_string(), "a picture is 200 to 100000 pixels wide");
+    let error = fails(&profile, None, Options { sample_type: Some(2), ..Options::default() });
+    assert_eq!(error.kind(), ErrorKind::Request);
+    let mut base = profile.clone();
+    base.sample_types[1].unit = "bytes".into();
+    let error = fails(&profile, Some(&base), Options::default());
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::Mismatch, "the base has no values of cpu in nanoseconds")
+    );
+    let error =
+        write(&fixture::profile(""), &Options::default(), &mut Vec::new()).expect_err("it cannot be drawn");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn huge_values_and_deep_chains_are_drawn() {
+    let huge = i64::MAX / (fixture::PERIOD * 1_000_000);
+    let deep: Vec<String> = (0..4095).map(|depth| format!("f{}", depth % 3)).collect();
+    let profile = fixture::profile(&format!("a;b {huge}\na;c {huge}\n{} {huge}\na;tiny 1", deep.join(";")));
+    let boxes = boxes(&render(&profile, Some(&profile), &Options::default()).expect("it is drawn"));
+    assert_eq!(boxes.iter().map(|one| one.row).max(), Some(4095));
+    let total = boxes[0].width;
+    assert!(total < 1 << 53, "{total}");
+    assert!(boxes[0].title.starts_with("all (27,670,116,11"), "{}", boxes[0].title);
+}
+
+#[test]
+fn the_command_writes_a_file_that_is_complete_or_says_why_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let input = directory.path().join("in.prof");
+    let file = std::fs::File::create(&input).expect("it is made");
+    sigprof_analysis::formats::pprof::write(&fixture::profile(STACKS), file).expect("it is written");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+        command.current_dir(directory.path()).args(arguments).output().expect("the command runs")
+    };
+    for (command, begin) in [("flamegraph", "<?xml"), ("report", "<!doctype html>")] {
+        let output = run(&[command, "-o", "out", "in.prof"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, b"");
+        let written = std::fs::read_to_string(directory.path().join("out")).expect("it is there");
+        assert!(written.starts_with(begin), "{written}");
+        let output = run(&[command, "-o", "-", "in.prof"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), written);
+
+        let output = run(&[command, "-o", "missing/out", "in.prof"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("sigprof: missing/out: cannot write: No such file"), "{said}");
+        let output = run(&[command, "-o", ".", "in.prof"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("sigprof: .: cannot write: is a directory"), "{said}");
+    }
+    // Nothing is left of temporary names.
+    let mut names: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("it is read")
+        .map(|one| one.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["in.prof", "out"]);
+    let output = run(&["flamegraph", "--focus", "worker", "-o", "-", "in.prof"]);
+    assert_eq!(boxes(&output.stdout)[0].title, "all (40 ms, 100%)");
+    let output = run(&["flamegraph", "--diff", "in.prof", "-o", "-", "in.prof"]);
+    assert!(boxes(&output.stdout).iter().all(|one| one.fill == "rgb(250,250,250)"));
+}
