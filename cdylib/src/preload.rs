@@ -86,6 +86,7 @@ fn start(settings: &Environment, base: &[u8]) {
         by_thread: settings.by_thread,
         filter: None,
         spool: &settings.spool,
+        keeps_spool: settings.keeps_spool,
         max_memory: settings.max_memory,
     };
     if let Some((signal, name)) = &settings.toggle_signal {
