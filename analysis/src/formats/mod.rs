@@ -4,6 +4,8 @@
 //! within a small multiple of the input.
 
 pub mod cpu_profile;
+mod gzip;
+pub mod pprof;
 
 use crate::{
     error::{Error, ErrorKind},
@@ -38,7 +40,24 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
             .advise("a program that is killed leaves an empty profile with gperftools, none with sigprof"));
     }
-    cpu_profile::read(bytes)
+    if gzip::is_gzip(bytes) {
+        let unpacked = gzip::unpack(bytes)?;
+        return read_unpacked(&unpacked);
+    }
+    read_unpacked(bytes)
+}
+
+/// Reads a profile that is not packed by gzip.
+fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
+    // A CPU profile begins with a slot of 0, which is no field's tag.
+    if bytes.first() == Some(&0) {
+        return cpu_profile::read(bytes);
+    }
+    if pprof::may_be_profile(bytes) {
+        return pprof::read(bytes);
+    }
+    Err(Error::new(ErrorKind::Format, "this is no profile of a known format")
+        .advise("CPU profiles of gperftools and sigprof and pprof protobuf (gzip or not) are read"))
 }
 
 /// Maps a whole file.

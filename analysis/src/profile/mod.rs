@@ -34,6 +34,8 @@ pub struct Profile {
     pub drop_frames: Arc<str>,
     /// Regular expression of functions that `drop_frames` spares; empty for none.
     pub keep_frames: Arc<str>,
+    /// Address of a page that tells about the profile; empty for none.
+    pub doc_url: Arc<str>,
     /// The mapped objects. The first is the program itself, where that is known.
     pub mappings: Vec<Mapping>,
     /// The functions.
@@ -212,6 +214,7 @@ impl Profile {
             comments: Vec::new(),
             drop_frames: "".into(),
             keep_frames: "".into(),
+            doc_url: "".into(),
             mappings: Vec::new(),
             functions: Vec::new(),
             locations: Vec::new(),
