@@ -113,6 +113,8 @@ pub struct Spool {
     path: PathBuf,
     file: File,
     head: Head,
+    /// The caller knows that nobody writes to it.
+    is_over: bool,
 }
 
 impl Spool {
@@ -131,7 +133,15 @@ impl Spool {
             return Err(fails(Reason::OtherUser(status.uid())));
         }
         let head = read_head(&file).map_err(fails)?;
-        Ok(Self { path: path.into(), file, head })
+        Ok(Self { path: path.into(), file, head, is_over: false })
+    }
+
+    /// The same, of a program that the caller knows to have been [replaced](Self::is_replaced), though its process runs. Where it
+    /// was not, the process comes to no harm, but what it adds is read by nobody.
+    #[must_use]
+    pub fn known_to_be_over(mut self) -> Self {
+        self.is_over = true;
+        self
     }
 
     /// The spool's own path.
@@ -267,7 +277,7 @@ impl Spool {
     /// Whether the session's process still runs.
     pub fn owner(&self) -> Owner {
         let head = &self.head;
-        if head.is_ended {
+        if head.is_ended || self.is_over {
             return Owner::Gone;
         }
         if Some(head.namespace) != process::namespace() {
@@ -321,7 +331,7 @@ impl Spool {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let file = claim.file().try_clone().map_err(fails)?;
         let head = read_head(&file).map_err(|reason| self.fails(reason))?;
-        Ok(Self { path: self.path.clone(), file, head })
+        Ok(Self { path: self.path.clone(), file, head, is_over: self.is_over })
     }
 
     fn recover_now(&self) -> Result<Recovered, RecoverError> {

@@ -10,12 +10,14 @@
 //! | --- | --- |
 //! | [`profile`] | the model: samples, locations, functions, mappings |
 //! | [`formats`] | bytes to the model and back |
+//! | [`record`] | runs a command, and collects what its processes leave |
 //! | [`symbolize`] | names for addresses |
 //! | [`report`] | text and pictures |
 
 pub mod error;
 pub mod formats;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod symbolize;
 

@@ -48,6 +48,10 @@ extern "C" fn at_load() {
         message::open();
         interface::listen(message::notice);
         let Some(base) = settings.base_path() else { return };
+        // The program that the process runs is another one by every `exec`, and its parent stays.
+        if settings.child_of.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
+            return;
+        }
         if let Some(first) = copies::comes_first() {
             return message::stands_back(&first);
         }

@@ -4,6 +4,8 @@ mod completions;
 mod input;
 mod manual;
 mod raw;
+mod record;
+mod recover;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
@@ -27,6 +29,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Record(record::Options),
+    Recover(recover::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -39,6 +43,8 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Record(options) => options.run(),
+            Command::Recover(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),
