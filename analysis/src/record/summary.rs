@@ -2,6 +2,7 @@
 
 use super::{End, Tally};
 use crate::profile::{LabelValue, Profile, label};
+use sigprof::NoSamples;
 use std::{
     collections::{HashMap, HashSet},
     fmt,
@@ -9,6 +10,10 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
+
+/// Whose time is in no sample.
+const UNRECORDED: &str = "programs that cannot be recorded (static, of another machine, with more rights, or without \
+                          LD_PRELOAD or CPUPROFILE in their environment), or of threads that block the signal of the ticks";
 
 /// What came of a recording.
 #[derive(Clone, Debug)]
@@ -57,12 +62,8 @@ impl Summary {
         if counts.samples == 0 {
             writeln!(out, "sigprof: there are no samples: {}", self.reason())?;
         } else if counts.is_of_cpu && self.is_short_of(counts.time) {
-            writeln!(
-                out,
-                "sigprof: the command used {} of CPU; the rest is of programs that cannot be recorded (static, of another machine, with \
-                 more rights, or without LD_PRELOAD in their environment), or of threads that block the signal of the ticks",
-                Seconds(self.used)
-            )?;
+            let used = Seconds(self.used);
+            writeln!(out, "sigprof: the command used {used} of CPU; the rest is of {UNRECORDED}")?;
         }
         if tally.killed > 0 {
             let whose = several(tally.killed, "process");
@@ -106,9 +107,11 @@ impl Summary {
             return "the processes that are recorded still run".into();
         }
         if tally.programs == 0 {
-            return "the library was in no process; the command's programs may be static, or have lost LD_PRELOAD or \
-                    CPUPROFILE from their environment"
-                .into();
+            return format!("the library was in no process; the command is one of {UNRECORDED}");
+        }
+        let is_of_others = matches!(tally.no_samples, None | Some(NoSamples::NoTimeUsed));
+        if is_of_others && self.is_short_of(Duration::ZERO) {
+            return format!("{} of CPU were used by {UNRECORDED}", Seconds(self.used));
         }
         match tally.no_samples {
             Some(reason) => reason.to_string(),
@@ -215,7 +218,6 @@ pub fn hottest(profile: &Profile, most: usize) -> Vec<(String, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sigprof::NoSamples;
 
     fn summary() -> Summary {
         Summary {
@@ -238,8 +240,14 @@ mod tests {
     #[test]
     fn no_samples_have_a_reason() {
         let mut summary = summary();
+        assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that cannot"));
+        summary.used = Duration::ZERO;
         assert!(text(&summary).contains("no samples: the command was ended before its first tick"));
+        summary.used = Duration::from_secs(1);
+        summary.tally.no_samples = Some(NoSamples::NoTicks);
+        assert!(text(&summary).contains("no samples: no tick came"));
         summary.tally.no_samples = Some(NoSamples::NoTimeUsed);
+        summary.used = Duration::ZERO;
         assert!(text(&summary).contains("less time than one period"));
         summary.tally.programs = 0;
         assert!(text(&summary).contains("no samples: the library was in no process"));
