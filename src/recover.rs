@@ -227,15 +227,6 @@ impl Spool {
         Ok(moved.saturating_add(sum_of(&head.records(&self.file).map_err(fails)?)))
     }
 
-    /// Reads the list of the objects that were mapped where code ran.
-    ///
-    /// # Errors
-    /// Where the spool cannot be read.
-    pub fn mappings(&self) -> Result<Vec<Mapping<'static>>, RecoverError> {
-        let head = read_head(&self.file).map_err(|reason| self.fails(reason))?;
-        head.mappings(&self.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
-    }
-
     /// What one count of a sample stands for.
     pub fn period(&self) -> Duration {
         Duration::from_micros(self.head.period_micros)

@@ -46,6 +46,7 @@ impl Input {
             sysroot: self.sysroot.clone(),
             binary: self.binary.clone(),
             demangle: !self.no_demangle,
+            ..Options::default()
         })
     }
 }

@@ -6,12 +6,17 @@ mod manual;
 mod raw;
 mod record;
 mod recover;
+mod shown;
+mod top;
+mod view;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
+pub(crate) use shown::{Rows, Shown};
+pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
 #[derive(Debug, Parser)]
@@ -31,6 +36,7 @@ pub(crate) struct Arguments {
 enum Command {
     Record(record::Options),
     Recover(recover::Options),
+    Top(top::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -45,6 +51,7 @@ impl Arguments {
         match self.command {
             Command::Record(options) => options.run(),
             Command::Recover(options) => options.run(),
+            Command::Top(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

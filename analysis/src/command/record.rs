@@ -4,9 +4,11 @@ use clap::{Args, ValueEnum};
 use sigprof::Clock;
 use sigprof_analysis::{
     Error,
+    granularity::Granularity,
+    graph::Trim,
     profile::Profile,
-    record::{self, Recorded, Refusal, hottest},
-    symbolize::{self, Symbolizer},
+    record::{self, Recorded, Refusal},
+    report::{Colors, Context, top},
 };
 use std::{
     ffi::OsString,
@@ -147,14 +149,16 @@ fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
 /// The hottest functions.
 fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
     let mut profile = profile.clone();
-    let _ = Symbolizer::new(symbolize::Options::default()).symbolize(&mut profile, &mut |_| {});
-    let all = profile.total(profile.sample_types.len() - 1).max(1) as f64;
-    writeln!(out, "\n{:>10} {:>7}  function", "flat/s", "flat%")?;
-    for (name, nanos) in hottest(&profile, HOTTEST) {
-        let nanos = nanos as f64;
-        writeln!(out, "{:>10.2} {:>7.2}  {name}", nanos / 1e9, 100.0 * nanos / all)?;
+    let mut context = Context::new(&profile);
+    Granularity::Functions.apply(&mut profile, true);
+    if anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never {
+        context.colors = Colors::terminal();
     }
-    Ok(())
+    context.width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    let trim =
+        Trim { nodes: HOTTEST, node_fraction: 0.0, edge_fraction: 0.0, drop_negative: false, by_cum: false };
+    writeln!(out)?;
+    top::write(&profile, &context, &trim, out)
 }
 
 /// Bytes, with a unit or without.

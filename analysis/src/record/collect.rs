@@ -4,12 +4,12 @@
 //! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
 //! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
 
-use super::{directory_of, stand_in};
+use super::{Session, directory_of};
 use crate::{
     Error,
     error::ErrorKind,
     formats::{self, pprof},
-    profile::{Label, LabelValue, Profile, label},
+    profile::{self, Label, LabelValue, Profile, ValueType, label},
 };
 use sigprof::{
     NoSamples,
@@ -32,6 +32,7 @@ const PART: &str = "collected-";
 pub struct Collector {
     spools: PathBuf,
     target: PathBuf,
+    is_wall: bool,
     tally: Tally,
     problems: Vec<Error>,
     /// Spools that cannot be read, which stay.
@@ -88,11 +89,12 @@ pub struct Collected {
 }
 
 impl Collector {
-    /// One for the spools in a directory, and for files whose names begin with `target`.
-    pub fn new(spools: &Path, target: &Path) -> Self {
+    /// One for the spools in a directory, and for what the session's processes could not leave there.
+    pub fn new(spools: &Path, session: &Session) -> Self {
         Self {
             spools: spools.into(),
-            target: target.into(),
+            target: session.target.clone(),
+            is_wall: session.is_wall,
             tally: Tally::default(),
             problems: Vec::new(),
             unreadable: Vec::new(),
@@ -112,7 +114,7 @@ impl Collector {
         }
         let (profiles, read) = self.read_all(over);
         let spools = &self.spools;
-        let written = stand_in::merge(profiles).and_then(|profile| keep_part(spools, &profile));
+        let written = merge(profiles).and_then(|profile| keep_part(spools, &profile));
         match written {
             Ok(progress) => {
                 self.collected.samples += progress.samples;
@@ -192,17 +194,20 @@ impl Collector {
                 Err(error) => self.problems.push(error),
             }
         }
-        let profile = match profiles.len() {
-            0 => None,
-            1 => profiles.pop(),
-            _ => match stand_in::merge(profiles) {
-                Ok(profile) => Some(profile),
+        let mut profile = None;
+        if !profiles.is_empty() {
+            match merge(profiles) {
+                Ok(merged) => profile = Some(merged),
                 Err(error) => {
+                    // All of it stays.
                     self.problems.push(error);
                     return Collected { profile: None, tally: self.tally, problems: self.problems };
                 }
-            },
-        };
+            }
+        }
+        if let Some(profile) = profile.as_mut().filter(|_| self.is_wall) {
+            name_wall(profile);
+        }
         self.discard(read);
         for path in done {
             let _ = fs::remove_file(path);
@@ -266,7 +271,7 @@ impl Collector {
             // Its profile is in a file.
             return Ok((None, spool));
         }
-        let profile = stand_in::read(&spool)?;
+        let profile = formats::spool::read(&spool)?;
         self.tally.add(&spool);
         Ok((Some(profile), spool))
     }
@@ -345,6 +350,22 @@ pub(super) fn keep_part(directory: &Path, profile: &Profile) -> Result<Progress,
             return Ok(progress_of(profile));
         }
         number += 1;
+    }
+}
+
+/// Makes one profile of several, at least one.
+fn merge(profiles: Vec<Profile>) -> Result<Profile, Error> {
+    let named = profiles.into_iter().map(|profile| Ok((PathBuf::from("a process"), profile)));
+    let merged = profile::merge(named)?;
+    merged.ok_or_else(|| Error::new(ErrorKind::Format, "there is nothing to merge"))
+}
+
+/// Says that the samples stand for elapsed time, which neither spools nor files know.
+fn name_wall(profile: &mut Profile) {
+    let wall = ValueType::new("wall", "nanoseconds");
+    profile.period_type = Some(wall.clone());
+    if let Some(last) = profile.sample_types.last_mut() {
+        *last = wall;
     }
 }
 

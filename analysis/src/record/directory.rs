@@ -5,6 +5,7 @@
 
 use super::{Collector, Output, collect, directory_of, environment::can_be_preloaded};
 use crate::{Error, error::ErrorKind, profile::Profile};
+use sigprof::Clock;
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -33,13 +34,13 @@ impl PrivateDirectory {
     ///
     /// # Errors
     /// Where there is none.
-    pub(super) fn make(output: &Output) -> Result<Self, Error> {
+    pub(super) fn make(output: &Output, clock: Clock) -> Result<Self, Error> {
         let prefix = format!("{PREFIX}{}-", nix::unistd::geteuid());
         let mut failure = None;
         for place in places() {
             let private = fs::Permissions::from_mode(0o700);
             match tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place) {
-                Ok(directory) => return Self::of(directory, output),
+                Ok(directory) => return Self::of(directory, output, clock),
                 // The first place is the one that is worth mending.
                 Err(error) => {
                     _ = failure.get_or_insert(Error::io(&place, "make a directory for the samples", error))
@@ -50,15 +51,25 @@ impl PrivateDirectory {
         Err(failure.advise("set TMPDIR to a directory that you may write to"))
     }
 
-    fn of(directory: TempDir, output: &Output) -> Result<Self, Error> {
+    fn of(directory: TempDir, output: &Output, clock: Clock) -> Result<Self, Error> {
         let word = directory.path().file_name().unwrap_or_default();
         let target = output.beside().unwrap_or(directory.path()).join(concat(b".", word, b".prof"));
         let recorder = std::process::id();
-        let session =
-            Session { recorder, recorder_start: start_of(recorder), output: output.path().into(), target };
+        let session = Session {
+            recorder,
+            recorder_start: start_of(recorder),
+            output: output.path().into(),
+            target,
+            is_wall: clock == Clock::Wall,
+        };
         let path = directory.path().join(SESSION);
         fs::write(&path, session.to_bytes()).map_err(|error| Error::io(&path, "write", error))?;
         Ok(Self { directory, session })
+    }
+
+    /// Who records what.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Where the spools go.
@@ -136,6 +147,8 @@ pub struct Session {
     pub output: PathBuf,
     /// What the names of profiles begin with that found no place in a spool.
     pub target: PathBuf,
+    /// Elapsed time is sampled, not CPU time.
+    pub is_wall: bool,
 }
 
 impl Session {
@@ -146,6 +159,7 @@ impl Session {
             start.as_bytes(),
             self.output.as_os_str().as_bytes(),
             self.target.as_os_str().as_bytes(),
+            if self.is_wall { b"wall" } else { b"cpu" },
         ];
         fields.iter().flat_map(|field| field.iter().copied().chain([0])).collect()
     }
@@ -157,9 +171,10 @@ impl Session {
         let mut number = || next()?.to_str()?.parse::<u64>().ok();
         let (recorder, recorder_start) = (u32::try_from(number()?).ok()?, number()?);
         let (output, target) = (PathBuf::from(next()?), PathBuf::from(next()?));
-        // Every field ends with a zero, so a fifth part is there, and empty.
+        let clock = next()?;
+        // Every field ends with a zero, so a sixth part is there, and empty.
         let is_whole = next()? == "" && output.is_absolute() && target.is_absolute();
-        is_whole.then_some(Self { recorder, recorder_start, output, target })
+        is_whole.then_some(Self { recorder, recorder_start, output, target, is_wall: clock == "wall" })
     }
 
     /// True while the recorder runs.
@@ -192,7 +207,7 @@ impl Left {
 
     /// Makes the profile of what is in it.
     pub fn collector(&self) -> Collector {
-        Collector::new(&self.path, &self.session.target)
+        Collector::new(&self.path, &self.session)
     }
 
     /// Keeps a profile in it that could not be written elsewhere; where that fails, too, it is lost.
@@ -256,6 +271,7 @@ mod tests {
             recorder_start: 1 << 40,
             output: "/a b/\n:c".into(),
             target: "/t/.x".into(),
+            is_wall: true,
         };
         let bytes = session.to_bytes();
         assert_eq!(Session::from_bytes(&bytes), Some(session));
@@ -272,6 +288,7 @@ mod tests {
             recorder_start: start_of(own),
             output: "/o".into(),
             target: "/t".into(),
+            is_wall: false,
         };
         assert!(session.is_going_on());
         session.recorder_start -= 1;

@@ -25,7 +25,6 @@ mod output;
 mod program;
 mod refusal;
 mod run;
-mod stand_in;
 mod summary;
 
 pub use collect::{Collected, Collector, Tally};
@@ -33,9 +32,14 @@ pub use directory::{Left, Session, left_behind};
 pub use output::Output;
 pub use refusal::Refusal;
 pub use run::End;
-pub use summary::{Summary, hottest};
+pub use summary::Summary;
 
-use crate::{Error, error::ErrorKind, profile::Profile};
+use crate::{
+    Error,
+    error::ErrorKind,
+    profile::Profile,
+    symbolize::{self, Symbolizer},
+};
 use directory::PrivateDirectory;
 use live::Live;
 use sigprof::{
@@ -137,14 +141,14 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let library = library::find()?;
     let program = program::find(name, std::env::var_os("PATH"), &library)?;
     let output = Output::prepare(&options.output)?;
-    let directory = PrivateDirectory::make(&output)?;
+    let directory = PrivateDirectory::make(&output, options.clock)?;
     let library = directory.preloadable(&library)?;
     let places =
         environment::Places { library: &library, spools: directory.spools(), target: directory.target() };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;
-    let mut collector = Collector::new(directory.spools(), directory.target());
+    let mut collector = Collector::new(directory.spools(), directory.session());
     let mut live = Live::new(options, child.process());
     let end = child.wait(PACE, |moment| match moment {
         run::Moment::Pace => {
@@ -156,7 +160,11 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let elapsed = started.elapsed();
     collector.wait_for_others(PATIENCE);
     let used = run::time_of_children();
-    let Collected { profile, tally, mut problems } = collector.finish();
+    let Collected { mut profile, tally, mut problems } = collector.finish();
+    if let Some(profile) = &mut profile {
+        profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
+        profile.comments.push(shown(command).into());
+    }
     let mut summary = Summary { end, elapsed, used, tally, path: None, bytes: 0, left: None };
     if let Some(profile) = &profile {
         match output.write(profile) {
@@ -173,7 +181,25 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     }
     let is_needed = summary.tally.running > 0 || !problems.is_empty();
     summary.left = directory.close(is_needed, summary.path.is_some());
+    // From here on nothing is lost to who does not want to wait for names.
+    child.let_signals_through();
+    if let Some(profile) = &mut profile {
+        // Now, since binaries may be gone later, and the names of code that a process made are.
+        Symbolizer::new(symbolize::Options::default()).symbolize(profile, &mut |_| {});
+        if summary.path.is_some() {
+            match output.rewrite(profile) {
+                Ok(written) => summary.bytes = written.bytes,
+                Err(error) => problems.push(error),
+            }
+        }
+    }
     Ok(Recorded { end, profile, summary, problems })
+}
+
+/// The command as a line of text.
+fn shown(command: &[OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    format!("command: {}", words.join(" ").escape_debug())
 }
 
 /// The directory of a path, which may be a name alone.

@@ -64,6 +64,8 @@ impl Output {
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(directory_of(&absolute))
             .map_err(|error| {
+                // Its text names the trial's path.
+                let error = std::io::Error::from(error.kind());
                 Error::io(path, "write the profile", error).advise("name another file by --output")
             })?;
         let permissions =
@@ -87,6 +89,21 @@ impl Output {
     /// # Errors
     /// Why it cannot be written.
     pub fn write(&self, profile: &Profile) -> Result<Written, Error> {
+        self.put(profile, true)
+    }
+
+    /// Writes it once more, in the place of what [`write`](Self::write) wrote; a device has it already.
+    ///
+    /// # Errors
+    /// Why it cannot be written; the other one then stays.
+    pub(super) fn rewrite(&self, profile: &Profile) -> Result<Written, Error> {
+        if self.is_special {
+            return Ok(Written { path: self.path.clone(), bytes: 0 });
+        }
+        self.put(profile, false)
+    }
+
+    fn put(&self, profile: &Profile, keeps_older: bool) -> Result<Written, Error> {
         let fails = |error| Error::io(&self.path, "write the profile", error);
         if self.is_special {
             let file = OpenOptions::new().write(true).open(&self.path).map_err(fails)?;
@@ -100,7 +117,7 @@ impl Output {
             .map_err(fails)?;
         fill(&self.path, profile, temporary.as_file()).map_err(fails)?;
         let bytes = temporary.as_file().metadata().map_err(fails)?.len();
-        if self.path.exists() {
+        if keeps_older && self.path.exists() {
             let mut old = self.path.clone().into_os_string();
             old.push(".old");
             fs::rename(&self.path, old).map_err(fails)?;
@@ -139,7 +156,7 @@ mod tests {
     fn what_cannot_be_written_is_said_beforehand_and_leaves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         for (name, reason) in
-            [("", "a directory"), ("missing/profile", "No such file"), ("new/", "no name of a file")]
+            [("", "a directory"), ("missing/profile", "not found"), ("new/", "no name of a file")]
         {
             let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("--output"), "{error}");

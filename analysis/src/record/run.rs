@@ -182,6 +182,12 @@ impl Child {
         }
     }
 
+    /// Lets signals do what they do by default again. What has come meanwhile was for the command.
+    pub(super) fn let_signals_through(&self) {
+        while let Ok(Some(_)) = self.signals.read_signal() {}
+        let _ = SigSet::from_iter(HANDED_ON).thread_unblock();
+    }
+
     /// Takes note of what has become of the command; gives its end.
     fn take_change(&self) -> Option<End> {
         use rustix::process::{WaitOptions, waitpid};

@@ -4,7 +4,7 @@ use super::{End, Tally};
 use crate::profile::{LabelValue, Profile, label};
 use sigprof::NoSamples;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fmt,
     io::{self, Write},
     path::PathBuf,
@@ -187,32 +187,6 @@ fn name_of(number: i32) -> String {
         Ok(signal) => signal.as_str().into(),
         Err(_) => format!("signal {number}"),
     }
-}
-
-/// The functions in which most time was spent themselves, `most` of them: name, and the last value of their samples. Where no
-/// name is known it is the object and the place in it.
-pub fn hottest(profile: &Profile, most: usize) -> Vec<(String, i64)> {
-    let mut flat: HashMap<String, i64> = HashMap::new();
-    for sample in profile.samples.iter() {
-        let Some(&leaf) = sample.chain.first() else { continue };
-        let location = profile.location(leaf);
-        let name = match (location.lines.first(), profile.mapping_of(location)) {
-            (Some(line), _) => profile.function(line.function).name.to_string(),
-            (None, Some(mapping)) => {
-                let place = location.address.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
-                let object = mapping.file.file_name().unwrap_or(mapping.file.as_os_str());
-                format!("[{}]+{place:#x}", object.display())
-            }
-            (None, None) => format!("{:#x}", location.address),
-        };
-        let value = sample.values.last().copied().unwrap_or(0);
-        let sum = flat.entry(name).or_default();
-        *sum = sum.saturating_add(value);
-    }
-    let mut flat: Vec<(String, i64)> = flat.into_iter().collect();
-    flat.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    flat.truncate(most);
-    flat
 }
 
 #[cfg(test)]
