@@ -35,7 +35,11 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
     assert!(rig.times_by(&profile, label::PROCESS_ID).len() >= 2);
     let whole = finished.stderr.contains("100.0 % of call chains whole") || finished.stderr.contains("99.");
     assert!(whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
-    assert!(finished.stderr.contains("libc.so") || finished.stderr.contains("perl"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
+    // The names are in the file: binaries may be gone when somebody looks.
+    assert!(profile.functions.iter().any(|function| function.name.starts_with("Perl_")));
+    assert!(profile.comments.iter().any(|comment| comment.starts_with("command: sh -c perl")));
+    assert!(profile.duration_nanos > 100_000_000 && profile.time_nanos > 0);
     assert_eq!(rig.left(), [""; 0]);
 }
 
@@ -62,14 +66,14 @@ fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
     for (end, number) in
         [(&["signal", "9"][..], 9), (&["signal", "6"], 6), (&["segv"], 11), (&["signal", "40"], 40)]
     {
-        let command = [&[rig.program(), "burn", "100"], end].concat();
+        let command = [&[rig.program(), "burn", "250"], end].concat();
         let finished = rig.record(&[], &command);
         // A real-time signal cannot be repeated by a command of few words.
         let expected = if number == 40 { (Some(168), None) } else { (None, Some(number)) };
         assert_eq!(finished.end(), expected, "{end:?}: {}", finished.stderr);
         assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
         let time = rig.profile().total(1) as f64 / 1e9;
-        assert!((0.06..0.2).contains(&time), "{end:?}: {time}");
+        assert!((0.1..0.35).contains(&time), "{end:?}: {time}");
         assert_eq!(rig.left(), [""; 0]);
     }
 }
@@ -80,13 +84,13 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
     // `env` looks for the program in several directories, and fails in all but one.
     let path = format!("/nonexistent:{}:/usr/bin:/bin", rig.path("").display());
     let script = format!(
-        "exec env PATH={path} worker burn 60 exec /bin/sh -c 'exec perl -e \"{}\"'",
-        perl(0.25).replace('$', "\\$").replace('"', "\\\"")
+        "exec env PATH={path} worker burn 250 exec /bin/sh -c 'exec perl -e \"{}\"'",
+        perl(0.55).replace('$', "\\$").replace('"', "\\\"")
     );
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let profile = rig.profile();
     let processes = rig.times_by(&profile, label::PROCESS);
-    assert!(processes["worker"] > 0.03 && processes["perl"] > 0.05, "{processes:?}");
+    assert!(processes["worker"] > 0.1 && processes["perl"] > 0.1, "{processes:?}");
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1, "one process");
 }
 
@@ -123,7 +127,7 @@ fn closed_streams_harm_nobody() {
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         let _ = fs::remove_file(rig.path("sigprof.pb.gz"));
         let script =
-            format!("exec '{}' record -- '{}' burn 50 exit 7 {closed}", rig.sigprof(), rig.program());
+            format!("exec '{}' record -- '{}' burn 250 exit 7 {closed}", rig.sigprof(), rig.program());
         let mut command = rig.prepared("sh");
         assert_eq!(
             Finished::of(command.args(["-c", &script]).spawn().unwrap()).end(),
@@ -164,7 +168,7 @@ fn without_children_the_commands_own_process_is_there_alone() {
     let profile = rig.profile();
     let processes = rig.times_by(&profile, label::PROCESS);
     assert_eq!(processes.keys().collect::<Vec<_>>(), ["perl", "worker"], "and what the process became");
-    assert!((0.08..0.15).contains(&processes["worker"]), "{processes:?}");
+    assert!((0.05..0.33).contains(&processes["worker"]), "{processes:?}");
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1);
 }
 
@@ -262,7 +266,7 @@ fn a_library_whose_path_cannot_stand_in_the_environment_is_linked() {
     fs::create_dir(&directory).unwrap();
     let library = directory.join("libprofiler.so");
     fs::copy(rig.library(), &library).unwrap();
-    let child = rig.command(&[], &[rig.program(), "burn", "60"]).env("SIGPROF_LIBRARY", &library).spawn();
+    let child = rig.command(&[], &[rig.program(), "burn", "250"]).env("SIGPROF_LIBRARY", &library).spawn();
     let finished = Finished::of(child.unwrap()).expect(0);
     assert!(!finished.stderr.contains("cannot be preloaded"), "{}", finished.stderr);
     assert!(rig.profile().total(0) > 0);
@@ -320,7 +324,8 @@ fn a_signal_is_handed_on_once() {
 #[test]
 fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
     let rig = Rig::new();
-    let mut child = rig.command(&[], &[rig.program(), "burn", "80", "say", "ready", "wait"]).spawn().unwrap();
+    let mut child =
+        rig.command(&[], &[rig.program(), "burn", "250", "say", "ready", "wait"]).spawn().unwrap();
     let mut ready = [0; 6];
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     send(child.id(), 15);
@@ -336,8 +341,11 @@ fn a_signal_for_the_commands_parent_does_not_come_back() {
     let rig = Rig::new();
     rig.record(&["-q"], &[rig.program(), "parent", "10", "parent", "15", "burn", "20", "exit", "3"])
         .expect(3);
-    let script =
-        format!("trap '' INT; exec '{}' record -q -- '{}' signal 2 exit 4", rig.sigprof(), rig.program());
+    let script = format!(
+        "trap '' INT CHLD; exec '{}' record -q -- '{}' signal 2 exit 4",
+        rig.sigprof(),
+        rig.program()
+    );
     assert_eq!(
         Finished::of(rig.prepared("sh").args(["-c", &script]).spawn().unwrap()).end(),
         (Some(4), None)
@@ -371,7 +379,7 @@ fn the_recorder_stops_and_goes_on_with_the_command() {
 fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
     let rig = Rig::new();
     let command =
-        ["sh", "-c", &format!("'{0}' burn 100 signal 9; '{0}' burn 100 say ready wait", rig.program())];
+        ["sh", "-c", &format!("'{0}' burn 250 signal 9; '{0}' burn 250 say ready wait", rig.program())];
     let mut child = rig.command(&[], &command).spawn().unwrap();
     let mut ready = [0; 6];
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
@@ -405,7 +413,7 @@ fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
 #[test]
 fn processes_that_outlive_the_command_are_told_of_and_recovered_later() {
     let rig = Rig::new();
-    let finished = rig.record(&[], &[rig.program(), "burn", "60", "daemon", "120", "burn", "200"]).expect(0);
+    let finished = rig.record(&[], &[rig.program(), "burn", "250", "daemon", "250", "burn", "400"]).expect(0);
     assert!(finished.stderr.contains("1 process still runs"), "{}", finished.stderr);
     let daemon: u32 = finished.stdout.strip_prefix("daemon ").unwrap().trim().parse().unwrap();
     let first = rig.times_by(&rig.profile(), label::PROCESS_ID);
@@ -432,7 +440,7 @@ fn a_spool_of_a_killed_program_is_recovered_by_its_directory_and_its_path() {
             .env("LD_PRELOAD", rig.library())
             .env("CPUPROFILE", rig.path("own.prof"))
             .env("CPUPROFILE_SPOOL", &spools);
-        let finished = Finished::of(command.args(["burn", "60", "signal", "9"]).spawn().unwrap());
+        let finished = Finished::of(command.args(["burn", "250", "signal", "9"]).spawn().unwrap());
         assert_eq!(finished.end(), (None, Some(9)));
     };
     run();
@@ -488,7 +496,7 @@ fn an_output_that_vanishes_meanwhile_loses_no_sample() {
     let finished = rig
         .record(
             &["-o", "out/p.pb.gz"],
-            &["sh", "-c", &format!("'{}' burn 60; rm -r out; exit 6", rig.program())],
+            &["sh", "-c", &format!("'{}' burn 250; rm -r out; exit 6", rig.program())],
         )
         .expect(6);
     assert!(finished.stderr.contains("cannot write the profile"), "{}", finished.stderr);
@@ -502,7 +510,7 @@ fn an_output_that_vanishes_meanwhile_loses_no_sample() {
 #[test]
 fn without_room_for_spools_the_profile_is_there_all_the_same() {
     let rig = Rig::new();
-    let script = format!("ulimit -f 1000; '{0}' burn 60; '{0}' burn 60", rig.program());
+    let script = format!("ulimit -f 1000; '{0}' burn 250; '{0}' burn 250", rig.program());
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let profile = rig.profile();
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 2);

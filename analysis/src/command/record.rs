@@ -149,6 +149,8 @@ fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
 /// The hottest functions.
 fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
     let mut profile = profile.clone();
+    // The command is known here.
+    profile.comments.clear();
     let mut context = Context::new(&profile);
     Granularity::Functions.apply(&mut profile, true);
     if anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never {

@@ -198,8 +198,14 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
 
 /// The command as a line of text.
 fn shown(command: &[OsString]) -> String {
+    const MOST: usize = 200;
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    format!("command: {}", words.join(" ").escape_debug())
+    let text = words.join(" ");
+    // Of a script that is an argument its beginning does.
+    let line = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = line.collect::<Vec<_>>().join(" ");
+    let cut: String = line.chars().take(MOST).collect();
+    format!("command: {cut}{}", if cut.len() < line.len() { "..." } else { "" })
 }
 
 /// The directory of a path, which may be a name alone.
@@ -207,5 +213,25 @@ fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_one_line_of_bounded_length() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(shown(&words(&["perl", "-e", "\n  print 1;\n\x1b x"])), "command: perl -e print 1; x");
+        let long = shown(&words(&["ä".repeat(300).as_str()]));
+        assert_eq!(long, format!("command: {}...", "ä".repeat(200)));
+    }
+
+    #[test]
+    fn options_that_the_library_would_not_take_are_refused() {
+        assert!(Options::default().check().is_ok());
+        let signal = Options { timer_signal: Some("SIGUSR1".into()), ..Options::default() };
+        assert!(signal.check().is_err_and(|error| error.to_string().contains("SIGRTMIN")));
     }
 }
