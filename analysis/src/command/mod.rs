@@ -7,9 +7,11 @@ mod flamegraph;
 mod input;
 mod list;
 mod manual;
-mod peek;
 mod output;
+mod peek;
 mod raw;
+mod record;
+mod recover;
 mod report;
 mod shown;
 mod top;
@@ -41,6 +43,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Record(record::Options),
+    Recover(recover::Options),
     Top(top::Options),
     Tree(tree::Options),
     Peek(peek::Options),
@@ -62,6 +66,8 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Record(options) => options.run(),
+            Command::Recover(options) => options.run(),
             Command::Top(options) => options.run(),
             Command::Tree(options) => options.run(),
             Command::Peek(options) => options.run(),

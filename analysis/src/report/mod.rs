@@ -1,16 +1,16 @@
 //! Profiles as text and pictures. A report takes a profile that has names, and writes; it opens no profile and asks for no
 //! options of its own.
 
+mod call_tree;
 pub mod callgraph;
 pub mod disasm;
 pub mod dot;
-mod header;
-mod instructions;
-pub mod list;
-mod call_tree;
 pub mod flamegraph;
 mod frame_colour;
 mod frame_name;
+mod header;
+mod instructions;
+pub mod list;
 pub mod page;
 pub mod raw;
 mod sources;

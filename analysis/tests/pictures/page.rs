@@ -287,7 +287,8 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     // A location for each of eight functions at each of twelve depths, and for five hundred innermost ones.
-    let names = |prefix: &str, count: u32| (0..count).map(|one| format!("{prefix}{one};")).collect::<String>();
+    let names =
+        |prefix: &str, count: u32| (0..count).map(|one| format!("{prefix}{one};")).collect::<String>();
     let mut profile = fixture::profile(&format!("main;{}{}end 1", names("f", 8 * 12), names("leaf", 500)));
     for stack in 0..100_000_u32 {
         let digits = stack.wrapping_mul(2_654_435_761);
