@@ -64,6 +64,6 @@ mod tests {
         let results = map(&items, |item| item * 2, |item| sum += item);
         assert_eq!(results, items.iter().map(|item| item * 2).collect::<Vec<_>>());
         assert_eq!(sum, 999 * 500);
-        assert_eq!(map(&[] as &[usize], |item| *item, |_| ()), []);
+        assert_eq!(map(&[] as &[usize], |item| *item, |_| ()), Vec::<usize>::new());
     }
 }
