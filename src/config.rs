@@ -144,6 +144,10 @@ pub struct Environment {
     pub quiet: bool,
     /// `CPUPROFILE_SPOOL`: a directory, or `off`.
     pub spool: SpoolChoice,
+    /// `CPUPROFILE_KEEP_SPOOL`: the profile is left in the spool, for `sigprof record`.
+    pub keeps_spool: bool,
+    /// `CPUPROFILE_CHILD_OF`: only the children of this process are profiled, for `sigprof record --no-children`.
+    pub child_of: Option<u32>,
     /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most, [`LEAST_MAX_MEMORY`] to
     /// [`MOST_MAX_MEMORY`].
     pub max_memory: usize,
@@ -214,6 +218,8 @@ impl Environment {
             follow_fork: variables.follow_fork.is_none_or(is_true),
             quiet: variables.quiet.is_some_and(is_true),
             spool: SpoolChoice::from_value(variables.spool),
+            child_of: variables.child_of.and_then(|id| core::str::from_utf8(id).ok()?.parse().ok()),
+            keeps_spool: variables.keep_spool.is_some_and(is_true),
             max_memory: max_memory(variables.max_memory, &mut warnings),
             statistics: StatisticsChoice::from_value(variables.statistics),
             warnings,
@@ -268,6 +274,8 @@ struct Variables<'p> {
     follow_fork: Option<&'p [u8]>,
     quiet: Option<&'p [u8]>,
     spool: Option<&'p [u8]>,
+    keep_spool: Option<&'p [u8]>,
+    child_of: Option<&'p [u8]>,
     max_memory: Option<&'p [u8]>,
     statistics: Option<&'p [u8]>,
     pmix_rank: Option<&'p [u8]>,
@@ -293,6 +301,8 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_FOLLOW_FORK" => &mut self.follow_fork,
             b"CPUPROFILE_QUIET" => &mut self.quiet,
             b"CPUPROFILE_SPOOL" => &mut self.spool,
+            b"CPUPROFILE_KEEP_SPOOL" => &mut self.keep_spool,
+            b"CPUPROFILE_CHILD_OF" => &mut self.child_of,
             b"CPUPROFILE_MAX_MEMORY" => &mut self.max_memory,
             b"CPUPROFILE_STATISTICS" => &mut self.statistics,
             b"PMIX_RANK" => &mut self.pmix_rank,
@@ -580,10 +590,19 @@ mod tests {
     }
 
     #[test]
+    fn a_recorder_may_want_its_own_children_alone() {
+        for (value, id) in [("17", Some(17)), ("", None), ("x", None), ("-1", None)] {
+            assert_eq!(environment(&[("CPUPROFILE_CHILD_OF", value)]).child_of, id, "{value}");
+        }
+        assert_eq!(environment(&[]).child_of, None);
+    }
+
+    #[test]
     fn samples_are_by_thread_where_the_user_says_so() {
         assert!(!environment(&[]).by_thread);
         for (value, is_by_thread) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
             assert_eq!(environment(&[("CPUPROFILE_THREADS", value)]).by_thread, is_by_thread, "{value}");
+            assert_eq!(environment(&[("CPUPROFILE_KEEP_SPOOL", value)]).keeps_spool, is_by_thread, "{value}");
         }
     }
 

@@ -62,6 +62,8 @@ pub struct FileOptions<'a> {
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
     /// Where the spool goes.
     pub spool: &'a SpoolChoice,
+    /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
+    pub keeps_spool: bool,
     /// Bytes of memory that the profiler may take.
     pub max_memory: usize,
 }
@@ -120,6 +122,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         child_path: options.child_path,
         is_child: false,
         spool: SpoolPlace::of(options.spool),
+        keeps_spool: options.keeps_spool,
         max_memory: options.max_memory,
         lines: None,
     })

@@ -192,6 +192,7 @@ impl Builder {
             child_path: None,
             is_child: false,
             spool: SpoolPlace::of(&self.spool),
+            keeps_spool: false,
             max_memory: self.max_memory,
             lines: None,
         })

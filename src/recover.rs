@@ -26,7 +26,7 @@ pub(crate) mod trial;
 use claim::{Claim, Refusal};
 
 use crate::{
-    control::{DEFAULT_DIRECTORY, SUFFIX},
+    control::{DEFAULT_DIRECTORY, NoSamples, SUFFIX},
     format::{
         ByteOrder, Mapping, ProfileWriter, SlotLayout, SlotWidth, WriteError,
         spool::{FileStamp, Head, Source, SpoolError, SpooledRecord, thread_of},
@@ -113,6 +113,8 @@ pub struct Spool {
     path: PathBuf,
     file: File,
     head: Head,
+    /// The caller knows that nobody writes to it.
+    is_over: bool,
 }
 
 impl Spool {
@@ -131,7 +133,15 @@ impl Spool {
             return Err(fails(Reason::OtherUser(status.uid())));
         }
         let head = read_head(&file).map_err(fails)?;
-        Ok(Self { path: path.into(), file, head })
+        Ok(Self { path: path.into(), file, head, is_over: false })
+    }
+
+    /// The same, of a program that the caller knows to have been [replaced](Self::is_replaced), though its process runs. Where it
+    /// was not, the process comes to no harm, but what it adds is read by nobody.
+    #[must_use]
+    pub fn known_to_be_over(mut self) -> Self {
+        self.is_over = true;
+        self
     }
 
     /// The spool's own path.
@@ -174,6 +184,49 @@ impl Spool {
         self.head.is_by_thread
     }
 
+    /// True when the process's program was about to be replaced (`exec`). It was, where the process has a younger spool; it
+    /// may not have been, where it has none.
+    pub fn is_replaced(&self) -> bool {
+        self.head.is_replaced
+    }
+
+    /// When the process began, in clock ticks since boot: with its id this names a process of this machine.
+    pub fn process_start(&self) -> u64 {
+        self.head.process_start
+    }
+
+    /// Periods that are missing in the samples, as far as they were noted while the process ran.
+    pub fn lost(&self) -> u64 {
+        self.head.lost
+    }
+
+    /// What the session said of itself at its end; None where the process was killed before.
+    pub fn end(&self) -> Option<SessionEnd> {
+        let figures = self.head.figures?;
+        Some(SessionEnd {
+            elapsed: Duration::from_nanos(figures.elapsed_nanos),
+            process_cpu: Duration::from_nanos(figures.cpu_nanos),
+            unaccounted: Duration::from_nanos(figures.unaccounted_nanos),
+            blocking_threads: figures.blocking_threads,
+            timers_refused: figures.timers_refused,
+            walks: figures.walks,
+            whole_walks: figures.whole_walks,
+            lost: figures.lost,
+            no_samples: NoSamples::of_number(figures.no_samples),
+        })
+    }
+
+    /// The sum of the counts so far, of a process that runs or is gone.
+    ///
+    /// # Errors
+    /// Where the spool cannot be read.
+    pub fn samples_so_far(&self) -> Result<u64, RecoverError> {
+        let fails = |error| self.fails(Reason::Io("read the spool", error));
+        let head = read_head(&self.file).map_err(|reason| self.fails(reason))?;
+        let moved = head.moved.as_ref().map_or(0, |moved| moved.periods);
+        Ok(moved.saturating_add(sum_of(&head.records(&self.file).map_err(fails)?)))
+    }
+
     /// What one count of a sample stands for.
     pub fn period(&self) -> Duration {
         Duration::from_micros(self.head.period_micros)
@@ -189,6 +242,18 @@ impl Spool {
         self.ensure_not_running()?;
         let claim = self.claim()?;
         self.renewed(&claim)?.samples_now()
+    }
+
+    /// Reads the list of the objects that were mapped, as it stood when the session began, with those that samples were met in
+    /// later. The spool stays as it is.
+    ///
+    /// # Errors
+    /// As for [`samples`](Self::samples).
+    pub fn mappings(&self) -> Result<Vec<Mapping<'static>>, RecoverError> {
+        self.ensure_not_running()?;
+        let claim = self.claim()?;
+        let now = self.renewed(&claim)?;
+        now.head.mappings(&now.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
     }
 
     fn samples_now(&self) -> Result<Vec<SpooledSample>, RecoverError> {
@@ -215,7 +280,7 @@ impl Spool {
     /// Whether the session's process still runs.
     pub fn owner(&self) -> Owner {
         let head = &self.head;
-        if head.is_ended {
+        if head.is_ended || self.is_over {
             return Owner::Gone;
         }
         if Some(head.namespace) != process::namespace() {
@@ -269,7 +334,7 @@ impl Spool {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let file = claim.file().try_clone().map_err(fails)?;
         let head = read_head(&file).map_err(|reason| self.fails(reason))?;
-        Ok(Self { path: self.path.clone(), file, head })
+        Ok(Self { path: self.path.clone(), file, head, is_over: self.is_over })
     }
 
     fn recover_now(&self) -> Result<Recovered, RecoverError> {
@@ -424,6 +489,30 @@ impl Spool {
     fn fails(&self, reason: Reason) -> RecoverError {
         RecoverError::new(&self.path, reason)
     }
+}
+
+/// What a session said of itself at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionEnd {
+    /// Time from its start to its end.
+    pub elapsed: Duration,
+    /// CPU time that the process used meanwhile.
+    pub process_cpu: Duration,
+    /// Time of its clock that no tick stands for.
+    pub unaccounted: Duration,
+    /// Threads that blocked the signal of the ticks at the end, if that was looked for.
+    pub blocking_threads: u64,
+    /// How often a thread could not have a timer of its own.
+    pub timers_refused: u64,
+    /// Call chains that were walked.
+    pub walks: u64,
+    /// Of these: those that came to the entry point of their thread.
+    pub whole_walks: u64,
+    /// Periods that are missing in the samples.
+    pub lost: u64,
+    /// Why there are no samples, when there are none.
+    pub no_samples: Option<NoSamples>,
 }
 
 /// A call chain, and how many periods a thread has spent in it.

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`profile`] | the model: samples, locations, functions, mappings |
 //! | [`formats`] | bytes to the model and back |
+//! | [`record`] | runs a command, and collects what its processes leave |
 //! | [`symbolize`] | names for addresses |
 //! | [`filter`], [`granularity`] | a part of a profile, or a coarser one |
 //! | [`graph`] | values by function, and which calls which |
@@ -22,6 +23,7 @@ pub mod formats;
 pub mod granularity;
 pub mod graph;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod symbolize;
 pub mod units;

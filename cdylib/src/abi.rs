@@ -54,6 +54,8 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             by_thread: settings.by_thread,
             filter,
             spool: &settings.spool,
+            // The program names a file, and finds it.
+            keeps_spool: false,
             max_memory: settings.max_memory,
         };
         // SAFETY: the caller's word for the filter.

@@ -48,6 +48,10 @@ extern "C" fn at_load() {
         message::open();
         interface::listen(message::notice);
         let Some(base) = settings.base_path() else { return };
+        // The program that the process runs is another one by every `exec`, and its parent stays.
+        if settings.child_of.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
+            return;
+        }
         if let Some(first) = copies::comes_first() {
             return message::stands_back(&first);
         }
@@ -86,6 +90,7 @@ fn start(settings: &Environment, base: &[u8]) {
         by_thread: settings.by_thread,
         filter: None,
         spool: &settings.spool,
+        keeps_spool: settings.keeps_spool,
         max_memory: settings.max_memory,
     };
     if let Some((signal, name)) = &settings.toggle_signal {

@@ -60,6 +60,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) is_child: bool,
     /// Where the spool of a file's session is kept.
     pub(crate) spool: SpoolPlace<'a>,
+    /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
+    pub(crate) keeps_spool: bool,
     /// Bytes of memory that the session may take.
     pub(crate) max_memory: usize,
     /// The mapped objects of a parent, for a child that may not see its own.
@@ -95,6 +97,7 @@ pub(crate) struct Session {
     /// None without a spool, and since a call of `exec` that failed.
     spool: Option<Spool>,
     spool_use: SpoolUse,
+    keeps_spool: bool,
     /// A forked child writes no file when it had no ticks.
     skips_empty_file: bool,
     frequency: u32,
@@ -140,7 +143,9 @@ impl Session {
         ticks::ensure_handler_possible(signal)?;
         let mut output = match options.sink {
             Sink::File(path) => {
-                let (naming, near, tries) = (options.naming, options.near, !options.is_child);
+                // A file that hardly ever is written need not be tried.
+                let tries = !options.is_child && !options.keeps_spool;
+                let (naming, near) = (options.naming, options.near);
                 Some(Output::open(path, Opening { naming, near, tries })?)
             }
             Sink::Memory => None,
@@ -163,7 +168,7 @@ impl Session {
         let beside = output.as_ref().and_then(Output::beside);
         let table_bytes = table_bytes(options.max_memory);
         // The other half is for the records without their threads, when the file is written.
-        let is_folded = options.by_thread && output.is_some();
+        let is_folded = options.by_thread && output.is_some() && !options.keeps_spool;
         let table_bytes = if is_folded { table_bytes / 2 } else { table_bytes };
         let fold_bytes = if is_folded { table_bytes } else { 0 };
         let (spool, spool_use, memory) = match &output {
@@ -214,6 +219,7 @@ impl Session {
             lines,
             spool,
             spool_use,
+            keeps_spool: options.keeps_spool,
             skips_empty_file: options.is_child,
             frequency: options.frequency,
             max_memory: options.max_memory,
@@ -376,6 +382,9 @@ impl Session {
         }
         let summary = self.summary();
         let lost = summary.losses.periods();
+        if self.has_all_in_spool() {
+            return self.leave_spool(&summary, State::Replaced);
+        }
         let written = if summary.samples > 0 || lost > 0 { self.write_file(met).map(|_| ()) } else { Ok(()) };
         // No end line will be written, so only what went wrong is told.
         match written {
@@ -453,10 +462,51 @@ impl Session {
     pub(super) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
         let is_skipped = self.skips_empty_file && summary.samples == 0 && summary.losses.periods() == 0;
-        let file = (self.output.is_some() && !is_skipped).then(|| self.write_file(met));
+        let is_left = !is_skipped && self.has_all_in_spool();
+        let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(met));
         stamps::write_out();
+        if is_left {
+            self.leave_spool(&summary, State::Ended);
+        } else {
+            self.put_spool_away(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
+        }
+        let ended = Ended { summary, file, output: self.output, spool: self.spool };
+        if stuck_handlers > 0 {
+            // One that comes back must move nothing to a file that nobody would remove.
+            core::mem::forget(self.recording.get().drain.hold());
+            self.recording.abandon();
+        }
+        ended
+    }
+
+    /// True where the spool is what is wanted, and holds the whole profile.
+    fn has_all_in_spool(&self) -> bool {
+        self.keeps_spool
+            && self.spool.as_ref().is_some_and(Spool::is_there)
+            && !self.recording.get().memory().is_cut()
+    }
+
+    /// Leaves the spool as the profile, with what a kill would not have left in it.
+    fn leave_spool(&mut self, summary: &Summary, state: State) {
+        let memory = self.recording.get().memory();
+        if let (Some(output), Some(kept)) = (&mut self.output, &mut self.lines) {
+            // Code without a file, as that of a JIT compiler, is met by nobody, and has come since the start. Where the list
+            // cannot be read or kept, that of the start stays.
+            let now = KeptLines::read(output.lines(), Some(&**kept)).ok();
+            if let Some(now) = now.filter(|now| now.text() != kept.text()) {
+                if memory.replace_text(now.text()).is_ok() {
+                    *kept = now;
+                }
+            }
+        }
+        memory.note_end(summary.end_figures());
+        memory.set_state(state);
+    }
+
+    /// Removes the spool, unless it has what `is_unwritten`.
+    fn put_spool_away(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
         // What could not be written may be recovered.
-        if summary.samples == 0 || !matches!(file, Some(Err(_))) {
+        if summary.samples == 0 || !is_unwritten {
             self.recording.get().memory().set_state(State::Complete);
             // Behind that word: a spool that stays must not want them.
             self.remove_moved();
@@ -468,13 +518,6 @@ impl Session {
             }
             self.recording.get().memory().set_state(State::Ended);
         }
-        let ended = Ended { summary, file, output: self.output, spool: self.spool };
-        if stuck_handlers > 0 {
-            // One that comes back must move nothing to a file that nobody would remove.
-            core::mem::forget(self.recording.get().drain.hold());
-            self.recording.abandon();
-        }
-        ended
     }
 
     /// In a forked child: drops the parent's session, and starts the child's own where one is wanted.
@@ -508,6 +551,7 @@ impl Session {
             child_path: base,
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
+            keeps_spool: self.keeps_spool,
             max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };

@@ -4,6 +4,7 @@ use super::{output::Output, spool::Spool};
 use crate::{
     config::Clock,
     error::Failure,
+    format::spool::EndFigures,
     sample::counters::{Counter, Totals},
     thread::SampledThreads,
 };
@@ -88,6 +89,21 @@ impl Summary {
                 Duration::from_nanos(nanos(self.sampled()).saturating_add(nanos(self.unaccounted)))
             }
             _ => self.process_cpu,
+        }
+    }
+
+    /// What a spool keeps of it.
+    pub(super) fn end_figures(&self) -> EndFigures {
+        EndFigures {
+            elapsed_nanos: nanos(self.elapsed),
+            cpu_nanos: nanos(self.process_cpu),
+            unaccounted_nanos: nanos(self.unaccounted),
+            blocking_threads: u64::from(self.blocking_threads),
+            timers_refused: self.timers_refused,
+            walks: self.walks.total(),
+            whole_walks: self.walks.whole,
+            lost: self.losses.periods(),
+            no_samples: self.no_samples.map_or(0, NoSamples::number),
         }
     }
 
@@ -203,6 +219,26 @@ pub enum NoSamples {
     NoTicks,
     /// The program takes the signal itself, or uses its timer, and no tick could be sent beside that.
     NoTimer,
+}
+
+impl NoSamples {
+    /// The reason as a spool has it: never 0.
+    fn number(self) -> u64 {
+        match self {
+            Self::NoTimeUsed => 1,
+            Self::NoneRecorded => 2,
+            Self::HandlerReplaced => 3,
+            Self::NoTicks => 4,
+            Self::NoTimer => 5,
+        }
+    }
+
+    /// The reason that a spool has.
+    pub(crate) fn of_number(number: u64) -> Option<Self> {
+        [Self::NoTimeUsed, Self::NoneRecorded, Self::HandlerReplaced, Self::NoTicks, Self::NoTimer]
+            .into_iter()
+            .find(|reason| reason.number() == number)
+    }
 }
 
 impl fmt::Display for NoSamples {

@@ -153,6 +153,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         child_path: None,
         is_child: false,
         spool: SpoolPlace::of(&options.spool),
+        keeps_spool: false,
         max_memory: options.max_memory,
         lines: None,
     })?);

@@ -36,7 +36,7 @@ use std::{borrow::Cow, cmp::Reverse, io};
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 4;
+pub(crate) const VERSION: u64 = 5;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -91,6 +91,10 @@ pub(crate) mod field {
     pub(crate) const MOVED_NAME: usize = 224;
     /// 1 where the last word of a record says whose it is.
     pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
+    /// Where in the text the lines begin that count: a session that ends puts those of its end behind those of its start.
+    pub(crate) const TEXT_FROM: usize = IS_BY_THREAD + 8;
+    /// [`super::FIGURES`] numbers of a session that has ended, or whose program was replaced.
+    pub(crate) const FIGURES: usize = TEXT_FROM + 8;
 }
 
 /// Bytes that the name of the file of moved records may have.
@@ -108,8 +112,62 @@ pub(crate) struct FileStamp {
     pub(crate) changed: u64,
 }
 
+/// How many numbers a session says of itself at its end; all are 0 before.
+pub(crate) const FIGURES: usize = 10;
+
+/// What a session says of itself at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EndFigures {
+    pub(crate) elapsed_nanos: u64,
+    pub(crate) cpu_nanos: u64,
+    pub(crate) unaccounted_nanos: u64,
+    pub(crate) blocking_threads: u64,
+    pub(crate) timers_refused: u64,
+    pub(crate) walks: u64,
+    pub(crate) whole_walks: u64,
+    pub(crate) lost: u64,
+    /// Why there are no samples, as `NoSamples` numbers the reasons; 0 where there are some.
+    pub(crate) no_samples: u64,
+}
+
+impl EndFigures {
+    /// As they stand in the head. The first is 1: they are there.
+    pub(crate) fn words(self) -> [u64; FIGURES] {
+        [
+            1,
+            self.elapsed_nanos,
+            self.cpu_nanos,
+            self.unaccounted_nanos,
+            self.blocking_threads,
+            self.timers_refused,
+            self.walks,
+            self.whole_walks,
+            self.lost,
+            self.no_samples,
+        ]
+    }
+
+    /// None where they are not there.
+    fn from_words(words: [u64; FIGURES]) -> Option<Self> {
+        let [is_there, rest @ ..] = words;
+        let [elapsed_nanos, cpu_nanos, unaccounted_nanos, blocking_threads, rest @ ..] = rest;
+        let [timers_refused, walks, whole_walks, lost, no_samples] = rest;
+        (is_there == 1).then_some(Self {
+            elapsed_nanos,
+            cpu_nanos,
+            unaccounted_nanos,
+            blocking_threads,
+            timers_refused,
+            walks,
+            whole_walks,
+            lost,
+            no_samples,
+        })
+    }
+}
+
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = field::IS_BY_THREAD + 8;
+pub(crate) const PATHS: usize = field::FIGURES + 8 * FIGURES;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
@@ -152,8 +210,10 @@ pub(crate) enum State {
     Running = 1,
     /// It has been written; the file is of no use.
     Complete = 2,
-    /// The session is over, or its program was replaced, and the profile could not be written.
+    /// The session is over, or its program was replaced, and the profile is nowhere else.
     Ended = 3,
+    /// Its program is about to be replaced, and the profile is nowhere else. Should that fail it runs again.
+    Replaced = 4,
 }
 
 /// Bytes that can be read at any offset.
@@ -187,6 +247,10 @@ pub(crate) struct Head {
     pub(crate) is_complete: bool,
     /// The session is over, though the process may still run.
     pub(crate) is_ended: bool,
+    /// So it is where the process has another session, of the program that it runs now.
+    pub(crate) is_replaced: bool,
+    /// None where the process was killed.
+    pub(crate) figures: Option<EndFigures>,
     pub(crate) process: u32,
     pub(crate) process_start: u64,
     pub(crate) namespace: u64,
@@ -206,6 +270,7 @@ pub(crate) struct Head {
     stand: Stand,
     half_words: u64,
     arena_bytes: u64,
+    text_from: u64,
     text_bytes: u64,
     objects: u64,
 }
@@ -303,6 +368,8 @@ impl Head {
             word_bytes,
             is_complete: state == State::Complete as u64,
             is_ended: state == State::Ended as u64,
+            is_replaced: state == State::Replaced as u64,
+            figures: figures(&bytes),
             process,
             process_start: number(field::PROCESS_START)?,
             namespace: number(field::NAMESPACE)?,
@@ -318,6 +385,7 @@ impl Head {
             target: read(source, PATHS as u64, paths[0])?,
             program: read(source, PATHS as u64 + paths[0], paths[1])?,
             arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
+            text_from: number(field::TEXT_FROM)?.min(TEXT_BYTES as u64),
             text_bytes: number(field::TEXT_BYTES)?.min(TEXT_BYTES as u64),
             objects: number(field::OBJECTS)?.min(MOST_OBJECTS as u64),
         })
@@ -406,7 +474,8 @@ impl Head {
     /// # Errors
     /// Those of the source.
     pub(crate) fn mappings(&self, source: &impl Source) -> io::Result<Vec<Mapping<'static>>> {
-        let text = read(source, TEXT as u64, self.text_bytes)?;
+        let text_bytes = self.text_bytes.saturating_sub(self.text_from);
+        let text = read(source, TEXT as u64 + self.text_from, text_bytes)?;
         let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;
         let mut objects: Vec<&[u8]> = objects.chunks_exact(OBJECT_BYTES).collect();
         objects.sort_by_key(|object| Reverse(number_at(object, 0)));
@@ -430,6 +499,15 @@ impl Head {
         mappings.extend(met);
         Ok(mappings)
     }
+}
+
+/// What a head says of the session's end.
+fn figures(head: &[u8]) -> Option<EndFigures> {
+    let mut words = [0; FIGURES];
+    for (i, word) in words.iter_mut().enumerate() {
+        *word = number_at(head, field::FIGURES + 8 * i)?;
+    }
+    EndFigures::from_words(words)
 }
 
 /// The name that a head gives to the file of moved records; one that none of ours has is none.

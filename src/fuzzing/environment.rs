@@ -30,6 +30,7 @@ const NAMES: [&str; 19] = [
     "CPUPROFILE_CLOCK",
     "CPUPROFILE_PER_THREAD_TIMERS",
     "CPUPROFILE_THREADS",
+    "CPUPROFILE_KEEP_SPOOL",
 ];
 
 /// Entries with a NUL between them: a byte that chooses the variable, then its value.
@@ -96,6 +97,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         ("CPUPROFILE_QUIET", environment.quiet, false),
         ("CPUPROFILE_FOLLOW_FORK", environment.follow_fork, true),
         ("CPUPROFILE_THREADS", environment.by_thread, false),
+        ("CPUPROFILE_KEEP_SPOOL", environment.keeps_spool, false),
     ] {
         assert_eq!(taken, value(name).map_or(default, is_yes), "{name}");
     }

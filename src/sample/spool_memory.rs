@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     format::spool::{
-        self, ARENA, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES, OBJECT_NAME_BYTES,
+        self, ARENA, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES, OBJECT_NAME_BYTES,
         OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
@@ -207,6 +207,26 @@ impl SpoolMemory {
         self.copy(TEXT + kept, text);
         self.set(field::TEXT_BYTES, end as u64);
         Ok(())
+    }
+
+    /// Keeps lines of mapped objects in the place of those that it has. For ordinary context.
+    ///
+    /// # Errors
+    /// The error number of `madvise(2)`, or `ENOSPC`; those that it had stay.
+    pub(crate) fn replace_text(&self, text: &[u8]) -> Result<(), i32> {
+        let before = self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed)).unwrap_or(0);
+        // A process that is killed between the two has both lists, of which the first is read.
+        self.keep_text(text)?;
+        self.set(field::TEXT_FROM, before);
+        Ok(())
+    }
+
+    /// Notes what the session says of itself at its end. Signal-safe: writes to prepared memory.
+    pub(crate) fn note_end(&self, figures: EndFigures) {
+        // The first word, which says that they are there, is written last.
+        for (i, word) in figures.words().into_iter().enumerate().rev() {
+            self.set(field::FIGURES + 8 * i, word);
+        }
     }
 
     /// Keeps an object that a handler met; not twice. Signal-safe: writes to a place of its own, behind system calls that

@@ -1,14 +1,22 @@
 //! The commands: each defines its options and does its work; the library behind them knows nothing of options.
 
+mod callgraph;
 mod completions;
+mod disasm;
 mod flamegraph;
 mod input;
+mod list;
 mod manual;
 mod output;
+mod peek;
 mod raw;
+mod record;
+mod recover;
 mod report;
 mod shown;
 mod top;
+mod traces;
+mod tree;
 mod view;
 
 use clap::{Parser, Subcommand};
@@ -16,7 +24,7 @@ use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
-pub(crate) use shown::{Rows, Shown};
+pub(crate) use shown::{Edges, Output, Rows, Shown};
 pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
@@ -35,7 +43,15 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Record(record::Options),
+    Recover(recover::Options),
     Top(top::Options),
+    Tree(tree::Options),
+    Peek(peek::Options),
+    Traces(traces::Options),
+    List(list::Options),
+    Disasm(disasm::Options),
+    Callgraph(callgraph::Options),
     Flamegraph(flamegraph::Options),
     Report(report::Options),
     Raw(raw::Options),
@@ -50,7 +66,15 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Record(options) => options.run(),
+            Command::Recover(options) => options.run(),
             Command::Top(options) => options.run(),
+            Command::Tree(options) => options.run(),
+            Command::Peek(options) => options.run(),
+            Command::Traces(options) => options.run(),
+            Command::List(options) => options.run(),
+            Command::Disasm(options) => options.run(),
+            Command::Callgraph(options) => options.run(),
             Command::Flamegraph(options) => options.run(),
             Command::Report(options) => options.run(),
             Command::Raw(options) => options.run(),

@@ -1,28 +1,26 @@
 //! `sigprof raw`: all that a profile holds.
 
-use super::Input;
+use super::{Input, Output, View};
 use clap::Args;
-use sigprof_analysis::{Error, report::raw};
-use std::{
-    io::{self, BufWriter, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use sigprof_analysis::{Error, granularity::Granularity, report::raw};
+use std::process::ExitCode;
 
 /// Print all that a profile holds
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof raw cpu.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
+
+    #[command(flatten)]
+    view: View,
 }
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let profile = self.input.load()?;
-        let mut out = BufWriter::new(io::stdout().lock());
-        raw::write(&profile, &mut out)
-            .and_then(|()| out.flush())
-            .map_err(|error| Error::io(Path::new("standard output"), "write", error))?;
+        let (profile, _) = self.view.look(self.input.load()?, Granularity::Addresses)?;
+        Output::default().write(|out| raw::write(&profile, out))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -9,8 +9,9 @@ use sigprof_analysis::{
     units::Scale,
 };
 use std::{
+    fs::File,
     io::{self, BufWriter, IsTerminal as _, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Unit and colours.
@@ -47,23 +48,68 @@ impl Shown {
         mut context: Context,
         write: impl FnOnce(&Context, &mut dyn Write) -> io::Result<T>,
     ) -> Result<T, Error> {
-        let stdout = io::stdout();
+        let output = Output::default();
+        self.prepare(profile, &mut context, output.terminal())?;
+        output.write(|out| write(&context, out))
+    }
+
+    /// Sets the unit, the colours and the width of a report; `terminal` is what it goes to, where that may be one.
+    ///
+    /// # Errors
+    /// Where the unit does not suit the profile.
+    pub(crate) fn prepare(
+        &self,
+        profile: &Profile,
+        context: &mut Context,
+        terminal: Option<io::Stdout>,
+    ) -> Result<(), Error> {
         if self.unit != "auto" {
             context.scale = Some(Scale::named(&self.unit, &profile.sample_types[profile.default_type])?);
         }
+        let wants_colors = |stdout| anstream::AutoStream::choice(stdout) != anstream::ColorChoice::Never;
         let has_colors = match self.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            When::Auto => terminal.as_ref().is_some_and(wants_colors),
         };
         context.colors = if has_colors { Colors::terminal() } else { Colors::default() };
-        if stdout.is_terminal() {
-            context.width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
-        }
-        let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
-        let done = write(&context, &mut out);
-        done.and_then(|done| out.flush().map(|()| done))
-            .map_err(|error| Error::io(Path::new("standard output"), "write", error))
+        let terminal = terminal.filter(|stdout| stdout.is_terminal());
+        let size = terminal.and_then(terminal_size::terminal_size_of);
+        context.width = size.map(|(width, _)| usize::from(width.0));
+        Ok(())
+    }
+}
+
+/// Where a report goes.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// Write to this file, not to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Output {
+    /// Standard output, where it goes there.
+    pub(crate) fn terminal(&self) -> Option<io::Stdout> {
+        self.output.is_none().then(io::stdout)
+    }
+
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T, Error> {
+        let path = self.output.as_deref().unwrap_or(Path::new("standard output"));
+        let fails = |error| Error::io(path, "write", error);
+        let target: Box<dyn Write> = match &self.output {
+            Some(path) => Box::new(File::create(path).map_err(fails)?),
+            None => Box::new(io::stdout().lock()),
+        };
+        let mut out = BufWriter::with_capacity(1 << 16, target);
+        let done = write(&mut out).map_err(fails)?;
+        out.flush().map_err(fails)?;
+        Ok(done)
     }
 }
 
@@ -98,5 +144,21 @@ impl Rows {
             drop_negative: self.drop_negative,
             by_cum: self.cum,
         }
+    }
+}
+
+/// How many calls.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Rows")]
+pub(crate) struct Edges {
+    /// Leave out calls below this share of the total
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    edgefraction: f64,
+}
+
+impl Edges {
+    /// The same, with calls left out.
+    pub(crate) fn add_to(&self, trim: Trim) -> Trim {
+        Trim { edge_fraction: self.edgefraction, ..trim }
     }
 }

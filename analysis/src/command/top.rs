@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = self.rows.trim(0);
         self.shown.print(&profile, context, |context, out| top::write(&profile, context, &trim, out))?;
         Ok(ExitCode::SUCCESS)

@@ -132,15 +132,51 @@ impl View {
     /// # Errors
     /// Where an expression is none, or the profile lacks what a filter or a type asks for.
     pub(crate) fn apply(&self, profile: Profile) -> Result<Profile, Error> {
-        self.look(profile, Granularity::Functions, true).map(|(profile, _)| profile)
+        self.look(profile, Granularity::Functions).map(|(profile, _)| profile)
     }
 
-    /// The part of the profile that is asked for, and what reports say of it. `granularity` and `inlines` are those of
-    /// whoever does not choose.
+    /// The part of the profile that is asked for, and what reports say of it. `granularity` is that of whoever does not
+    /// choose.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
     pub(crate) fn look(
+        &self,
+        profile: Profile,
+        granularity: Granularity,
+    ) -> Result<(Profile, Context), Error> {
+        let granularity = self.granularity.map_or(granularity, Into::into);
+        self.filter(profile, granularity, !self.no_inlines)
+    }
+
+    /// The same for a report that has rows of one kind alone.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), and where other rows are asked for.
+    pub(crate) fn look_at(
+        &self,
+        profile: Profile,
+        granularity: Granularity,
+        inlines: bool,
+    ) -> Result<(Profile, Context), Error> {
+        if self.granularity.is_some_and(|other| Granularity::from(other) != granularity) {
+            return Err(Error::new(
+                ErrorKind::Request,
+                "--granularity: this report has rows of one kind alone",
+            )
+            .advise("leave the option out, or take `sigprof top`"));
+        }
+        if self.inlines && !inlines {
+            return Err(Error::new(
+                ErrorKind::Request,
+                "--inlines: this report counts by instruction, which has one function",
+            )
+            .advise("leave the option out"));
+        }
+        self.filter(profile, granularity, inlines && !self.no_inlines)
+    }
+
+    fn filter(
         &self,
         mut profile: Profile,
         granularity: Granularity,
@@ -189,8 +225,7 @@ impl View {
             context = Context::new(&profile);
         }
         context.filters = self.active();
-        let granularity = self.granularity.map_or(granularity, Into::into);
-        granularity.apply(&mut profile, (inlines || self.inlines) && !self.no_inlines);
+        granularity.apply(&mut profile, inlines);
         Ok((profile, context))
     }
 

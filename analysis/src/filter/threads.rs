@@ -68,14 +68,9 @@ impl ThreadFilter {
 }
 
 fn missing(option: &str, key: &str) -> Error {
-    let of_processes = key == label::PROCESS || key == label::PROCESS_ID;
-    let what = if of_processes { "process" } else { "thread" };
+    let what = if matches!(key, label::PROCESS | label::PROCESS_ID) { "process" } else { "thread" };
     let reason = format!("--{option}: the profile does not say which {what} a sample is of");
-    Error::new(ErrorKind::Request, reason).advise(if of_processes {
-        "the CPU profile format has no place for it: record with `sigprof record`, which keeps processes apart, to a file \
-         whose name ends in .pb.gz"
-    } else {
-        "the CPU profile format has no place for it: record with `sigprof record --threads`, to a file whose name ends in \
-         .pb.gz"
-    })
+    Error::new(ErrorKind::Request, reason).advise(
+        "`sigprof record -o NAME.pb.gz` keeps processes and threads apart; the CPU profile format has no place for them",
+    )
 }

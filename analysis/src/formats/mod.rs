@@ -3,14 +3,18 @@
 //! Readers take any bytes: they give a profile or an error that says where, never a panic, and what they allocate stays
 //! within a small multiple of the input.
 
+mod chains;
 pub mod cpu_profile;
 mod gzip;
+pub mod memory;
 pub mod pprof;
+pub mod spool;
 
 use crate::{
     error::{Error, ErrorKind},
     profile::Profile,
 };
+use sigprof::recover::Spool;
 use std::{fs::File, path::Path};
 
 /// Reads a profile of any known format, which is told from its first bytes.
@@ -23,6 +27,10 @@ pub fn read_file(path: &Path) -> Result<Profile, Error> {
     let status = file.metadata().map_err(fails)?;
     if status.is_file() && status.len() > 0 {
         let map = map_file(&file).map_err(fails)?;
+        if spool::is_spool(&map) {
+            let spool = Spool::open(path).map_err(spool::fails)?;
+            return spool::read(&spool);
+        }
         return read(&map).map_err(|error| error.at(path));
     }
     // A pipe, or a file of /proc: what cannot be mapped.
@@ -39,6 +47,10 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     if bytes.is_empty() {
         return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
             .advise("a program that is killed leaves an empty profile with gperftools, none with sigprof"));
+    }
+    if spool::is_spool(bytes) {
+        return Err(Error::new(ErrorKind::Format, "this is a spool, which is read from its file alone")
+            .advise("name the file itself"));
     }
     if gzip::is_gzip(bytes) {
         let unpacked = gzip::unpack(bytes)?;
@@ -57,12 +69,12 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
         return pprof::read(bytes);
     }
     Err(Error::new(ErrorKind::Format, "this is no profile of a known format")
-        .advise("CPU profiles of gperftools and sigprof and pprof protobuf (gzip or not) are read"))
+        .advise("CPU profiles of gperftools and sigprof, pprof protobuf, both also packed by gzip, and spools of sigprof are read"))
 }
 
 /// Maps a whole file.
 #[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
-fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
+pub(crate) fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
     // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): readers take any bytes,
     // and none looks at a byte twice to rely on its being the same for memory safety. One that shortens it ends this
     // command by SIGBUS; profiles are written once, under a temporary name.

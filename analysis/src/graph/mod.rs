@@ -4,10 +4,12 @@
 //! The work is linear in the frames of all samples: what a sample has met already is told by its number, left in the node or
 //! edge, and not by a set.
 
+mod calls;
 mod frames;
 mod place;
 mod trim;
 
+pub use calls::{Call, CallTree};
 pub use place::Place;
 pub use trim::{Trim, Trimmed};
 

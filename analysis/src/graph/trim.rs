@@ -1,6 +1,6 @@
 //! Which part of a graph is shown.
 
-use super::{Frames, Graph, Node, count};
+use super::{Edge, Frames, Graph, Node, count};
 use crate::profile::Profile;
 use std::cmp::{Ordering, Reverse};
 
@@ -128,4 +128,44 @@ impl Trim {
 )]
 fn share(total: i64, fraction: f64) -> i64 {
     ((total as f64 * fraction) as i64).saturating_abs()
+}
+
+impl Trimmed {
+    /// Drops residual edges where the callee is reached from the caller by others: they say nothing new, and clutter a
+    /// picture. As in pprof, one that is heavier than a call that is no residual stays.
+    pub fn drop_redundant_edges(&mut self) {
+        let edges = &self.graph.edges;
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.graph.nodes.len()];
+        for (place, edge) in edges.iter().enumerate() {
+            callers[edge.callee].push(place);
+        }
+        let mut is_dropped = vec![false; edges.len()];
+        for callee in (0..self.graph.nodes.len()).rev() {
+            // Lightest first; edges stand heaviest first.
+            for &place in callers[callee].iter().rev().take_while(|&&place| edges[place].is_residual) {
+                is_dropped[place] = is_reached_otherwise(edges, &callers, &is_dropped, place);
+            }
+        }
+        let mut is_dropped = is_dropped.into_iter();
+        self.graph.edges.retain(|_| is_dropped.next() != Some(true));
+    }
+}
+
+/// Whether there is a way from the caller of an edge to its callee without it.
+fn is_reached_otherwise(edges: &[Edge], callers: &[Vec<usize>], is_dropped: &[bool], without: usize) -> bool {
+    let (from, to) = (edges[without].caller, edges[without].callee);
+    let mut is_seen = vec![false; callers.len()];
+    let mut open = vec![to];
+    while let Some(callee) = open.pop() {
+        for &place in callers[callee].iter().filter(|&&place| place != without && !is_dropped[place]) {
+            let caller = edges[place].caller;
+            if caller == from {
+                return true;
+            }
+            if !std::mem::replace(&mut is_seen[caller], true) {
+                open.push(caller);
+            }
+        }
+    }
+    false
 }

@@ -5,10 +5,14 @@
 //! [`MappingId`], [`LabelSetId`]). Numbers count from 0 and are places in the profile's vectors; a profile whose numbers
 //! lie outside is not made by any reader ([`Profile::check`]).
 
+mod base;
 mod builder;
+mod merge;
 mod samples;
 
+pub use base::subtract;
 pub use builder::Builder;
+pub use merge::merge;
 pub use samples::{SampleRef, Samples};
 
 use std::{path::PathBuf, sync::Arc};
@@ -99,7 +103,7 @@ pub struct Known {
 }
 
 /// A place in code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The object that it lies in.
     pub mapping: Option<MappingId>,

@@ -2,16 +2,25 @@
 //! options of its own.
 
 mod call_tree;
+pub mod callgraph;
+pub mod disasm;
+pub mod dot;
 pub mod flamegraph;
 mod frame_colour;
 mod frame_name;
 mod header;
+mod instructions;
+pub mod list;
 pub mod page;
 pub mod raw;
+mod sources;
 mod style;
 pub mod top;
+pub mod traces;
+pub mod tree;
 mod width;
 
+pub use sources::SourcePaths;
 pub use style::Colors;
 
 use crate::{graph::Node, profile::Profile, units::Scale};

@@ -70,6 +70,55 @@ fn a_head_says_whose_the_spool_is() {
 }
 
 #[test]
+fn a_session_that_ended_says_what_came_of_it() {
+    let figures = EndFigures {
+        elapsed_nanos: 1,
+        cpu_nanos: 2,
+        unaccounted_nanos: 3,
+        blocking_threads: 4,
+        timers_refused: 5,
+        walks: 6,
+        whole_walks: 7,
+        lost: 8,
+        no_samples: 9,
+    };
+    let mut bytes = spool(&[]);
+    assert_eq!(Head::read(&bytes).unwrap().figures, None);
+    for (i, word) in figures.words().into_iter().enumerate() {
+        set(&mut bytes, field::FIGURES + 8 * i, word);
+    }
+    // Behind the figures are the paths.
+    let head = Head::read(&bytes).unwrap();
+    assert_eq!((head.figures, head.target.as_slice()), (Some(figures), &b"/t/prof"[..]));
+    for (state, is_ended, is_replaced) in [(State::Ended, true, false), (State::Replaced, false, true)] {
+        set(&mut bytes, field::STATE, state as u64);
+        let head = Head::read(&bytes).unwrap();
+        assert_eq!((head.is_ended, head.is_replaced), (is_ended, is_replaced));
+    }
+}
+
+#[test]
+fn the_list_of_the_end_takes_the_place_of_that_of_the_start() {
+    let mut bytes = spool(&[]);
+    let head = Head::read(&bytes).unwrap();
+    let before = head.text_bytes as usize;
+    let list = b"3000-4000 r-xp 00000000 00:00 0    /end\n";
+    bytes[TEXT + before..][..list.len()].copy_from_slice(list);
+    set(&mut bytes, field::TEXT_BYTES, (before + list.len()) as u64);
+    let names = |bytes: &Vec<u8>| -> Vec<Vec<u8>> {
+        let mappings = Head::read(bytes).unwrap().mappings(bytes).unwrap();
+        mappings.into_iter().map(|mapping| mapping.path.into_owned()).collect()
+    };
+    assert!(names(&bytes).contains(&b"/start".to_vec()), "until the head says so");
+    set(&mut bytes, field::TEXT_FROM, before as u64);
+    assert_eq!(names(&bytes), [b"/end"]);
+    for from in [TEXT_BYTES as u64, u64::MAX] {
+        set(&mut bytes, field::TEXT_FROM, from);
+        assert_eq!(names(&bytes), [b""; 0]);
+    }
+}
+
+#[test]
 fn records_are_found_behind_each_other() {
     assert_eq!(records(&[3, marked(2), 10, 11, 1, marked(1), 12]), [(3, vec![10, 11]), (1, vec![12])]);
 }

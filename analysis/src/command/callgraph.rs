@@ -1,0 +1,74 @@
+//! `sigprof callgraph`: which calls which, as text and pictures.
+
+use super::{Edges, Input, Output, Rows, Shown, View};
+use clap::{Args, ValueEnum};
+use sigprof_analysis::{
+    Error,
+    granularity::Granularity,
+    graph::Trim,
+    report::{callgraph, dot},
+};
+use std::process::ExitCode;
+
+/// Show which function calls which: as a tree of text, or as a graph
+///
+/// The tree begins at the outermost functions, and shows one that is reached in several ways in each of them. The graph has
+/// each function once.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof callgraph cpu.prof
+  sigprof callgraph --format dot cpu.prof > calls.dot
+  sigprof callgraph --format svg -o calls.svg --focus '^parse_' cpu.prof")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// What to write; svg needs graphviz
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
+    format: Format,
+
+    #[command(flatten)]
+    output: Output,
+
+    #[command(flatten)]
+    view: View,
+
+    #[command(flatten)]
+    rows: Rows,
+
+    #[command(flatten)]
+    edges: Edges,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Format {
+    /// An indented tree
+    Text,
+    /// The language of graphviz
+    Dot,
+    /// A picture, drawn by graphviz
+    Svg,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let (profile, mut context) = self.view.look(self.input.load()?, Granularity::Functions)?;
+        let trim = |count| self.edges.add_to(self.rows.trim(count));
+        if self.format == Format::Text {
+            self.shown.prepare(&profile, &mut context, self.output.terminal())?;
+            self.output.write(|out| callgraph::write(&profile, &context, &trim(0), out))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        self.shown.prepare(&profile, &mut context, None)?;
+        // The heaviest with all they call, so that what is shown hangs together.
+        let trim = Trim { by_cum: true, ..trim(80) };
+        let mut graph = Vec::new();
+        dot::write(&profile, &context, &trim, &mut graph).expect("memory takes all that is written to it");
+        let bytes = if self.format == Format::Svg { dot::to_svg(&graph)? } else { graph };
+        self.output.write(|out| out.write_all(&bytes))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,68 @@
+//! `sigprof list`: source lines with what they take.
+
+use super::{Input, Shown, View, peek::no_match};
+use clap::Args;
+use sigprof_analysis::{
+    Error,
+    filter::expression,
+    granularity::Granularity,
+    report::{SourcePaths, list},
+};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Show the source of functions that match, with what each line takes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof list '^main$' cpu.prof
+  sigprof list parse --source-path ~/src/project cpu.prof")]
+pub(crate) struct Options {
+    /// The functions
+    #[arg(value_name = "REGEX")]
+    functions: String,
+
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    view: View,
+
+    #[command(flatten)]
+    sources: SourceOptions,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// Where the source files are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sources")]
+pub(crate) struct SourceOptions {
+    /// Look for source files below this directory, by as much of their names as is there; may be given several times
+    #[arg(long, value_name = "DIR")]
+    source_path: Vec<PathBuf>,
+
+    /// Take this beginning off the names of source files; may be given several times
+    #[arg(long, value_name = "PREFIX")]
+    trim_path: Vec<PathBuf>,
+}
+
+impl SourceOptions {
+    /// The same for a report.
+    pub(crate) fn paths(&self) -> SourcePaths {
+        SourcePaths { directories: self.source_path.clone(), prefixes: self.trim_path.clone() }
+    }
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let wanted = expression("REGEX", &self.functions)?;
+        let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Lines, true)?;
+        let sources = self.sources.paths();
+        let write =
+            |context: &_, out: &mut dyn std::io::Write| list::write(&profile, context, &wanted, sources, out);
+        if self.shown.print(&profile, context, write)? == 0 {
+            return Err(no_match(&self.functions));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

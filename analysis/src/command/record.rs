@@ -1,0 +1,181 @@
+//! `sigprof record`: runs a command, and makes its profile.
+
+use clap::{Args, ValueEnum};
+use sigprof::Clock;
+use sigprof_analysis::{
+    Error,
+    granularity::Granularity,
+    graph::Trim,
+    profile::Profile,
+    record::{self, Recorded, Refusal},
+    report::{Colors, Context, top},
+};
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// How many functions are shown at the end.
+const HOTTEST: usize = 10;
+
+/// Run a command, and write the profile of all its processes
+///
+/// The command runs as ever: with the same standard streams, in the same terminal. This command ends as it ends, with the same status
+/// or by the same signal; with 127 where the command is not found, 126 where it cannot be executed, and 1 where it cannot be
+/// recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof record -- ./server --port 8080     # Ctrl-C ends the server, and then the profile is written
+  sigprof record -o make.pb.gz make -j4      # make, and every compiler that it starts
+  sigprof record --clock wall -- ./slow      # where it waits, too
+  sigprof record -F 1000 --no-children -- perl script.pl
+  sigprof top sigprof.pb.gz")]
+pub(crate) struct Options {
+    /// The profile; one that is there already is kept as FILE.old. `.pb` is written unpacked, all else with gzip
+    #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT)]
+    output: PathBuf,
+
+    /// Which time is sampled
+    #[arg(short, long, value_enum, default_value_t, help_heading = "Sampling")]
+    clock: ClockName,
+
+    /// Samples for each second of that time, 1 to 10000
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = sigprof::DEFAULT_FREQUENCY,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(sigprof::MAX_FREQUENCY)), help_heading = "Sampling")]
+    frequency: u32,
+
+    /// Frames of a call chain at most, 1 to 4095; the innermost are kept
+    #[arg(long, value_name = "FRAMES", default_value_t = sigprof::DEFAULT_DEPTH as u32,
+        value_parser = clap::value_parser!(u32).range(1..=sigprof::MAX_DEPTH as i64 - 1), help_heading = "Sampling")]
+    max_depth: u32,
+
+    /// Memory that the profiler takes in each process at most, 8M to 1G (K, M, G, or plain bytes)
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Sampling")]
+    max_memory: usize,
+
+    /// The signal of the ticks, for programs that use SIGPROF (or SIGALRM, by clock wall) themselves: one from SIGRTMIN to SIGRTMAX,
+    /// as SIGRTMIN+3
+    #[arg(long, value_name = "SIGNAL", help_heading = "Sampling")]
+    timer_signal: Option<String>,
+
+    /// Record the command's own process alone, and none that it starts
+    #[arg(long)]
+    no_children: bool,
+
+    /// Say nothing but what goes wrong
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Show time and samples on the terminal meanwhile, even if the command writes there, too
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The clocks by their names.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ClockName {
+    /// CPU time, by a timer for each thread
+    #[default]
+    Cpu,
+    /// CPU time, by one timer for the process, as gperftools has it
+    Itimer,
+    /// CPU time, by high-resolution timers: true rates above a few hundred a second
+    Perf,
+    /// Elapsed time: threads that wait as those that run
+    Wall,
+}
+
+impl From<ClockName> for Clock {
+    fn from(name: ClockName) -> Self {
+        match name {
+            ClockName::Cpu => Self::Cpu,
+            ClockName::Itimer => Self::Itimer,
+            ClockName::Perf => Self::Perf,
+            ClockName::Wall => Self::Wall,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let options = record::Options {
+            clock: self.clock.into(),
+            frequency: self.frequency,
+            depth: self.max_depth as usize,
+            max_memory: self.max_memory,
+            timer_signal: self.timer_signal,
+            children: !self.no_children,
+            output: self.output,
+            quiet: self.quiet,
+            live: self.live,
+        };
+        let recorded = match record::record(&self.command, &options) {
+            Ok(recorded) => recorded,
+            Err(Refusal::Other(error)) => return Err(error),
+            Err(refusal) => {
+                // stderr may be closed.
+                let _ = writeln!(io::stderr(), "sigprof: {refusal}");
+                return Ok(ExitCode::from(refusal.exit_status()));
+            }
+        };
+        // What cannot be said is not said: the command's end comes first.
+        let _ = tell(&recorded, self.quiet);
+        Ok(recorded.end.repeat())
+    }
+}
+
+/// Says what came of it.
+fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
+    let mut text = Vec::new();
+    for problem in &recorded.problems {
+        writeln!(text, "sigprof: {problem}")?;
+    }
+    if !is_quiet {
+        recorded.summary.write(recorded.profile.as_ref(), &mut text)?;
+        if let Some(profile) = recorded.profile.as_ref().filter(|profile| !profile.samples.is_empty()) {
+            print_hottest(profile, &mut text)?;
+        }
+    }
+    // At once: others may be writing to the same terminal.
+    io::stderr().write_all(&text)
+}
+
+/// The hottest functions.
+fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut profile = profile.clone();
+    // The command is known here.
+    profile.comments.clear();
+    let mut context = Context::new(&profile);
+    Granularity::Functions.apply(&mut profile, true);
+    if anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never {
+        context.colors = Colors::terminal();
+    }
+    context.width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    let trim =
+        Trim { nodes: HOTTEST, node_fraction: 0.0, edge_fraction: 0.0, drop_negative: false, by_cum: false };
+    writeln!(out)?;
+    top::write(&profile, &context, &trim, out)
+}
+
+/// Bytes, with a unit or without.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => (&text[..text.len() - 1], 10),
+        Some(b'M') => (&text[..text.len() - 1], 20),
+        Some(b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<usize>().map_err(|_| "it is no number of bytes, as 64M is".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).unwrap_or(usize::MAX);
+    if (sigprof::LEAST_MAX_MEMORY..=sigprof::MOST_MAX_MEMORY).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err("it is not within 8M and 1G".to_owned())
+    }
+}

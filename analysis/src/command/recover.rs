@@ -1,0 +1,216 @@
+//! `sigprof recover`: profiles of programs that were killed, by hand.
+
+use clap::Args;
+use sigprof::recover::{self, Owner, Spool};
+use sigprof_analysis::{
+    Error,
+    error::ErrorKind,
+    record::{Collected, Left, Output, left_behind},
+};
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Make the profiles of programs that were killed, or whose recorder was
+///
+/// While a program is profiled its samples lie in a file of their own, which outlives it. A program that ends writes its profile, and
+/// `sigprof record` collects those of a command. What is left is made into profiles here: of all recordings and programs that are over, or of
+/// those that are named.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof recover --list                 # what was left behind, and by whom
+  sigprof recover                        # make all of it into profiles, under the names they were meant for
+  sigprof recover 4711                   # that of one recorder or program
+  sigprof recover -o crash.pb.gz 4711
+  sigprof recover /var/tmp/spools        # those in a directory that CPUPROFILE_SPOOL named")]
+pub(crate) struct Options {
+    /// Show what was left behind, and change nothing
+    #[arg(short, long)]
+    list: bool,
+
+    /// The profile's file, for one recording or program that is named
+    #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list")]
+    output: Option<PathBuf>,
+
+    /// Process ids of recorders or programs, directories of spools, or single spools; all that is found where there is none
+    #[arg(value_name = "PID|PATH")]
+    named: Vec<String>,
+}
+
+/// Something that was left behind.
+enum Found {
+    Recording(Left),
+    Program(Spool),
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let mut problems = Vec::new();
+        let found = if self.named.is_empty() {
+            all(&mut problems)
+        } else {
+            let mut found = Vec::new();
+            for name in &self.named {
+                found.extend(by_name(name, &mut problems)?);
+            }
+            found
+        };
+        if self.output.is_some() && found.len() > 1 {
+            let reason = format!("--output names one file, and {} profiles were asked for", found.len());
+            return Err(Error::new(ErrorKind::Request, reason).advise("recover them one by one"));
+        }
+        if found.is_empty() && problems.is_empty() {
+            say("nothing was left behind".into())?;
+        }
+        for one in found {
+            let done = if self.list { one.describe() } else { one.recover(self.output.as_deref()) };
+            match done {
+                Ok(line) => say(line)?,
+                Err(error) => problems.push(error),
+            }
+        }
+        for problem in &problems {
+            let _ = writeln!(io::stderr(), "sigprof: {problem}");
+        }
+        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn say(line: String) -> Result<(), Error> {
+    writeln!(io::stdout(), "{line}").map_err(|error| Error::io(Path::new("standard output"), "write", error))
+}
+
+/// All that this user's recorders and programs have left in the usual places.
+fn all(problems: &mut Vec<Error>) -> Vec<Found> {
+    let mut found: Vec<Found> = left_behind().into_iter().map(Found::Recording).collect();
+    found.extend(programs_in(&recover::default_directory(), problems));
+    found
+}
+
+fn programs_in(directory: &Path, problems: &mut Vec<Error>) -> Vec<Found> {
+    match recover::spools(directory) {
+        Ok(spools) => {
+            problems.extend(spools.unusable.into_iter().map(fails));
+            spools.spools.into_iter().map(Found::Program).collect()
+        }
+        Err(error) => {
+            problems.push(fails(error));
+            Vec::new()
+        }
+    }
+}
+
+/// What a name means: a number is a process, all else a path.
+fn by_name(name: &str, problems: &mut Vec<Error>) -> Result<Vec<Found>, Error> {
+    let path = Path::new(name);
+    let found = if let Ok(process) = name.parse::<u32>() {
+        let is_meant = |found: &Found| match found {
+            Found::Recording(left) => left.session.recorder == process,
+            Found::Program(spool) => spool.process() == process,
+        };
+        all(&mut Vec::new()).into_iter().filter(is_meant).collect()
+    } else if let Some(left) = Left::at(path) {
+        vec![Found::Recording(left)]
+    } else if path.is_dir() {
+        programs_in(path, problems)
+    } else {
+        vec![Found::Program(Spool::open(path).map_err(fails)?)]
+    };
+    if found.is_empty() && problems.is_empty() {
+        let reason = format!("{name} has left nothing behind");
+        return Err(
+            Error::new(ErrorKind::Request, reason).advise("`sigprof recover --list` shows what there is")
+        );
+    }
+    Ok(found)
+}
+
+fn fails(error: recover::RecoverError) -> Error {
+    Error::new(ErrorKind::Io, error.to_string()).caused_by(error)
+}
+
+impl Found {
+    /// What it is, in a line.
+    fn describe(&self) -> Result<String, Error> {
+        Ok(match self {
+            Self::Recording(left) => {
+                let (recorder, output) = (left.session.recorder, left.session.output.display());
+                let running = left.collector().running();
+                let path = left.path.display();
+                match () {
+                    () if left.session.is_going_on() => {
+                        format!("recording {recorder} goes on, for {output} ({path})")
+                    }
+                    () if running > 0 => {
+                        format!(
+                            "recording {recorder} is over, and {running} of its processes still run; its profile would be {output} ({path})"
+                        )
+                    }
+                    () => format!("recording {recorder} is over; its profile would be {output} ({path})"),
+                }
+            }
+            Self::Program(spool) => {
+                let whose = whose(spool);
+                let (target, path) = (spool.target().display(), spool.path().display());
+                match spool.owner() {
+                    Owner::Running => format!("{whose} runs; its profile will be {target} ({path})"),
+                    Owner::Gone => format!("{whose} is gone; its profile would be {target} ({path})"),
+                    _ => format!("{whose} is of another container; its profile would be {target} ({path})"),
+                }
+            }
+        })
+    }
+
+    /// Makes the profile.
+    fn recover(self, output: Option<&Path>) -> Result<String, Error> {
+        match self {
+            Self::Recording(left) => recover_recording(&left, output),
+            Self::Program(spool) => {
+                let whose = whose(&spool);
+                if spool.owner() == Owner::Running {
+                    return Ok(format!("{whose} runs; its profile comes when it ends"));
+                }
+                let recovered = match output {
+                    Some(path) => spool.recover_to(path),
+                    None => spool.recover(),
+                };
+                recovered.map(|recovered| format!("{whose}: {recovered}")).map_err(fails)
+            }
+        }
+    }
+}
+
+fn whose(spool: &Spool) -> String {
+    format!("process {} ({})", spool.process(), spool.program().display())
+}
+
+fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error> {
+    let recorder = left.session.recorder;
+    if left.session.is_going_on() {
+        return Ok(format!("recording {recorder} goes on; its profile comes when the command ends"));
+    }
+    let collector = left.collector();
+    let running = collector.running();
+    if running > 0 {
+        return Ok(format!(
+            "recording {recorder}: {running} of its processes still run; its profile comes when they have ended, by this command again"
+        ));
+    }
+    let output = Output::prepare(output.unwrap_or(&left.session.output))?;
+    let Collected { profile, tally: _, mut problems } = collector.finish();
+    let line = match &profile {
+        None => format!("recording {recorder}: nothing to recover"),
+        Some(profile) => {
+            let written = output.write(profile).inspect_err(|_| left.keep(profile))?;
+            let samples = profile.total(0);
+            format!("recording {recorder}: {samples} samples recovered to {}", written.path.display())
+        }
+    };
+    match problems.pop() {
+        // What could not be read stays.
+        Some(problem) => Err(problem),
+        None => left.remove().map(|()| line),
+    }
+}

@@ -1,0 +1,30 @@
+//! `sigprof traces`: each sample with its call chain.
+
+use super::{Input, Shown, View};
+use clap::Args;
+use sigprof_analysis::{Error, granularity::Granularity, report::traces};
+use std::process::ExitCode;
+
+/// Print each sample with its labels and its call chain
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof traces cpu.prof
+  sigprof traces --focus '^malloc$' --granularity lines cpu.prof")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    view: View,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
+        self.shown.print(&profile, context, |context, out| traces::write(&profile, context, out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,40 @@
+//! `sigprof tree`: each function between its callers and those it calls.
+
+use super::{Edges, Input, Rows, Shown, View};
+use clap::Args;
+use sigprof_analysis::{Error, granularity::Granularity, report::tree};
+use std::process::ExitCode;
+
+/// Show each function between its callers and those it calls
+///
+/// In each block the callers stand above the function, those it calls below; calls% is the share of the function's cum.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof tree cpu.prof
+  sigprof tree --cum -n 10 cpu.prof")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    view: View,
+
+    #[command(flatten)]
+    rows: Rows,
+
+    #[command(flatten)]
+    edges: Edges,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
+        let trim = self.edges.add_to(self.rows.trim(80));
+        self.shown
+            .print(&profile, context, |context, out| tree::write(&profile, context, &trim, None, out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,393 @@
+//! Makes one profile of what the processes of a command leave behind.
+//!
+//! What a process has left is read and removed when nobody writes to it any more: it has ended, or runs another program by
+//! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
+//! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
+
+use super::{Session, directory_of};
+use crate::{
+    Error,
+    error::ErrorKind,
+    formats::{self, pprof},
+    profile::{self, Label, LabelValue, Profile, ValueType, label},
+};
+use sigprof::{
+    NoSamples,
+    recover::{self, Owner, RecoverError, Spool},
+};
+use std::{
+    fs,
+    io::{BufWriter, Write as _},
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What the names of files begin with that were collected meanwhile.
+const PART: &str = "collected-";
+
+/// Collects what processes leave behind in one directory.
+#[derive(Debug)]
+pub struct Collector {
+    spools: PathBuf,
+    target: PathBuf,
+    is_wall: bool,
+    tally: Tally,
+    problems: Vec<Error>,
+    /// Spools that cannot be read, which stay.
+    unreadable: Vec<PathBuf>,
+    /// What is in files of its own.
+    collected: Progress,
+    /// How long the last look at everything took, and when that was.
+    last_look: Option<(Duration, Instant, Progress)>,
+}
+
+/// What the processes have said of themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Programs that left a spool: a process that becomes another program counts twice.
+    pub programs: u64,
+    /// Of these: those that were killed, or crashed, and could say no more.
+    pub killed: u64,
+    /// Processes that still run.
+    pub running: u64,
+    /// Periods that are in no sample.
+    pub lost: u64,
+    /// Spools that could not grow further.
+    pub cut: u64,
+    /// Call chains that were walked, of those that said so.
+    pub walks: u64,
+    /// Of these: those that came to the entry point of their thread.
+    pub whole_walks: u64,
+    /// CPU time of the processes that said so.
+    pub process_cpu: Duration,
+    /// Time that no tick stands for.
+    pub unaccounted: Duration,
+    /// Why the first of the programs without a sample has none.
+    pub no_samples: Option<NoSamples>,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Sum of the counts.
+    pub samples: u64,
+    /// The time that they stand for.
+    pub time: Duration,
+}
+
+/// All that was collected.
+#[derive(Debug)]
+pub struct Collected {
+    /// One profile of all processes; None where there was nothing to read.
+    pub profile: Option<Profile>,
+    /// What they said of themselves.
+    pub tally: Tally,
+    /// What could not be read, and stays where it is.
+    pub problems: Vec<Error>,
+}
+
+impl Collector {
+    /// One for the spools in a directory, and for what the session's processes could not leave there.
+    pub fn new(spools: &Path, session: &Session) -> Self {
+        Self {
+            spools: spools.into(),
+            target: session.target.clone(),
+            is_wall: session.is_wall,
+            tally: Tally::default(),
+            problems: Vec::new(),
+            unreadable: Vec::new(),
+            collected: Progress::default(),
+            last_look: None,
+        }
+    }
+
+    /// Makes room in the directory if there are `many` spools that nobody needs any more.
+    pub(super) fn relieve(&mut self, many: usize) {
+        if self.count_spools() < many {
+            return;
+        }
+        let Some((over, _)) = self.look() else { return };
+        if over.len() < many / 2 {
+            return;
+        }
+        let (profiles, read) = self.read_all(over);
+        let spools = &self.spools;
+        let written = merge(profiles).and_then(|profile| keep_part(spools, &profile));
+        match written {
+            Ok(progress) => {
+                self.collected.samples += progress.samples;
+                self.collected.time += progress.time;
+                self.discard(read);
+            }
+            Err(error) => {
+                // They stay, and are not tried again.
+                self.problems.push(error);
+                self.unreadable.extend(read.iter().map(|spool| spool.path().to_path_buf()));
+            }
+        }
+    }
+
+    /// What there is so far. Where there is much to look at it is looked at less often, for a twentieth of a processor.
+    pub(super) fn so_far(&mut self) -> Progress {
+        const SHARE: u32 = 20;
+        if let Some((cost, when, progress)) = self.last_look {
+            if when.elapsed() < cost * SHARE {
+                return progress;
+            }
+        }
+        let start = Instant::now();
+        let mut progress = self.collected;
+        for spool in recover::spools(&self.spools).map(|found| found.spools).unwrap_or_default() {
+            let samples = spool.samples_so_far().unwrap_or(0);
+            progress.samples += samples;
+            progress.time += spool.period().saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
+        }
+        self.last_look = Some((start.elapsed(), Instant::now(), progress));
+        progress
+    }
+
+    /// Waits until all processes that have a spool are gone, for at most `patience`.
+    pub(super) fn wait_for_others(&self, patience: Duration) {
+        const STEP: Duration = Duration::from_millis(5);
+        let start = Instant::now();
+        while start.elapsed() < patience && self.look().is_some_and(|(_, running)| !running.is_empty()) {
+            thread::sleep(STEP);
+        }
+    }
+
+    /// How many processes with a spool still run.
+    pub fn running(&self) -> u64 {
+        self.look().map_or(0, |(_, running)| processes(&running))
+    }
+
+    /// Collects all that is left of processes that are gone.
+    pub fn finish(mut self) -> Collected {
+        let mut profiles = Vec::new();
+        let mut done: Vec<PathBuf> = Vec::new();
+        for path in self.parts() {
+            match formats::read_file(&path) {
+                Ok(profile) => {
+                    profiles.push(profile);
+                    done.push(path);
+                }
+                Err(error) => self.problems.push(error),
+            }
+        }
+        let (over, running) = match self.looked_at() {
+            Ok(looked) => looked,
+            Err(error) => {
+                self.problems.push(Error::new(ErrorKind::Io, error.to_string()).caused_by(error));
+                Default::default()
+            }
+        };
+        self.tally.running = processes(&running);
+        let (of_spools, read) = self.read_all(over);
+        profiles.extend(of_spools);
+        for path in self.files() {
+            match self.read_file(&path) {
+                Ok(profile) => {
+                    profiles.push(profile);
+                    done.push(path);
+                }
+                Err(error) => self.problems.push(error),
+            }
+        }
+        let mut profile = None;
+        if !profiles.is_empty() {
+            match merge(profiles) {
+                Ok(merged) => profile = Some(merged),
+                Err(error) => {
+                    // All of it stays.
+                    self.problems.push(error);
+                    return Collected { profile: None, tally: self.tally, problems: self.problems };
+                }
+            }
+        }
+        if let Some(profile) = profile.as_mut().filter(|_| self.is_wall) {
+            name_wall(profile);
+        }
+        self.discard(read);
+        for path in done {
+            let _ = fs::remove_file(path);
+        }
+        Collected { profile, tally: self.tally, problems: self.problems }
+    }
+
+    fn count_spools(&self) -> usize {
+        let is_spool = |entry: &fs::DirEntry| entry.file_name().as_bytes().ends_with(b".spool");
+        fs::read_dir(&self.spools).map_or(0, |entries| entries.flatten().filter(is_spool).count())
+    }
+
+    /// The spools that nobody writes to any more, and those in use; None where the directory cannot be read.
+    fn look(&self) -> Option<(Vec<Spool>, Vec<Spool>)> {
+        self.looked_at().ok()
+    }
+
+    fn looked_at(&self) -> Result<(Vec<Spool>, Vec<Spool>), RecoverError> {
+        let mut spools = recover::spools(&self.spools)?.spools;
+        spools.retain(|spool| !self.unreadable.iter().any(|path| path == spool.path()));
+        let identity = |spool: &Spool| (spool.process(), spool.process_start());
+        // A spool that is not marked as left belongs to the program that runs now.
+        let newer: Vec<(u32, u64)> = spools
+            .iter()
+            .filter(|spool| !spool.is_replaced() && spool.end().is_none())
+            .map(identity)
+            .collect();
+        let is_replaced = |spool: &Spool| spool.is_replaced() && newer.contains(&identity(spool));
+        let looked = spools
+            .into_iter()
+            .map(|spool| if is_replaced(&spool) { spool.known_to_be_over() } else { spool });
+        // Of a process of another container that is not over nobody knows more; it comes to no harm.
+        Ok(looked.partition(|spool| spool.owner() != Owner::Running))
+    }
+
+    /// Reads spools; gives the profiles, and the spools that they were made of.
+    fn read_all(&mut self, spools: Vec<Spool>) -> (Vec<Profile>, Vec<Spool>) {
+        let (mut profiles, mut read) = (Vec::new(), Vec::new());
+        for spool in spools {
+            let path = spool.path().to_path_buf();
+            match self.read(spool) {
+                Ok((profile, spool)) => {
+                    profiles.extend(profile);
+                    read.push(spool);
+                }
+                Err(error) => {
+                    self.problems.push(error);
+                    self.unreadable.push(path);
+                }
+            }
+        }
+        (profiles, read)
+    }
+
+    /// Reads a spool.
+    fn read(&mut self, spool: Spool) -> Result<(Option<Profile>, Spool), Error> {
+        let fails = |error: RecoverError| Error::new(ErrorKind::Io, error.to_string()).caused_by(error);
+        // One without an end may have been opened before its process was over.
+        let spool = if spool.end().is_some() { spool } else { Spool::open(spool.path()).map_err(fails)? };
+        if spool.is_complete() {
+            // Its profile is in a file.
+            return Ok((None, spool));
+        }
+        let profile = formats::spool::read(&spool)?;
+        self.tally.add(&spool);
+        Ok((Some(profile), spool))
+    }
+
+    /// Reads the profile of a process that found no place for a spool, or none that holds all.
+    fn read_file(&mut self, path: &Path) -> Result<Profile, Error> {
+        let mut profile = formats::read_file(path)?;
+        let behind = path.as_os_str().as_bytes().get(self.target.as_os_str().len() + 1..).unwrap_or_default();
+        let digits = behind.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
+        let process = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+        if let Some(process) = process.filter(|_| profile.label_sets.len() == 1) {
+            let value = LabelValue::Number(process.into(), "".into());
+            profile.label_sets.push(vec![Label { key: label::PROCESS_ID.into(), value }]);
+            profile.samples.labels_mut().fill(crate::profile::LabelSetId(1));
+        }
+        self.tally.programs += 1;
+        Ok(profile)
+    }
+
+    fn discard(&mut self, spools: Vec<Spool>) {
+        for spool in spools {
+            if let Err(error) = spool.discard() {
+                self.problems.push(Error::new(ErrorKind::Io, error.to_string()).caused_by(error));
+            }
+        }
+    }
+
+    /// What was collected meanwhile.
+    fn parts(&self) -> Vec<PathBuf> {
+        files_of(&self.spools, |name| name.starts_with(PART.as_bytes()) && name.ends_with(b".pb"))
+    }
+
+    /// Profiles that found no place in a spool.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut prefix = self.target.file_name().unwrap_or_default().as_bytes().to_vec();
+        prefix.push(b'_');
+        files_of(directory_of(&self.target), |name| name.starts_with(&prefix))
+    }
+}
+
+impl Tally {
+    /// Adds what a program said.
+    fn add(&mut self, spool: &Spool) {
+        self.programs += 1;
+        self.cut += u64::from(spool.is_cut());
+        let Some(end) = spool.end() else {
+            self.killed += 1;
+            self.lost += spool.lost();
+            return;
+        };
+        self.lost += end.lost;
+        self.walks += end.walks;
+        self.whole_walks += end.whole_walks;
+        self.process_cpu += end.process_cpu;
+        self.unaccounted += end.unaccounted;
+        self.no_samples = self.no_samples.or(end.no_samples);
+    }
+}
+
+/// Keeps a profile in a file of its own in the directory of the spools, where a collector finds it.
+///
+/// # Errors
+/// Where it cannot be written.
+pub(super) fn keep_part(directory: &Path, profile: &Profile) -> Result<Progress, Error> {
+    let fails = |error| Error::io(directory, "keep what was collected", error);
+    // Under another name first: a recorder may be killed here, too.
+    let temporary = tempfile::NamedTempFile::new_in(directory).map_err(fails)?;
+    let mut out = BufWriter::new(temporary.as_file());
+    pprof::write_unpacked(profile, &mut out).and_then(|()| out.flush()).map_err(fails)?;
+    drop(out);
+    let mut number = 0;
+    loop {
+        let path = directory.join(format!("{PART}{number}.pb"));
+        if !path.exists() {
+            temporary.persist(path).map_err(|error| fails(error.error))?;
+            return Ok(progress_of(profile));
+        }
+        number += 1;
+    }
+}
+
+/// Makes one profile of several, at least one.
+fn merge(profiles: Vec<Profile>) -> Result<Profile, Error> {
+    let named = profiles.into_iter().map(|profile| Ok((PathBuf::from("a process"), profile)));
+    let merged = profile::merge(named)?;
+    merged.ok_or_else(|| Error::new(ErrorKind::Format, "there is nothing to merge"))
+}
+
+/// Says that the samples stand for elapsed time, which neither spools nor files know.
+fn name_wall(profile: &mut Profile) {
+    let wall = ValueType::new("wall", "nanoseconds");
+    profile.period_type = Some(wall.clone());
+    if let Some(last) = profile.sample_types.last_mut() {
+        *last = wall;
+    }
+}
+
+/// The files of a directory whose names are wanted, in their order.
+fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|entry| is_wanted(entry.file_name().as_bytes())).map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// How many processes the spools belong to.
+fn processes(spools: &[Spool]) -> u64 {
+    let mut processes: Vec<u32> = spools.iter().map(Spool::process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    processes.len() as u64
+}
+
+fn progress_of(profile: &Profile) -> Progress {
+    let at_least_zero = |number: i64| u64::try_from(number).unwrap_or(0);
+    let nanos = Duration::from_nanos(at_least_zero(profile.total(profile.sample_types.len() - 1)));
+    Progress { samples: at_least_zero(profile.total(0)), time: nanos }
+}

@@ -1,0 +1,308 @@
+//! The private directory of a recording: the spools of its processes, and who records what.
+//!
+//! It lies in memory where that can be had, since its files are written to at every tick, and its name says whose it is. A
+//! recorder that ends removes it; one that is killed leaves it to `sigprof recover`.
+
+use super::{Collector, Output, collect, directory_of, environment::can_be_preloaded};
+use crate::{Error, error::ErrorKind, profile::Profile};
+use sigprof::Clock;
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::{MetadataExt as _, PermissionsExt as _, symlink},
+    },
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// What the names of such directories begin with; the user's id and a random word follow.
+const PREFIX: &str = "sigprof-record-";
+/// The file that says who records what.
+const SESSION: &str = "session";
+
+/// The directory of this recording.
+pub(super) struct PrivateDirectory {
+    directory: TempDir,
+    session: Session,
+}
+
+impl PrivateDirectory {
+    /// Makes it where there is a place for it, for a profile that goes to `output`.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub(super) fn make(output: &Output, clock: Clock) -> Result<Self, Error> {
+        let prefix = format!("{PREFIX}{}-", nix::unistd::geteuid());
+        let mut failure = None;
+        for place in places() {
+            let private = fs::Permissions::from_mode(0o700);
+            match tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place) {
+                Ok(directory) => return Self::of(directory, output, clock),
+                // The first place is the one that is worth mending.
+                Err(error) => {
+                    _ = failure.get_or_insert(Error::io(&place, "make a directory for the samples", error))
+                }
+            }
+        }
+        let failure = failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "no directory takes the samples"));
+        Err(failure.advise("set TMPDIR to a directory that you may write to"))
+    }
+
+    fn of(directory: TempDir, output: &Output, clock: Clock) -> Result<Self, Error> {
+        let word = directory.path().file_name().unwrap_or_default();
+        let target = output.beside().unwrap_or(directory.path()).join(concat(b".", word, b".prof"));
+        let recorder = std::process::id();
+        let session = Session {
+            recorder,
+            recorder_start: start_of(recorder),
+            output: output.path().into(),
+            target,
+            is_wall: clock == Clock::Wall,
+        };
+        let path = directory.path().join(SESSION);
+        fs::write(&path, session.to_bytes()).map_err(|error| Error::io(&path, "write", error))?;
+        Ok(Self { directory, session })
+    }
+
+    /// Who records what.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Where the spools go.
+    pub(super) fn spools(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What the names of profiles begin with that find no place in a spool: beside the output, where there is room for them.
+    pub(super) fn target(&self) -> &Path {
+        &self.session.target
+    }
+
+    /// A path of the library that can stand in LD_PRELOAD: its own, or that of a link in here.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub(super) fn preloadable(&self, library: &Path) -> Result<PathBuf, Error> {
+        if can_be_preloaded(library) {
+            return Ok(library.into());
+        }
+        let link = self.directory.path().join("libprofiler.so");
+        symlink(library, &link).map_err(|error| Error::io(&link, "make a link to the library", error))?;
+        if can_be_preloaded(&link) {
+            return Ok(link);
+        }
+        let reason = "a path with a space, a colon or a dollar sign cannot stand in LD_PRELOAD";
+        Err(Error::new(ErrorKind::Request, reason).at(&link).advise("set TMPDIR to another"))
+    }
+
+    /// Keeps a profile that could not be written where it was meant to go.
+    ///
+    /// # Errors
+    /// Where it cannot be kept, either.
+    pub(super) fn keep(&self, profile: &Profile) -> Result<(), Error> {
+        collect::keep_part(self.directory.path(), profile).map(|_| ())
+    }
+
+    /// Removes it, unless something in it `is_needed`: its path is then given. What comes of that has a name of its own, if
+    /// the profile `is_written`.
+    pub(super) fn close(self, is_needed: bool, is_written: bool) -> Option<PathBuf> {
+        if is_needed {
+            if is_written {
+                let path = self.directory.path().join(SESSION);
+                let mut session = self.session;
+                session.output = late_name(&session.output);
+                let _ = fs::write(path, session.to_bytes());
+            }
+            return Some(self.directory.keep());
+        }
+        // What a process has left there meanwhile is of no use: its profile has been written.
+        let _ = self.directory.close();
+        None
+    }
+}
+
+/// Where such a directory may lie: in memory, in the user's own, or wherever temporary files go.
+fn places() -> Vec<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let of_user = variable("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
+    let mut places = vec![PathBuf::from("/dev/shm")];
+    places.extend(of_user);
+    places.push(env::temp_dir());
+    places.dedup();
+    places.into_iter().filter_map(|path| std::path::absolute(path).ok()).collect()
+}
+
+/// Who records what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Process id of the recorder.
+    pub recorder: u32,
+    /// When that began, as field 22 of /proc/PID/stat has it; 0 where it could not be read.
+    pub recorder_start: u64,
+    /// The profile's file, absolute.
+    pub output: PathBuf,
+    /// What the names of profiles begin with that found no place in a spool.
+    pub target: PathBuf,
+    /// Elapsed time is sampled, not CPU time.
+    pub is_wall: bool,
+}
+
+impl Session {
+    fn to_bytes(&self) -> Vec<u8> {
+        let (recorder, start) = (self.recorder.to_string(), self.recorder_start.to_string());
+        let fields = [
+            recorder.as_bytes(),
+            start.as_bytes(),
+            self.output.as_os_str().as_bytes(),
+            self.target.as_os_str().as_bytes(),
+            if self.is_wall { b"wall" } else { b"cpu" },
+        ];
+        fields.iter().flat_map(|field| field.iter().copied().chain([0])).collect()
+    }
+
+    /// None for what was not written by [`to_bytes`](Self::to_bytes).
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut fields = bytes.split(|&byte| byte == 0);
+        let mut next = || fields.next().map(OsStr::from_bytes);
+        let mut number = || next()?.to_str()?.parse::<u64>().ok();
+        let (recorder, recorder_start) = (u32::try_from(number()?).ok()?, number()?);
+        let (output, target) = (PathBuf::from(next()?), PathBuf::from(next()?));
+        let clock = next()?;
+        // Every field ends with a zero, so a sixth part is there, and empty.
+        let is_whole = next()? == "" && output.is_absolute() && target.is_absolute();
+        is_whole.then_some(Self { recorder, recorder_start, output, target, is_wall: clock == "wall" })
+    }
+
+    /// True while the recorder runs.
+    pub fn is_going_on(&self) -> bool {
+        self.recorder_start != 0 && start_of(self.recorder) == self.recorder_start
+    }
+}
+
+/// A directory that a recorder has left, or still uses.
+#[derive(Debug)]
+pub struct Left {
+    /// The directory.
+    pub path: PathBuf,
+    /// Who recorded what.
+    pub session: Session,
+}
+
+impl Left {
+    /// Looks at a directory; None for one that no recorder of this user has made.
+    pub fn at(path: &Path) -> Option<Self> {
+        let status = fs::symlink_metadata(path).ok()?;
+        let is_own =
+            status.is_dir() && status.uid() == nix::unistd::geteuid().as_raw() && status.mode() & 0o077 == 0;
+        if !is_own {
+            return None;
+        }
+        let session = Session::from_bytes(&fs::read(path.join(SESSION)).ok()?)?;
+        Some(Self { path: path.into(), session })
+    }
+
+    /// Makes the profile of what is in it.
+    pub fn collector(&self) -> Collector {
+        Collector::new(&self.path, &self.session)
+    }
+
+    /// Keeps a profile in it that could not be written elsewhere; where that fails, too, it is lost.
+    pub fn keep(&self, profile: &Profile) {
+        let _ = collect::keep_part(&self.path, profile);
+    }
+
+    /// Removes the directory, and what is in it.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.path).map_err(|error| Error::io(&self.path, "remove the directory", error))
+    }
+}
+
+/// The directories that recorders of this user have left or still use, in the order of their names.
+pub fn left_behind() -> Vec<Left> {
+    let prefix = format!("{PREFIX}{}-", nix::unistd::geteuid());
+    let is_one = |entry: &fs::DirEntry| entry.file_name().as_bytes().starts_with(prefix.as_bytes());
+    let entries = places().into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten();
+    let mut paths: Vec<PathBuf> = entries.flatten().filter(is_one).map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.dedup();
+    paths.iter().filter_map(|path| Left::at(path)).collect()
+}
+
+/// When a process began, in clock ticks since boot; 0 where there is none.
+fn start_of(process: u32) -> u64 {
+    let read = || -> io::Result<Option<u64>> {
+        let line = fs::read(format!("/proc/{process}/stat"))?;
+        // The second field, the name, may hold anything, even brackets.
+        let behind = line.rsplit(|&byte| byte == b')').next().unwrap_or_default();
+        const FIELD: usize = 22 - 3;
+        let field = behind.trim_ascii().split(|&byte| byte == b' ').nth(FIELD).unwrap_or_default();
+        Ok(std::str::from_utf8(field).ok().and_then(|field| field.parse().ok()))
+    };
+    read().ok().flatten().unwrap_or(0)
+}
+
+fn concat(before: &[u8], word: &OsStr, behind: &[u8]) -> OsString {
+    OsString::from_vec([before, word.as_bytes(), behind].concat())
+}
+
+/// Where another profile of a recording goes: beside its first one, `late` in its name.
+pub(super) fn late_name(output: &Path) -> PathBuf {
+    let name = output.file_name().unwrap_or_default().as_bytes();
+    let dot = name.iter().skip(1).position(|&byte| byte == b'.').map_or(name.len(), |place| place + 1);
+    let (stem, extension) = name.split_at(dot);
+    directory_of(output).join(OsString::from_vec([stem, b"-late", extension].concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_comes_back_as_it_was_written() {
+        let session = Session {
+            recorder: 7,
+            recorder_start: 1 << 40,
+            output: "/a b/\n:c".into(),
+            target: "/t/.x".into(),
+            is_wall: true,
+        };
+        let bytes = session.to_bytes();
+        assert_eq!(Session::from_bytes(&bytes), Some(session));
+        for cut in 0..bytes.len() {
+            assert_eq!(Session::from_bytes(&bytes[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_process_is_told_by_its_beginning() {
+        let own = std::process::id();
+        let mut session = Session {
+            recorder: own,
+            recorder_start: start_of(own),
+            output: "/o".into(),
+            target: "/t".into(),
+            is_wall: false,
+        };
+        assert!(session.is_going_on());
+        session.recorder_start -= 1;
+        assert!(!session.is_going_on());
+    }
+
+    #[test]
+    fn a_late_profile_has_a_name_of_its_own() {
+        for (output, late) in [
+            ("/a.b/sigprof.pb.gz", "/a.b/sigprof-late.pb.gz"),
+            ("/x/profile", "/x/profile-late"),
+            ("/x/.hidden", "/x/.hidden-late"),
+        ] {
+            assert_eq!(late_name(Path::new(output)), Path::new(late));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The environment of the command: what its processes learn of the recording.
+
+use super::Options;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::Path,
+};
+
+/// Where the processes' profiles go.
+pub(super) struct Places<'a> {
+    /// The library, by a path that can stand in LD_PRELOAD.
+    pub(super) library: &'a Path,
+    /// The directory of the spools.
+    pub(super) spools: &'a Path,
+    /// What the names of profiles begin with that find no place in a spool.
+    pub(super) target: &'a Path,
+}
+
+/// The variables of the command: the recorder's own, without what they say of profiling, and what the options ask for.
+pub(super) fn of_command(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    options: &Options,
+    places: &Places<'_>,
+    recorder: u32,
+) -> Vec<(OsString, OsString)> {
+    let mut preload = OsString::from(places.library);
+    let mut variables = Vec::new();
+    for (name, value) in own {
+        if name == "LD_PRELOAD" {
+            // Ours is the first: of two profilers the first one profiles, and what it interposes calls the others' next.
+            if !value.is_empty() {
+                preload.push(":");
+                preload.push(value);
+            }
+        } else if !is_of_profiling(&name) {
+            variables.push((name, value));
+        }
+    }
+    variables.push(("LD_PRELOAD".into(), preload));
+    variables.extend(settings(options).map(|(name, value)| (name.into(), value.into())));
+    variables.push(("CPUPROFILE".into(), places.target.into()));
+    variables.push(("CPUPROFILE_SPOOL".into(), places.spools.into()));
+    for name in ["CPUPROFILE_KEEP_SPOOL", "CPUPROFILE_THREADS", "CPUPROFILE_USE_PID", "CPUPROFILE_QUIET"] {
+        variables.push((name.into(), "1".into()));
+    }
+    if !options.children {
+        variables.push(("CPUPROFILE_FOLLOW_FORK".into(), "0".into()));
+        variables.push(("CPUPROFILE_CHILD_OF".into(), recorder.to_string().into()));
+    }
+    variables
+}
+
+/// What the options ask for, as the library takes it.
+pub(super) fn settings(options: &Options) -> impl Iterator<Item = (&'static str, String)> {
+    let always = [
+        ("CPUPROFILE_CLOCK", options.clock.to_string()),
+        ("CPUPROFILE_FREQUENCY", options.frequency.to_string()),
+        ("CPUPROFILE_MAX_DEPTH", options.depth.to_string()),
+        ("CPUPROFILE_MAX_MEMORY", options.max_memory.to_string()),
+    ];
+    let signal = options.timer_signal.clone().map(|signal| ("CPUPROFILE_TIMER_SIGNAL", signal));
+    always.into_iter().chain(signal)
+}
+
+/// True for a variable of the library's: what the user has set for other runs must not change this one.
+fn is_of_profiling(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name == b"CPUPROFILE" || name == b"CPUPROFILESIGNAL" || name.starts_with(b"CPUPROFILE_")
+}
+
+/// True for a path that can stand in LD_PRELOAD, which the loader takes apart at spaces and colons, and in which it replaces
+/// what follows a dollar sign.
+pub(super) fn can_be_preloaded(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte) || byte.is_ascii_whitespace())
+}
+
+/// A variable as `execve(2)` takes it.
+pub(super) fn entry((name, value): (OsString, OsString)) -> Vec<u8> {
+    let mut entry = name.into_vec();
+    entry.push(b'=');
+    entry.extend_from_slice(value.as_bytes());
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(own: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
+        let own = own.iter().map(|&(name, value)| (name.into(), value.into()));
+        let places = Places {
+            library: Path::new("/lib/ours.so"),
+            spools: Path::new("/spools"),
+            target: Path::new("/out/target"),
+        };
+        let text = |text: OsString| text.into_string().unwrap();
+        of_command(own, options, &places, 77)
+            .into_iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect()
+    }
+
+    fn value<'v>(variables: &'v [(String, String)], name: &str) -> Option<&'v str> {
+        let mut found = variables.iter().filter(|variable| variable.0 == name);
+        let value = found.next().map(|variable| variable.1.as_str());
+        assert!(found.next().is_none(), "{name} is there twice");
+        value
+    }
+
+    #[test]
+    fn the_users_own_preload_comes_behind_ours_and_stays() {
+        let options = Options::default();
+        assert_eq!(value(&made(&[], &options), "LD_PRELOAD"), Some("/lib/ours.so"));
+        assert_eq!(value(&made(&[("LD_PRELOAD", "")], &options), "LD_PRELOAD"), Some("/lib/ours.so"));
+        let both = made(&[("LD_PRELOAD", "/a.so /b.so"), ("HOME", "/h")], &options);
+        assert_eq!(value(&both, "LD_PRELOAD"), Some("/lib/ours.so:/a.so /b.so"));
+        assert_eq!(value(&both, "HOME"), Some("/h"));
+    }
+
+    #[test]
+    fn what_the_user_has_set_for_other_profiles_does_not_reach_the_command() {
+        let own = [
+            ("CPUPROFILE", "mine"),
+            ("CPUPROFILESIGNAL", "12"),
+            ("CPUPROFILE_REALTIME", "1"),
+            ("CPUPROFILE_TIMER_SIGNAL", "40"),
+            ("CPUPROFILER", "kept"),
+        ];
+        let made = made(&own, &Options::default());
+        assert_eq!(value(&made, "CPUPROFILE"), Some("/out/target"));
+        assert_eq!(value(&made, "CPUPROFILER"), Some("kept"));
+        for name in
+            ["CPUPROFILESIGNAL", "CPUPROFILE_REALTIME", "CPUPROFILE_TIMER_SIGNAL", "CPUPROFILE_CHILD_OF"]
+        {
+            assert_eq!(value(&made, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_children_only_the_recorders_own_child_is_told() {
+        let options = Options { children: false, ..Options::default() };
+        assert_eq!(value(&made(&[], &options), "CPUPROFILE_CHILD_OF"), Some("77"));
+        assert_eq!(value(&made(&[], &options), "CPUPROFILE_FOLLOW_FORK"), Some("0"));
+    }
+
+    #[test]
+    fn a_path_with_a_space_a_colon_or_a_dollar_sign_cannot_be_preloaded() {
+        for (path, can) in [("/a/b.so", true), ("/a b.so", false), ("/a:b.so", false), ("/$LIB/b.so", false)]
+        {
+            assert_eq!(can_be_preloaded(Path::new(path)), can, "{path}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The profile's file: tried before the command runs, written when it has ended.
+
+use super::directory_of;
+use crate::{Error, error::ErrorKind, formats::pprof, profile::Profile};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write as _},
+    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// Where a profile goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Absolute.
+    path: PathBuf,
+    /// A device or a pipe, which is written to as it is.
+    is_special: bool,
+    /// Of a new file, as the umask leaves them.
+    permissions: u32,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length; 0 for a device.
+    pub bytes: u64,
+}
+
+impl Output {
+    /// Looks whether a profile can be written to `path`. No file is left.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn prepare(path: &Path) -> Result<Self, Error> {
+        let cannot = |reason: &str| {
+            Err(Error::new(ErrorKind::Request, format!("the profile cannot be written: {reason}"))
+                .at(path)
+                .advise("name another file by --output"))
+        };
+        let absolute =
+            std::path::absolute(path).map_err(|error| Error::io(path, "write the profile", error))?;
+        if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return cannot("it is no name of a file");
+        }
+        let kind = fs::metadata(&absolute).ok().map(|status| status.file_type());
+        let is_special = match kind {
+            Some(kind) if kind.is_dir() => return cannot("it is a directory"),
+            Some(kind) if kind.is_socket() => return cannot("it is a socket"),
+            Some(kind) => !kind.is_file(),
+            None => false,
+        };
+        if is_special {
+            nix::unistd::access(&absolute, nix::unistd::AccessFlags::W_OK)
+                .map_err(|errno| Error::io(path, "write the profile", errno.into()))?;
+            return Ok(Self { path: absolute, is_special, permissions: 0 });
+        }
+        // A link stays one: what it leads to is replaced.
+        let absolute = absolute.canonicalize().unwrap_or(absolute);
+        let trial = tempfile::Builder::new()
+            .prefix(".sigprof-")
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(directory_of(&absolute))
+            .map_err(|error| {
+                // Its text names the trial's path.
+                let error = std::io::Error::from(error.kind());
+                Error::io(path, "write the profile", error).advise("name another file by --output")
+            })?;
+        let permissions =
+            trial.as_file().metadata().map_or(0o644, |status| status.permissions().mode() & 0o777);
+        Ok(Self { path: absolute, is_special, permissions })
+    }
+
+    /// The absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory that other files may stand in beside it; None for a device.
+    pub(super) fn beside(&self) -> Option<&Path> {
+        (!self.is_special).then(|| directory_of(&self.path))
+    }
+
+    /// Writes the profile: under another name first, so that it is there whole or not at all. A file that has the name already
+    /// stays, with `.old` behind its name.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn write(&self, profile: &Profile) -> Result<Written, Error> {
+        self.put(profile, true)
+    }
+
+    /// Writes it once more, in the place of what [`write`](Self::write) wrote; a device has it already.
+    ///
+    /// # Errors
+    /// Why it cannot be written; the other one then stays.
+    pub(super) fn rewrite(&self, profile: &Profile) -> Result<Written, Error> {
+        if self.is_special {
+            return Ok(Written { path: self.path.clone(), bytes: 0 });
+        }
+        self.put(profile, false)
+    }
+
+    fn put(&self, profile: &Profile, keeps_older: bool) -> Result<Written, Error> {
+        let fails = |error| Error::io(&self.path, "write the profile", error);
+        if self.is_special {
+            let file = OpenOptions::new().write(true).open(&self.path).map_err(fails)?;
+            fill(&self.path, profile, &file).map_err(fails)?;
+            return Ok(Written { path: self.path.clone(), bytes: 0 });
+        }
+        let temporary = tempfile::Builder::new()
+            .prefix(".sigprof-")
+            .permissions(fs::Permissions::from_mode(self.permissions))
+            .tempfile_in(directory_of(&self.path))
+            .map_err(fails)?;
+        fill(&self.path, profile, temporary.as_file()).map_err(fails)?;
+        let bytes = temporary.as_file().metadata().map_err(fails)?.len();
+        if keeps_older && self.path.exists() {
+            let mut old = self.path.clone().into_os_string();
+            old.push(".old");
+            fs::rename(&self.path, old).map_err(fails)?;
+        }
+        temporary.persist(&self.path).map_err(|error| fails(error.error))?;
+        Ok(Written { path: self.path.clone(), bytes })
+    }
+}
+
+/// Writes it in the format that the name asks for.
+fn fill(path: &Path, profile: &Profile, file: &File) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    if path.extension().is_some_and(|extension| extension == "pb") {
+        pprof::write_unpacked(profile, &mut out)?;
+    } else {
+        pprof::write(profile, &mut out)?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_beforehand_and_leaves_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (name, reason) in
+            [("", "a directory"), ("missing/profile", "not found"), ("new/", "no name of a file")]
+        {
+            let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("--output"), "{error}");
+        }
+        Output::prepare(&scratch.path().join("profile")).unwrap();
+        assert_eq!(names(scratch.path()), [""; 0]);
+    }
+
+    #[test]
+    fn an_older_profile_is_kept_and_a_link_stays_a_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (path, link) = (scratch.path().join("p.pb.gz"), scratch.path().join("link"));
+        fs::write(&path, "older").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let output = Output::prepare(&link).unwrap();
+        let written = output.write(&Profile::new(Profile::cpu_types())).unwrap();
+        assert_eq!(names(scratch.path()), ["link", "p.pb.gz", "p.pb.gz.old"]);
+        assert_eq!(fs::read(scratch.path().join("p.pb.gz.old")).unwrap(), b"older");
+        assert_eq!(fs::read(&path).unwrap().len() as u64, written.bytes);
+        assert!(formats::read_file(&link).unwrap().samples.is_empty());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn the_name_says_whether_it_is_packed() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (name, is_packed) in [("a.pb", false), ("b.pb.gz", true), ("c", true)] {
+            let output = Output::prepare(&scratch.path().join(name)).unwrap();
+            output.write(&Profile::new(Profile::cpu_types())).unwrap();
+            let bytes = fs::read(output.path()).unwrap();
+            assert_eq!(bytes.starts_with(b"\x1f\x8b"), is_packed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_written_to_as_it_is() {
+        let output = Output::prepare(Path::new("/dev/null")).unwrap();
+        assert_eq!(
+            (output.beside(), output.write(&Profile::new(Profile::cpu_types())).unwrap().bytes),
+            (None, 0)
+        );
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+}

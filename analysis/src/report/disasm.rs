@@ -1,0 +1,332 @@
+//! Instructions of functions, with what each takes.
+
+use super::{Context, instructions, instructions::Instruction, styled};
+use crate::{
+    error::{Error, ErrorKind},
+    profile::{LabelSetId, Location, LocationId, Mapping, Profile},
+    symbolize::Symbolizer,
+    units::{Scale, percent},
+};
+use regex::Regex;
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    ops::Range,
+    path::PathBuf,
+};
+
+/// Which functions to show, and how.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Those whose name matches.
+    pub functions: Regex,
+    /// Those that hold this address, of the process or of the file.
+    pub address: Option<u64>,
+    /// Write instructions of x86 as Intel does.
+    pub intel: bool,
+}
+
+/// Functions with their instructions, read from the binaries.
+#[derive(Debug)]
+pub struct Disassembly {
+    routines: Vec<Routine>,
+    /// Functions that match, whose instructions cannot be had, and why.
+    failures: Vec<(String, Error)>,
+}
+
+/// A function.
+#[derive(Debug)]
+struct Routine {
+    name: String,
+    value: Value,
+    lines: Vec<Line>,
+}
+
+/// An instruction, and what it takes.
+#[derive(Debug)]
+struct Line {
+    instruction: Instruction,
+    value: Value,
+    /// Its function and source line, where they are known.
+    source: String,
+    /// The name of what it calls or jumps to.
+    target: String,
+}
+
+/// What an instruction or a function takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Value {
+    flat: i64,
+    cum: i64,
+    /// The last sample that added to `cum`, from 1.
+    seen: usize,
+}
+
+impl Value {
+    fn add(&mut self, value: i64, number: usize, is_innermost: bool) {
+        if self.seen != number {
+            self.seen = number;
+            self.cum = self.cum.saturating_add(value);
+        }
+        if is_innermost {
+            self.flat = self.flat.saturating_add(value);
+        }
+    }
+}
+
+/// The range of a function in a file, and what leads back from there to the process.
+struct Found {
+    name: String,
+    mapping: Mapping,
+    range: Range<u64>,
+    /// A location of it.
+    location: LocationId,
+    /// What the process adds to the file's addresses.
+    bias: u64,
+}
+
+impl Disassembly {
+    /// Reads the instructions of the functions that are wanted and that a sample has, and adds up what they take. The
+    /// profile has addresses and no inlined calls.
+    ///
+    /// # Errors
+    /// Where functions are wanted, but the instructions of none can be had.
+    pub fn new(profile: &Profile, wanted: &Wanted, symbolizer: &mut Symbolizer) -> Result<Self, Error> {
+        let mut disassembly = Self { routines: Vec::new(), failures: Vec::new() };
+        let (found, places) = disassembly.find(profile, wanted, symbolizer);
+        // Of each function that has been read: where it is among the routines.
+        let mut routines: Vec<Option<usize>> = Vec::new();
+        for one in &found {
+            let read = symbolizer.file_of(&one.mapping).ok_or_else(|| not_there(&one.mapping));
+            match read.and_then(|path: PathBuf| instructions::read(&path, one.range.clone(), wanted.intel)) {
+                Ok(instructions) => {
+                    routines.push(Some(disassembly.routines.len()));
+                    disassembly.routines.push(Routine::new(one, instructions));
+                }
+                Err(error) => {
+                    routines.push(None);
+                    disassembly.failures.push((one.name.clone(), error));
+                }
+            }
+        }
+        if disassembly.routines.is_empty() && !disassembly.failures.is_empty() {
+            return Err(disassembly.failures.swap_remove(0).1);
+        }
+        let places: Vec<Option<(usize, usize)>> = places
+            .into_iter()
+            .map(|place| {
+                let (found, address) = place?;
+                let routine = routines[found]?;
+                let lines = &disassembly.routines[routine].lines;
+                let next = lines.partition_point(|line| line.instruction.address <= address);
+                next.checked_sub(1).map(|line| (routine, line))
+            })
+            .collect();
+        disassembly.count(profile, &places);
+        for (one, routine) in found.iter().zip(&routines) {
+            if let &Some(routine) = routine {
+                disassembly.routines[routine].name_lines(profile, one, symbolizer);
+            }
+        }
+        disassembly.routines.sort_by(|one, other| {
+            let first = |routine: &Routine| routine.lines.first().map(|line| line.instruction.address);
+            (&one.name, first(one)).cmp(&(&other.name, first(other)))
+        });
+        Ok(disassembly)
+    }
+
+    /// Finds the functions, and for each location the function and the address in its file.
+    fn find(
+        &mut self,
+        profile: &Profile,
+        wanted: &Wanted,
+        symbolizer: &mut Symbolizer,
+    ) -> (Vec<Found>, Vec<Option<(usize, u64)>>) {
+        let matches: Vec<bool> =
+            profile.functions.iter().map(|function| wanted.functions.is_match(&function.name)).collect();
+        let mut is_used = vec![false; profile.locations.len()];
+        for &id in profile.samples.iter().flat_map(|sample| sample.chain) {
+            is_used[id.index()] = true;
+        }
+        let mut found: Vec<Found> = Vec::new();
+        let mut known: HashMap<(PathBuf, Range<u64>), usize> = HashMap::new();
+        let mut places = vec![None; profile.locations.len()];
+        for (place, location) in profile.locations.iter().enumerate().filter(|&(place, _)| is_used[place]) {
+            let function = location.lines.last().map(|line| line.function);
+            let is_named = function.is_some_and(|function| matches[function.index()]);
+            if !is_named && wanted.address.is_none() {
+                continue;
+            }
+            let name = function.map_or(String::new(), |function| profile.function(function).name.to_string());
+            let Some(mapping) = profile.mapping_of(location) else {
+                if is_named {
+                    let reason =
+                        format!("{name} lies in no object that is known: it may be code made at run time");
+                    self.fail(name, Error::new(ErrorKind::Mismatch, reason));
+                }
+                continue;
+            };
+            let (Some(address), Some(range)) = (
+                symbolizer.file_address(mapping, location.address),
+                symbolizer.function_range(mapping, location.address),
+            ) else {
+                if is_named {
+                    self.fail(name, not_there(mapping));
+                }
+                continue;
+            };
+            let bias = location.address.wrapping_sub(address);
+            let of_process = range;
+            let range = of_process.start.wrapping_sub(bias)..of_process.end.wrapping_sub(bias);
+            let holds = |address| of_process.contains(&address) || range.contains(&address);
+            if !is_named && !wanted.address.is_some_and(holds) {
+                continue;
+            }
+            let key = (mapping.file.clone(), range.clone());
+            let number = *known.entry(key).or_insert_with(|| {
+                let (mapping, location) = (mapping.clone(), LocationId::at(place));
+                found.push(Found { name, mapping, range, location, bias });
+                found.len() - 1
+            });
+            places[place] = Some((number, address));
+        }
+        (found, places)
+    }
+
+    /// Notes a failure, one for each function.
+    fn fail(&mut self, name: String, error: Error) {
+        if !self.failures.iter().any(|(known, _)| *known == name) {
+            self.failures.push((name, error));
+        }
+    }
+
+    fn count(&mut self, profile: &Profile, places: &[Option<(usize, usize)>]) {
+        for (number, sample) in profile.samples.iter().enumerate() {
+            let value = sample.values[profile.default_type];
+            for (depth, id) in sample.chain.iter().enumerate() {
+                if let Some((routine, line)) = places[id.index()] {
+                    let routine = &mut self.routines[routine];
+                    routine.value.add(value, number + 1, depth == 0);
+                    routine.lines[line].value.add(value, number + 1, depth == 0);
+                }
+            }
+        }
+    }
+
+    /// True where no function is wanted.
+    pub fn is_empty(&self) -> bool {
+        self.routines.is_empty() && self.failures.is_empty()
+    }
+
+    /// Writes the functions by name, and what could not be read.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, profile: &Profile, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        let values = self.routines.iter().flat_map(|routine| &routine.lines).map(|line| line.value);
+        let of = |value: Value| {
+            if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
+        };
+        let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
+        let unit = &profile.sample_types[profile.default_type].unit;
+        let scale = context.scale.unwrap_or_else(|| Scale::of_report(least, context.total, unit));
+        writeln!(out, "Total: {}", scale.format(context.total))?;
+        for routine in &self.routines {
+            routine.write(context, scale, out)?;
+        }
+        for (name, error) in &self.failures {
+            writeln!(out, "ROUTINE ======================== {name}")?;
+            writeln!(out, " No instructions: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+fn not_there(mapping: &Mapping) -> Error {
+    let reason = "the binary, or the function's place in it, is not to be found";
+    Error::new(ErrorKind::Mismatch, reason)
+        .at(&mapping.file)
+        .advise("say where the binaries of the machine that was profiled are by --sysroot or --binary")
+}
+
+impl Routine {
+    fn new(found: &Found, instructions: Vec<Instruction>) -> Self {
+        let line = |instruction| Line {
+            instruction,
+            value: Value::default(),
+            source: String::new(),
+            target: String::new(),
+        };
+        let name =
+            if found.name.is_empty() { format!("{:#x}", found.range.start) } else { found.name.clone() };
+        Self { name, value: Value::default(), lines: instructions.into_iter().map(line).collect() }
+    }
+
+    /// Looks up the source line of each instruction, and the function that it calls: those of a profile that has nothing but
+    /// these addresses.
+    fn name_lines(&mut self, profile: &Profile, found: &Found, symbolizer: &mut Symbolizer) {
+        let mut addresses = Profile::new(Profile::cpu_types());
+        addresses.mappings = profile.mappings.clone();
+        for mapping in &mut addresses.mappings {
+            mapping.has = crate::profile::Known::default();
+        }
+        let mapping = profile.location(found.location).mapping;
+        let mut add = |address: u64| {
+            let address = address.wrapping_add(found.bias);
+            addresses.locations.push(Location { mapping, address, ..Location::default() });
+            LocationId::at(addresses.locations.len() - 1)
+        };
+        let mut chain = Vec::new();
+        for line in &self.lines {
+            chain.push(add(line.instruction.address));
+            let target = line.instruction.target.filter(|target| !found.range.contains(target));
+            chain.push(add(target.unwrap_or(line.instruction.address)));
+        }
+        addresses.samples.push(&chain, &[1, 1], LabelSetId(0));
+        // What cannot be named has been said when the profile was.
+        symbolizer.symbolize(&mut addresses, &mut |_| {});
+        for (line, ids) in self.lines.iter_mut().zip(chain.chunks(2)) {
+            let [own, target] = [ids[0], ids[1]].map(|id| addresses.location(id));
+            if let Some(innermost) = own.lines.first() {
+                let function = addresses.function(innermost.function);
+                let file = function.file.rsplit('/').next().unwrap_or_default();
+                line.source = match (file, innermost.line) {
+                    ("", _) => function.name.to_string(),
+                    (file, 0) => format!("{} {file}", function.name),
+                    (file, number) => format!("{} {file}:{number}", function.name),
+                };
+            }
+            if let (true, Some(outermost)) = (own.address != target.address, target.lines.last()) {
+                line.target = addresses.function(outermost.function).name.to_string();
+            }
+        }
+    }
+
+    fn write(&self, context: &Context, scale: Scale, out: &mut dyn Write) -> io::Result<()> {
+        let title = format!("ROUTINE ======================== {}", self.name);
+        writeln!(out, "{}", styled(context.colors.heading, title))?;
+        writeln!(
+            out,
+            "{:>10} {:>10} (flat, cum) {} of Total",
+            scale.format(self.value.flat),
+            scale.format(self.value.cum),
+            percent(self.value.cum, context.total)
+        )?;
+        let mut source = "";
+        for line in &self.lines {
+            let (flat, cum) = (scale.format_or_point(line.value.flat), scale.format_or_point(line.value.cum));
+            let cells = format!("{flat:>10} {cum:>10}");
+            let mut text = format!("{:>10x}: {}", line.instruction.address, line.instruction.text);
+            if !line.target.is_empty() {
+                text += &format!(" <{}>", line.target);
+            }
+            // The source is told where it changes.
+            if line.source != source && !line.source.is_empty() {
+                text = format!("{text:<52};{}", line.source);
+            }
+            source = &line.source;
+            writeln!(out, "{} {text}", styled(context.colors.of(line.value.cum, context.total), cells))?;
+        }
+        Ok(())
+    }
+}

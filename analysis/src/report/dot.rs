@@ -1,0 +1,158 @@
+//! The graph of calls, for graphviz.
+
+use super::{Context, header};
+use crate::{
+    error::{Error, ErrorKind},
+    graph::{Edge, Inlined, Node, Trim},
+    profile::Profile,
+    units::percent,
+};
+use std::{
+    io::{self, Write},
+    process::{Command, Stdio},
+};
+
+/// Writes the graph in graphviz' language: a box for each function, the larger the more it takes itself, the redder the more
+/// it takes with all it calls; an arrow for each call, dashed where functions between the two are left out.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Write) -> io::Result<()> {
+    let mut trimmed = trim.calls(profile);
+    trimmed.drop_redundant_edges();
+    let graph = &trimmed.graph;
+    let scale = context.scale(profile, &graph.nodes);
+    let lines = header::profile_lines(profile, context, scale);
+    let title = lines.first().and_then(|line| line.strip_prefix("File: ")).unwrap_or("calls");
+    writeln!(out, "digraph {} {{", quoted(title))?;
+    writeln!(out, "node [style=filled fillcolor=\"#f8f8f8\" fontname=\"sans-serif\"]")?;
+    writeln!(out, "edge [fontname=\"sans-serif\"]")?;
+    let filters = context.filters.iter().map(|filter| format!("Active filter: {filter}"));
+    let legend: Vec<String> =
+        lines.iter().cloned().chain(filters).chain(header::shown_lines(&trimmed, context, scale)).collect();
+    let legend: String = legend.iter().map(|line| escaped(line) + "\\l").collect();
+    writeln!(out, "legend [shape=box fontsize=16 fillcolor=\"#ffffff\" label=\"{legend}\"]")?;
+
+    let total = context.total;
+    let largest = graph.nodes.iter().map(|node| node.flat.saturating_abs()).max().unwrap_or(0);
+    for (place, node) in graph.nodes.iter().enumerate() {
+        let mut label = escaped(&node.place.to_string()) + inlined(node.inlined);
+        label += &format!("\\n{} ({})", scale.format(node.flat), percent(node.flat, total));
+        if node.cum != node.flat {
+            label += &format!("\\nof {} ({})", scale.format(node.cum), percent(node.cum, total));
+        }
+        let (size, color) = (font_size(node, largest), color(node.cum, total));
+        let name = escaped(&node.place.to_string());
+        writeln!(
+            out,
+            "n{place} [shape=box label=\"{label}\" tooltip=\"{name}\" fontsize={size} color=\"{}\" fillcolor=\"{}\"]",
+            color.0, color.1
+        )?;
+    }
+    for edge in &graph.edges {
+        write_edge(edge, &scale.format(edge.value), context, out)?;
+    }
+    writeln!(out, "}}")
+}
+
+fn write_edge(edge: &Edge, value: &str, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    let share = share(edge.value, context.total);
+    #[expect(clippy::cast_possible_truncation, reason = "from 1 to 101")]
+    let (weight, width) = ((1.0 + 100.0 * share) as i32, 1.0 + 5.0 * share);
+    let style = if edge.is_residual { " style=dashed" } else { "" };
+    let inlined = if edge.is_inlined { " (inline)" } else { "" };
+    let (caller, callee, color) = (edge.caller, edge.callee, color(edge.value, context.total).0);
+    writeln!(
+        out,
+        "n{caller} -> n{callee} [label=\" {value}{inlined}\" weight={weight} penwidth={width:.2} color=\"{color}\"{style}]"
+    )
+}
+
+fn inlined(inlined: Inlined) -> &'static str {
+    match inlined {
+        Inlined::Never => "",
+        Inlined::Partly => " (partial-inline)",
+        Inlined::Always => " (inline)",
+    }
+}
+
+/// How large a share is, from 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "a colour or a width")]
+fn share(value: i64, total: i64) -> f64 {
+    if total == 0 { 0.0 } else { (value as f64 / total as f64).abs().min(1.0) }
+}
+
+/// Eight points for what takes nothing itself; area grows with the value.
+#[expect(clippy::cast_possible_truncation, reason = "from 8 to 40")]
+fn font_size(node: &Node, largest: i64) -> i32 {
+    8 + (32.0 * share(node.flat, largest).sqrt()) as i32
+}
+
+/// The colours of a line and of a face: grey to red for what is more than nothing, green for what is less.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 255")]
+fn color(value: i64, total: i64) -> (String, String) {
+    let share = share(value, total).sqrt();
+    let hue = if value < 0 { [0.0, 120.0, 0.0] } else { [178.0, 0.0, 0.0] };
+    let mix = |from: f64, to: f64, share: f64| (from + (to - from) * share) as u8;
+    let hex = |from: f64, share: f64| {
+        let [red, green, blue] = hue.map(|to| mix(from, to, share));
+        format!("#{red:02x}{green:02x}{blue:02x}")
+    };
+    (hex(178.0, share), hex(245.0, 0.25 * share))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", escaped(text))
+}
+
+/// A text within quotes of graphviz' language.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l")
+}
+
+/// Has graphviz draw a graph, given in its language, as SVG.
+///
+/// # Errors
+/// Where graphviz is not installed, or fails.
+pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
+    let failed = |reason: String| Error::new(ErrorKind::Io, reason);
+    let mut command = Command::new("dot");
+    command.arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| {
+        failed(format!("cannot run `dot`, which draws the graph: {error}"))
+            .advise("install the package graphviz, or write the graph itself by --format dot")
+            .caused_by(error)
+    })?;
+    let stdin = child.stdin.take();
+    // Fed from a thread, since dot may write before it has read all.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(graph)));
+        child.wait_with_output()
+    });
+    let output =
+        output.map_err(|error| failed(format!("cannot read what `dot` draws: {error}")).caused_by(error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().next().unwrap_or("it says nothing").to_owned();
+        return Err(failed(format!("`dot`, which draws the graph, failed ({}): {said}", output.status)));
+    }
+    Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_quotes() {
+        assert_eq!(quoted("a\"b\\"), r#""a\"b\\""#);
+    }
+
+    #[test]
+    fn colours_grow_redder_and_greener_below_nothing() {
+        assert_eq!(color(0, 100), ("#b2b2b2".into(), "#f5f5f5".into()));
+        assert_eq!(color(100, 100).0, "#b20000");
+        assert_eq!(color(-100, 100).0, "#007800");
+        assert_eq!(color(5, 0).0, "#b2b2b2");
+    }
+}

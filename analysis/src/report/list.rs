@@ -1,0 +1,226 @@
+//! Source lines of functions, with what each takes.
+
+use super::{
+    Context,
+    sources::{Source, SourcePaths, Sources},
+    styled,
+};
+use crate::{
+    graph::clean_path,
+    profile::Profile,
+    units::{Scale, percent},
+};
+use regex::Regex;
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, Write},
+    sync::Arc,
+};
+
+/// How many lines are shown around those that take something.
+const MARGIN: i64 = 5;
+/// A stretch of so many lines that take nothing is left out, but for the margins.
+const LONG_GAP: i64 = 60;
+
+/// Writes each function whose name matches: its source, from its first line on, with what each line takes itself and with
+/// what it calls. The profile has lines. Gives the number of functions; where there is none, nothing is written.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    profile: &Profile,
+    context: &Context,
+    functions: &Regex,
+    sources: SourcePaths,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let routines = routines(profile, functions);
+    let values = routines.iter().flat_map(|routine| routine.lines.values());
+    let of = |value: &Value| {
+        if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
+    };
+    let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
+    let unit = &profile.sample_types[profile.default_type].unit;
+    let scale = context.scale.unwrap_or_else(|| Scale::of_report(least, context.total, unit));
+    if routines.is_empty() {
+        return Ok(0);
+    }
+    writeln!(out, "Total: {}", scale.format(context.total))?;
+    let mut sources = Sources::new(sources);
+    for routine in &routines {
+        routine.write(context, scale, &mut sources, out)?;
+    }
+    Ok(routines.len())
+}
+
+/// What a line or a function takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Value {
+    flat: i64,
+    cum: i64,
+    /// The last sample that added to `cum`, from 1.
+    seen: usize,
+}
+
+impl Value {
+    fn add_cum(&mut self, value: i64, number: usize) {
+        if self.seen != number {
+            self.seen = number;
+            self.cum = self.cum.saturating_add(value);
+        }
+    }
+
+    fn add_flat(&mut self, value: i64) {
+        self.flat = self.flat.saturating_add(value);
+    }
+}
+
+/// A function in one source file.
+#[derive(Debug)]
+struct Routine {
+    name: Arc<str>,
+    file: Arc<str>,
+    start_line: i64,
+    value: Value,
+    lines: BTreeMap<i64, Value>,
+}
+
+/// The functions that match and that a sample has, by name and file.
+fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
+    let mut known: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
+    let mut routines: Vec<Routine> = Vec::new();
+    let places: Vec<Option<usize>> = profile
+        .functions
+        .iter()
+        .map(|function| {
+            if function.name.is_empty() || !wanted.is_match(&function.name) {
+                return None;
+            }
+            let key = (function.name.clone(), clean_path(&function.file));
+            let place = *known.entry(key).or_insert_with_key(|(name, file)| {
+                let (name, file) = (name.clone(), file.clone());
+                routines.push(Routine {
+                    name,
+                    file,
+                    start_line: 0,
+                    value: Value::default(),
+                    lines: BTreeMap::new(),
+                });
+                routines.len() - 1
+            });
+            let first = &mut routines[place].start_line;
+            *first = if *first == 0 { function.start_line } else { (*first).min(function.start_line.max(1)) };
+            Some(place)
+        })
+        .collect();
+    for (number, sample) in profile.samples.iter().enumerate() {
+        let value = sample.values[profile.default_type];
+        let mut is_innermost = true;
+        for &location in sample.chain {
+            let location = profile.location(location);
+            for line in &location.lines {
+                if let Some(place) = places[line.function.index()] {
+                    let routine = &mut routines[place];
+                    let line = routine.lines.entry(line.line).or_default();
+                    for counted in [&mut routine.value, line] {
+                        counted.add_cum(value, number + 1);
+                        if is_innermost {
+                            counted.add_flat(value);
+                        }
+                    }
+                }
+                is_innermost = false;
+            }
+            is_innermost = false;
+        }
+    }
+    routines.retain(|routine| routine.value.seen != 0);
+    routines.sort_by(|one, other| (&one.name, &one.file).cmp(&(&other.name, &other.file)));
+    routines
+}
+
+impl Routine {
+    fn write(
+        &self,
+        context: &Context,
+        scale: Scale,
+        sources: &mut Sources,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let file = if self.file.is_empty() { "an unknown file" } else { &self.file };
+        let title = format!("ROUTINE ======================== {} in {file}", self.name);
+        writeln!(out, "{}", styled(context.colors.heading, title))?;
+        writeln!(
+            out,
+            "{:>10} {:>10} (flat, cum) {} of Total",
+            scale.format(self.value.flat),
+            scale.format(self.value.cum),
+            percent(self.value.cum, context.total)
+        )?;
+        let write_line = |number: i64, text: &str, out: &mut dyn Write| {
+            let value = self.lines.get(&number).copied().unwrap_or_default();
+            let (flat, cum) = (scale.format_or_point(value.flat), scale.format_or_point(value.cum));
+            let cells = format!("{flat:>10} {cum:>10}");
+            let number = if number > 0 { number.to_string() } else { "?".into() };
+            writeln!(out, "{} {number:>6}:{text}", styled(context.colors.of(value.cum, context.total), cells))
+        };
+        let no_lines: Vec<String> = Vec::new();
+        let lines = if self.file.is_empty() {
+            writeln!(out, " No source: the debug information does not say which file it is in")?;
+            &no_lines
+        } else {
+            match sources.get(&self.file) {
+                Source::Found(lines) => lines,
+                Source::Missing(looked_in) => {
+                    let looked_in: Vec<String> =
+                        looked_in.iter().map(|path| path.display().to_string()).collect();
+                    writeln!(out, " No source: not found as {}", looked_in.join(", "))?;
+                    writeln!(out, " Say where the sources are by --source-path DIR")?;
+                    &no_lines
+                }
+            }
+        };
+        let in_file = |number: i64| usize::try_from(number - 1).ok().and_then(|place| lines.get(place));
+        // What is beyond the file, or at no line, is shown all the same: its values belong to the sum.
+        for &number in self.lines.keys().filter(|&&number| number <= 0) {
+            write_line(number, " (no line is known)", out)?;
+        }
+        let mut next = 0;
+        for number in self.shown() {
+            if let Some(text) = in_file(number) {
+                if next != 0 && next != number {
+                    writeln!(out, "{:>10} {:>10} {:>6}", "...", "...", "...")?;
+                }
+                write_line(number, text, out)?;
+                next = number + 1;
+            } else if self.lines.contains_key(&number) {
+                let is_short = !lines.is_empty();
+                write_line(
+                    number,
+                    if is_short { " (the file has no such line; has it changed?)" } else { "" },
+                    out,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of the lines to show.
+    fn shown(&self) -> Vec<i64> {
+        let Some((&first, _)) = self.lines.range(1..).next() else { return Vec::new() };
+        let is_near = self.start_line > 0 && self.start_line <= first && first - self.start_line < 1000;
+        let mut next = if is_near { self.start_line } else { (first - MARGIN).max(1) };
+        let mut shown = Vec::new();
+        for &line in self.lines.range(1..).map(|(line, _)| line) {
+            let end = line.saturating_add(MARGIN);
+            if line.saturating_sub(next) > LONG_GAP {
+                let margin_end = if shown.is_empty() { next } else { next - 1 };
+                shown.extend(next..=margin_end.max(next));
+                next = line - MARGIN;
+            }
+            shown.extend(next..=end);
+            next = next.max(end.saturating_add(1));
+        }
+        shown
+    }
+}

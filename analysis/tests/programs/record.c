@@ -1,0 +1,123 @@
+/* Does what it is told, one order after another:
+ *   burn MS          uses so much CPU time
+ *   threads N MS     does so in N more threads, called worker-1, worker-2, ... at once
+ *   fork MS          does so in a child, and waits for it
+ *   daemon MS        does so in a child that nobody waits for, in a session of its own, and keeps it waiting for ever
+ *   count SIGNAL     says that each such signal came, until the first SIGTERM, and prints how many did
+ *   wait             waits for ever
+ *   say TEXT         prints a line
+ *   signal SIGNAL    sends itself that signal
+ *   parent SIGNAL    sends its parent that signal
+ *   segv             writes to where nothing is
+ *   exec PROGRAM...  becomes another program
+ *   exit N           ends
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile unsigned long sink;
+
+/* Called by its own name in a profile. */
+__attribute__((noinline)) void burn_for(long ms) {
+    struct timespec now;
+    long until = 0;
+    for (;;) {
+        for (int i = 0; i < 20000; i++) sink += i;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        long nanos = now.tv_sec * 1000000000L + now.tv_nsec;
+        if (until == 0) until = nanos + ms * 1000000L;
+        if (nanos >= until) return;
+    }
+}
+
+static long thread_ms;
+
+static void *work(void *argument) {
+    char name[16];
+    snprintf(name, sizeof name, "worker-%ld", (long)argument);
+    pthread_setname_np(pthread_self(), name);
+    burn_for(thread_ms);
+    return NULL;
+}
+
+static volatile sig_atomic_t counted, ended;
+
+static void count(int number) {
+    if (number == SIGTERM)
+        ended = 1;
+    else
+        counted++;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const char *order = argv[i];
+        long number = i + 1 < argc ? atol(argv[i + 1]) : 0;
+        if (!strcmp(order, "burn")) {
+            burn_for(number), i++;
+        } else if (!strcmp(order, "threads")) {
+            pthread_t threads[64];
+            thread_ms = atol(argv[i + 2]);
+            for (long n = 0; n < number; n++) pthread_create(&threads[n], NULL, work, (void *)(n + 1));
+            for (long n = 0; n < number; n++) pthread_join(threads[n], NULL);
+            i += 2;
+        } else if (!strcmp(order, "fork")) {
+            pid_t child = fork();
+            if (child == 0) burn_for(number), exit(0);
+            waitpid(child, NULL, 0), i++;
+        } else if (!strcmp(order, "daemon")) {
+            if (fork() == 0) {
+                setsid();
+                burn_for(number);
+                printf("daemon %d\n", getpid());
+                fflush(stdout);
+                freopen("/dev/null", "w", stdout);
+                freopen("/dev/null", "w", stderr);
+                for (;;) pause();
+            }
+            i++;
+        } else if (!strcmp(order, "count")) {
+            sigset_t none;
+            struct sigaction action = {.sa_handler = count};
+            sigset_t both;
+            sigemptyset(&both);
+            sigaddset(&both, number);
+            sigaddset(&both, SIGTERM);
+            sigprocmask(SIG_BLOCK, &both, NULL);
+            sigaction(number, &action, NULL);
+            sigaction(SIGTERM, &action, NULL);
+            printf("ready\n");
+            fflush(stdout);
+            sigemptyset(&none);
+            while (!ended) {
+                sigsuspend(&none);
+                if (!ended) printf("came\n"), fflush(stdout);
+            }
+            printf("counted %d\n", (int)counted), i++;
+        } else if (!strcmp(order, "wait")) {
+            for (;;) pause();
+        } else if (!strcmp(order, "say")) {
+            printf("%s\n", argv[++i]);
+            fflush(stdout);
+        } else if (!strcmp(order, "signal")) {
+            raise(number), i++;
+        } else if (!strcmp(order, "parent")) {
+            kill(getppid(), number), i++;
+        } else if (!strcmp(order, "segv")) {
+            *(volatile int *)8 = 1;
+        } else if (!strcmp(order, "exec")) {
+            execvp(argv[i + 1], argv + i + 1);
+            return 99;
+        } else if (!strcmp(order, "exit")) {
+            exit(number);
+        }
+    }
+    return 0;
+}

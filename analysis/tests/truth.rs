@@ -1,0 +1,268 @@
+//! Every value of `top`, `tree` and `traces` is what `go tool pprof` 1.19 shows for the same file and the same options. Needs
+//! Debian's golang-go.
+//!
+//! The profiles in `data/` are of C, C++, Rust, python3 and Go; `data/make.sh` tells where they come from.
+
+use sigprof_analysis::{formats, profile::Mapping};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    path::PathBuf,
+    process::Command,
+    sync::OnceLock,
+};
+
+const PROFILES: [&str; 5] = ["recursion", "containers", "inlining", "python", "labels"];
+
+/// A profile of the directory, or one with a path of its own.
+fn data(profile: &str) -> PathBuf {
+    if profile.starts_with('/') {
+        return profile.into();
+    }
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{profile}.pb.gz"))
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What pprof prints. It runs without its driver `go`, which takes longer than pprof itself.
+fn pprof(report: &str, options: &[&str], profile: &str) -> String {
+    static PPROF: OnceLock<PathBuf> = OnceLock::new();
+    let pprof = PPROF.get_or_init(|| {
+        let found = Command::new("go").args(["tool", "-n", "pprof"]).output();
+        let found = found.unwrap_or_else(|error| panic!("go: {error}; install Debian's golang-go"));
+        PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
+    });
+    // Names are in the profiles; what pprof would look up on this machine is not to change them.
+    let all = ["-symbolize=none", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-unit=ns"];
+    output(Command::new(pprof).arg(report).args(all).args(options).arg(data(profile)))
+}
+
+fn sigprof(report: &str, options: &[&str], profile: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+    command.arg(report).args(options);
+    if report != "traces" {
+        command.args(["--nodecount=0", "--nodefraction=0"]);
+    }
+    if report == "tree" {
+        command.arg("--edgefraction=0");
+    }
+    if !options
+        .iter()
+        .any(|option| option.starts_with("--unit") || option.starts_with("--sample-type=samples"))
+    {
+        command.arg("--unit=ns");
+    }
+    output(command.arg(data(profile)))
+}
+
+/// The rows of a table: name, flat and cumulative value. Whether a function was inlined is no part of the name.
+fn rows(table: &str) -> Vec<(String, i64, i64)> {
+    let number = |text: &str| text.trim_end_matches(char::is_alphabetic).parse::<i64>().ok();
+    let parse = |line: &str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let [flat, share, _, cum, other_share, name @ ..] = &columns[..] else { return None };
+        if !share.ends_with('%') || !other_share.ends_with('%') {
+            return None;
+        }
+        let name = name.join(" ");
+        let name = name.trim_end_matches(" (inline)").trim_end_matches(" (partial-inline)");
+        Some((name.to_owned(), number(flat)?, number(cum)?))
+    };
+    let mut rows: Vec<_> = table.lines().filter_map(parse).collect();
+    rows.sort();
+    rows
+}
+
+/// The line that says how much of the total is shown, without the unit: pprof puts the one that is asked for behind counts,
+/// too.
+fn total(table: &str) -> String {
+    let line = table.lines().find(|line| line.starts_with("Showing nodes accounting for "));
+    line.unwrap_or_else(|| panic!("no total in:\n{table}")).replace("ns", "")
+}
+
+/// An option as both have it: pprof's, ours.
+type Same = (&'static [&'static str], &'static [&'static str]);
+
+/// Runs each case in threads, as many as there are processors.
+fn each<Case: Sync>(cases: &[Case], check: impl Fn(&Case) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    check(case);
+                }
+            });
+        }
+    });
+}
+
+fn cases<'a>(profiles: &[&'a str], options: &'a [Same]) -> Vec<(&'a str, &'a Same)> {
+    options.iter().flat_map(|same| profiles.iter().map(move |&profile| (profile, same))).collect()
+}
+
+fn expect_same_rows(profile: &str, (theirs, ours): &Same) {
+    let (theirs_text, ours_text) = (pprof("-top", theirs, profile), sigprof("top", ours, profile));
+    let (theirs_rows, ours_rows) = (rows(&theirs_text), rows(&ours_text));
+    assert_eq!(ours_rows, theirs_rows, "{profile} {ours:?}\n{theirs_text}\n{ours_text}");
+    assert_eq!(total(&ours_text), total(&theirs_text), "{profile} {ours:?}");
+    // All of the profile, but for a filter that leaves nothing.
+    assert!(!theirs_rows.is_empty() || theirs_text.contains("Active filters"), "{theirs_text}");
+}
+
+#[test]
+fn functions_lines_and_addresses_take_what_they_take_for_pprof() {
+    let options: [Same; 7] = [
+        (&[], &[]),
+        (&["-cum"], &["--cum"]),
+        (&["-noinlines"], &["--no-inlines"]),
+        (&["-lines"], &["--granularity=lines"]),
+        (&["-filefunctions"], &["--granularity=filefunctions"]),
+        (&["-addresses", "-noinlines"], &["--granularity=addresses", "--no-inlines"]),
+        (&["-sample_index=samples", "-addresses"], &["--sample-type=samples", "--granularity=addresses"]),
+    ];
+    each(&cases(&PROFILES, &options), |(profile, same)| expect_same_rows(profile, same));
+}
+
+#[test]
+fn filters_leave_what_they_leave_for_pprof() {
+    let everywhere: [Same; 3] = [
+        (&["-focus=^[l-s]", "-ignore=(?i)SORT|leaf"], &["--focus=^[l-s]", "--ignore=(?i)SORT|leaf"]),
+        (&["-hide=main|libc", "-lines"], &["--hide=main|libc", "--granularity=lines"]),
+        (&["-show=^[a-m]|operator", "-show_from=main"], &["--show=^[a-m]|operator", "--show-from=main"]),
+    ];
+    each(&cases(&PROFILES, &everywhere), |(profile, same)| expect_same_rows(profile, same));
+    let recursion: [Same; 5] = [
+        // A file, and an object.
+        (&["-focus=recursion\\.c$"], &["--focus=recursion\\.c$"]),
+        (&["-ignore=/libc"], &["--ignore=/libc"]),
+        (&["-focus=odd", "-relative_percentages"], &["--focus=odd", "--relative"]),
+        (&["-prune_from=^recurse$"], &["--prune-from=^recurse$"]),
+        (&["-show_from=even"], &["--show-from=even"]),
+    ];
+    each(&cases(&["recursion"], &recursion), |(profile, same)| expect_same_rows(profile, same));
+    let labels: [Same; 6] = [
+        (&["-tagfocus=kind=odd"], &["--tagfocus=kind=odd"]),
+        (&["-tagfocus=worker:[02],even"], &["--tagfocus=worker:[02],even"]),
+        (&["-tagignore=odd"], &["--tagignore=odd"]),
+        (&["-tagroot=kind,worker"], &["--tagroot=kind,worker"]),
+        (&["-tagleaf=kind,worker"], &["--tagleaf=kind,worker"]),
+        (&["-hide=^runtime"], &["--hide=^runtime"]),
+    ];
+    each(&cases(&["labels"], &labels), |(profile, same)| expect_same_rows(profile, same));
+}
+
+/// pprof 1.19 shows a file several times: once for each object, and each first line of a function, that has it, all under the
+/// same name. We show it once. Flat values add up; cumulative ones do not, and are compared where pprof has one row.
+#[test]
+fn files_take_what_they_take_for_pprof_all_its_rows_for_one_together() {
+    each(&PROFILES, |profile| {
+        let mut theirs: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
+        for (name, flat, cum) in rows(&pprof("-top", &["-files"], profile)) {
+            theirs.entry(name).or_default().push((flat, cum));
+        }
+        let ours = rows(&sigprof("top", &["--granularity=files"], profile));
+        // Objects without names are rows of their own, and two may end in the same name.
+        let ours: Vec<_> = ours.into_iter().filter(|(name, ..)| !name.starts_with('[')).collect();
+        let names: BTreeSet<&String> = theirs.keys().filter(|name| !name.starts_with('[')).collect();
+        assert_eq!(ours.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>(), names, "{profile}");
+        for (name, flat, cum) in ours {
+            let rows = &theirs[&name];
+            assert_eq!(flat, rows.iter().map(|row| row.0).sum::<i64>(), "{profile} {name}");
+            if let [(_, theirs)] = rows[..] {
+                assert_eq!(cum, theirs, "{profile} {name}");
+            }
+            assert!(cum >= rows.iter().map(|row| row.1).max().unwrap_or(0), "{profile} {name}");
+        }
+    });
+}
+
+/// With -show, pprof 1.19 hides a frame without a name even where its object matches, and the report is empty. We show it.
+#[test]
+fn objects_that_are_shown_are_shown_without_names_too() {
+    let mut profile = formats::read_file(&data("python")).unwrap();
+    let is_json = |mapping: &Mapping| mapping.file.to_string_lossy().contains("_json");
+    let json = profile.mappings.iter().position(is_json).expect("the program has used _json");
+    for location in &mut profile.locations {
+        if location.mapping.is_some_and(|mapping| mapping.index() == json) {
+            location.lines.clear();
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("nameless.pb.gz");
+    formats::pprof::write(&profile, File::create(&path).unwrap()).unwrap();
+    let path = path.to_str().unwrap();
+
+    assert_eq!(rows(&pprof("-top", &["-show=_json"], path)), []);
+    let focused = rows(&pprof("-top", &["-focus=_json"], path));
+    let (_, _, theirs) =
+        focused.iter().find(|(name, ..)| name.starts_with("[_json")).expect("a row for the object");
+    let ours = rows(&sigprof("top", &["--show=_json"], path));
+    let [(name, flat, cum)] = &ours[..] else { panic!("{ours:?}") };
+    assert!(name.starts_with("[_json"), "{name}");
+    assert_eq!((flat, cum), (theirs, theirs));
+}
+
+/// The blocks of a tree, each with its callers, itself and its callees in an order of our own: where values are equal the two
+/// have different ones. The running sum is left out, since blocks of one value have no common order either.
+fn blocks(tree: &str) -> BTreeSet<Vec<String>> {
+    let blocks = tree.split("----------------------------------------------------------+-------------\n");
+    let block = |block: &str| {
+        let mut lines: Vec<String> = Vec::new();
+        let mut is_below = "callee of";
+        for line in block.lines().rev() {
+            let (values, name) = line.split_once('|')?;
+            let values: Vec<&str> = values.split_whitespace().collect();
+            lines.push(match &values[..] {
+                [flat, share, _, cum, cum_share] => {
+                    is_below = "caller of";
+                    format!("{flat} {share} {cum} {cum_share} {}", name.trim())
+                }
+                // The inline mark of an edge is compared, too.
+                [value, share] => format!("{is_below} {value} {share} {}", name.trim()),
+                _ => return None,
+            });
+        }
+        lines.sort();
+        Some(lines)
+    };
+    // The heading is no block.
+    blocks.filter_map(|text| block(text).filter(|lines| !lines.is_empty())).collect()
+}
+
+#[test]
+fn callers_and_callees_are_those_that_pprof_has() {
+    let options: [Same; 2] =
+        [(&[], &[]), (&["-lines", "-hide=sort"], &["--granularity=lines", "--hide=sort"])];
+    each(&cases(&PROFILES, &options), |(profile, (theirs, ours))| {
+        let (theirs, ours) =
+            (blocks(&pprof("-tree", theirs, profile)), blocks(&sigprof("tree", ours, profile)));
+        assert!(theirs.len() > 4, "{theirs:?}");
+        let (missing, extra) = (theirs.difference(&ours), ours.difference(&theirs));
+        let (missing, extra): (Vec<_>, Vec<_>) = (missing.collect(), extra.collect());
+        assert!(
+            missing.is_empty() && extra.is_empty(),
+            "{profile}: pprof alone {missing:#?}, we alone {extra:#?}"
+        );
+    });
+}
+
+#[test]
+fn traces_are_those_that_pprof_prints() {
+    let options: [Same; 2] =
+        [(&[], &[]), (&["-lines", "-focus=sort|leaf"], &["--granularity=lines", "--focus=sort|leaf"])];
+    each(&cases(&PROFILES, &options), |(profile, (theirs, ours))| {
+        let body = |text: String| {
+            let begin = text.find("-----------+").unwrap_or_else(|| panic!("no trace in\n{text}"));
+            text[begin..].to_owned()
+        };
+        let theirs = body(pprof("-traces", theirs, profile));
+        assert_eq!(body(sigprof("traces", ours, profile)), theirs, "{profile} {ours:?}");
+    });
+}
