@@ -1,6 +1,7 @@
 //! Makes a profile coarser: lines instead of addresses, functions instead of lines, files instead of functions.
 
 use crate::profile::{Function, FunctionId, Profile};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// What a report has a row for.
@@ -60,7 +61,7 @@ impl Granularity {
 
 /// Takes names or files from functions; gives for each the first that is the same as it then.
 fn coarsen_functions(functions: &mut [Function], has_names: bool, has_files: bool) -> Vec<FunctionId> {
-    let mut first: HashMap<Function, FunctionId> = HashMap::new();
+    let mut first: HashMap<Function, FunctionId, RandomState> = HashMap::default();
     let mut alike = Vec::with_capacity(functions.len());
     for (place, function) in functions.iter_mut().enumerate() {
         if !has_names {

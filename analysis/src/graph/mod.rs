@@ -17,6 +17,7 @@ pub(crate) use frames::Frames;
 pub(crate) use place::clean_path;
 
 use crate::profile::Profile;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// A row of a report.
@@ -80,7 +81,7 @@ struct Counts {
     seen: Vec<u32>,
     edges: Vec<Edge>,
     edge_seen: Vec<u32>,
-    edge_places: HashMap<(u32, u32), u32>,
+    edge_places: HashMap<(u32, u32), u32, RandomState>,
     without_chain: i64,
 }
 
@@ -107,7 +108,7 @@ fn count(profile: &Profile, frames: &Frames, kept: Option<&[bool]>, with_edges: 
         seen: vec![0; nodes],
         edges: Vec::new(),
         edge_seen: Vec::new(),
-        edge_places: HashMap::new(),
+        edge_places: HashMap::default(),
         without_chain: 0,
     };
     let sample_type = profile.default_type;
