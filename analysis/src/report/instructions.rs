@@ -138,7 +138,11 @@ mod tests {
         assert_eq!(shown(true)[4..], ["100a mov     eax,[rip+0x10] # 0x1020"]);
         assert_eq!(decode_x86(&code, 64, 0x1000, false)[2].target, Some(0x1010));
         // Bytes that are no instruction are shown as such, and do not end the listing.
-        assert!(decode_x86(&[0x06, 0xc3], 64, 0, false).len() == 2);
+        let odd = decode_x86(&[0x06, 0xc3, 0x55, 0xc3], 64, 0, false);
+        assert_eq!(
+            odd.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
+            ["(bad)", "push    %rbp", "ret"]
+        );
     }
 
     #[test]
