@@ -1,6 +1,7 @@
 //! Makes a profile coarser: lines instead of addresses, functions instead of lines, files instead of functions.
 
 use crate::profile::{Function, FunctionId, Profile};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// What a report has a row for.
@@ -60,7 +61,7 @@ impl Granularity {
 
 /// Takes names or files from functions; gives for each the first that is the same as it then.
 fn coarsen_functions(functions: &mut [Function], has_names: bool, has_files: bool) -> Vec<FunctionId> {
-    let mut first: HashMap<Function, FunctionId> = HashMap::new();
+    let mut first: HashMap<Function, FunctionId, RandomState> = HashMap::default();
     let mut alike = Vec::with_capacity(functions.len());
     for (place, function) in functions.iter_mut().enumerate() {
         if !has_names {
@@ -75,4 +76,63 @@ fn coarsen_functions(functions: &mut [Function], has_names: bool, has_files: boo
         alike.push(*first.entry(function.clone()).or_insert(FunctionId::at(place)));
     }
     alike
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Builder, Line, LocationId};
+
+    /// Two functions `f`, in two files, of which one was inlined into `main`.
+    fn profile() -> Profile {
+        let mut builder = Builder::new(Profile::cpu_types());
+        let mut function = |name: &str, file: &str| {
+            let (name, file) = (name.into(), file.into());
+            builder.function(Function { system_name: "_Z".into(), name, file, start_line: 7 })
+        };
+        let (f, main, other) = (function("f", "a.c"), function("main", "a.c"), function("f", "b.c"));
+        let first = builder.location(None, 16);
+        let second = builder.location(None, 32);
+        let line = |function, line| Line { function, line, column: 3 };
+        builder.profile.locations[first.index()].lines = vec![line(f, 1), line(main, 2)];
+        builder.profile.locations[second.index()].lines = vec![line(other, 3)];
+        builder.finish()
+    }
+
+    fn shown(granularity: Granularity, inlines: bool) -> Vec<String> {
+        let mut profile = profile();
+        granularity.apply(&mut profile, inlines);
+        profile.check().unwrap();
+        let location = |id: u32| {
+            let location = profile.location(LocationId(id));
+            let line = |line: &Line| {
+                let function = profile.function(line.function);
+                format!("{}/{}/{}:{}", function.name, function.file, function.start_line, line.line)
+            };
+            format!(
+                "{:x} {}",
+                location.address,
+                location.lines.iter().map(line).collect::<Vec<_>>().join(" ")
+            )
+        };
+        vec![location(0), location(1)]
+    }
+
+    #[test]
+    fn what_is_finer_is_taken_out() {
+        assert_eq!(shown(Granularity::Addresses, true), ["10 f/a.c/7:1 main/a.c/7:2", "20 f/b.c/7:3"]);
+        assert_eq!(shown(Granularity::Addresses, false), ["10 main/a.c/7:2", "20 f/b.c/7:3"]);
+        assert_eq!(shown(Granularity::Lines, true), ["0 f/a.c/7:1 main/a.c/7:2", "0 f/b.c/7:3"]);
+        assert_eq!(shown(Granularity::FileFunctions, true), ["0 f/a.c/7:0 main/a.c/7:0", "0 f/b.c/7:0"]);
+        assert_eq!(shown(Granularity::Functions, true), ["0 f//0:0 main//0:0", "0 f//0:0"]);
+        assert_eq!(shown(Granularity::Files, false), ["0 /a.c/0:0", "0 /b.c/0:0"]);
+    }
+
+    #[test]
+    fn functions_that_are_alike_are_one() {
+        let mut profile = profile();
+        Granularity::Functions.apply(&mut profile, true);
+        let innermost = |id: usize| profile.locations[id].lines[0].function;
+        assert_eq!(innermost(0), innermost(1));
+    }
 }

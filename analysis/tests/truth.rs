@@ -183,6 +183,22 @@ fn files_take_what_they_take_for_pprof_all_its_rows_for_one_together() {
     });
 }
 
+/// The profile says which frames are no part of the program, as those of the profiler itself in gperftools' profiles.
+#[test]
+fn frames_that_the_profile_drops_are_those_that_pprof_drops() {
+    let directory = tempfile::tempdir().unwrap();
+    for (drop, keep) in
+        [("leaf|odd", ""), ("recurse", ""), (".*", "leaf"), ("[a-z]+", "recurse|main"), ("no.*", "")]
+    {
+        let mut profile = formats::read_file(&data("recursion")).unwrap();
+        (profile.drop_frames, profile.keep_frames) = (drop.into(), keep.into());
+        let path = directory.path().join("drops.pb.gz");
+        formats::pprof::write(&profile, File::create(&path).unwrap()).unwrap();
+        let path = path.to_str().unwrap();
+        assert_eq!(rows(&sigprof("top", &[], path)), rows(&pprof("-top", &[], path)), "{drop} {keep}");
+    }
+}
+
 /// With -show, pprof 1.19 hides a frame without a name even where its object matches, and the report is empty. We show it.
 #[test]
 fn objects_that_are_shown_are_shown_without_names_too() {

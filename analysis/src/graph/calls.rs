@@ -2,6 +2,7 @@
 
 use super::{Frames, Place};
 use crate::profile::Profile;
+use foldhash::fast::RandomState;
 use std::{cmp::Reverse, collections::HashMap};
 
 /// The calls from the outermost frames on.
@@ -36,7 +37,7 @@ impl CallTree {
         const NO_CALLER: usize = usize::MAX;
         let frames = Frames::new(profile);
         let mut tree = Self { nodes: Vec::new(), roots: Vec::new(), without_chain: 0 };
-        let mut known: HashMap<(usize, u32), usize> = HashMap::new();
+        let mut known: HashMap<(usize, u32), usize, RandomState> = HashMap::default();
         for sample in profile.samples.iter() {
             let value = sample.values[profile.default_type];
             let mut caller = NO_CALLER;

@@ -2,6 +2,7 @@
 
 use super::{Place, place::clean_path};
 use crate::profile::{FunctionId, LocationId, MappingId, Profile};
+use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
 /// The nodes of each location, and what each node stands for. Nodes are numbered in the order in which locations first name
@@ -29,7 +30,7 @@ struct Key {
 /// Texts, each with a number.
 struct Texts {
     texts: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u32>,
+    numbers: HashMap<Arc<str>, u32, RandomState>,
 }
 
 impl Texts {
@@ -44,7 +45,7 @@ impl Texts {
 impl Frames {
     /// Those of the profile's locations.
     pub(crate) fn new(profile: &Profile) -> Self {
-        let mut texts = Texts { texts: Vec::new(), numbers: HashMap::new() };
+        let mut texts = Texts { texts: Vec::new(), numbers: HashMap::default() };
         let none = texts.number("".into());
         let functions: Vec<(u32, u32)> = profile
             .functions
@@ -61,7 +62,7 @@ impl Frames {
         let mut frames = Self { places: Vec::new(), nodes: Vec::new(), ends: Vec::new() };
         frames.nodes.reserve(profile.locations.len());
         frames.ends.reserve(profile.locations.len());
-        let mut known: HashMap<Key, u32> = HashMap::new();
+        let mut known: HashMap<Key, u32, RandomState> = HashMap::default();
         for location in &profile.locations {
             let address = location.address;
             let mut add = |function: Option<FunctionId>, line: i64| {

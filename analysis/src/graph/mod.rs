@@ -17,6 +17,7 @@ pub(crate) use frames::Frames;
 pub(crate) use place::clean_path;
 
 use crate::profile::Profile;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// A row of a report.
@@ -80,7 +81,7 @@ struct Counts {
     seen: Vec<u32>,
     edges: Vec<Edge>,
     edge_seen: Vec<u32>,
-    edge_places: HashMap<(u32, u32), u32>,
+    edge_places: HashMap<(u32, u32), u32, RandomState>,
     without_chain: i64,
 }
 
@@ -107,7 +108,7 @@ fn count(profile: &Profile, frames: &Frames, kept: Option<&[bool]>, with_edges: 
         seen: vec![0; nodes],
         edges: Vec::new(),
         edge_seen: Vec::new(),
-        edge_places: HashMap::new(),
+        edge_places: HashMap::default(),
         without_chain: 0,
     };
     let sample_type = profile.default_type;
@@ -234,4 +235,145 @@ fn inlined(profile: &Profile, frames: &Frames) -> Vec<Inlined> {
         }
     }
     met.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Builder, Function, LabelSetId, Line, Location, LocationId};
+
+    /// A profile whose locations are named functions, each by one letter; an upper-case one is inlined into that of the
+    /// lower-case letter. Chains are innermost first.
+    pub(crate) fn profile(samples: &[(&str, i64)]) -> Profile {
+        let mut builder = Builder::new(Profile::cpu_types());
+        for name in 'a'..='h' {
+            let mut line = |name: char| {
+                let name: std::sync::Arc<str> = name.to_string().into();
+                let system_name = name.clone();
+                let function =
+                    builder.function(Function { name, system_name, file: "".into(), start_line: 0 });
+                Line { function, line: 0, column: 0 }
+            };
+            let (plain, inlined) = (line(name), line(name.to_ascii_uppercase()));
+            for lines in [vec![plain], vec![inlined, plain]] {
+                builder.profile.locations.push(Location { lines, ..Location::default() });
+            }
+        }
+        for (chain, value) in samples {
+            let id = |name: char| {
+                let letter = (name.to_ascii_lowercase() as usize - 'a' as usize) * 2;
+                LocationId::at(letter + usize::from(name.is_ascii_uppercase()))
+            };
+            let chain: Vec<LocationId> = chain.chars().map(id).collect();
+            builder.profile.samples.push(&chain, &[1, *value], LabelSetId(0));
+        }
+        builder.finish()
+    }
+
+    fn values(graph: &Graph) -> Vec<String> {
+        let mut values: Vec<String> =
+            graph.nodes.iter().map(|node| format!("{} {} {}", node.place, node.flat, node.cum)).collect();
+        values.sort();
+        values
+    }
+
+    fn edges(graph: &Graph) -> Vec<String> {
+        let name = |place: usize| graph.nodes[place].place.to_string();
+        let mark = |is: bool, mark: &'static str| if is { mark } else { "" };
+        let mut edges: Vec<String> = graph
+            .edges
+            .iter()
+            .map(|edge| {
+                let marks = [mark(edge.is_residual, " residual"), mark(edge.is_inlined, " inlined")].concat();
+                format!("{}>{} {}{marks}", name(edge.caller), name(edge.callee), edge.value)
+            })
+            .collect();
+        edges.sort();
+        edges
+    }
+
+    #[test]
+    fn a_recursive_function_counts_once_a_sample() {
+        let profile = profile(&[("bbba", 5), ("cbcba", 2), ("", 3)]);
+        let graph = Graph::values(&profile);
+        assert_eq!(values(&graph), ["a 0 7", "b 5 7", "c 2 2"]);
+        assert_eq!(graph.without_chain, 3);
+        let graph = Graph::calls(&profile);
+        assert_eq!(values(&graph), ["a 0 7", "b 5 7", "c 2 2"]);
+        // A call of itself is no edge, and one that comes twice in a chain counts once.
+        assert_eq!(edges(&graph), ["a>b 7", "b>c 2", "c>b 2"]);
+    }
+
+    #[test]
+    fn inlined_functions_are_marked() {
+        let graph = Graph::calls(&profile(&[("Ba", 5), ("bC", 1)]));
+        assert_eq!(values(&graph), ["B 5 5", "C 0 1", "a 0 5", "b 1 6", "c 0 1"]);
+        assert_eq!(edges(&graph), ["C>b 1", "a>b 5", "b>B 5 inlined", "c>C 1 inlined"]);
+        let inlined = |name: &str| graph.nodes.iter().find(|node| &*node.place.name == name).unwrap().inlined;
+        assert_eq!([inlined("B"), inlined("b")], [Inlined::Always, Inlined::Never]);
+    }
+
+    #[test]
+    fn what_makes_up_for_each_other_is_left_out() {
+        assert_eq!(values(&Graph::values(&profile(&[("ba", 5), ("ba", -5), ("ca", 1)]))), ["a 0 1", "c 1 1"]);
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let graph = Graph::values(&profile(&[("a", i64::MAX), ("a", i64::MAX), ("b", i64::MIN), ("b", -1)]));
+        assert_eq!(values(&graph), [format!("a {0} {0}", i64::MAX), format!("b {0} {0}", i64::MIN)]);
+    }
+
+    #[test]
+    fn calls_over_functions_that_are_left_out_are_residual() {
+        // c is light; what it takes is not b's.
+        let profile = profile(&[("dba", 50), ("dcba", 1), ("cba", 1), ("ea", 48)]);
+        let trim = Trim { node_fraction: 0.03, ..Trim::ALL };
+        let mut trimmed = trim.calls(&profile);
+        assert_eq!((trimmed.dropped_nodes, trimmed.node_cutoff), (1, 3));
+        assert_eq!(values(&trimmed.graph), ["a 0 100", "b 0 52", "d 51 51", "e 48 48"]);
+        assert_eq!(edges(&trimmed.graph), ["a>b 52", "a>e 48", "b>d 51 residual"]);
+        // The one way from b to d stays.
+        trimmed.drop_redundant_edges();
+        assert_eq!(trimmed.graph.edges.len(), 3);
+    }
+
+    #[test]
+    fn residual_edges_that_say_nothing_new_are_dropped() {
+        // From a to d there is b, so that the way over e, which is left out, is drawn no more.
+        let mut trimmed = Trim { nodes: 3, by_cum: true, ..Trim::ALL }.calls(&profile(&[
+            ("dba", 50),
+            ("dea", 1),
+            ("ba", 1),
+        ]));
+        assert_eq!(edges(&trimmed.graph), ["a>b 51", "a>d 1 residual", "b>d 50"]);
+        trimmed.drop_redundant_edges();
+        assert_eq!(edges(&trimmed.graph), ["a>b 51", "b>d 50"]);
+    }
+
+    #[test]
+    fn rows_have_one_order() {
+        let names = |trim: Trim| -> String {
+            let trimmed = trim.values(&profile(&[("ba", 5), ("cd", 5), ("efd", -7), ("gh", 1)]));
+            trimmed.graph.nodes.iter().map(|node| node.place.to_string()).collect()
+        };
+        assert_eq!(names(Trim::ALL), "ebcgfadh");
+        assert_eq!(names(Trim { by_cum: true, ..Trim::ALL }), "efbcadgh");
+        assert_eq!(names(Trim { nodes: 2, ..Trim::ALL }), "eb");
+        assert_eq!(names(Trim { drop_negative: true, ..Trim::ALL }), "bcgah");
+    }
+
+    #[test]
+    fn the_tree_of_calls_keeps_ways_apart() {
+        let tree = CallTree::new(&profile(&[("cba", 5), ("ca", 2), ("ba", 1), ("", 4)]));
+        let mut shown = Vec::new();
+        let mut open: Vec<(usize, usize)> = tree.roots.iter().map(|&root| (root, 0)).collect();
+        while let Some((place, depth)) = open.pop() {
+            let call = &tree.nodes[place];
+            shown.push(format!("{}{} {} {}", " ".repeat(depth), call.place, call.flat, call.cum));
+            open.extend(call.callees.iter().rev().map(|&callee| (callee, depth + 1)));
+        }
+        assert_eq!(shown, ["a 0 8", " b 1 6", "  c 5 5", " c 2 2"]);
+        assert_eq!(tree.without_chain, 4);
+    }
 }

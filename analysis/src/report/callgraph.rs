@@ -6,7 +6,10 @@ use crate::{
     profile::Profile,
     units::{Scale, percent},
 };
-use std::io::{self, Write};
+use std::{
+    cmp::Reverse,
+    io::{self, Write},
+};
 
 /// Writes the calls from the outermost frames inwards, each below its caller, the heaviest first. What is left out has a line
 /// in its place that says how much it is.
@@ -32,21 +35,44 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
     if tree.without_chain != 0 {
         writeln!(out, "Samples without a call chain: {}", scale.format(tree.without_chain))?;
     }
-    let columns = format!("{:>10} {:>6} {:>10} {:>6}  call", "cum", "cum%", "flat", "flat%");
+    let share_width = if tree.nodes.iter().any(|call| call.cum < 0 || call.flat < 0) { 7 } else { 6 };
+    let columns =
+        format!("{:>10} {:>share_width$} {:>10} {:>share_width$}  call", "cum", "cum%", "flat", "flat%");
     writeln!(out, "{}", styled(context.colors.heading, columns))?;
-
-    let limit = if trim.nodes == 0 { usize::MAX } else { trim.nodes };
-    let mut walk = Walk { tree: &tree, context, scale, cutoff, left: limit, out };
+    let mut walk = Walk {
+        is_shown: shown_calls(&tree, cutoff, trim.nodes),
+        tree: &tree,
+        context,
+        scale,
+        share_width,
+        out,
+    };
     walk.write()
+}
+
+/// The calls that are heavy enough, and of those the heaviest `most`, where that is not 0. A caller is no lighter than what
+/// it calls, and stands before it, so that what is shown hangs together.
+fn shown_calls(tree: &CallTree, cutoff: i64, most: usize) -> Vec<bool> {
+    let weight = |place: usize| tree.nodes[place].cum.saturating_abs();
+    let mut heavy: Vec<usize> = (0..tree.nodes.len()).filter(|&place| weight(place) >= cutoff).collect();
+    if most != 0 {
+        heavy.sort_by_key(|&place| (Reverse(weight(place)), place));
+        heavy.truncate(most);
+    }
+    let mut is_shown = vec![false; tree.nodes.len()];
+    for place in heavy {
+        is_shown[place] = true;
+    }
+    is_shown
 }
 
 struct Walk<'a> {
     tree: &'a CallTree,
     context: &'a Context,
     scale: Scale,
-    cutoff: i64,
-    /// How many lines there may still be.
-    left: usize,
+    is_shown: Vec<bool>,
+    /// How wide a share is written.
+    share_width: usize,
     out: &'a mut dyn Write,
 }
 
@@ -56,15 +82,15 @@ impl Walk<'_> {
         let mut way: Vec<(&[usize], usize)> = vec![(&self.tree.roots, 0)];
         while let Some((calls, next)) = way.pop() {
             let depth = way.len();
-            let is_heavy = |place: &usize| self.tree.nodes[*place].cum.saturating_abs() >= self.cutoff;
-            match calls.get(next).filter(|place| is_heavy(place) && self.left > 0) {
+            match calls.get(next) {
                 Some(&place) => {
-                    self.left -= 1;
-                    self.write_call(place, depth)?;
                     way.push((calls, next + 1));
-                    way.push((&self.tree.nodes[place].callees, 0));
+                    if self.is_shown[place] {
+                        self.write_call(place, depth)?;
+                        way.push((&self.tree.nodes[place].callees, 0));
+                    }
                 }
-                None => self.write_rest(&calls[next.min(calls.len())..], depth)?,
+                None => self.write_rest(calls, depth)?,
             }
         }
         Ok(())
@@ -73,8 +99,9 @@ impl Walk<'_> {
     fn write_call(&mut self, place: usize, depth: usize) -> io::Result<()> {
         let call = &self.tree.nodes[place];
         let total = self.context.total;
+        let width = self.share_width;
         let cells = format!(
-            "{:>10} {:>6} {:>10} {:>6}",
+            "{:>10} {:>width$} {:>10} {:>width$}",
             self.scale.format(call.cum),
             percent(call.cum, total),
             self.scale.format(call.flat),
@@ -89,14 +116,16 @@ impl Walk<'_> {
 
     /// One line for calls that are left out, if there are any.
     fn write_rest(&mut self, calls: &[usize], depth: usize) -> io::Result<()> {
-        let left_out = calls.iter().map(|&place| self.tree.nodes[place].cum).filter(|&cum| cum != 0);
+        let hidden = calls.iter().filter(|&&place| !self.is_shown[place]);
+        let left_out = hidden.map(|&place| self.tree.nodes[place].cum).filter(|&cum| cum != 0);
         let (count, sum) =
             left_out.fold((0, 0_i64), |(count, sum), cum| (count + 1, sum.saturating_add(cum)));
         if count == 0 {
             return Ok(());
         }
-        let cells =
-            format!("{:>10} {:>6} {:>17}", self.scale.format(sum), percent(sum, self.context.total), "");
+        let width = self.share_width;
+        let (value, share) = (self.scale.format(sum), percent(sum, self.context.total));
+        let cells = format!("{value:>10} {share:>width$} {:>10} {:>width$}", "", "");
         let text = format!("({count} not shown)");
         writeln!(
             self.out,

@@ -130,17 +130,19 @@ mod tests {
             let instructions = decode_x86(&code, 64, 0x1000, intel);
             instructions.iter().map(|one| format!("{:x} {}", one.address, one.text)).collect::<Vec<_>>()
         };
-        assert_eq!(
-            shown(false),
-            ["1000 push    %rbp", "1001 mov     %rsp,%rbp", "1004 call    0x1010", "1009 ret"]
-        );
-        assert_eq!(
-            shown(true),
-            ["1000 push    rbp", "1001 mov     rbp,rsp", "1004 call    0x1010", "1009 ret"]
-        );
+        let att = ["1000 push    %rbp", "1001 mov     %rsp,%rbp", "1004 call    0x1010", "1009 ret"];
+        assert_eq!(shown(false)[..4], att);
+        assert_eq!(shown(false)[4..], ["100a mov     0x10(%rip),%eax # 0x1020"]);
+        let intel = ["1000 push    rbp", "1001 mov     rbp,rsp", "1004 call    0x1010", "1009 ret"];
+        assert_eq!(shown(true)[..4], intel);
+        assert_eq!(shown(true)[4..], ["100a mov     eax,[rip+0x10] # 0x1020"]);
         assert_eq!(decode_x86(&code, 64, 0x1000, false)[2].target, Some(0x1010));
         // Bytes that are no instruction are shown as such, and do not end the listing.
-        assert!(decode_x86(&[0x06, 0xc3], 64, 0, false).len() == 2);
+        let odd = decode_x86(&[0x06, 0xc3, 0x55, 0xc3], 64, 0, false);
+        assert_eq!(
+            odd.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
+            ["(bad)", "push    %rbp", "ret"]
+        );
     }
 
     #[test]

@@ -36,10 +36,16 @@ pub fn write(
     header::write_profile(profile, context, scale, out)?;
     header::write_shown(&trimmed, context, scale, out)?;
     writeln!(out, "{RULE}")?;
-    let columns = "      flat  flat%   sum%        cum   cum%   calls calls% | context";
+    let is_negative = |value: i64| value < 0;
+    let width =
+        if graph.nodes.iter().any(|node| is_negative(node.flat) || is_negative(node.cum)) { 7 } else { 6 };
+    let columns = format!(
+        "{:>10} {:>width$} {:>width$} {:>10} {:>width$}   calls calls% | context",
+        "flat", "flat%", "sum%", "cum", "cum%"
+    );
     writeln!(out, "{}", styled(context.colors.heading, columns))?;
     let (callers, callees) = neighbours(graph);
-    let block = Block { graph, names: &names, scale, context };
+    let block = Block { graph, names: &names, scale, context, width };
     let mut sum = 0_i64;
     for place in (0..graph.nodes.len()).filter(|&place| is_shown[place]) {
         writeln!(out, "{RULE}")?;
@@ -50,7 +56,7 @@ pub fn write(
         }
         let total = context.total;
         let cells = format!(
-            "{:>10} {:>6} {:>6} {:>10} {:>6}",
+            "{:>10} {:>width$} {:>width$} {:>10} {:>width$}",
             scale.format(node.flat),
             percent(node.flat, total),
             percent(sum, total),
@@ -74,6 +80,8 @@ struct Block<'a> {
     names: &'a [String],
     scale: Scale,
     context: &'a Context,
+    /// How wide a share is written.
+    width: usize,
 }
 
 impl Block<'_> {
@@ -82,7 +90,8 @@ impl Block<'_> {
         let value = self.scale.format(edge.value);
         let share = percent(edge.value, cum);
         let inlined = if edge.is_inlined { " (inline)" } else { "" };
-        let cells = format!("{value:>50} {share:>6}");
+        let indent = 32 + 3 * self.width;
+        let cells = format!("{value:>indent$} {share:>6}");
         writeln!(out, "{cells} |   {}{inlined}", self.name(place, 62))
     }
 

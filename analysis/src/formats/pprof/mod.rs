@@ -44,11 +44,17 @@ mod field {
 
 /// Whether bytes may be a profile: they begin with a field that one begins with, and which is a message where it has to be.
 pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
-    let Ok(Some(first)) = Message::new(bytes).next() else { return false };
-    // Go's runtime writes the time first.
-    if matches!(first.number, field::TIME_NANOS | field::DURATION_NANOS | field::PERIOD) {
-        return first.number_value().is_ok();
-    }
+    let mut fields = Message::new(bytes);
+    let first = loop {
+        match fields.next() {
+            // Go's runtime writes the time first.
+            Ok(Some(field))
+                if matches!(field.number, field::TIME_NANOS | field::DURATION_NANOS | field::PERIOD)
+                    && field.number_value().is_ok() => {}
+            Ok(Some(field)) => break field,
+            Ok(None) | Err(_) => return false,
+        }
+    };
     let Ok(mut message) = first.message() else { return false };
     match first.number {
         field::STRING => true,
