@@ -191,6 +191,18 @@ impl Spool {
         self.renewed(&claim)?.samples_now()
     }
 
+    /// Reads the list of the objects that were mapped, as it stood when the session began, with those that samples were met in
+    /// later. The spool stays as it is.
+    ///
+    /// # Errors
+    /// As for [`samples`](Self::samples).
+    pub fn mappings(&self) -> Result<Vec<Mapping<'static>>, RecoverError> {
+        self.ensure_not_running()?;
+        let claim = self.claim()?;
+        let now = self.renewed(&claim)?;
+        now.head.mappings(&now.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
+    }
+
     fn samples_now(&self) -> Result<Vec<SpooledSample>, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let threads = self.head.threads(&self.file).map_err(fails)?;

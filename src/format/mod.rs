@@ -5,7 +5,7 @@
 //!
 //! The writing side ([`ProfileWriter`], [`write_records`], [`Mapping::write_line`]) may run while the process
 //! ends or inside a signal handler. It allocates nothing, takes no lock, and reports trouble as a value. The
-//! reading side ([`CpuProfile::parse`]) allocates, at most in proportion to its input.
+//! reading side ([`CpuProfile::parse`], [`Records`]) allocates, at most in proportion to its input.
 //!
 //! Sections cited in this folder ("Binary Header", "Binary Profile Records" and so on) are those of the
 //! document `cpuprofile-fileformat` that gperftools publishes.
@@ -29,7 +29,7 @@ mod word;
 mod writer;
 
 pub use maps::{Device, Mapping, Permissions};
-pub use reader::{CpuProfile, ReadError, Record};
+pub use reader::{CpuProfile, ProfileText, ReadError, Record, RecordRef, Records};
 pub use second_frame::{SecondFramePlan, SecondFrameTally, SecondFrameVote, write_records};
 pub use word::{ByteOrder, SlotLayout, SlotWidth};
 pub use writer::{CountingSink, ProfileWriter, WriteError};

@@ -34,26 +34,12 @@ impl CpuProfile {
     /// # Errors
     /// [`ReadError`] says which rule of the document is broken, and where.
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
-        if bytes.is_empty() {
-            return Err(ReadError::Empty);
-        }
-        let Some((layout, header_slots)) = find_header(bytes) else {
-            return Err(ReadError::NotAProfile { length: bytes.len() });
-        };
-        let mut cursor = Cursor { bytes, offset: 0, layout };
-        let truncated = ReadError::Truncated { offset: 0 };
-        cursor.skip_slots(3).ok_or(truncated.clone())?;
-        let period_micros = cursor.slot().ok_or(truncated.clone())?;
-        cursor.skip_slots(header_slots.saturating_sub(2)).ok_or(truncated)?;
-
-        let mut records = Vec::new();
-        while let Some(record) = read_record(&mut cursor)? {
-            records.push(record);
-        }
-        let mut profile =
-            Self { layout, period_micros, records, mappings: Vec::new(), unknown_lines: Vec::new() };
-        profile.read_text(&cursor)?;
-        Ok(profile)
+        let mut records = Records::new(bytes)?;
+        let (layout, period_micros) = (records.layout(), records.period_micros());
+        let owned = |record: RecordRef<'_>| Record { count: record.count, pcs: record.pcs().collect() };
+        let all = records.by_ref().map(|record| record.map(owned)).collect::<Result<Vec<_>, _>>()?;
+        let ProfileText { mappings, unknown_lines } = records.text()?;
+        Ok(Self { layout, period_micros, records: all, mappings, unknown_lines })
     }
 
     /// The number of samples in all records.
@@ -73,8 +59,132 @@ impl CpuProfile {
             Err(_) => Duration::MAX,
         }
     }
+}
 
-    fn read_text(&mut self, cursor: &Cursor<'_>) -> Result<(), ReadError> {
+/// The records of a file, one at a time, borrowed from its bytes: for files whose records are many.
+///
+/// It ends at the trailer, or behind the first error. What stands behind the trailer is given by
+/// [`text`](Self::text).
+///
+/// # Examples
+/// ```
+/// # use sigprof::format::{ProfileWriter, Records, SlotLayout};
+/// # let mut bytes = Vec::new();
+/// # let mut writer = ProfileWriter::new(&mut bytes, SlotLayout::NATIVE);
+/// # writer.header(10_000)?;
+/// # writer.record(5, &[0xa0000, 0xc0000])?;
+/// # writer.trailer()?;
+/// let mut records = Records::new(&bytes)?;
+/// let mut samples = 0;
+/// for record in records.by_ref() {
+///     samples += record?.count;
+/// }
+/// assert_eq!((samples, records.period_micros()), (5, 10_000));
+/// assert!(records.text()?.mappings.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    cursor: Cursor<'a>,
+    period_micros: u64,
+    /// How it ended, once it has.
+    end: Option<Result<(), ReadError>>,
+}
+
+impl<'a> Records<'a> {
+    /// Reads the header of a file of either slot width and either byte order.
+    ///
+    /// # Errors
+    /// Where there is none, or the file ends within it.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, ReadError> {
+        if bytes.is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let Some((layout, header_slots)) = find_header(bytes) else {
+            return Err(ReadError::NotAProfile { length: bytes.len() });
+        };
+        let mut cursor = Cursor { bytes, offset: 0, layout };
+        let truncated = ReadError::Truncated { offset: 0 };
+        cursor.skip_slots(3).ok_or(truncated.clone())?;
+        let period_micros = cursor.slot().ok_or(truncated.clone())?;
+        cursor.skip_slots(header_slots.saturating_sub(2)).ok_or(truncated)?;
+        Ok(Self { cursor, period_micros, end: None })
+    }
+
+    /// The layout of the slots, found from the header.
+    pub fn layout(&self) -> SlotLayout {
+        self.cursor.layout
+    }
+
+    /// The time that a sample stands for, in microseconds.
+    pub fn period_micros(&self) -> u64 {
+        self.period_micros
+    }
+
+    /// Reads the text behind the trailer, and before it the records that are left.
+    ///
+    /// # Errors
+    /// Those of the records, also of one that was met before, and those of the text.
+    pub fn text(mut self) -> Result<ProfileText, ReadError> {
+        self.by_ref().for_each(drop);
+        self.end.unwrap_or(Ok(()))?;
+        ProfileText::read(&self.cursor)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<RecordRef<'a>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.end.is_some() {
+            return None;
+        }
+        let record = read_record(&mut self.cursor).transpose();
+        match &record {
+            None => self.end = Some(Ok(())),
+            Some(Err(error)) => self.end = Some(Err(error.clone())),
+            Some(Ok(_)) => {}
+        }
+        record
+    }
+}
+
+/// A record that was not copied from its file.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
+    /// How many samples; at least 1.
+    pub count: u64,
+    /// The slots of its chain.
+    slots: &'a [u8],
+    layout: SlotLayout,
+}
+
+impl<'a> RecordRef<'a> {
+    /// The chain, leaf first, at least one PC. All but the leaf are return addresses, as the file has them.
+    pub fn pcs(self) -> impl Iterator<Item = u64> + Clone + use<'a> {
+        let slots = self.slots.chunks_exact(self.layout.width.bytes());
+        slots.filter_map(move |slot| self.layout.decode(slot))
+    }
+
+    /// The number of PCs.
+    pub fn depth(self) -> usize {
+        self.slots.len() / self.layout.width.bytes()
+    }
+}
+
+/// What stands behind the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProfileText {
+    /// The mapped objects, in the order of the file, with `$build` replaced in their paths.
+    pub mappings: Vec<Mapping<'static>>,
+    /// Lines that are neither blank, nor a mapping, nor a build specifier.
+    pub unknown_lines: Vec<Vec<u8>>,
+}
+
+impl ProfileText {
+    fn read(cursor: &Cursor<'_>) -> Result<Self, ReadError> {
+        let mut text = Self::default();
         let mut build: Option<&[u8]> = None;
         let mut offset = cursor.offset;
         for line in cursor.rest().split(|&byte| byte == b'\n') {
@@ -83,15 +193,15 @@ impl CpuProfile {
                     mapping.path = replace_build(mapping.path, build)
                         .ok_or(ReadError::PathTooLong { offset, limit: MAX_PATH })?;
                 }
-                self.mappings.push(mapping.into_owned());
+                text.mappings.push(mapping.into_owned());
             } else if let Some(path) = parse_build_line(line) {
                 build = Some(path);
             } else if !line.trim_ascii().is_empty() {
-                self.unknown_lines.push(line.to_vec());
+                text.unknown_lines.push(line.to_vec());
             }
             offset = offset.saturating_add(line.len()).saturating_add(1);
         }
-        Ok(())
+        Ok(text)
     }
 }
 
@@ -206,7 +316,7 @@ fn find_header(bytes: &[u8]) -> Option<(SlotLayout, u64)> {
 }
 
 /// Reads the next record, or `None` for the trailer ("Binary Profile Records", "Binary Trailer").
-fn read_record(cursor: &mut Cursor<'_>) -> Result<Option<Record>, ReadError> {
+fn read_record<'a>(cursor: &mut Cursor<'a>) -> Result<Option<RecordRef<'a>>, ReadError> {
     let offset = cursor.offset;
     let (Some(count), Some(num_pcs)) = (cursor.slot(), cursor.slot()) else {
         return Err(ReadError::Truncated { offset });
@@ -215,17 +325,18 @@ fn read_record(cursor: &mut Cursor<'_>) -> Result<Option<Record>, ReadError> {
         return Err(ReadError::EmptyChain { offset, count });
     }
     let available = cursor.slots_left();
-    let depth = match usize::try_from(num_pcs) {
-        Ok(depth) if depth <= available => depth,
-        _ if count == 0 && num_pcs == 1 => return Err(ReadError::Truncated { offset }),
-        _ => return Err(ReadError::ChainTooLong { offset, num_pcs, available }),
+    let taken = usize::try_from(num_pcs).ok().and_then(|depth| cursor.take_slots(depth));
+    let Some(slots) = taken else {
+        return Err(match count {
+            0 if num_pcs == 1 => ReadError::Truncated { offset },
+            _ => ReadError::ChainTooLong { offset, num_pcs, available },
+        });
     };
-    let mut pcs = Vec::with_capacity(depth);
-    pcs.extend(std::iter::from_fn(|| cursor.slot()).take(depth));
-    match (count, pcs.as_slice()) {
-        (0, [0]) => Ok(None),
-        (0, _) => Err(ReadError::ZeroCount { offset, num_pcs }),
-        _ => Ok(Some(Record { count, pcs })),
+    let record = RecordRef { count, slots, layout: cursor.layout };
+    match count {
+        0 if num_pcs == 1 && record.pcs().eq([0]) => Ok(None),
+        0 => Err(ReadError::ZeroCount { offset, num_pcs }),
+        _ => Ok(Some(record)),
     }
 }
 
@@ -261,6 +372,7 @@ fn replace_build<'a>(path: Cow<'a, [u8]>, build: &[u8]) -> Option<Cow<'a, [u8]>>
 }
 
 /// A place in the file; whatever is asked of it, it stays within the bytes.
+#[derive(Clone, Debug)]
 struct Cursor<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -285,10 +397,14 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
+    fn take_slots(&mut self, number: usize) -> Option<&'a [u8]> {
+        let slots = self.rest().get(..number.checked_mul(self.layout.width.bytes())?)?;
+        self.offset = self.offset.saturating_add(slots.len());
+        Some(slots)
+    }
+
     fn skip_slots(&mut self, number: u64) -> Option<()> {
-        let number = usize::try_from(number).ok().filter(|&number| number <= self.slots_left())?;
-        self.offset = self.offset.saturating_add(number.saturating_mul(self.layout.width.bytes()));
-        Some(())
+        self.take_slots(usize::try_from(number).ok()?).map(drop)
     }
 }
 
@@ -358,6 +474,31 @@ mod tests {
         assert_eq!(CpuProfile::parse(&whole[..32]), Err(ReadError::Truncated { offset: 32 }));
         assert_eq!(CpuProfile::parse(&whole[..40]), Err(ReadError::Truncated { offset: 32 }));
         assert_eq!(CpuProfile::parse(&whole[..16]), Err(ReadError::Truncated { offset: 0 }));
+    }
+
+    #[test]
+    fn records_are_given_one_at_a_time_and_the_text_behind_them() {
+        let bytes = file(&[5, 3, 10, 11, 12, 1, 1, 13], b"1-2: /a\nhello\n");
+        let mut records = Records::new(&bytes).unwrap();
+        let first = records.next().unwrap().unwrap();
+        assert_eq!((first.count, first.depth(), first.pcs().collect()), (5, 3, vec![10, 11, 12]));
+        // The second record is passed over.
+        let text = records.clone().text().unwrap();
+        assert_eq!((text.mappings.len(), text.unknown_lines), (1, vec![b"hello".to_vec()]));
+        assert_eq!(records.next().unwrap().unwrap().pcs().collect::<Vec<_>>(), [13]);
+        assert!(records.next().is_none() && records.next().is_none());
+        assert_eq!(records.text().unwrap().mappings.len(), 1);
+    }
+
+    #[test]
+    fn behind_an_error_there_is_no_record_and_no_text() {
+        let bytes = file(&[5, 1, 10, 4, 0, 1, 1, 13], b"1-2: /a\n");
+        let mut records = Records::new(&bytes).unwrap();
+        assert!(records.next().unwrap().is_ok());
+        let error = ReadError::EmptyChain { offset: 32, count: 4 };
+        assert_eq!(records.next().unwrap().unwrap_err(), error);
+        assert!(records.next().is_none());
+        assert_eq!(records.text().unwrap_err(), error);
     }
 
     #[test]

@@ -4,12 +4,17 @@ mod completions;
 mod input;
 mod manual;
 mod raw;
+mod shown;
+mod top;
+mod view;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
+pub(crate) use shown::{Rows, Shown};
+pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
 #[derive(Debug, Parser)]
@@ -27,6 +32,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Top(top::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -39,6 +45,7 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Top(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

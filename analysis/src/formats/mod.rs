@@ -3,12 +3,18 @@
 //! Readers take any bytes: they give a profile or an error that says where, never a panic, and what they allocate stays
 //! within a small multiple of the input.
 
+mod chains;
 pub mod cpu_profile;
+mod gzip;
+pub mod memory;
+pub mod pprof;
+pub mod spool;
 
 use crate::{
     error::{Error, ErrorKind},
     profile::Profile,
 };
+use sigprof::recover::Spool;
 use std::{fs::File, path::Path};
 
 /// Reads a profile of any known format, which is told from its first bytes.
@@ -21,6 +27,10 @@ pub fn read_file(path: &Path) -> Result<Profile, Error> {
     let status = file.metadata().map_err(fails)?;
     if status.is_file() && status.len() > 0 {
         let map = map_file(&file).map_err(fails)?;
+        if spool::is_spool(&map) {
+            let spool = Spool::open(path).map_err(spool::fails)?;
+            return spool::read(&spool);
+        }
         return read(&map).map_err(|error| error.at(path));
     }
     // A pipe, or a file of /proc: what cannot be mapped.
@@ -38,7 +48,28 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
             .advise("a program that is killed leaves an empty profile with gperftools, none with sigprof"));
     }
-    cpu_profile::read(bytes)
+    if spool::is_spool(bytes) {
+        return Err(Error::new(ErrorKind::Format, "this is a spool, which is read from its file alone")
+            .advise("name the file itself"));
+    }
+    if gzip::is_gzip(bytes) {
+        let unpacked = gzip::unpack(bytes)?;
+        return read_unpacked(&unpacked);
+    }
+    read_unpacked(bytes)
+}
+
+/// Reads a profile that is not packed by gzip.
+fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
+    // A CPU profile begins with a slot of 0, which is no field's tag.
+    if bytes.first() == Some(&0) {
+        return cpu_profile::read(bytes);
+    }
+    if pprof::may_be_profile(bytes) {
+        return pprof::read(bytes);
+    }
+    Err(Error::new(ErrorKind::Format, "this is no profile of a known format")
+        .advise("CPU profiles of gperftools and sigprof, pprof protobuf, both also packed by gzip, and spools of sigprof are read"))
 }
 
 /// Maps a whole file.

@@ -3,6 +3,7 @@
 use super::{
     Function, FunctionId, Label, LabelSetId, Location, LocationId, Mapping, MappingId, Profile, ValueType,
 };
+use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
 /// A profile in the making.
@@ -11,18 +12,18 @@ pub struct Builder {
     /// What is there so far. What is pushed into it by hand is not found by the methods here.
     pub profile: Profile,
     /// By address: no two mappings of a process have one in common.
-    locations: HashMap<(u64, Option<MappingId>), LocationId>,
-    functions: HashMap<Function, FunctionId>,
-    label_sets: HashMap<Vec<Label>, LabelSetId>,
-    strings: HashMap<Arc<str>, ()>,
+    locations: HashMap<(u64, Option<MappingId>), LocationId, RandomState>,
+    functions: HashMap<Function, FunctionId, RandomState>,
+    label_sets: HashMap<Vec<Label>, LabelSetId, RandomState>,
+    strings: HashMap<Arc<str>, (), RandomState>,
 }
 
 impl Builder {
     /// One without samples.
     pub fn new(sample_types: Vec<ValueType>) -> Self {
         let profile = Profile::new(sample_types);
-        let label_sets = HashMap::from([(Vec::new(), LabelSetId(0))]);
-        let (locations, functions, strings) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let label_sets = HashMap::from_iter([(Vec::new(), LabelSetId(0))]);
+        let (locations, functions, strings) = Default::default();
         Self { profile, locations, functions, label_sets, strings }
     }
 

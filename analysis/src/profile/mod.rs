@@ -5,10 +5,14 @@
 //! [`MappingId`], [`LabelSetId`]). Numbers count from 0 and are places in the profile's vectors; a profile whose numbers
 //! lie outside is not made by any reader ([`Profile::check`]).
 
+mod base;
 mod builder;
+mod merge;
 mod samples;
 
+pub use base::subtract;
 pub use builder::Builder;
+pub use merge::merge;
 pub use samples::{SampleRef, Samples};
 
 use std::{path::PathBuf, sync::Arc};
@@ -34,6 +38,8 @@ pub struct Profile {
     pub drop_frames: Arc<str>,
     /// Regular expression of functions that `drop_frames` spares; empty for none.
     pub keep_frames: Arc<str>,
+    /// Address of a page that tells about the profile; empty for none.
+    pub doc_url: Arc<str>,
     /// The mapped objects. The first is the program itself, where that is known.
     pub mappings: Vec<Mapping>,
     /// The functions.
@@ -97,7 +103,7 @@ pub struct Known {
 }
 
 /// A place in code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The object that it lies in.
     pub mapping: Option<MappingId>,
@@ -212,6 +218,7 @@ impl Profile {
             comments: Vec::new(),
             drop_frames: "".into(),
             keep_frames: "".into(),
+            doc_url: "".into(),
             mappings: Vec::new(),
             functions: Vec::new(),
             locations: Vec::new(),

@@ -1,6 +1,9 @@
 //! Samples as columns: a million of them are four vectors, not a million of each.
 
 use super::{LabelSetId, LocationId};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher as _;
 
 /// The samples of a profile, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +93,86 @@ impl Samples {
         (0..self.len()).map(|place| self.get(place))
     }
 
+    /// Puts other locations in the place of those of all chains; `new_id` gets the depth of each, 0 for the innermost.
+    pub fn rename(&mut self, mut new_id: impl FnMut(usize, LocationId) -> LocationId) {
+        let mut begin = 0;
+        for &end in &self.ends {
+            for (depth, id) in self.locations[begin..end].iter_mut().enumerate() {
+                *id = new_id(depth, *id);
+            }
+            begin = end;
+        }
+    }
+
+    /// Makes one of all samples that have the same chain and the same labels; it stands in the place of the first of them, and
+    /// its values are their sums, which saturate.
+    pub fn add_up_equal(&mut self) {
+        let hashes = RandomState::default();
+        let mut known: HashTable<u32> = HashTable::new();
+        let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
+        for place in 0..self.len() {
+            let (end, labels) = (self.ends[place], self.labels[place]);
+            let hash = hashes.hash_one((&self.locations[begin..end], labels));
+            // What is known has moved down to its new place already.
+            let is_equal = |&other: &u32| {
+                let other = self.get(other as usize);
+                other.labels == labels && other.chain == &self.locations[begin..end]
+            };
+            if let Some(&first) = known.find(hash, is_equal) {
+                for value in 0..self.width {
+                    let added = self.values[place * self.width + value];
+                    let sum = &mut self.values[first as usize * self.width + value];
+                    *sum = sum.saturating_add(added);
+                }
+            } else {
+                self.move_down(place, begin, kept, kept_frames);
+                kept_frames += end - begin;
+                if let Ok(number) = u32::try_from(kept) {
+                    let hash_of = |&other: &u32| {
+                        let other = self.get(other as usize);
+                        hashes.hash_one((other.chain, other.labels))
+                    };
+                    known.insert_unique(hash, number, hash_of);
+                }
+                kept += 1;
+            }
+            begin = end;
+        }
+        self.cut(kept, kept_frames);
+    }
+
+    /// Leaves out the samples whose values are all 0.
+    pub fn drop_zeros(&mut self) {
+        let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
+        for place in 0..self.len() {
+            let end = self.ends[place];
+            let values = place * self.width..(place + 1) * self.width;
+            if self.values[values].iter().any(|&value| value != 0) {
+                self.move_down(place, begin, kept, kept_frames);
+                kept += 1;
+                kept_frames += end - begin;
+            }
+            begin = end;
+        }
+        self.cut(kept, kept_frames);
+    }
+
+    /// Puts the sample at `place`, whose chain begins at `begin`, to an earlier place.
+    fn move_down(&mut self, place: usize, begin: usize, to: usize, to_begin: usize) {
+        let end = self.ends[place];
+        self.locations.copy_within(begin..end, to_begin);
+        self.values.copy_within(place * self.width..(place + 1) * self.width, to * self.width);
+        self.ends[to] = to_begin + (end - begin);
+        self.labels[to] = self.labels[place];
+    }
+
+    fn cut(&mut self, samples: usize, frames: usize) {
+        self.ends.truncate(samples);
+        self.labels.truncate(samples);
+        self.values.truncate(samples * self.width);
+        self.locations.truncate(frames);
+    }
+
     /// The locations of all chains, to be replaced by others in their place.
     pub fn locations_mut(&mut self) -> &mut [LocationId] {
         &mut self.locations
@@ -125,6 +208,50 @@ mod tests {
             let numbers: Vec<u32> = sample.chain.iter().map(|id| id.0).collect();
             assert_eq!((numbers.as_slice(), sample.values, sample.labels.0), (chain, &values[..], labels));
         }
+    }
+
+    #[test]
+    fn equal_samples_are_added_up_where_the_first_stood() {
+        let mut samples = Samples::new(2);
+        let given: [(&[u32], [i64; 2], u32); 7] = [
+            (&[1, 2], [1, 10], 0),
+            (&[1, 2, 3], [2, 20], 0),
+            (&[1, 2], [3, 30], 0),
+            (&[1, 2], [4, 40], 1),
+            (&[], [5, i64::MAX], 0),
+            (&[1, 2, 3], [-6, -60], 0),
+            (&[], [5, 1], 0),
+        ];
+        for (chain, values, labels) in given {
+            let chain: Vec<LocationId> = chain.iter().copied().map(LocationId).collect();
+            samples.push(&chain, &values, LabelSetId(labels));
+        }
+        samples.add_up_equal();
+        let found =
+            samples.iter().map(|sample| (sample.chain.len(), sample.values.to_vec(), sample.labels.0));
+        let expected =
+            [(2, vec![4, 40], 0), (3, vec![-4, -40], 0), (2, vec![4, 40], 1), (0, vec![10, i64::MAX], 0)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!((samples.len(), samples.frames()), (4, 7));
+    }
+
+    #[test]
+    fn many_samples_are_added_up_as_a_map_would() {
+        let mut samples = Samples::new(1);
+        let mut expected = std::collections::BTreeMap::new();
+        let mut state = 1u32;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let chain: Vec<LocationId> =
+                (0..state >> 30).map(|i| LocationId(state >> (20 + i) & 31)).collect();
+            let labels = LabelSetId(state >> 12 & 1);
+            samples.push(&chain, &[i64::from(state >> 8 & 15)], labels);
+            *expected.entry((chain, labels)).or_insert(0) += i64::from(state >> 8 & 15);
+        }
+        samples.add_up_equal();
+        let found = samples.iter().map(|sample| ((sample.chain.to_vec(), sample.labels), sample.values[0]));
+        assert_eq!(samples.len(), expected.len());
+        assert_eq!(found.collect::<std::collections::BTreeMap<_, _>>(), expected);
     }
 
     #[test]

@@ -46,3 +46,46 @@ pub fn perf_map(bytes: &[u8]) {
         assert!(code.as_ref().is_none_or(|code| code.range.contains(&address) && !code.name.is_empty()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Replays what a target begins with, what reached new code and what once failed; gives the number of inputs.
+    fn replay(name: &str, target: fn(&[u8])) -> usize {
+        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+        let mut inputs = 0;
+        for kind in ["seeds", "corpora", "regressions"] {
+            let Ok(files) = fs::read_dir(fuzz.join(kind).join(name)) else { continue };
+            for file in files {
+                let path = file.expect("is listed").path();
+                // The name of an input that fails is the last one written.
+                println!("{}", path.display());
+                target(&fs::read(path).expect("is read"));
+                inputs += 1;
+            }
+        }
+        inputs
+    }
+
+    #[test]
+    fn inputs_of_the_fuzz_targets_are_replayed() {
+        assert!(replay("analysis_object", object) > 4);
+        assert!(replay("analysis_perf_map", perf_map) > 1);
+    }
+
+    /// Many kinds of damage to real files, each byte of which is changed in turn: reading them ends, with or without names.
+    #[test]
+    fn damage_in_any_byte_is_survived() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/analysis_object");
+        for file in fs::read_dir(seeds).expect("is there") {
+            let seed = fs::read(file.expect("is listed").path()).expect("is read");
+            for place in 0..seed.len() {
+                let mut damaged = seed.clone();
+                damaged[place] ^= 0xff;
+                object(&damaged);
+            }
+        }
+    }
+}

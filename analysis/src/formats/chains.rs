@@ -1,0 +1,291 @@
+//! The chains of addresses that a process was sampled with, as the CPU profile format, spools and profiles in memory have
+//! them, on their way into the model.
+
+use crate::profile::{
+    Known, Label, LabelSetId, Location, LocationId, Mapping, MappingId, Profile, ValueType,
+};
+use foldhash::fast::RandomState;
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Gathers chains, and then the objects that their addresses lie in.
+///
+/// Callers are return addresses. In the model they are the addresses to look up, one less, and so is a caller that was
+/// written as one less already: the runtime writes the second frame of a part of the records so, lest google/pprof takes it for a
+/// frame of the profiler and deletes it (`src/format/second_frame.rs` of the crate `sigprof`). Both name the same call, since
+/// no call is one byte long; where both are met, the lower is made the higher here.
+#[derive(Debug)]
+pub(super) struct Chains {
+    profile: Profile,
+    nanos: i64,
+    /// By the address to look up.
+    places: HashMap<u64, LocationId, RandomState>,
+    /// How each location was met.
+    met: Vec<Met>,
+    label_sets: HashMap<Vec<Label>, LabelSetId, RandomState>,
+    /// The chain that is being added.
+    chain: Vec<LocationId>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    as_leaf: bool,
+    as_caller: bool,
+}
+
+impl Chains {
+    /// None yet, of a profile whose counts stand for `period_micros` each.
+    pub(super) fn new(period_micros: u64) -> Self {
+        let mut profile = Profile::new(Profile::cpu_types());
+        let nanos = i64::try_from(period_micros).unwrap_or(i64::MAX).saturating_mul(1000);
+        profile.period = nanos;
+        profile.period_type = Some(ValueType::new("cpu", "nanoseconds"));
+        Self {
+            profile,
+            nanos,
+            places: HashMap::default(),
+            met: Vec::new(),
+            label_sets: HashMap::default(),
+            chain: Vec::new(),
+        }
+    }
+
+    /// Makes room for as many samples more, with as many frames in all.
+    pub(super) fn reserve(&mut self, samples: usize, frames: usize) {
+        self.profile.samples.reserve(samples, frames);
+    }
+
+    /// The number of a set of labels.
+    pub(super) fn labels(&mut self, labels: Vec<Label>) -> LabelSetId {
+        if labels.is_empty() {
+            return LabelSetId(0);
+        }
+        let sets = &mut self.profile.label_sets;
+        *self.label_sets.entry(labels).or_insert_with_key(|labels| {
+            sets.push(labels.clone());
+            LabelSetId::at(sets.len() - 1)
+        })
+    }
+
+    /// Adds samples of one chain, innermost first.
+    pub(super) fn push(&mut self, count: u64, pcs: impl Iterator<Item = u64>, labels: LabelSetId) {
+        self.chain.clear();
+        for (depth, pc) in pcs.enumerate() {
+            let address = if depth == 0 { pc } else { pc.saturating_sub(1) };
+            let id = *self.places.entry(address).or_insert_with(|| {
+                self.profile.locations.push(Location { address, ..Location::default() });
+                self.met.push(Met::default());
+                LocationId::at(self.met.len() - 1)
+            });
+            let met = &mut self.met[id.index()];
+            if depth == 0 {
+                met.as_leaf = true
+            } else {
+                met.as_caller = true
+            }
+            self.chain.push(id);
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.profile.samples.push(&self.chain, &[count, count.saturating_mul(self.nanos)], labels);
+    }
+
+    /// The profile, with the executable ones of `mappings`, which are those of `process` where that is known.
+    pub(super) fn finish(
+        mut self,
+        mappings: &[sigprof::format::Mapping<'_>],
+        process: Option<u32>,
+    ) -> Profile {
+        self.unite_calls();
+        let mut profile = self.profile;
+        profile.samples.add_up_equal();
+        profile.mappings = model_mappings(mappings, process);
+        let mut places: Vec<(u64, u64, MappingId)> = profile
+            .mappings
+            .iter()
+            .enumerate()
+            .map(|(place, mapping)| (mapping.start, mapping.end, MappingId::at(place)))
+            .collect();
+        places.sort_unstable();
+        for location in &mut profile.locations {
+            let behind = places.partition_point(|&(start, _, _)| start <= location.address);
+            let before = behind.checked_sub(1).map(|place| places[place]);
+            location.mapping = before.filter(|&(_, end, _)| location.address < end).map(|(_, _, id)| id);
+        }
+        profile
+    }
+
+    /// Makes one of each two callers that are the same call, and leaves out the locations that no chain has then.
+    fn unite_calls(&mut self) {
+        let is_caller = |id: LocationId| self.met[id.index()].as_caller;
+        let mut calls: Vec<LocationId> = (0..self.met.len()).map(LocationId::at).collect();
+        let mut is_changed = false;
+        for (location, call) in self.profile.locations.iter().zip(&mut calls) {
+            let above = location.address.checked_add(1).and_then(|above| self.places.get(&above));
+            if let Some(&above) = above.filter(|&&above| is_caller(*call) && is_caller(above)) {
+                *call = above;
+                is_changed = true;
+            }
+        }
+        if !is_changed {
+            return;
+        }
+        let mut is_used: Vec<bool> = self.met.iter().map(|met| met.as_leaf).collect();
+        for (met, call) in self.met.iter().zip(&calls) {
+            is_used[call.index()] |= met.as_caller;
+        }
+        let mut next = 0;
+        let number = |&is_used: &bool| {
+            let id = LocationId(next);
+            next += u32::from(is_used);
+            id
+        };
+        let numbers: Vec<LocationId> = is_used.iter().map(number).collect();
+        self.profile.samples.rename(|depth, id| {
+            let id = if depth == 0 { id } else { calls[id.index()] };
+            numbers[id.index()]
+        });
+        let mut is_used = is_used.into_iter();
+        self.profile.locations.retain(|_| is_used.next().unwrap_or(true));
+    }
+}
+
+/// The executable ones of the mappings, the program's own first.
+fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32>) -> Vec<Mapping> {
+    let executable = mappings.iter().filter(|mapping| mapping.is_executable());
+    let mut model: Vec<Mapping> = executable
+        .map(|mapping| {
+            let path = mapping.path.strip_suffix(b" (deleted)");
+            Mapping {
+                start: mapping.start,
+                end: mapping.end,
+                file_offset: mapping.offset,
+                file: PathBuf::from(OsStr::from_bytes(path.unwrap_or(&mapping.path))),
+                build_id: String::from_utf8_lossy(&mapping.build_id).to_lowercase().into(),
+                is_deleted: path.is_some(),
+                process,
+                has: Known::default(),
+            }
+        })
+        .collect();
+    if let Some(main) = model.iter().position(|mapping| may_be_program(&mapping.file)) {
+        model[..=main].rotate_right(1);
+    }
+    model
+}
+
+/// Whether a file may be the program and no library, by its name alone, as google/pprof tells.
+fn may_be_program(file: &Path) -> bool {
+    let name = file.as_os_str().as_bytes();
+    let is_library = || {
+        let mut behind = name.windows(3).enumerate().filter(|(_, bytes)| bytes == b".so");
+        behind.any(|(place, _)| match name.get(place + 3..) {
+            Some([]) | None => true,
+            Some([b'.' | b'_', rest @ ..]) => !rest.is_empty() && rest.iter().all(u8::is_ascii_digit),
+            Some(_) => false,
+        })
+    };
+    !name.is_empty() && !name.starts_with(b"[") && !name.starts_with(b"//") && !is_library()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sigprof::format::Mapping as Mapped;
+
+    fn addresses(profile: &Profile) -> Vec<(i64, Vec<u64>)> {
+        let address = |id: &LocationId| profile.location(*id).address;
+        let sample = |sample: crate::profile::SampleRef<'_>| {
+            (sample.values[0], sample.chain.iter().map(address).collect())
+        };
+        profile.samples.iter().map(sample).collect()
+    }
+
+    fn of(records: &[(u64, &[u64])]) -> Profile {
+        let mut chains = Chains::new(10_000);
+        for (count, pcs) in records {
+            chains.push(*count, pcs.iter().copied(), LabelSetId(0));
+        }
+        let profile = chains.finish(&[], None);
+        assert_eq!(profile.check(), Ok(()));
+        profile
+    }
+
+    #[test]
+    fn callers_are_looked_up_one_byte_earlier() {
+        let profile = of(&[(3, &[0x100, 0x200, 0x100]), (2, &[0x1ff])]);
+        assert_eq!(addresses(&profile), [(3, vec![0x100, 0x1ff, 0xff]), (2, vec![0x1ff])]);
+        // A leaf and a caller at one address are one place.
+        assert_eq!(profile.locations.len(), 3);
+        assert_eq!((profile.period, profile.total(1)), (10_000_000, 50_000_000));
+    }
+
+    #[test]
+    fn a_call_that_was_written_in_two_ways_is_one() {
+        let profile = of(&[(3, &[0x100, 0x200, 0x300]), (2, &[0x100, 0x1ff, 0x300]), (1, &[0x108, 0x1ff])]);
+        assert_eq!(addresses(&profile), [(5, vec![0x100, 0x1ff, 0x2ff]), (1, vec![0x108, 0x1ff])]);
+        assert_eq!(profile.locations.len(), 4, "the place of the second way is gone");
+    }
+
+    #[test]
+    fn leaves_are_left_as_they_are() {
+        // 0x1fe is a leaf here, and one byte below a caller; 0x1ff is a caller's place and a leaf's.
+        let profile = of(&[(1, &[0x1fe, 0x200]), (1, &[0x1ff, 0x200]), (1, &[0x1fe, 0x1ff])]);
+        let expected = [(1, vec![0x1fe, 0x1ff]), (1, vec![0x1ff, 0x1ff])];
+        assert_eq!(addresses(&profile)[1], expected[1]);
+        assert_eq!(addresses(&profile)[0], (2, expected[0].1.clone()));
+        assert_eq!(of(&[(1, &[5, 9]), (1, &[8])]).locations.len(), 2);
+    }
+
+    #[test]
+    fn addresses_in_a_row_are_read_somehow() {
+        let profile = of(&[(1, &[1, 10]), (1, &[1, 11]), (1, &[1, 12]), (1, &[0, 0, 1, u64::MAX])]);
+        assert_eq!(profile.total(0), 4);
+    }
+
+    #[test]
+    fn counts_saturate() {
+        assert_eq!(addresses(&of(&[(u64::MAX, &[1])])), [(i64::MAX, vec![1])]);
+        assert_eq!(Chains::new(u64::MAX).finish(&[], None).period, i64::MAX);
+    }
+
+    #[test]
+    fn each_address_lies_in_its_mapping_and_the_program_is_the_first() {
+        let lines = [
+            &b"1000-2000 r-xp 00000000 08:01 7 /lib/libc.so.6"[..],
+            b"2000-3000 r-xp 00001000 08:01 7 /lib/libc.so.6",
+            b"3000-4000 rw-p 00000000 00:00 0 [heap]",
+            b"5000-6000 r-xp 00000000 08:01 8 /bin/a program (deleted)",
+            b"7000-8000: /lib/x.so (@200) ABCDEF",
+        ];
+        let mappings: Vec<Mapped<'_>> = lines.iter().filter_map(|line| Mapped::parse_line(line)).collect();
+        let mut chains = Chains::new(1);
+        let expected =
+            [(0x5000, Some(0)), (0xfff, None), (0x1fff, Some(1)), (0x2000, Some(2)), (0x3000, None)];
+        let expected = [&expected[..], &[(0x7fff, Some(3)), (0x8000, None)]].concat();
+        for (leaf, _) in &expected {
+            chains.push(1, [*leaf].into_iter(), LabelSetId(0));
+        }
+        let profile = chains.finish(&mappings, Some(9));
+        let names: Vec<_> = profile.mappings.iter().map(|mapping| mapping.file.to_str().unwrap()).collect();
+        assert_eq!(names, ["/bin/a program", "/lib/libc.so.6", "/lib/libc.so.6", "/lib/x.so"]);
+        assert!(profile.mappings[0].is_deleted && !profile.mappings[1].is_deleted);
+        assert_eq!((&*profile.mappings[3].build_id, profile.mappings[3].file_offset), ("abcdef", 0x200));
+        assert_eq!(profile.mappings[3].process, Some(9));
+        let place = |location: &Location| (location.address, location.mapping.map(|id| id.0));
+        assert_eq!(profile.locations.iter().map(place).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_library_is_no_program() {
+        for file in ["/lib/libc.so", "/lib/libc.so.6", "/x.so_1", "[vdso]", "", "//anon"] {
+            assert!(!may_be_program(Path::new(file)), "{file}");
+        }
+        for file in ["/bin/sh", "/lib/x.so.d/prog", "/x.so.", "/libc.so.6.debug", "/a.sox"] {
+            assert!(may_be_program(Path::new(file)), "{file}");
+        }
+    }
+}

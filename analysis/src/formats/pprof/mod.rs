@@ -1,0 +1,60 @@
+//! pprof's protobuf, as `profile.proto` of google/pprof defines it.
+//!
+//! | field of a profile | | field of a profile | |
+//! | --- | --- | --- | --- |
+//! | 1 | sample types | 9 | when it began, ns since 1970 |
+//! | 2 | samples | 10 | how long it took, ns |
+//! | 3 | mappings | 11, 12 | what a period counts, the period |
+//! | 4 | locations | 13 | comments |
+//! | 5 | functions | 14 | the sample type to show |
+//! | 6 | texts, the first of them empty | 15 | address of a page about it |
+//! | 7, 8 | expressions of frames to drop, to keep | | |
+//!
+//! Texts are named by their place in field 6, everything else by an id of its own choosing; 0 is none.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod write;
+
+pub use read::read;
+pub use write::{write, write_unpacked};
+
+use wire::Message;
+
+/// Fields of a profile; those of its parts stand where they are used.
+mod field {
+    pub(super) const SAMPLE_TYPE: u32 = 1;
+    pub(super) const SAMPLE: u32 = 2;
+    pub(super) const MAPPING: u32 = 3;
+    pub(super) const LOCATION: u32 = 4;
+    pub(super) const FUNCTION: u32 = 5;
+    pub(super) const STRING: u32 = 6;
+    pub(super) const DROP_FRAMES: u32 = 7;
+    pub(super) const KEEP_FRAMES: u32 = 8;
+    pub(super) const TIME_NANOS: u32 = 9;
+    pub(super) const DURATION_NANOS: u32 = 10;
+    pub(super) const PERIOD_TYPE: u32 = 11;
+    pub(super) const PERIOD: u32 = 12;
+    pub(super) const COMMENT: u32 = 13;
+    pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
+    pub(super) const DOC_URL: u32 = 15;
+}
+
+/// Whether bytes may be a profile: they begin with a field that one begins with, and which is a message where it has to be.
+pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
+    let Ok(Some(first)) = Message::new(bytes).next() else { return false };
+    let Ok(mut message) = first.message() else { return false };
+    match first.number {
+        field::STRING => true,
+        field::SAMPLE_TYPE..=field::FUNCTION | field::PERIOD_TYPE => loop {
+            match message.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        },
+        _ => false,
+    }
+}

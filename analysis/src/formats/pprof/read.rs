@@ -1,0 +1,407 @@
+//! Protobuf to the model. The bytes are gone through once for each kind of part, in the order in which they name each
+//! other, so that nothing is kept but what becomes of them.
+
+use super::{
+    field,
+    wire::{Field, Malformed, Message},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    profile::{
+        Builder, Function, FunctionId, Known, Label, LabelSetId, LabelValue, Line, Location, LocationId,
+        Mapping, MappingId, Profile, ValueType,
+    },
+};
+use foldhash::fast::RandomState;
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+/// Reads a profile that is not packed by gzip.
+///
+/// What samples name has to be there; a location may name a mapping or a function that is not, which then counts as
+/// unknown, as in google/pprof.
+///
+/// # Errors
+/// Where the bytes are no protobuf, or their parts do not fit together.
+pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
+    let outline = Outline::of(bytes)?;
+    if outline.sample_types.is_empty() {
+        return Err(Error::new(ErrorKind::Format, "the profile names no sample types")
+            .advise("the file is cut or damaged, or no pprof profile"));
+    }
+    let mut strings = Strings { bytes: outline.strings, known: HashMap::default() };
+    let mut types = Vec::with_capacity(outline.sample_types.len());
+    for message in outline.sample_types {
+        types.push(strings.value_type(message)?);
+    }
+    let default = strings.signed(outline.default_type)?;
+    let mut builder = Builder::new(types);
+    let profile = &mut builder.profile;
+    if let Some(place) = profile.sample_types.iter().position(|known| known.kind == default) {
+        profile.default_type = place;
+    }
+    profile.period_type = outline.period_type.map(|message| strings.value_type(message)).transpose()?;
+    profile.period = outline.period;
+    profile.time_nanos = outline.time_nanos;
+    profile.duration_nanos = outline.duration_nanos;
+    profile.drop_frames = strings.signed(outline.drop_frames)?;
+    profile.keep_frames = strings.signed(outline.keep_frames)?;
+    profile.doc_url = strings.signed(outline.doc_url)?;
+    for place in outline.comments {
+        profile.comments.push(strings.signed(place)?);
+    }
+
+    let mut mapping_ids = Ids::new("mapping");
+    let mut function_ids = Ids::new("function");
+    for_each(bytes, |part, message| match part {
+        field::MAPPING => read_mapping(message, &mut strings, &mut mapping_ids, &mut profile.mappings),
+        field::FUNCTION => read_function(message, &mut strings, &mut function_ids, &mut profile.functions),
+        _ => Ok(()),
+    })?;
+    let mut location_ids = Ids::new("location");
+    for_each(bytes, |part, message| match part {
+        field::LOCATION => {
+            let (id, location) = read_location(message, &mapping_ids, &function_ids)?;
+            location_ids.add(id, message, profile.locations.len())?;
+            profile.locations.push(location);
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
+    let mut samples = SampleReader {
+        builder,
+        strings,
+        locations: location_ids,
+        chain: Vec::new(),
+        values: Vec::new(),
+        labels: Vec::new(),
+    };
+    for_each(bytes, |part, message| if part == field::SAMPLE { samples.read(message) } else { Ok(()) })?;
+    Ok(samples.builder.finish())
+}
+
+/// Calls `visit` with the number of each field that is a message, and with that.
+fn for_each<'a>(
+    bytes: &'a [u8],
+    mut visit: impl FnMut(u32, Message<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut profile = Message::new(bytes);
+    while let Some(field) = profile.next()? {
+        if let Ok(message) = field.message() {
+            visit(field.number, message)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is one of its kind, and what names nothing else.
+#[derive(Default)]
+struct Outline<'a> {
+    sample_types: Vec<Message<'a>>,
+    strings: Vec<&'a [u8]>,
+    period_type: Option<Message<'a>>,
+    period: i64,
+    time_nanos: i64,
+    duration_nanos: i64,
+    comments: Vec<i64>,
+    drop_frames: i64,
+    keep_frames: i64,
+    default_type: i64,
+    doc_url: i64,
+}
+
+impl<'a> Outline<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self, Error> {
+        let mut outline = Self::default();
+        let mut profile = Message::new(bytes);
+        while let Some(field) = profile.next()? {
+            outline.take(&field)?;
+        }
+        if outline.strings.first().is_some_and(|first| !first.is_empty()) {
+            return Err(Error::new(ErrorKind::Format, "the first text of the profile is not empty")
+                .advise("the file is damaged, or no pprof profile"));
+        }
+        Ok(outline)
+    }
+
+    fn take(&mut self, field: &Field<'a>) -> Result<(), Malformed> {
+        let number = || field.number_value().map(|number| number as i64);
+        match field.number {
+            field::SAMPLE_TYPE => self.sample_types.push(field.message()?),
+            // Looked at later; here only that they are messages.
+            field::SAMPLE | field::MAPPING | field::LOCATION | field::FUNCTION => {
+                field.message()?;
+            }
+            field::STRING => self.strings.push(field.message()?.bytes()),
+            field::DROP_FRAMES => self.drop_frames = number()?,
+            field::KEEP_FRAMES => self.keep_frames = number()?,
+            field::TIME_NANOS => self.time_nanos = number()?,
+            field::DURATION_NANOS => self.duration_nanos = number()?,
+            field::PERIOD_TYPE => self.period_type = Some(field.message()?),
+            field::PERIOD => self.period = number()?,
+            field::COMMENT => field.numbers(|number| self.comments.push(number as i64))?,
+            field::DEFAULT_SAMPLE_TYPE => self.default_type = number()?,
+            field::DOC_URL => self.doc_url = number()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The texts, each made once when it is first asked for.
+struct Strings<'a> {
+    bytes: Vec<&'a [u8]>,
+    known: HashMap<u64, Arc<str>, RandomState>,
+}
+
+impl Strings<'_> {
+    /// The text at `place`. Bytes that are no UTF-8 are replaced.
+    fn get(&mut self, place: u64) -> Result<Arc<str>, Error> {
+        if let Some(known) = self.known.get(&place) {
+            return Ok(known.clone());
+        }
+        let bytes = usize::try_from(place).ok().and_then(|place| self.bytes.get(place).copied());
+        let text: Arc<str> = match bytes {
+            Some(bytes) => String::from_utf8_lossy(bytes).into(),
+            // A profile without any text.
+            None if place == 0 => "".into(),
+            None => {
+                let reason = format!("text {place} is named, but there are {}", self.bytes.len());
+                return Err(Error::new(ErrorKind::Format, reason).advise("the file is cut or damaged"));
+            }
+        };
+        self.known.insert(place, text.clone());
+        Ok(text)
+    }
+
+    /// The text at a place that was written with a sign; a negative one is beyond all texts.
+    fn signed(&mut self, place: i64) -> Result<Arc<str>, Error> {
+        self.get(place as u64)
+    }
+
+    fn value_type(&mut self, mut message: Message<'_>) -> Result<ValueType, Error> {
+        let (mut kind, mut unit) = (0, 0);
+        while let Some(field) = message.next()? {
+            match field.number {
+                1 => kind = field.number_value()?,
+                2 => unit = field.number_value()?,
+                _ => {}
+            }
+        }
+        Ok(ValueType { kind: self.get(kind)?, unit: self.get(unit)? })
+    }
+}
+
+/// The places of parts by their ids. Most profiles number them from 1 on.
+struct Ids {
+    what: &'static str,
+    /// Ids 1 to this one are places 0 and up.
+    dense: u64,
+    others: HashMap<u64, u32, RandomState>,
+}
+
+impl Ids {
+    fn new(what: &'static str) -> Self {
+        Self { what, dense: 0, others: HashMap::default() }
+    }
+
+    /// Adds the id of a part that came as `message` and is at `place`.
+    fn add(&mut self, id: u64, message: Message<'_>, place: usize) -> Result<(), Error> {
+        let fails = |reason: String| {
+            Error::new(ErrorKind::Format, reason)
+                .at_offset(message.offset() as u64)
+                .advise("the file is damaged; offsets are those of the uncompressed bytes")
+        };
+        if id == 0 {
+            return Err(fails(format!("a {} has the id 0, which means none", self.what)));
+        }
+        if self.get(id).is_some() {
+            return Err(fails(format!("two {}s have the id {id}", self.what)));
+        }
+        if place as u64 == self.dense && id == self.dense + 1 {
+            self.dense = id;
+        } else {
+            let place = u32::try_from(place).map_err(|_| fails(format!("too many {}s", self.what)))?;
+            self.others.insert(id, place);
+        }
+        Ok(())
+    }
+
+    fn get(&self, id: u64) -> Option<u32> {
+        if (1..=self.dense).contains(&id) {
+            return u32::try_from(id - 1).ok();
+        }
+        self.others.get(&id).copied()
+    }
+}
+
+fn read_mapping(
+    whole: Message<'_>,
+    strings: &mut Strings<'_>,
+    ids: &mut Ids,
+    mappings: &mut Vec<Mapping>,
+) -> Result<(), Error> {
+    let (mut id, mut start, mut end, mut offset, mut file, mut build_id) = (0, 0, 0, 0, 0, 0);
+    let mut has = Known::default();
+    let mut message = whole;
+    while let Some(field) = message.next()? {
+        match field.number {
+            1 => id = field.number_value()?,
+            2 => start = field.number_value()?,
+            3 => end = field.number_value()?,
+            4 => offset = field.number_value()?,
+            5 => file = field.number_value()?,
+            6 => build_id = field.number_value()?,
+            7 => has.functions = field.number_value()? != 0,
+            8 => has.files = field.number_value()? != 0,
+            9 => has.lines = field.number_value()? != 0,
+            10 => has.inlines = field.number_value()? != 0,
+            _ => {}
+        }
+    }
+    ids.add(id, whole, mappings.len())?;
+    let name = strings.get(file)?;
+    let path = name.strip_suffix(" (deleted)");
+    mappings.push(Mapping {
+        start,
+        end,
+        file_offset: offset,
+        file: PathBuf::from(path.unwrap_or(&name)),
+        build_id: strings.get(build_id)?,
+        is_deleted: path.is_some(),
+        process: None,
+        has,
+    });
+    Ok(())
+}
+
+fn read_function(
+    whole: Message<'_>,
+    strings: &mut Strings<'_>,
+    ids: &mut Ids,
+    functions: &mut Vec<Function>,
+) -> Result<(), Error> {
+    let (mut id, mut name, mut system_name, mut file, mut start_line) = (0, 0, 0, 0, 0);
+    let mut message = whole;
+    while let Some(field) = message.next()? {
+        match field.number {
+            1 => id = field.number_value()?,
+            2 => name = field.number_value()?,
+            3 => system_name = field.number_value()?,
+            4 => file = field.number_value()?,
+            5 => start_line = field.number_value()? as i64,
+            _ => {}
+        }
+    }
+    ids.add(id, whole, functions.len())?;
+    let (name, system_name) = (strings.get(name)?, strings.get(system_name)?);
+    let has_system_name = !system_name.is_empty();
+    let system_name = if has_system_name { system_name } else { name.clone() };
+    let name = if name.is_empty() { system_name.clone() } else { name };
+    functions.push(Function { name, system_name, file: strings.get(file)?, start_line });
+    Ok(())
+}
+
+/// Reads a location, and its id.
+fn read_location(
+    mut message: Message<'_>,
+    mappings: &Ids,
+    functions: &Ids,
+) -> Result<(u64, Location), Error> {
+    let (mut id, mut location) = (0, Location::default());
+    while let Some(field) = message.next()? {
+        match field.number {
+            1 => id = field.number_value()?,
+            2 => location.mapping = mappings.get(field.number_value()?).map(MappingId),
+            3 => location.address = field.number_value()?,
+            4 => location.lines.extend(read_line(field.message()?, functions)?),
+            5 => location.is_folded = field.number_value()? != 0,
+            _ => {}
+        }
+    }
+    location.lines.shrink_to_fit();
+    Ok((id, location))
+}
+
+/// Reads a line; None where its function is not known.
+fn read_line(mut message: Message<'_>, functions: &Ids) -> Result<Option<Line>, Malformed> {
+    let (mut function, mut line, mut column) = (0, 0, 0);
+    while let Some(field) = message.next()? {
+        match field.number {
+            1 => function = field.number_value()?,
+            2 => line = field.number_value()? as i64,
+            3 => column = field.number_value()? as i64,
+            _ => {}
+        }
+    }
+    Ok(functions.get(function).map(|function| Line { function: FunctionId(function), line, column }))
+}
+
+struct SampleReader<'a> {
+    builder: Builder,
+    strings: Strings<'a>,
+    locations: Ids,
+    // Of the sample that is being read.
+    chain: Vec<LocationId>,
+    values: Vec<i64>,
+    labels: Vec<Label>,
+}
+
+impl SampleReader<'_> {
+    fn read(&mut self, whole: Message<'_>) -> Result<(), Error> {
+        self.chain.clear();
+        self.values.clear();
+        self.labels.clear();
+        let mut unknown = None;
+        let mut message = whole;
+        while let Some(field) = message.next()? {
+            match field.number {
+                1 => field.numbers(|id| match self.locations.get(id) {
+                    Some(place) => self.chain.push(LocationId(place)),
+                    None => unknown = unknown.or(Some(id)),
+                })?,
+                2 => field.numbers(|value| self.values.push(value as i64))?,
+                3 => self.label(field.message()?)?,
+                _ => {}
+            }
+        }
+        let fails = |reason: String| {
+            Error::new(ErrorKind::Format, reason)
+                .at_offset(whole.offset() as u64)
+                .advise("the file is damaged; offsets are those of the uncompressed bytes")
+        };
+        if let Some(id) = unknown {
+            return Err(fails(format!("a sample names location {id}, which is not there")));
+        }
+        let width = self.builder.profile.sample_types.len();
+        if self.values.len() != width {
+            let values = self.values.len();
+            return Err(fails(format!("a sample has {values} values, where the profile has {width} types")));
+        }
+        let labels = match self.labels.as_slice() {
+            [] => LabelSetId(0),
+            labels => self.builder.label_set(labels.to_vec()),
+        };
+        self.builder.profile.samples.push(&self.chain, &self.values, labels);
+        Ok(())
+    }
+
+    fn label(&mut self, mut message: Message<'_>) -> Result<(), Error> {
+        let (mut key, mut text, mut number, mut unit) = (0, 0, 0, 0);
+        while let Some(field) = message.next()? {
+            match field.number {
+                1 => key = field.number_value()?,
+                2 => text = field.number_value()?,
+                3 => number = field.number_value()? as i64,
+                4 => unit = field.number_value()?,
+                _ => {}
+            }
+        }
+        let value = if text != 0 {
+            LabelValue::Text(self.strings.get(text)?)
+        } else {
+            LabelValue::Number(number, self.strings.get(unit)?)
+        };
+        self.labels.push(Label { key: self.strings.get(key)?, value });
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Profiles of processes with code in a file, in a JIT and in the heap, put together.
+
+use super::*;
+use crate::profile::{Function, Label, LabelValue, subtract};
+
+/// A process whose program is at `base`, with one sample in it, one in its JIT and one in the heap.
+fn process(id: Option<u32>, base: u64) -> Profile {
+    let mut builder = Builder::new(Profile::cpu_types());
+    builder.profile.period_type = Some(ValueType::new("cpu", "nanoseconds"));
+    builder.profile.period = 10;
+    let mapping = |start, file: &str, build_id: &str| Mapping {
+        start,
+        end: start + 0x2000,
+        file_offset: 0x1000,
+        file: file.into(),
+        build_id: build_id.into(),
+        is_deleted: false,
+        process: id,
+        has: Default::default(),
+    };
+    let program = builder.mapping(mapping(base, "/bin/x", "ab"));
+    let jit = builder.mapping(mapping(0x10_0000, "", ""));
+    let heap = builder.mapping(mapping(0x20_0000, "[heap]", ""));
+    let places = [(program, base + 0x10), (jit, 0x10_0004), (heap, 0x20_0008)];
+    for (mapping, address) in places {
+        let id = builder.location(Some(mapping), address);
+        builder.profile.samples.push(&[id], &[1, 10], LabelSetId(0));
+    }
+    builder.finish()
+}
+
+fn merged(profiles: Vec<Profile>) -> Result<Profile, Error> {
+    let named = profiles.into_iter().enumerate();
+    let merged = merge(named.map(|(number, profile)| Ok((format!("{number}.prof").into(), profile))))?;
+    let merged = merged.expect("a profile");
+    assert_eq!(merged.check(), Ok(()));
+    Ok(merged)
+}
+
+fn values(profile: &Profile) -> Vec<i64> {
+    profile.samples.iter().map(|sample| sample.values[0]).collect()
+}
+
+#[test]
+fn a_program_at_two_addresses_is_one_and_what_is_no_file_is_each_processes_own() {
+    let found = merged(vec![process(Some(1), 0x5000), process(Some(2), 0x7000)]).unwrap();
+    assert_eq!(values(&found), [2, 1, 1, 1, 1]);
+    assert_eq!((found.total(0), found.total(1)), (6, 60));
+    let names: Vec<_> =
+        found.mappings.iter().map(|mapping| (mapping.file.to_str().unwrap(), mapping.process)).collect();
+    let expected = [("/bin/x", None), ("", Some(1)), ("[heap]", Some(1)), ("", Some(2)), ("[heap]", Some(2))];
+    assert_eq!(names, expected);
+    let address = found.location(found.samples.get(0).chain[0]).address;
+    assert_eq!(address, 0x5010);
+
+    // Twice the same process is itself.
+    let found = merged(vec![process(Some(1), 0x5000), process(Some(1), 0x5000)]).unwrap();
+    assert_eq!((values(&found), found.mappings.len()), (vec![2, 2, 2], 3));
+    // Two of which nothing is known are two.
+    let found = merged(vec![process(None, 0x5000), process(None, 0x5000)]).unwrap();
+    assert_eq!((values(&found), found.mappings.len()), (vec![2, 1, 1, 1, 1], 5));
+}
+
+#[test]
+fn what_has_names_is_the_same_in_all_processes() {
+    let named = |process_id, line| {
+        let mut profile = process(Some(process_id), 0x5000);
+        let name: Arc<str> = "f".into();
+        let function = Function { name: name.clone(), system_name: name.clone(), file: name, start_line: 0 };
+        // Numbers differ from profile to profile.
+        profile.functions = vec![function.clone(); process_id as usize];
+        profile.functions.iter_mut().skip(1).for_each(|function| function.start_line = 7);
+        let line = Line { function: FunctionId(0), line, column: 0 };
+        profile.locations.iter_mut().for_each(|location| location.lines.push(line));
+        profile
+    };
+    let found = merged(vec![named(1, 3), named(2, 3)]).unwrap();
+    assert_eq!((values(&found), found.mappings.len(), found.functions.len()), (vec![2, 2, 2], 3, 2));
+    assert_eq!(values(&merged(vec![named(1, 3), named(2, 4)]).unwrap()), [1; 6]);
+}
+
+#[test]
+fn another_build_size_offset_or_a_deleted_file_is_another_mapping() {
+    type Change = fn(&mut Mapping);
+    let with = |change: Change| {
+        let mut profile = process(Some(1), 0x5000);
+        change(&mut profile.mappings[0]);
+        profile
+    };
+    let alike: [(Change, Change); 2] = [
+        // The same build at another path; a size in bytes.
+        (|_| (), |mapping| mapping.file = "/tmp/y".into()),
+        (|_| (), |mapping| mapping.end -= 0x123),
+    ];
+    for (one, other) in alike {
+        assert_eq!(values(&merged(vec![with(one), with(other)]).unwrap()), [2, 2, 2]);
+    }
+    let different: [(Change, Change); 4] = [
+        (|_| (), |mapping| mapping.build_id = "cd".into()),
+        (|_| (), |mapping| mapping.end += 0x1000),
+        (|_| (), |mapping| mapping.file_offset = 0),
+        (
+            |mapping| mapping.build_id = "".into(),
+            |mapping| (mapping.build_id, mapping.is_deleted) = ("".into(), true),
+        ),
+    ];
+    for (one, other) in different {
+        assert_eq!(values(&merged(vec![with(one), with(other)]).unwrap()), [1, 2, 2, 1]);
+    }
+}
+
+#[test]
+fn samples_of_different_labels_are_not_added_up() {
+    let labelled = |text: &str| {
+        let mut profile = process(Some(1), 0x5000);
+        let label = Label { key: "thread".into(), value: LabelValue::Text(text.into()) };
+        profile.label_sets.push(vec![label]);
+        profile.samples.labels_mut()[0] = LabelSetId(1);
+        profile
+    };
+    let found = merged(vec![labelled("a"), labelled("b"), labelled("a")]).unwrap();
+    assert_eq!((values(&found), found.label_sets.len()), (vec![2, 3, 3, 1], 3));
+}
+
+#[test]
+fn heads_are_put_together() {
+    let with = |time, duration, comment: &str| {
+        let mut profile = process(Some(1), 0x5000);
+        (profile.time_nanos, profile.duration_nanos) = (time, duration);
+        profile.comments = vec![comment.into()];
+        profile
+    };
+    let found = merged(vec![with(0, 5, "a"), with(9, 6, "b"), with(4, 0, "a")]).unwrap();
+    assert_eq!((found.time_nanos, found.duration_nanos), (4, 11));
+    assert_eq!(found.comments, ["a".into(), "b".into()]);
+    assert_eq!((found.period, found.default_type), (10, 1));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_by_both_names() {
+    let with = |change: fn(&mut Profile)| {
+        let mut profile = process(None, 0x5000);
+        change(&mut profile);
+        profile
+    };
+    let cases = [
+        (
+            with(|profile| profile.period = 4),
+            "1.prof: the period is 4 nanoseconds, where 0.prof has 10 nanoseconds; ",
+        ),
+        (
+            with(|profile| profile.sample_types[1] = ValueType::new("wall", "nanoseconds")),
+            "1.prof: the sample types are samples/count, wall/nanoseconds, where 0.prof has samples/count, cpu/nanoseconds; ",
+        ),
+        (
+            with(|profile| profile.period_type = Some(ValueType::new("wall", "seconds"))),
+            "1.prof: the period counts wall/seconds, where 0.prof has cpu/nanoseconds; ",
+        ),
+    ];
+    for (other, reason) in cases {
+        let error = merged(vec![process(None, 0x5000), other]).unwrap_err();
+        assert!(error.to_string().starts_with(reason), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+    }
+    // What is not known contradicts nothing.
+    let unknown = with(|profile| (profile.period, profile.period_type) = (0, None));
+    assert_eq!(merged(vec![unknown, process(None, 0x5000)]).unwrap().period, 10);
+}
+
+#[test]
+fn a_profile_alone_stays_as_it_is_and_an_error_comes_through() {
+    assert!(merge([]).unwrap().is_none());
+    let one = process(None, 1);
+    let text = format!("{one:?}");
+    assert_eq!(format!("{:?}", merged(vec![one]).unwrap()), text);
+    for place in 0..3 {
+        let mut all: Vec<_> = (0..3).map(|_| Ok(("x".into(), process(None, 1)))).collect();
+        all[place] = Err(Error::new(ErrorKind::Format, "spoilt"));
+        assert_eq!(merge(all).unwrap_err().to_string(), "spoilt");
+    }
+}
+
+#[test]
+fn a_base_is_taken_away() {
+    let mut profile = process(Some(1), 0x5000);
+    profile.samples.values_mut().copy_from_slice(&[5, 50, 1, 10, 2, 20]);
+    (profile.time_nanos, profile.duration_nanos) = (7, 8);
+    let mut base = process(Some(1), 0x9000);
+    base.samples.values_mut().copy_from_slice(&[3, 30, 1, 10, 7, 70]);
+    (base.time_nanos, base.duration_nanos) = (1, 2);
+    let (one, other) = (Path::new("new"), Path::new("old"));
+    let found = subtract((one, profile.clone()), (other, base.clone())).unwrap();
+    assert_eq!(found.check(), Ok(()));
+    assert_eq!(values(&found), [2, -5]);
+    assert_eq!((found.time_nanos, found.duration_nanos), (7, 8));
+    base.period = 11;
+    let error = subtract((one, profile), (other, base)).unwrap_err().to_string();
+    assert!(error.starts_with("old: the period is 11"), "{error}");
+}
+
+#[test]
+fn many_alike_profiles_take_the_room_of_few() {
+    let mut merger = Merger::new("first".into(), process(Some(1), 0x5000));
+    for _ in 1..200 {
+        merger.add(Path::new("next"), &process(Some(1), 0x5000)).unwrap();
+        assert!(merger.builder.profile.samples.len() <= 9);
+    }
+    assert_eq!(values(&merger.finish()), [200; 3]);
+}
