@@ -525,6 +525,43 @@ fn generated_code_has_the_names_that_its_compiler_left() {
         (names(&profile), warnings.len()),
         (vec![vec!["Interpret:loop"], vec![], vec!["elsewhere"]], 0)
     );
+
+    for location in &mut profile.locations {
+        location.lines.clear();
+    }
+    profile.mappings.last_mut().expect("is there").has = Known::default();
+    fs::remove_file(fixture.path("maps/perf-4711.map")).expect("removed");
+    let warnings = Symbolizer::new(fixture.options()).symbolize(&mut profile, &mut |_| {});
+    assert!(names(&profile).iter().all(Vec::is_empty));
+    assert!(warnings.len() == 1 && warnings[0].contains("perf-4711.map: is not there"), "{warnings:?}");
+}
+
+#[test]
+fn the_kernels_own_code_has_names_where_it_is_the_same_kernel() {
+    let maps = fs::read_to_string("/proc/self/maps").expect("is read");
+    let line = maps.lines().find(|line| line.ends_with("[vdso]")).expect("every process has one");
+    let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+    let number = |text| u64::from_str_radix(text, 16).expect("a number");
+    let (start, end) = (number(start), number(end));
+    let mut bytes = vec![0; (end - start) as usize];
+    let memory = fs::File::open("/proc/self/mem").expect("is opened");
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, start).expect("is read");
+    let fixture = Fixture::new();
+    let path = fixture.path("vdso");
+    fs::write(&path, bytes).expect("written");
+    let address = symbol(&path, "__vdso_clock_gettime");
+    for (id, is_named) in
+        [(build_id(&path), true), ("0123456789abcdef".into(), false), (String::new(), false)]
+    {
+        let (mut profile, _) = profile(&path, &[address]);
+        for mapping in &mut profile.mappings {
+            (mapping.file, mapping.build_id) = ("[vdso]".into(), id.clone().into());
+        }
+        let warnings = Symbolizer::new(fixture.options()).symbolize(&mut profile, &mut |_| {});
+        assert_eq!(warnings, [""; 0]);
+        let name = names(&profile)[0].first().map(|name| name.contains("clock_gettime"));
+        assert_eq!(name, is_named.then_some(true), "{id}");
+    }
 }
 
 #[test]
