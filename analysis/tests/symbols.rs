@@ -577,6 +577,8 @@ fn what_is_known_already_and_what_no_sample_uses_is_left_alone() {
     symbolizer.symbolize(&mut profile, &mut |progress| steps.push((progress.done, progress.all)));
     assert_eq!((steps.first(), steps.last()), (Some(&(0, 1)), Some(&(1, 1))));
     assert!(profile.locations[1].lines.is_empty());
+    // Whoever named a mapping's functions found no name for this one.
+    profile.samples.push(&[LocationId(1)], &[1, 10], LabelSetId(0));
     let before = profile.clone();
     symbolizer.symbolize(&mut profile, &mut |progress| assert_eq!(progress.all, 0));
     assert_eq!(profile.locations, before.locations);
