@@ -70,6 +70,8 @@ mod tests {
         let entries = fs::read_dir(directory).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        // The package sigprof-analysis replays its own.
+        names.retain(|name| !name.starts_with("analysis_"));
         names.sort();
         names
     }

@@ -46,3 +46,117 @@ pub fn perf_map(bytes: &[u8]) {
         assert!(code.as_ref().is_none_or(|code| code.range.contains(&address) && !code.name.is_empty()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Replays what a target begins with, what reached new code and what once failed; gives the number of inputs.
+    fn replay(name: &str, target: fn(&[u8])) -> usize {
+        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+        let mut inputs = 0;
+        for kind in ["seeds", "corpora", "regressions"] {
+            let Ok(files) = fs::read_dir(fuzz.join(kind).join(name)) else { continue };
+            for file in files {
+                let path = file.expect("is listed").path();
+                // The name of an input that fails is the last one written.
+                println!("{}", path.display());
+                target(&fs::read(path).expect("is read"));
+                inputs += 1;
+            }
+        }
+        inputs
+    }
+
+    #[test]
+    fn inputs_of_the_fuzz_targets_are_replayed() {
+        assert!(replay("analysis_object", object) > 4);
+        assert!(replay("analysis_perf_map", perf_map) > 1);
+    }
+
+    /// Damage to real files, a byte at a time: reading them ends, with or without names.
+    #[test]
+    fn damage_in_any_byte_is_survived() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/analysis_object");
+        for file in fs::read_dir(seeds).expect("is there") {
+            let path = file.expect("is listed").path();
+            let seed = fs::read(&path).expect("is read");
+            // The decoder of zstd is slow in builds that are not optimised.
+            let step = if path.ends_with("zstd") { 211 } else { 31 };
+            for place in (0..seed.len()).step_by(step) {
+                for change in [0xff, 0x01] {
+                    let mut damaged = seed.clone();
+                    damaged[place] ^= change;
+                    object(&damaged);
+                }
+            }
+        }
+    }
+
+    /// Counts and places that gimli's own look-up makes overflowing sums of.
+    #[test]
+    fn damage_in_the_table_of_frames_is_survived() {
+        let seed =
+            fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/analysis_object/stripped"));
+        let seed = seed.expect("is there");
+        let header = [1, 0x1b, 0x03, 0x3b];
+        let start = seed.windows(4).position(|bytes| bytes == header).expect("has a table");
+        for place in start..start + 28 {
+            for value in 0..=u8::MAX {
+                let mut damaged = seed.clone();
+                damaged[place] = value;
+                object(&damaged);
+            }
+        }
+    }
+
+    /// An ELF file with a function of a page at 0x1000, in which each of `calls` inlined calls stands in the one before.
+    fn nested(calls: usize) -> Vec<u8> {
+        let entry = |tag: u8, attributes: &[u8]| [&[tag, 1], attributes, &[0, 0]].concat();
+        // A unit and a function with low_pc (address) and high_pc (8 bytes), the function with a name (text); calls with nothing.
+        let code = [0x11, 1, 0x12, 7];
+        let abbreviations = [
+            [&[1], &*entry(0x11, &code)].concat(),
+            [&[2], &*entry(0x2e, &[&code[..], &[3, 8]].concat())].concat(),
+            [&[3], &*entry(0x1d, &[])].concat(),
+            vec![0],
+        ]
+        .concat();
+        let page = [0x1000_u64.to_le_bytes(), 0x1000_u64.to_le_bytes()].concat();
+        let mut unit = [&[4, 0, 0, 0, 0, 0, 8, 1], &*page, &[2], &*page, b"deep\0"].concat();
+        unit.extend(std::iter::repeat_n(3, calls).chain(std::iter::repeat_n(0, calls + 2)));
+        let info = [&(unit.len() as u32).to_le_bytes(), &*unit].concat();
+        let names = b"\0.debug_abbrev\0.debug_info\0.names\0";
+        let sections: [(u32, u32, &[u8]); 3] = [(1, 1, &abbreviations), (15, 1, &info), (27, 3, names)];
+        let mut body = Vec::new();
+        let mut headers = vec![0; 64];
+        for (name, kind, bytes) in sections {
+            let offset = 64 + body.len() as u64;
+            headers.extend([name.to_le_bytes(), kind.to_le_bytes()].concat());
+            let words = [0, 0, offset, bytes.len() as u64, 0, 1, 0];
+            headers.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            body.extend(bytes);
+        }
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+        for word in [0x1000, 0, 64 + body.len() as u64] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend([0, 0, 0, 0, 64, 0, 56, 0, 0, 0, 64, 0, 4, 0, 3, 0]);
+        [file, body, headers].concat()
+    }
+
+    /// A reader that calls itself for each ends the process, which no test survives.
+    #[test]
+    fn calls_inlined_into_each_other_without_end_are_survived() {
+        let bytes = nested(300_000);
+        object(&bytes);
+        let image = Image::from_bytes(Path::new("/nowhere/object"), bytes).expect("is ELF");
+        let object = ObjectFile::new(image, false, Places { directories: Vec::new() });
+        let plan = object.plan(vec![0x1800]);
+        let units = plan.units.iter().map(|unit| object.look_up_unit(&plan, unit)).collect();
+        let named = object.finish(&plan, units, "object");
+        assert_eq!(named[0].calls[0].name.as_deref(), Some("deep"));
+        assert_eq!(named[0].range, Some(0x1000..0x2000));
+    }
+}

@@ -210,28 +210,33 @@ impl Symbolizer {
 
     /// Names what just-in-time compilers have made, by the maps that they leave.
     fn name_generated_code(&self, wanted: &Wanted, naming: &mut Naming<'_>, warnings: &mut Vec<String>) {
+        let given = &self.options.perf_map_directory;
+        let below =
+            self.options.sysroot.as_ref().map(|root| root.join(given.strip_prefix("/").unwrap_or(given)));
         for (process, places) in &wanted.generated {
             let mut addresses: Vec<u64> = places.iter().map(|place| place.address).collect();
             addresses.sort_unstable();
             addresses.dedup();
             let name = format!("perf-{process}.map");
-            let given = &self.options.perf_map_directory;
-            let below =
-                self.options.sysroot.as_ref().map(|root| root.join(given.strip_prefix("/").unwrap_or(given)));
-            for directory in below.iter().chain([given]) {
-                match perf_map::find_in_file(&directory.join(&name), &addresses) {
-                    Ok(None) => continue,
-                    Ok(Some(found)) => {
-                        for place in places {
-                            let at = addresses.binary_search(&place.address).ok();
-                            if let Some(code) = at.and_then(|at| found[at].as_ref()) {
-                                naming.give(place.location, &Named::of_code(code));
-                            }
+            let candidates = below.iter().chain([given]).map(|directory| directory.join(&name));
+            let found = candidates.map(|path| perf_map::find_in_file(&path, &addresses));
+            match found.filter_map(Result::transpose).next() {
+                Some(Ok(found)) => {
+                    for place in places {
+                        let at = addresses.binary_search(&place.address).ok();
+                        if let Some(code) = at.and_then(|at| found[at].as_ref()) {
+                            naming.give(place.location, &Named::of_code(code));
                         }
                     }
-                    Err(error) => warnings.push(error.to_string()),
                 }
-                break;
+                Some(Err(error)) => warnings.push(error.to_string()),
+                // Addresses in no mapping are those of damaged stacks, more often than code.
+                None if places.iter().any(|place| place.is_mapped) => warnings.push(format!(
+                    "{}: is not there, so code that process {process} generated has no names; have its compiler write the map \
+                     (node --perf-basic-prof, python3.12 -X perf) when you record",
+                    given.join(&name).display()
+                )),
+                None => {}
             }
         }
     }

@@ -201,3 +201,26 @@ fn mini_debug_info(image: &Image) -> Result<Option<Image>, String> {
         .map(Some)
         .map_err(|error: Error| format!(".gnu_debugdata: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use symbol_table::Symbol;
+
+    fn named(call: &str, is_linker_name: bool, symbol: &str, start: u64) -> String {
+        let call = Call { name: Some(call.into()), is_linker_name, ..Call::default() };
+        let place = Place { calls: vec![call], function: Some(0x10..0x20) };
+        let named = name(place, Some(Symbol { name: symbol.into(), range: start..0x20 }));
+        named.calls[0].name.as_deref().expect("has one").to_owned()
+    }
+
+    /// Clang's `-gline-tables-only` gives names without their classes.
+    #[test]
+    fn the_linkers_name_is_taken_where_it_says_more() {
+        assert_eq!(named("run", false, "_ZN3Job3runEv", 0x10), "_ZN3Job3runEv");
+        // Not where it is a C function's, is another function's, or where the debug information has it, too.
+        assert_eq!(named("run", false, "__run", 0x10), "run");
+        assert_eq!(named("run", false, "_ZN3Job5otherEv", 0x8), "run");
+        assert_eq!(named("_ZN3Job3runEv", true, "_ZN3Job3runEv.llvm.1", 0x10), "_ZN3Job3runEv");
+    }
+}

@@ -1,11 +1,21 @@
 //! Sections that are compressed, and how much memory they may ask for.
 
-use object::{CompressionFormat, ObjectSection};
+use super::image::Elf;
+use object::{CompressionFormat, Object as _, ObjectSection};
 use std::{borrow::Cow, io::Read};
 
 /// A section of up to 64 MiB may be compressed by any factor, a larger one by 100: real ones are by 3 to 20.
 const SMALL: u64 = 64 << 20;
 const FACTOR: u64 = 100;
+
+/// The section of a name, or that of the older way to compress, by which `.debug_info` becomes `.zdebug_info`.
+pub(super) fn find<'data, 'file>(
+    elf: &'file Elf<'data>,
+    name: &str,
+) -> Option<object::Section<'data, 'file, &'data [u8]>> {
+    let older = || elf.section_by_name(&format!(".z{}", name.strip_prefix('.')?));
+    elf.section_by_name(name).or_else(older)
+}
 
 /// The bytes of a section, decompressed.
 ///
@@ -14,14 +24,12 @@ const FACTOR: u64 = 100;
 pub(super) fn contents<'data>(section: &impl ObjectSection<'data>) -> Result<Cow<'data, [u8]>, String> {
     let name = || String::from_utf8_lossy(section.name_bytes().unwrap_or_default()).into_owned();
     let compressed = section.compressed_data().map_err(|error| format!("{}: {error}", name()))?;
-    let size = compressed.uncompressed_size;
+    let (data, size) = (compressed.data, compressed.uncompressed_size);
     let decoded = match compressed.format {
-        CompressionFormat::None => return Ok(Cow::Borrowed(compressed.data)),
-        CompressionFormat::Zlib => {
-            bounded(&mut flate2::read::ZlibDecoder::new(compressed.data), compressed.data.len(), size)
-        }
-        CompressionFormat::Zstandard => match ruzstd::decoding::StreamingDecoder::new(compressed.data) {
-            Ok(mut decoder) => bounded(&mut decoder, compressed.data.len(), size),
+        CompressionFormat::None => return Ok(Cow::Borrowed(data)),
+        CompressionFormat::Zlib => bounded(&mut flate2::read::ZlibDecoder::new(data), data.len(), size),
+        CompressionFormat::Zstandard => match ruzstd::decoding::StreamingDecoder::new(data) {
+            Ok(mut decoder) => bounded(&mut decoder, data.len(), size),
             Err(error) => Err(error.to_string()),
         },
         _ => Err("its compression is not known".into()),

@@ -21,6 +21,8 @@ pub(super) struct Place {
     pub(super) file_offset: u64,
     /// How far behind the start of its mapping it is.
     pub(super) distance: u64,
+    /// It is in a mapping.
+    pub(super) is_mapped: bool,
 }
 
 impl Wanted {
@@ -53,7 +55,8 @@ impl Wanted {
                     Some(_) => continue,
                     None => (0, 0),
                 };
-                let place = Place { location: id, address, file_offset, distance };
+                let place =
+                    Place { location: id, address, file_offset, distance, is_mapped: mapping.is_some() };
                 if let Some(key) = location.mapping.and_then(|id| keys[id.index()].as_ref()) {
                     let at = *object_at.entry(key).or_insert_with(|| {
                         objects.push((key.clone(), Vec::new()));

@@ -7,7 +7,7 @@ use object::{Object as _, ObjectSection as _};
 use std::{borrow::Cow, sync::Arc};
 
 /// What is read of an object's debug information.
-const READ: [SectionId; 12] = [
+const READ: [SectionId; 15] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
     SectionId::DebugAranges,
@@ -20,7 +20,13 @@ const READ: [SectionId; 12] = [
     SectionId::DebugStrOffsets,
     SectionId::DebugCuIndex,
     SectionId::DebugTuIndex,
+    // Nothing is read there, but the index of a package is refused without them.
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugTypes,
 ];
+/// How many of these all files need, and not packages alone.
+const ALWAYS: usize = 10;
 
 /// The debug information of one file.
 pub(in crate::symbolize) struct Sections {
@@ -43,9 +49,9 @@ impl Sections {
         let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let mut decompressed = Vec::new();
         let mut has_info = false;
-        for id in READ {
+        for id in READ.into_iter().take(if is_split { READ.len() } else { ALWAYS }) {
             let Some(name) = (if is_split { id.dwo_name() } else { Some(id.name()) }) else { continue };
-            let Some(found) = elf.section_by_name(name) else { continue };
+            let Some(found) = section::find(&elf, name) else { continue };
             match section::contents(&found) {
                 Ok(bytes) => {
                     has_info |= id == SectionId::DebugInfo && !bytes.is_empty();
