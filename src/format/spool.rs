@@ -6,6 +6,7 @@
 //! ```text
 //! offset            what
 //! 0                 head, one number at each offset of `field`, then target and program
+//! END               what a session that leaves its profile here says at its end
 //! TEXT              executable lines of /proc/self/maps as they were at the start
 //! OBJECTS           objects that were met later, `OBJECT_BYTES` each
 //! THREADS           threads that were sampled, `THREAD_BYTES` each, in a session by thread
@@ -36,7 +37,7 @@ use std::{borrow::Cow, cmp::Reverse, io};
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 5;
+pub(crate) const VERSION: u64 = 4;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -92,7 +93,7 @@ pub(crate) mod field {
     /// 1 where the last word of a record says whose it is.
     pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
     /// Where in the text the lines begin that count: a session that ends puts those of its end behind those of its start.
-    pub(crate) const TEXT_FROM: usize = IS_BY_THREAD + 8;
+    pub(crate) const TEXT_FROM: usize = super::END;
     /// [`super::FIGURES`] numbers of a session that has ended, or whose program was replaced.
     pub(crate) const FIGURES: usize = TEXT_FROM + 8;
 }
@@ -167,7 +168,9 @@ impl EndFigures {
 }
 
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = field::FIGURES + 8 * FIGURES;
+pub(crate) const PATHS: usize = field::IS_BY_THREAD + 8;
+/// Where the head's last page begins: what a session says at its end. It takes no room before.
+pub(crate) const END: usize = TEXT - 4096;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
@@ -337,6 +340,7 @@ impl Head {
         if number(field::VERSION)? != VERSION {
             return Err(SpoolError::OtherVersion);
         }
+        let end = read(source, END as u64, (field::FIGURES + 8 * FIGURES - END) as u64)?;
         let state = number(field::STATE)?;
         if state == 0 {
             return Err(SpoolError::NoSpool);
@@ -369,7 +373,7 @@ impl Head {
             is_complete: state == State::Complete as u64,
             is_ended: state == State::Ended as u64,
             is_replaced: state == State::Replaced as u64,
-            figures: figures(&bytes),
+            figures: figures(&end),
             process,
             process_start: number(field::PROCESS_START)?,
             namespace: number(field::NAMESPACE)?,
@@ -385,7 +389,7 @@ impl Head {
             target: read(source, PATHS as u64, paths[0])?,
             program: read(source, PATHS as u64 + paths[0], paths[1])?,
             arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
-            text_from: number(field::TEXT_FROM)?.min(TEXT_BYTES as u64),
+            text_from: number_at(&end, 0).unwrap_or(0).min(TEXT_BYTES as u64),
             text_bytes: number(field::TEXT_BYTES)?.min(TEXT_BYTES as u64),
             objects: number(field::OBJECTS)?.min(MOST_OBJECTS as u64),
         })
@@ -501,11 +505,11 @@ impl Head {
     }
 }
 
-/// What a head says of the session's end.
-fn figures(head: &[u8]) -> Option<EndFigures> {
+/// What the last page of a head says.
+fn figures(end: &[u8]) -> Option<EndFigures> {
     let mut words = [0; FIGURES];
     for (i, word) in words.iter_mut().enumerate() {
-        *word = number_at(head, field::FIGURES + 8 * i)?;
+        *word = number_at(end, field::FIGURES - END + 8 * i)?;
     }
     EndFigures::from_words(words)
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What the first byte of an entry stands for, from `a` on.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_FREQUENCY",

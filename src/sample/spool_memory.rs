@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     format::spool::{
-        self, ARENA, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES, OBJECT_NAME_BYTES,
-        OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS, VERSION, field,
+        self, ARENA, END, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES,
+        OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS,
+        VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
@@ -78,7 +79,7 @@ impl SpoolMemory {
     /// 5.14.
     pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
-        if head_bytes > TEXT || mapping.length() <= ARENA {
+        if head_bytes > END || mapping.length() <= ARENA {
             return Err(errno::INVALID);
         }
         prepare(&mapping, 0, head_bytes)?;
@@ -209,20 +210,28 @@ impl SpoolMemory {
         Ok(())
     }
 
-    /// Keeps lines of mapped objects in the place of those that it has. For ordinary context.
+    /// Keeps lines of mapped objects in the place of those that it has. Signal-safe, likewise.
     ///
     /// # Errors
     /// The error number of `madvise(2)`, or `ENOSPC`; those that it had stay.
     pub(crate) fn replace_text(&self, text: &[u8]) -> Result<(), i32> {
+        if !self.is_spooled() {
+            return Ok(());
+        }
         let before = self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed)).unwrap_or(0);
         // A process that is killed between the two has both lists, of which the first is read.
         self.keep_text(text)?;
+        prepare(&self.mapping, END, TEXT)?;
         self.set(field::TEXT_FROM, before);
         Ok(())
     }
 
-    /// Notes what the session says of itself at its end. Signal-safe: writes to prepared memory.
+    /// Notes what the session says of itself at its end; nothing where there is no room for it. Signal-safe: system calls, and
+    /// memory of our own.
     pub(crate) fn note_end(&self, figures: EndFigures) {
+        if !self.is_spooled() || prepare(&self.mapping, END, TEXT).is_err() {
+            return;
+        }
         // The first word, which says that they are there, is written last.
         for (i, word) in figures.words().into_iter().enumerate().rev() {
             self.set(field::FIGURES + 8 * i, word);

@@ -172,7 +172,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         _ => (text, 0),
     };
     let number = digits.parse::<usize>().map_err(|_| "it is no number of bytes, as 64M is".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).unwrap_or(usize::MAX);
+    let bytes = number.saturating_mul(1 << shift);
     if (sigprof::LEAST_MAX_MEMORY..=sigprof::MOST_MAX_MEMORY).contains(&bytes) {
         Ok(bytes)
     } else {

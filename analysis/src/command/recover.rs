@@ -42,7 +42,7 @@ pub(crate) struct Options {
 /// Something that was left behind.
 enum Found {
     Recording(Left),
-    Program(Spool),
+    Program(Box<Spool>),
 }
 
 impl Options {
@@ -93,7 +93,7 @@ fn programs_in(directory: &Path, problems: &mut Vec<Error>) -> Vec<Found> {
     match recover::spools(directory) {
         Ok(spools) => {
             problems.extend(spools.unusable.into_iter().map(fails));
-            spools.spools.into_iter().map(Found::Program).collect()
+            spools.spools.into_iter().map(|spool| Found::Program(Box::new(spool))).collect()
         }
         Err(error) => {
             problems.push(fails(error));
@@ -116,7 +116,7 @@ fn by_name(name: &str, problems: &mut Vec<Error>) -> Result<Vec<Found>, Error> {
     } else if path.is_dir() {
         programs_in(path, problems)
     } else {
-        vec![Found::Program(Spool::open(path).map_err(fails)?)]
+        vec![Found::Program(Box::new(Spool::open(path).map_err(fails)?))]
     };
     if found.is_empty() && problems.is_empty() {
         let reason = format!("{name} has left nothing behind");

@@ -173,7 +173,7 @@ impl Session {
         let (output, target) = (PathBuf::from(next()?), PathBuf::from(next()?));
         let clock = next()?;
         // Every field ends with a zero, so a sixth part is there, and empty.
-        let is_whole = next()? == "" && output.is_absolute() && target.is_absolute();
+        let is_whole = next()?.is_empty() && output.is_absolute() && target.is_absolute();
         is_whole.then_some(Self { recorder, recorder_start, output, target, is_wall: clock == "wall" })
     }
 

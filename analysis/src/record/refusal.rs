@@ -30,9 +30,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound(command) => write!(f, "{}: command not found", command.display()),
+            Self::NotFound(command) => write!(f, "{}: command not found", command.to_string_lossy()),
             Self::NotExecutable(command, reason) => {
-                write!(f, "{}: cannot be executed: {reason}", command.display())
+                write!(f, "{}: cannot be executed: {reason}", command.to_string_lossy())
             }
             Self::Unprofiled(path, reason, advice) => {
                 write!(f, "{}: cannot be recorded: {reason}; {advice}", path.display())
