@@ -1,6 +1,6 @@
 //! `sigprof report`: all of a profile on one page for a browser.
 
-use super::{Input, View, output};
+use super::{Input, View, list::SourceOptions, output};
 use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::page};
 use std::{path::PathBuf, process::ExitCode};
@@ -29,16 +29,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Look for source files below this directory, too; may be given several times
-    #[arg(long, value_name = "DIR", help_heading = "Source")]
-    source_path: Vec<PathBuf>,
+    #[command(flatten)]
+    sources: SourceOptions,
 
     /// Leave source text out of the page
-    #[arg(long, help_heading = "Source", conflicts_with = "source_path")]
+    #[arg(long, help_heading = "Sources")]
     no_source: bool,
 
     /// Put at most this much source text into the page, in KiB
-    #[arg(long, value_name = "KIB", default_value_t = 1024, help_heading = "Source")]
+    #[arg(long, value_name = "KIB", default_value_t = 1024, help_heading = "Sources")]
     source_limit: usize,
 }
 
@@ -47,13 +46,13 @@ impl Options {
         let profile = self.input.load()?;
         let whole = page::totals(&profile);
         // Lines, so that source can be shown; the page itself makes functions of them.
-        let (profile, context) = self.view.look(profile, Granularity::Lines, true)?;
+        let (profile, context) = self.view.look(profile, Granularity::Lines)?;
         let is_relative = context.total != whole[profile.default_type];
         let options = page::Options {
             title: self.title,
             totals: (!is_relative).then_some(whole),
             filters: context.filters,
-            source_paths: self.source_path,
+            source_paths: self.sources.paths(),
             source_limit: if self.no_source { 0 } else { self.source_limit.saturating_mul(1024) },
         };
         output::write(self.output.as_deref(), page::render(&profile, &options).as_bytes())?;

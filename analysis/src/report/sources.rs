@@ -52,7 +52,7 @@ impl Sources {
 impl SourcePaths {
     /// Where a file may be: below each directory by its whole name, then by ever shorter ends of it; at last, where the name
     /// itself says.
-    fn candidates(&self, name: &Path) -> Vec<PathBuf> {
+    pub(super) fn candidates(&self, name: &Path) -> Vec<PathBuf> {
         let trimmed = self.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix).ok()).unwrap_or(name);
         let parts: Vec<_> =
             trimmed.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();

@@ -5,7 +5,7 @@ use serde_json::json;
 use sigprof_analysis::{
     profile::{LabelSetId, LocationId, Profile},
     report::{
-        flamegraph,
+        SourcePaths, flamegraph,
         page::{Options, render},
     },
 };
@@ -42,7 +42,8 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n")
         .expect("a file");
-    let options = Options { source_paths: vec![directory.path().into()], ..Options::default() };
+    let source_paths = SourcePaths { directories: vec![directory.path().into()], ..SourcePaths::default() };
+    let options = Options { source_paths, ..Options::default() };
     let profile = fixture::profile(STACKS);
     browser.resize(1280, 1000, "light");
     open(&mut browser, directory.path(), &profile, &options);

@@ -16,11 +16,11 @@
 mod data;
 mod source;
 
-use super::frame_name;
+use super::{SourcePaths, frame_name};
 use crate::profile::Profile;
 use data::Data;
 use source::Sources;
-use std::{fmt::Write as _, path::PathBuf};
+use std::fmt::Write as _;
 
 /// What the page shows.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ pub struct Options {
     pub totals: Option<Vec<i64>>,
     /// The filters that the profile went through.
     pub filters: Vec<String>,
-    /// Directories below which source files are looked for, where they are not at their own path.
-    pub source_paths: Vec<PathBuf>,
+    /// Where source files are looked for.
+    pub source_paths: SourcePaths,
     /// How many bytes of source text the page holds at most; 0 for none.
     pub source_limit: usize,
 }
@@ -44,7 +44,7 @@ impl Default for Options {
             title: None,
             totals: None,
             filters: Vec::new(),
-            source_paths: Vec::new(),
+            source_paths: SourcePaths::default(),
             source_limit: 1 << 20,
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! A profile may name any file, and pages are handed on; so a file is read only if its name ends as source files' do.
 
+use crate::report::SourcePaths;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Ends of the names of files that are taken for source.
@@ -27,7 +28,7 @@ const LONGEST_LINE: usize = 400;
 /// Where files are looked for, and how much of them is taken.
 #[derive(Debug)]
 pub(super) struct Sources<'a> {
-    directories: &'a [PathBuf],
+    paths: &'a SourcePaths,
     limit: usize,
 }
 
@@ -60,9 +61,9 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Files at their own path or below one of the directories; at most `limit` bytes in all.
-    pub(super) fn new(directories: &'a [PathBuf], limit: usize) -> Self {
-        Self { directories, limit }
+    /// Files where [`SourcePaths`] looks for them; at most `limit` bytes in all.
+    pub(super) fn new(paths: &'a SourcePaths, limit: usize) -> Self {
+        Self { paths, limit }
     }
 
     /// The text of functions, as many of the first ones as the limit allows.
@@ -136,23 +137,12 @@ impl<'a> Sources<'a> {
         if !ENDINGS.contains(&ending) {
             return None;
         }
-        let bytes = self.candidates(path).find_map(|path| {
+        let bytes = self.paths.candidates(path).into_iter().find_map(|path| {
             let status = fs::metadata(&path).ok()?;
             (status.is_file() && status.len() <= LONGEST_FILE).then(|| fs::read(&path).ok())?
         })?;
         let text = String::from_utf8_lossy(&bytes);
         Some(text.lines().map(shortened).collect())
-    }
-
-    /// The path itself; then, below each directory, the path without its first parts, as few of them as can be.
-    fn candidates<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
-        let own = path.is_absolute().then(|| path.to_path_buf());
-        let below = self.directories.iter().flat_map(move |directory| {
-            let parts: Vec<_> =
-                path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
-            (0..parts.len()).map(move |first| directory.join(parts[first..].iter().collect::<PathBuf>()))
-        });
-        own.into_iter().chain(below)
     }
 }
 
@@ -221,8 +211,9 @@ mod tests {
         fs::write(directory.path().join("src/a.c"), "one\ntwo\nthree\n").unwrap();
         fs::write(directory.path().join("secret.key"), "password\n").unwrap();
         let own = directory.path().join("secret.key");
-        let directories = [directory.path().to_path_buf()];
-        let found = Sources::new(&directories, 1000).find(vec![
+        let paths =
+            SourcePaths { directories: vec![directory.path().to_path_buf()], ..SourcePaths::default() };
+        let found = Sources::new(&paths, 1000).find(vec![
             wanted("/build/x/src/a.c", 0, &[(2, 1)]),
             wanted(own.to_str().unwrap(), 0, &[(1, 1)]),
             wanted("../secret.key", 0, &[(1, 1)]),
@@ -237,10 +228,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("a.c"), "0123456789\n").unwrap();
         fs::write(directory.path().join("b.c"), "0\n").unwrap();
-        let directories = [directory.path().to_path_buf()];
+        let paths =
+            SourcePaths { directories: vec![directory.path().to_path_buf()], ..SourcePaths::default() };
         let find = |limit| {
-            Sources::new(&directories, limit)
-                .find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
+            Sources::new(&paths, limit).find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
         };
         let found = find(5);
         assert_eq!(found.runs.iter().map(|run| run.file).collect::<Vec<_>>(), ["b.c"]);
