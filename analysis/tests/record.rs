@@ -142,12 +142,20 @@ fn closed_streams_harm_nobody() {
 fn the_command_has_no_descriptor_signal_or_variable_of_ours() {
     let rig = Rig::new();
     // Descriptors of the library's own are closed by exec, so a program that is not profiled shows what is left.
-    let script = "ls -l /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign|Cgt)|ShdPnd' /proc/self/status; ps -o pgid= -p $$ > /dev/null";
-    let plain =
-        Finished::of(rig.prepared("env").args(["-u", "LD_PRELOAD", "sh", "-c", script]).spawn().unwrap());
-    let recorded = rig.record(&["-q"], &["env", "-u", "LD_PRELOAD", "sh", "-c", script]);
-    assert!(plain.stdout.contains("SigBlk"), "{}", plain.stdout);
-    assert_eq!(plain.stdout, recorded.stdout);
+    // A signal that the caller blocks or ignores stays so.
+    let inherited = ["--block-signal=USR2", "--ignore-signal=INT"];
+    let recorder = [rig.sigprof(), "record", "-q", "--", "env"];
+    let run = |words: &[&str]| {
+        Finished::of(rig.prepared("env").args(inherited).args(words).spawn().unwrap()).expect(0)
+    };
+    // Without a shell, which would let all signals through.
+    let masks = ["grep", "-E", "Sig(Blk|Ign|Cgt)|ShdPnd", "/proc/self/status"];
+    for words in [&masks[..], &["sh", "-c", "ls -l /proc/self/fd | wc -l"]] {
+        let plain = [&["-u", "LD_PRELOAD"], words].concat();
+        let (recorded, plain) = (run(&[&recorder[..], &plain].concat()), run(&plain));
+        assert!(plain.stdout.lines().count() >= 1, "{}", plain.stdout);
+        assert_eq!(plain.stdout, recorded.stdout);
+    }
 }
 
 #[test]
@@ -341,15 +349,11 @@ fn a_signal_for_the_commands_parent_does_not_come_back() {
     let rig = Rig::new();
     rig.record(&["-q"], &[rig.program(), "parent", "10", "parent", "15", "burn", "20", "exit", "3"])
         .expect(3);
-    let script = format!(
-        "trap '' INT CHLD; exec '{}' record -q -- '{}' signal 2 exit 4",
-        rig.sigprof(),
-        rig.program()
-    );
-    assert_eq!(
-        Finished::of(rig.prepared("sh").args(["-c", &script]).spawn().unwrap()).end(),
-        (Some(4), None)
-    );
+    let command = [rig.sigprof(), "record", "-q", "--", rig.program(), "signal", "2", "exit", "4"];
+    let mut recorder = rig.prepared("env");
+    // By coreutils; shells do not let SIGCHLD be ignored.
+    recorder.args(["--ignore-signal=INT", "--ignore-signal=CHLD"]).args(command);
+    Finished::of(recorder.spawn().unwrap()).expect(4);
 }
 
 #[test]

@@ -156,7 +156,7 @@ mod tests {
     fn what_cannot_be_written_is_said_beforehand_and_leaves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         for (name, reason) in
-            [("", "a directory"), ("missing/profile", "not found"), ("new/", "no name of a file")]
+            [(".", "a directory"), ("missing/profile", "not found"), ("new/", "no name of a file")]
         {
             let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("--output"), "{error}");

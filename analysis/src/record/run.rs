@@ -177,6 +177,10 @@ impl Child {
             }
             if Instant::now() >= next {
                 look(Moment::Pace);
+                // A signal that never came must not make us wait for ever.
+                if let Some(end) = self.take_change() {
+                    return end;
+                }
                 next = Instant::now() + pace;
             }
         }
