@@ -3,7 +3,7 @@
 use clap::Args;
 use sigprof_analysis::{
     Error, formats,
-    profile::Profile,
+    profile::{self, Profile},
     symbolize::{Options, Symbolizer},
 };
 use std::path::PathBuf;
@@ -33,11 +33,26 @@ impl Input {
     /// # Errors
     /// Where a profile cannot be read, or those to be merged do not go together.
     pub(crate) fn load(&self) -> Result<Profile, Error> {
-        let mut profile = formats::read_file(&self.files[0])?;
+        let mut profile = self.read()?;
         for warning in self.symbolizer().symbolize(&mut profile, &mut |_| {}) {
             eprintln!("sigprof: {warning}");
         }
         Ok(profile)
+    }
+
+    /// Reads and merges.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub(crate) fn read(&self) -> Result<Profile, Error> {
+        let files = self.files.iter().map(|path| Ok((path.clone(), formats::read_file(path)?)));
+        profile::merge(files).map(|merged| merged.expect("clap requires a file"))
+    }
+
+    /// What to call the profile: the names of its files.
+    pub(crate) fn title(&self) -> String {
+        let names: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
+        names.join(", ")
     }
 
     /// What finds the binaries of the profile.

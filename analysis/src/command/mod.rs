@@ -1,8 +1,10 @@
 //! The commands: each defines its options and does its work; the library behind them knows nothing of options.
 
 mod completions;
+mod convert;
 mod input;
 mod manual;
+mod output;
 mod raw;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Convert(convert::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -39,6 +42,7 @@ impl Arguments {
     /// Where it cannot be done.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
+            Command::Convert(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

@@ -1,0 +1,91 @@
+//! Where a picture or a converted profile goes: a file that appears when it is complete, or standard output.
+
+use sigprof_analysis::{Error, error::ErrorKind};
+use std::{
+    fs,
+    io::{self, BufWriter, IsTerminal as _, Write},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Whether a terminal can show what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// It is text.
+    AsText,
+    /// It is for a file or another program.
+    Not,
+}
+
+/// Writes bytes that are no text for a terminal: as [`stream`].
+///
+/// # Errors
+/// Where they cannot be written; the file is then as it was before.
+pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
+    stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
+}
+
+/// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all
+/// unless that is a terminal, which cannot show what is no text.
+///
+/// # Errors
+/// Those of `fill`, with the name of the output, and those of the file, which is then as it was before.
+pub(crate) fn stream(
+    path: Option<&Path>,
+    shown: Shown,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match path {
+        Some(path) if path != Path::new("-") => to_file(path, fill),
+        None if shown == Shown::Not && io::stdout().is_terminal() => Err(Error::new(
+            ErrorKind::Request,
+            "this is not for a terminal",
+        )
+        .advise("name a file with `-o FILE`")),
+        _ => fill_buffered(Path::new("standard output"), io::stdout().lock(), fill),
+    }
+}
+
+fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+    let fails = |error| Error::io(path, "write", error);
+    // Behind a symbolic link the file itself is replaced, and the link stays.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let before = fs::metadata(&target).ok();
+    if let Some(status) = before.as_ref().filter(|status| !status.is_file()) {
+        if status.is_dir() {
+            return Err(fails(io::ErrorKind::IsADirectory.into()));
+        }
+        // A pipe or a device takes the bytes as they come; nothing can be put in its place.
+        let file = fs::OpenOptions::new().write(true).open(&target).map_err(fails)?;
+        return fill_buffered(path, file, fill);
+    }
+    let directory = match target.parent() {
+        Some(parent) if parent != Path::new("") => PathBuf::from(parent),
+        _ => PathBuf::from("."),
+    };
+    // The umask takes its part of the mode away.
+    let mode = before.as_ref().map_or(0o666, |status| status.permissions().mode() & 0o777);
+    let mut file = tempfile::Builder::new()
+        .prefix(".sigprof-")
+        .permissions(fs::Permissions::from_mode(mode))
+        .tempfile_in(directory)
+        .map_err(|error| fails(reason_alone(error)))?;
+    fill_buffered(path, &mut file, fill)?;
+    file.persist(&target).map_err(|error| fails(error.error))?;
+    Ok(())
+}
+
+/// The system's reason, without the temporary name that the error of `tempfile` adds to it.
+fn reason_alone(error: io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error)
+}
+
+fn fill_buffered(
+    path: &Path,
+    out: impl Write,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut out = BufWriter::with_capacity(64 << 10, out);
+    fill(&mut out).map_err(|error| error.at(path))?;
+    out.flush().map_err(|error| Error::io(path, "write", error))
+}
