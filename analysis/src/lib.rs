@@ -3,7 +3,8 @@
 //! Data flows one way. Every input becomes a [`Profile`](profile::Profile), every report and every output starts from one:
 //!
 //! ```text
-//! files, spools, memory --formats--> Profile --symbolize--> Profile with names --report--> text, pictures, other formats
+//! files, spools, memory --formats--> Profile --symbolize--> Profile with names --filter, granularity--> Profile
+//!     --report--> text, pictures, other formats
 //! ```
 //!
 //! | folder | what it does |
@@ -11,12 +12,18 @@
 //! | [`profile`] | the model: samples, locations, functions, mappings |
 //! | [`formats`] | bytes to the model and back |
 //! | [`symbolize`] | names for addresses |
+//! | [`filter`], [`granularity`] | a part of a profile, or a coarser one |
+//! | [`graph`] | values by function, and which calls which |
 //! | [`report`] | text and pictures |
 
 pub mod error;
+pub mod filter;
 pub mod formats;
+pub mod granularity;
+pub mod graph;
 pub mod profile;
 pub mod report;
 pub mod symbolize;
+pub mod units;
 
 pub use error::Error;

@@ -61,6 +61,7 @@ impl Input {
             sysroot: self.sysroot.clone(),
             binary: self.binary.clone(),
             demangle: !self.no_demangle,
+            ..Options::default()
         })
     }
 }

@@ -6,12 +6,17 @@ mod input;
 mod manual;
 mod output;
 mod raw;
+mod shown;
+mod top;
+mod view;
 
 use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use input::Input;
+pub(crate) use shown::{Rows, Shown};
+pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
 #[derive(Debug, Parser)]
@@ -30,6 +35,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Convert(convert::Options),
+    Top(top::Options),
     Raw(raw::Options),
     Completions(completions::Options),
     Manual(manual::Options),
@@ -43,6 +49,7 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
             Command::Convert(options) => options.run(),
+            Command::Top(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),

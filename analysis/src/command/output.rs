@@ -17,14 +17,6 @@ pub(crate) enum Shown {
     Not,
 }
 
-/// Writes bytes that are no text for a terminal: as [`stream`].
-///
-/// # Errors
-/// Where they cannot be written; the file is then as it was before.
-pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
-    stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
-}
-
 /// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all
 /// unless that is a terminal, which cannot show what is no text.
 ///
@@ -37,11 +29,10 @@ pub(crate) fn stream(
 ) -> Result<(), Error> {
     match path {
         Some(path) if path != Path::new("-") => to_file(path, fill),
-        None if shown == Shown::Not && io::stdout().is_terminal() => Err(Error::new(
-            ErrorKind::Request,
-            "this is not for a terminal",
-        )
-        .advise("name a file with `-o FILE`")),
+        None if shown == Shown::Not && io::stdout().is_terminal() => {
+            Err(Error::new(ErrorKind::Request, "this is not for a terminal")
+                .advise("name a file with `-o FILE`"))
+        }
         _ => fill_buffered(Path::new("standard output"), io::stdout().lock(), fill),
     }
 }

@@ -5,7 +5,10 @@
 //! in the chain, and the inner calls are there with a cost of 0. What nobody calls is called by `(root)`, since a function that
 //! begins one chain and is called in another has all of its cost in calls then.
 
-use super::{ensure_no_negative, frames::{Frames, Place}};
+use super::{
+    ensure_no_negative,
+    frames::{Frames, Place},
+};
 use crate::{
     error::Error,
     profile::{MappingId, Profile},
@@ -101,7 +104,8 @@ impl<W: Write> Writer<'_, W> {
         let types = &self.profile.sample_types;
         writeln!(self.out, "# callgrind format\nversion: 1\ncreator: sigprof {}", env!("CARGO_PKG_VERSION"))?;
         writeln!(self.out, "positions: line")?;
-        let events: Vec<String> = types.iter().map(|one| format!("{}_{}", one.kind, one.unit)).map(word).collect();
+        let events: Vec<String> =
+            types.iter().map(|one| format!("{}_{}", one.kind, one.unit)).map(word).collect();
         for (event, one) in events.iter().zip(types) {
             writeln!(self.out, "event: {event} : {} in {}", line(&one.kind), line(&one.unit))?;
         }
@@ -140,7 +144,9 @@ impl<W: Write> Writer<'_, W> {
             let number = self.known.len() + 1;
             let entry = self.known.entry((kind, unknown(text)));
             match entry {
-                std::collections::hash_map::Entry::Occupied(known) => writeln!(self.out, "{key}=({})", known.get())?,
+                std::collections::hash_map::Entry::Occupied(known) => {
+                    writeln!(self.out, "{key}=({})", known.get())?
+                }
                 std::collections::hash_map::Entry::Vacant(new) => {
                     writeln!(self.out, "{key}=({number}) {}", new.key().1)?;
                     new.insert(number);

@@ -33,7 +33,8 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
     let stamps: Vec<Option<i64>> = profile.label_sets.iter().map(|labels| time_of(labels)).collect();
     let has_stamp = |sample: crate::profile::SampleRef<'_>| stamps[sample.labels.index()].is_some();
     if !profile.samples.iter().all(has_stamp) {
-        let reason = format!("a trace shows what ran when, and there are samples without a label {TIME_LABEL}");
+        let reason =
+            format!("a trace shows what ran when, and there are samples without a label {TIME_LABEL}");
         return Err(Error::new(ErrorKind::Request, reason).advise(
             "profiles of sigprof and gperftools count samples and hold no times; `firefox` and `speedscope` need none",
         ));
@@ -61,7 +62,8 @@ fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Wr
     let mut events = Events { out: &mut out, count: 0 };
     events.out.write_all(br#"{"displayTimeUnit":"ms","traceEvents":["#)?;
     for (number, (thread, samples)) in (1..).zip(samples_by_thread(profile)) {
-        let ids = format!(r#""pid":{},"tid":{}"#, thread.process_id.unwrap_or(0), thread.id.unwrap_or(number));
+        let ids =
+            format!(r#""pid":{},"tid":{}"#, thread.process_id.unwrap_or(0), thread.id.unwrap_or(number));
         events.names(&thread, &ids)?;
         let mut spans: Vec<Span> = samples
             .into_iter()

@@ -67,7 +67,10 @@ impl Frames {
     }
 
     /// The frames of a chain, innermost first.
-    pub(super) fn chain<'a>(&'a self, chain: &'a [LocationId]) -> impl DoubleEndedIterator<Item = Place> + 'a {
+    pub(super) fn chain<'a>(
+        &'a self,
+        chain: &'a [LocationId],
+    ) -> impl DoubleEndedIterator<Item = Place> + 'a {
         chain.iter().flat_map(|id| self.places[self.of_location[id.index()].clone()].iter().copied())
     }
 }

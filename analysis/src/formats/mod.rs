@@ -82,7 +82,10 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
 /// Refuses the values of a difference where the format has no sign.
 fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(), Error> {
     if profile.samples.iter().any(|sample| sample.values[value] < 0) {
-        let reason = format!("a value of {} is negative, for which {format} has no sign", profile.sample_types[value].kind);
+        let reason = format!(
+            "a value of {} is negative, for which {format} has no sign",
+            profile.sample_types[value].kind
+        );
         return Err(Error::new(ErrorKind::Request, reason).advise("convert without --base, or to `pprof`"));
     }
     Ok(())

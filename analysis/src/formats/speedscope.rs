@@ -42,7 +42,12 @@ fn put(profile: &Profile, value: usize, name: &str, mut out: impl Write) -> io::
         comma(&mut out, place)?;
         let weight = |&place: &usize| profile.samples.get(place).values[value];
         let sum = samples.iter().map(weight).fold(0, i64::saturating_add);
-        write!(out, r#"{{"type":"sampled","name":{},"unit":"{}","#, text(&thread.title()), unit(profile, value))?;
+        write!(
+            out,
+            r#"{{"type":"sampled","name":{},"unit":"{}","#,
+            text(&thread.title()),
+            unit(profile, value)
+        )?;
         write!(out, r#""startValue":0,"endValue":{sum},"samples":["#)?;
         for (place, &sample) in samples.iter().enumerate() {
             comma(&mut out, place)?;

@@ -1,4 +1,49 @@
 //! Profiles as text and pictures. A report takes a profile that has names, and writes; it opens no profile and asks for no
 //! options of its own.
 
+mod header;
 pub mod raw;
+mod style;
+pub mod top;
+mod width;
+
+pub use style::Colors;
+
+use crate::{graph::Node, profile::Profile, units::Scale};
+use style::styled;
+
+/// What a text report says besides the profile, and how.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The value of all samples before any were filtered out, each taken as positive, which shares are of.
+    pub total: i64,
+    /// The filters that the profile went through, as they were given.
+    pub filters: Vec<String>,
+    /// How values are written; None to choose what suits them.
+    pub scale: Option<Scale>,
+    /// The colours.
+    pub colors: Colors,
+    /// The width of the terminal, that names are cut to; None where they are whole.
+    pub width: Option<usize>,
+}
+
+impl Context {
+    /// That of a whole profile, in a pipe.
+    pub fn new(profile: &Profile) -> Self {
+        let values =
+            profile.samples.iter().map(|sample| sample.values[profile.default_type].saturating_abs());
+        let total = values.fold(0, i64::saturating_add);
+        Self { total, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
+    }
+
+    /// How the values of a report with these rows are written.
+    fn scale(&self, profile: &Profile, nodes: &[Node]) -> Scale {
+        self.scale.unwrap_or_else(|| {
+            let of = |node: &Node| {
+                if node.flat != 0 { node.flat.saturating_abs() } else { node.cum.saturating_abs() }
+            };
+            let least = nodes.iter().map(of).filter(|&value| value > 0).min();
+            Scale::of_report(least.unwrap_or(0), self.total, &profile.sample_types[profile.default_type].unit)
+        })
+    }
+}

@@ -1,7 +1,44 @@
 //! Names for addresses: functions, files, lines and inlined calls.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `opened` | from a mapping to the file that ran, or the reason why there is none |
+//! | `object_file` | an object with all the files of its names |
+//! | `debug_files` | debug information in a file of its own |
+//! | `dwarf/` | functions, lines, inlined calls |
+//! | `symbol_table`, `frame_bounds` | `.symtab` and `.dynsym`; `.eh_frame` for functions without a name |
+//! | `perf_map`, `vdso` | code that no file has |
+//! | `naming` | from what was found to the profile's functions |
+
+mod debug_files;
+mod demangle;
+mod dwarf;
+mod frame_bounds;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+mod image;
+mod naming;
+mod object_file;
+mod opened;
+mod parallel;
+pub mod perf_map;
+mod section;
+mod symbol_table;
+mod vdso;
+mod wanted;
 
 use crate::profile::{Mapping, Profile};
-use std::path::PathBuf;
+use naming::Naming;
+use object_file::{Named, ObjectFile, Plan};
+use opened::{Key, Opened};
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::Range,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+use wanted::{Place, Wanted};
 
 /// Where names are looked for, and how they are shown.
 #[derive(Clone, Debug)]
@@ -12,38 +49,35 @@ pub struct Options {
     pub binary: Option<PathBuf>,
     /// Show names as a person writes them, not as the linker has them.
     pub demangle: bool,
+    /// Where debug files are looked for: below the sysroot first, and then as it is said here.
+    pub debug_directories: Vec<PathBuf>,
+    /// Where just-in-time compilers leave `perf-PID.map`.
+    pub perf_map_directory: PathBuf,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sysroot: None, binary: None, demangle: true }
+        Self {
+            sysroot: None,
+            binary: None,
+            demangle: true,
+            debug_directories: vec!["/usr/lib/debug".into()],
+            perf_map_directory: "/tmp".into(),
+        }
     }
 }
 
 /// Looks up names, and keeps what it has opened for the next profile.
-#[derive(Debug)]
 pub struct Symbolizer {
     options: Options,
+    /// The file of the first mapping of the profile that was symbolized last.
+    program: Option<PathBuf>,
+    objects: Mutex<HashMap<Key, Arc<OnceLock<Opened>>>>,
 }
 
-impl Symbolizer {
-    /// One that has opened nothing.
-    pub fn new(options: Options) -> Self {
-        Self { options }
-    }
-
-    /// Gives names to the locations that have none, as far as they are used by a sample. Gives a line of text for each object
-    /// whose names could not be had, and why.
-    pub fn symbolize(&mut self, profile: &mut Profile, progress: &mut dyn FnMut(Progress)) -> Vec<String> {
-        progress(Progress { done: 0, all: profile.locations.len() });
-        Vec::new()
-    }
-
-    /// The file to read for a mapping; None where there is none, or it is not the one that ran.
-    pub fn file_of(&self, mapping: &Mapping) -> Option<PathBuf> {
-        let sysroot = self.options.sysroot.as_ref()?;
-        let path = mapping.file.strip_prefix("/").unwrap_or(&mapping.file);
-        Some(sysroot.join(path))
+impl fmt::Debug for Symbolizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Symbolizer").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -54,4 +88,181 @@ pub struct Progress {
     pub done: usize,
     /// Addresses to look up.
     pub all: usize,
+}
+
+/// The addresses of one object, ready to be looked up.
+struct Work {
+    object: Arc<OnceLock<Opened>>,
+    /// For each place of the group, where its address is in the plan; None where the file does not have it.
+    at: Vec<Option<usize>>,
+    plan: Plan,
+}
+
+impl Symbolizer {
+    /// One that has opened nothing.
+    pub fn new(options: Options) -> Self {
+        Self { options, program: None, objects: Mutex::new(HashMap::new()) }
+    }
+
+    /// Gives names to the locations that have none, as far as they are used by a sample. Gives a line of text for each object
+    /// whose names could not be had, and why.
+    pub fn symbolize(&mut self, profile: &mut Profile, progress: &mut dyn FnMut(Progress)) -> Vec<String> {
+        self.program = profile.mappings.first().map(|mapping| mapping.file.clone());
+        let wanted = Wanted::of(profile, |mapping| self.key(mapping));
+        let all = wanted.count();
+        let mut done = 0;
+        let mut report = |more: usize| {
+            done += more;
+            progress(Progress { done, all });
+        };
+        report(0);
+        let work = parallel::map(&wanted.objects, |(key, places)| self.prepare(key, places), |_| ());
+        let units: Vec<(usize, usize)> = (0..work.len())
+            .flat_map(|group| (0..work[group].plan.units.len()).map(move |unit| (group, unit)))
+            .collect();
+        let look_up = |&(group, unit): &(usize, usize)| {
+            let Work { object, plan, .. } = &work[group];
+            object_of(object).map_or_else(Vec::new, |object| object.look_up_unit(plan, &plan.units[unit]))
+        };
+        let mut found = parallel::map(&units, look_up, |&(group, unit)| {
+            report(work[group].plan.units[unit].places.len())
+        })
+        .into_iter();
+        let mut naming = Naming::new(profile, self.options.demangle);
+        let mut warnings = Vec::new();
+        for ((key, places), work) in wanted.objects.iter().zip(&work) {
+            let found: Vec<_> = found.by_ref().take(work.plan.units.len()).collect();
+            let Some(object) = object_of(&work.object) else {
+                if let Some(Opened::Missing(Some(reason))) = work.object.get() {
+                    warnings.push(reason.clone());
+                }
+                continue;
+            };
+            let name = key.short_name();
+            let named = object.finish(&work.plan, found, &name);
+            for (place, at) in places.iter().zip(&work.at) {
+                if let Some(at) = *at {
+                    naming.give(place.location, &named[at]);
+                }
+            }
+            warnings.extend(warning(object, &named));
+        }
+        self.name_generated_code(&wanted, &mut naming, &mut warnings);
+        progress(Progress { done: all, all });
+        warnings
+    }
+
+    /// The file to read for a mapping; None where there is none, or it is not the one that ran. A mapping of the program is known
+    /// as such once its profile was symbolized.
+    pub fn file_of(&self, mapping: &Mapping) -> Option<PathBuf> {
+        let object = self.open(&self.key(mapping)?);
+        object_of(&object)?.path().map(Into::into)
+    }
+
+    /// The address that [`file_of`](Self::file_of)'s file itself gives to what is at `address` in the process, as `objdump`
+    /// prints it.
+    pub fn file_address(&self, mapping: &Mapping, address: u64) -> Option<u64> {
+        let object = self.open(&self.key(mapping)?);
+        object_of(&object)?.address(mapping.file_offset, distance(mapping, address)?)
+    }
+
+    /// The code of the function around `address`, in addresses of the process: of one that was split, the piece that it is in.
+    pub fn function_range(&self, mapping: &Mapping, address: u64) -> Option<Range<u64>> {
+        let object = self.open(&self.key(mapping)?);
+        let object = object_of(&object)?;
+        let inside = object.address(mapping.file_offset, distance(mapping, address)?)?;
+        let range = object.function_range(inside)?;
+        let start = address.checked_sub(inside.checked_sub(range.start)?)?;
+        Some(start..start.checked_add(range.end.checked_sub(range.start)?)?)
+    }
+
+    /// What identifies a mapping's object; None where it can have none.
+    fn key(&self, mapping: &Mapping) -> Option<Key> {
+        let is_object = opened::is_file(&mapping.file) || mapping.file.as_os_str() == "[vdso]";
+        let is_given = self.options.binary.is_some() && self.program.as_ref() == Some(&mapping.file);
+        (is_object || is_given).then(|| Key::new(mapping, self.program.as_deref(), &self.options))
+    }
+
+    /// Opens an object, unless it has been opened.
+    fn open(&self, key: &Key) -> Arc<OnceLock<Opened>> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = objects.entry(key.clone()).or_default().clone();
+        // Others are opened meanwhile.
+        drop(objects);
+        object.get_or_init(|| key.open(&self.options));
+        object
+    }
+
+    fn prepare(&self, key: &Key, places: &[Place]) -> Work {
+        let object = self.open(key);
+        let address = |place: &Place| object_of(&object)?.address(place.file_offset, place.distance);
+        let inside: Vec<Option<u64>> = places.iter().map(address).collect();
+        let mut addresses: Vec<u64> = inside.iter().flatten().copied().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let at = inside.iter().map(|address| addresses.binary_search(&(*address)?).ok()).collect();
+        let plan = match object_of(&object) {
+            Some(object) => object.plan(addresses),
+            None => Plan { addresses: Vec::new(), units: Vec::new() },
+        };
+        Work { object, at, plan }
+    }
+
+    /// Names what just-in-time compilers have made, by the maps that they leave.
+    fn name_generated_code(&self, wanted: &Wanted, naming: &mut Naming<'_>, warnings: &mut Vec<String>) {
+        for (process, places) in &wanted.generated {
+            let mut addresses: Vec<u64> = places.iter().map(|place| place.address).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            let name = format!("perf-{process}.map");
+            let given = &self.options.perf_map_directory;
+            let below =
+                self.options.sysroot.as_ref().map(|root| root.join(given.strip_prefix("/").unwrap_or(given)));
+            for directory in below.iter().chain([given]) {
+                match perf_map::find_in_file(&directory.join(&name), &addresses) {
+                    Ok(None) => continue,
+                    Ok(Some(found)) => {
+                        for place in places {
+                            let at = addresses.binary_search(&place.address).ok();
+                            if let Some(code) = at.and_then(|at| found[at].as_ref()) {
+                                naming.give(place.location, &Named::of_code(code));
+                            }
+                        }
+                    }
+                    Err(error) => warnings.push(error.to_string()),
+                }
+                break;
+            }
+        }
+    }
+}
+
+/// Where in its mapping an address is.
+fn distance(mapping: &Mapping, address: u64) -> Option<u64> {
+    (mapping.start..mapping.end).contains(&address).then(|| address - mapping.start)
+}
+
+fn object_of(object: &OnceLock<Opened>) -> Option<&ObjectFile> {
+    match object.get()? {
+        Opened::Object(object) => Some(object),
+        Opened::Missing(_) => None,
+    }
+}
+
+/// What to say of an object's names.
+fn warning(object: &ObjectFile, named: &[Named]) -> Option<String> {
+    let path = object.path().filter(|path| path.as_os_str() != "[vdso]")?.display();
+    if !object.notes().is_empty() {
+        return Some(format!(
+            "{path}: its debug information is damaged or not all there: {}",
+            object.notes().join("; ")
+        ));
+    }
+    let has_none = !named.is_empty() && named.iter().all(|named| named.is_nameless || named.calls.is_empty());
+    has_none.then(|| {
+        format!(
+            "{path}: has no symbols for what was sampled, and no debug file was found; install its debug package (as NAME-dbgsym), or build \
+             it with -g and do not strip it"
+        )
+    })
 }

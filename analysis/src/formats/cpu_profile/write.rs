@@ -54,7 +54,8 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
 
 fn period_micros(profile: &Profile) -> Result<u64, Error> {
     let fails = |reason: String| {
-        Err(Error::new(ErrorKind::Request, reason).advise("the CPU profile format holds such profiles alone; `pprof` holds all"))
+        Err(Error::new(ErrorKind::Request, reason)
+            .advise("the CPU profile format holds such profiles alone; `pprof` holds all"))
     };
     let counts = &profile.sample_types[0];
     if &*counts.unit != "count" {
@@ -73,7 +74,10 @@ fn period_micros(profile: &Profile) -> Result<u64, Error> {
     let nanos = i128::from(profile.period) * scale;
     match u64::try_from(nanos / 1000) {
         Ok(micros) if micros > 0 && nanos % 1000 == 0 => Ok(micros),
-        _ => fails(format!("the period is {} {}, not one or more whole microseconds", profile.period, period_type.unit)),
+        _ => fails(format!(
+            "the period is {} {}, not one or more whole microseconds",
+            profile.period, period_type.unit
+        )),
     }
 }
 
@@ -88,7 +92,8 @@ fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
             Some(address) => Ok(address),
             None if !is_used => Ok(0),
             None => {
-                let reason = format!("a frame has the address {:#x}, which is none of code", location.address);
+                let reason =
+                    format!("a frame has the address {:#x}, which is none of code", location.address);
                 Err(Error::new(ErrorKind::Request, reason)
                     .advise("the CPU profile format holds addresses alone; `pprof` holds names, too"))
             }
@@ -107,7 +112,8 @@ fn write_mapping(mapping: &Mapping, out: &mut impl Write) -> io::Result<()> {
     if mapping.is_deleted {
         path.extend(b" (deleted)");
     }
-    let is_build_id = !mapping.build_id.is_empty() && mapping.build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_build_id =
+        !mapping.build_id.is_empty() && mapping.build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_build_id && !path.is_empty() && !path.contains(&b'\n') {
         write!(out, "{:x}-{:x}: ", mapping.start, mapping.end)?;
         out.write_all(&path)?;

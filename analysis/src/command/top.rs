@@ -1,0 +1,38 @@
+//! `sigprof top`: the functions that take most.
+
+use super::{Input, Rows, Shown, View};
+use clap::Args;
+use sigprof_analysis::{Error, granularity::Granularity, report::top};
+use std::process::ExitCode;
+
+/// Show the functions that take most
+///
+/// flat is what a function takes itself, cum what it takes with all that it calls; sum% is the share of all rows so far.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof top cpu.prof
+  sigprof top --cum -n 20 cpu.prof
+  sigprof top --focus '^parse_' --granularity lines cpu.prof
+  sigprof top --base before.prof after.prof")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    view: View,
+
+    #[command(flatten)]
+    rows: Rows,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions, true)?;
+        let trim = self.rows.trim(0);
+        self.shown.print(&profile, context, |context, out| top::write(&profile, context, &trim, out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,230 @@
+//! Which part of a profile is shown, and how finely: the options that reports and pictures share.
+
+use clap::{Args, ValueEnum};
+use sigprof_analysis::{
+    Error,
+    error::ErrorKind,
+    filter::{FrameFilter, LabelFilter, LabelMatch, ThreadFilter, add_label_frames, drop_frames, expression},
+    granularity::Granularity,
+    profile::Profile,
+    report::Context,
+};
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct View {
+    /// Keep samples with a function, file or object that matches
+    #[arg(long, value_name = "REGEX")]
+    focus: Option<String>,
+
+    /// Drop samples with a function, file or object that matches
+    #[arg(long, value_name = "REGEX")]
+    ignore: Option<String>,
+
+    /// Take functions that match, by name, file or object, out of call chains
+    #[arg(long, value_name = "REGEX")]
+    hide: Option<String>,
+
+    /// Take functions that do not match out of call chains
+    #[arg(long, value_name = "REGEX")]
+    show: Option<String>,
+
+    /// Take the callers of the outermost function that matches out of call chains, and drop samples where none does
+    #[arg(long, value_name = "REGEX")]
+    show_from: Option<String>,
+
+    /// Take what the innermost function that matches calls out of call chains
+    #[arg(long, value_name = "REGEX")]
+    prune_from: Option<String>,
+
+    /// Keep samples with a label that matches: [KEY=]REGEX, or a range such as [KEY=]1kb:4mb
+    #[arg(long, value_name = "MATCH")]
+    tagfocus: Option<String>,
+
+    /// Drop samples with a label that matches
+    #[arg(long, value_name = "MATCH")]
+    tagignore: Option<String>,
+
+    /// Drop labels whose key does not match
+    #[arg(long, value_name = "REGEX")]
+    tagshow: Option<String>,
+
+    /// Drop labels whose key matches
+    #[arg(long, value_name = "REGEX")]
+    taghide: Option<String>,
+
+    /// Make labels of these keys the outermost frames of call chains
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    tagroot: Vec<String>,
+
+    /// Make labels of these keys the innermost frames of call chains
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    tagleaf: Vec<String>,
+
+    /// Keep the samples of threads whose name matches
+    #[arg(long, value_name = "REGEX")]
+    thread: Option<String>,
+
+    /// Keep the samples of the thread with this id
+    #[arg(long, value_name = "ID")]
+    tid: Option<i64>,
+
+    /// Keep the samples of processes whose name matches
+    #[arg(long, value_name = "REGEX")]
+    process: Option<String>,
+
+    /// Keep the samples of the process with this id
+    #[arg(long, value_name = "ID")]
+    pid: Option<i64>,
+
+    /// Which value of samples to show, by name or number from 0; the profile's own choice where this is not given
+    #[arg(long, short = 'i', value_name = "TYPE", alias = "sample-index", help_heading = "Values")]
+    sample_type: Option<String>,
+
+    /// Take shares of what the filters leave, not of the whole profile
+    #[arg(long, alias = "relative-percentages", help_heading = "Values")]
+    relative: bool,
+
+    /// What counts as one: there is a row, or a frame, for each
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Values")]
+    granularity: Option<Rows>,
+
+    /// Count what was inlined for the function that it was inlined into
+    #[arg(long, alias = "noinlines", overrides_with = "inlines", help_heading = "Values")]
+    no_inlines: bool,
+
+    /// Show inlined functions as functions, as most reports do unasked
+    #[arg(long, overrides_with = "no_inlines", help_heading = "Values")]
+    inlines: bool,
+}
+
+/// [`Granularity`] as an option.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Rows {
+    /// Each instruction
+    Addresses,
+    /// Each source line of a function
+    Lines,
+    /// Each name of a function
+    Functions,
+    /// Each source file
+    Files,
+    /// Each function; those of one name in several files are several
+    #[value(name = "filefunctions")]
+    FileFunctions,
+}
+
+impl From<Rows> for Granularity {
+    fn from(rows: Rows) -> Self {
+        match rows {
+            Rows::Addresses => Self::Addresses,
+            Rows::Lines => Self::Lines,
+            Rows::Functions => Self::Functions,
+            Rows::Files => Self::Files,
+            Rows::FileFunctions => Self::FileFunctions,
+        }
+    }
+}
+
+impl View {
+    /// The part of the profile that is asked for, with functions as rows unless something else is.
+    ///
+    /// # Errors
+    /// Where an expression is none, or the profile lacks what a filter or a type asks for.
+    pub(crate) fn apply(&self, profile: Profile) -> Result<Profile, Error> {
+        self.look(profile, Granularity::Functions, true).map(|(profile, _)| profile)
+    }
+
+    /// The part of the profile that is asked for, and what reports say of it. `granularity` and `inlines` are those of
+    /// whoever does not choose.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub(crate) fn look(
+        &self,
+        mut profile: Profile,
+        granularity: Granularity,
+        inlines: bool,
+    ) -> Result<(Profile, Context), Error> {
+        if let Some(name) = &self.sample_type {
+            profile.default_type = sample_type(&profile, name)?;
+        }
+        let compile = |option: &str, text: &Option<String>| {
+            text.as_ref().map(|text| expression(&format!("--{option}"), text)).transpose()
+        };
+        let tags = |option: &str, text: &Option<String>| {
+            text.as_ref().map(|text| LabelMatch::parse(&format!("--{option}"), text)).transpose()
+        };
+        let frames = FrameFilter {
+            focus: compile("focus", &self.focus)?,
+            ignore: compile("ignore", &self.ignore)?,
+            hide: compile("hide", &self.hide)?,
+            show: compile("show", &self.show)?,
+            show_from: compile("show-from", &self.show_from)?,
+            prune_from: compile("prune-from", &self.prune_from)?,
+        };
+        let labels = LabelFilter {
+            focus: tags("tagfocus", &self.tagfocus)?,
+            ignore: tags("tagignore", &self.tagignore)?,
+            show: compile("tagshow", &self.tagshow)?,
+            hide: compile("taghide", &self.taghide)?,
+        };
+        let threads = ThreadFilter {
+            thread: compile("thread", &self.thread)?,
+            thread_id: self.tid,
+            process: compile("process", &self.process)?,
+            process_id: self.pid,
+        };
+
+        drop_frames(&mut profile)?;
+        let mut context = Context::new(&profile);
+        let mut idle = add_label_frames(&mut profile, &self.tagroot, &self.tagleaf);
+        idle.extend(threads.apply(&mut profile)?);
+        idle.extend(labels.apply(&mut profile));
+        idle.extend(frames.apply(&mut profile));
+        for option in idle {
+            eprintln!("sigprof: --{option} matches nothing in this profile");
+        }
+        if self.relative {
+            context = Context::new(&profile);
+        }
+        context.filters = self.active();
+        let granularity = self.granularity.map_or(granularity, Into::into);
+        granularity.apply(&mut profile, (inlines || self.inlines) && !self.no_inlines);
+        Ok((profile, context))
+    }
+
+    /// The filters that were given, as `option=value`.
+    fn active(&self) -> Vec<String> {
+        let id = |id: &Option<i64>| id.map(|id| id.to_string());
+        let given = [
+            ("focus", self.focus.clone()),
+            ("ignore", self.ignore.clone()),
+            ("hide", self.hide.clone()),
+            ("show", self.show.clone()),
+            ("show-from", self.show_from.clone()),
+            ("prune-from", self.prune_from.clone()),
+            ("tagfocus", self.tagfocus.clone()),
+            ("tagignore", self.tagignore.clone()),
+            ("tagshow", self.tagshow.clone()),
+            ("taghide", self.taghide.clone()),
+            ("thread", self.thread.clone()),
+            ("tid", id(&self.tid)),
+            ("process", self.process.clone()),
+            ("pid", id(&self.pid)),
+        ];
+        given.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect()
+    }
+}
+
+/// The place of the sample type that is meant.
+fn sample_type(profile: &Profile, name: &str) -> Result<usize, Error> {
+    let types = &profile.sample_types;
+    let by_name = types.iter().position(|one| *one.kind == *name);
+    let by_place = || name.parse().ok().filter(|&place| place < types.len());
+    by_name.or_else(by_place).ok_or_else(|| {
+        let known: Vec<&str> = types.iter().map(|one| &*one.kind).collect();
+        Error::new(ErrorKind::Request, format!("--sample-type: the profile has no values of type `{name}`"))
+            .advise(format!("it has {}", known.join(", ")))
+    })
+}

@@ -1,0 +1,48 @@
+//! Takes samples and frames out of a profile: by function, by label, by thread.
+//!
+//! The rules are those of pprof, so that what its users know holds here; where they differ, the function says why.
+
+mod frames;
+mod labels;
+mod threads;
+
+pub use frames::{FrameFilter, drop_frames};
+pub use labels::{LabelFilter, LabelMatch, add_label_frames};
+pub use threads::ThreadFilter;
+
+use crate::{
+    error::{Error, ErrorKind},
+    profile::{LocationId, Profile, SampleRef, Samples},
+};
+use regex::Regex;
+
+/// Compiles the expression that an option was given.
+///
+/// # Errors
+/// Where it is none.
+pub fn expression(option: &str, text: &str) -> Result<Regex, Error> {
+    Regex::new(text).map_err(|error| {
+        let shown = error.to_string();
+        let reason = shown.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let reason = format!("{option}: `{text}` is no regular expression: {reason}");
+        let advice = "put a backslash before characters such as ( and * that stand for themselves";
+        Error::new(ErrorKind::Request, reason).advise(advice).caused_by(error)
+    })
+}
+
+/// Keeps the samples for which `chain_of` gives a chain, with that chain.
+fn retain<'a>(
+    profile: &mut Profile,
+    mut chain_of: impl FnMut(SampleRef<'a>, &mut Vec<LocationId>) -> bool,
+    samples: &'a Samples,
+) {
+    let mut kept = Samples::new(samples.width());
+    let mut chain = Vec::new();
+    for sample in samples.iter() {
+        chain.clear();
+        if chain_of(sample, &mut chain) {
+            kept.push(&chain, sample.values, sample.labels);
+        }
+    }
+    profile.samples = kept;
+}

@@ -1,0 +1,103 @@
+//! Which nodes a location stands for.
+
+use super::{Place, place::clean_path};
+use crate::profile::{FunctionId, LocationId, MappingId, Profile};
+use std::{collections::HashMap, sync::Arc};
+
+/// The nodes of each location, and what each node stands for. Nodes are numbered in the order in which locations first name
+/// them.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    /// What each node stands for.
+    pub(crate) places: Vec<Place>,
+    /// The nodes of all locations, one behind the other, innermost first.
+    nodes: Vec<u32>,
+    /// Where each location's nodes end in `nodes`.
+    ends: Vec<u32>,
+}
+
+/// What tells nodes apart: numbers of texts, and numbers.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    name: u32,
+    file: u32,
+    object: u32,
+    line: i64,
+    address: u64,
+}
+
+/// Texts, each with a number.
+struct Texts {
+    texts: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+impl Texts {
+    fn number(&mut self, text: Arc<str>) -> u32 {
+        *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            u32::try_from(self.texts.len() - 1).expect("no more texts than functions and mappings")
+        })
+    }
+}
+
+impl Frames {
+    /// Those of the profile's locations.
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let mut texts = Texts { texts: Vec::new(), numbers: HashMap::new() };
+        let none = texts.number("".into());
+        let functions: Vec<(u32, u32)> = profile
+            .functions
+            .iter()
+            .map(|function| (texts.number(function.name.clone()), texts.number(clean_path(&function.file))))
+            .collect();
+        let objects: Vec<u32> = profile
+            .mappings
+            .iter()
+            .map(|mapping| texts.number(mapping.file.to_string_lossy().into()))
+            .collect();
+        let object_of = |mapping: Option<MappingId>| mapping.map_or(none, |id| objects[id.index()]);
+
+        let mut frames = Self { places: Vec::new(), nodes: Vec::new(), ends: Vec::new() };
+        frames.nodes.reserve(profile.locations.len());
+        frames.ends.reserve(profile.locations.len());
+        let mut known: HashMap<Key, u32> = HashMap::new();
+        for location in &profile.locations {
+            let address = location.address;
+            let mut add = |function: Option<FunctionId>, line: i64| {
+                let (name, file) = function.map_or((none, none), |id| functions[id.index()]);
+                // Rows of one function in two libraries would look the same.
+                let is_nameless = name == none && file == none;
+                let object = if is_nameless || address != 0 { object_of(location.mapping) } else { none };
+                let key = Key { name, file, object, line, address };
+                let node = *known.entry(key).or_insert_with_key(|key| {
+                    let text = |number: u32| texts.texts[number as usize].clone();
+                    frames.places.push(Place {
+                        name: text(key.name),
+                        file: text(key.file),
+                        line: key.line,
+                        address: key.address,
+                        object: text(key.object),
+                    });
+                    u32::try_from(frames.places.len() - 1).expect("fewer than 2^32 lines in a profile")
+                });
+                frames.nodes.push(node);
+            };
+            if location.lines.is_empty() {
+                add(None, 0);
+            }
+            for line in &location.lines {
+                add(Some(line.function), line.line);
+            }
+            frames.ends.push(u32::try_from(frames.nodes.len()).expect("fewer than 2^32 lines in a profile"));
+        }
+        frames
+    }
+
+    /// The nodes of a location, innermost first; never none.
+    pub(crate) fn of(&self, location: LocationId) -> &[u32] {
+        let place = location.index();
+        let begin = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.nodes[begin as usize..self.ends[place] as usize]
+    }
+}

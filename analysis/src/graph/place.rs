@@ -1,0 +1,117 @@
+//! What a row of a report stands for, and how it is called there.
+
+use std::{fmt, path::Path, sync::Arc};
+
+/// A function, a line, a file, an instruction or an object, as far as the profile tells; what is not known, or not asked
+/// for, is empty or 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The function.
+    pub name: Arc<str>,
+    /// The source file, without `.`, `..` and doubled slashes.
+    pub file: Arc<str>,
+    /// The line in `file`.
+    pub line: i64,
+    /// The address in the process.
+    pub address: u64,
+    /// The path of the object, where there is nothing better to call it by, or addresses tell rows apart.
+    pub object: Arc<str>,
+}
+
+impl fmt::Display for Place {
+    /// Address, name, and file with line, as far as there are; where there is neither name nor file, the last part of the
+    /// object's path in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        if self.address != 0 {
+            write!(f, "{:016x}", self.address)?;
+            gap = " ";
+        }
+        if !self.name.is_empty() {
+            write!(f, "{gap}{}", self.name)?;
+            gap = " ";
+        }
+        if self.line != 0 {
+            write!(f, "{gap}{}:{}", self.file, self.line)
+        } else if !self.file.is_empty() {
+            write!(f, "{gap}{}", self.file)
+        } else if !self.name.is_empty() {
+            Ok(())
+        } else if !self.object.is_empty() {
+            write!(f, "{gap}[{}]", base_name(&self.object))
+        } else {
+            write!(f, "{gap}<unknown>")
+        }
+    }
+}
+
+/// The last part of a path. A name in brackets, as `[vdso]`, loses them, since it gets them again.
+fn base_name(path: &str) -> &str {
+    let base = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
+    base.strip_prefix('[').and_then(|base| base.strip_suffix(']')).unwrap_or(base)
+}
+
+/// A path without `.`, `..` behind a name, and doubled slashes, so that one file has one name.
+pub(crate) fn clean_path(path: &Arc<str>) -> Arc<str> {
+    let is_clean = !path.is_empty() && !path.ends_with('/') && {
+        let parts = path.strip_prefix('/').unwrap_or(path);
+        parts.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    };
+    if is_clean || path.is_empty() {
+        return path.clone();
+    }
+    let is_absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => _ = parts.pop(),
+            ".." if is_absolute => {}
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    match (is_absolute, path.is_empty()) {
+        (true, _) => format!("/{path}").into(),
+        (false, true) => ".".into(),
+        (false, false) => path.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_called_by_what_is_known_of_it() {
+        let of = |name: &str, file: &str, line, address, object: &str| {
+            Place { name: name.into(), file: file.into(), line, address, object: object.into() }.to_string()
+        };
+        assert_eq!(of("main", "", 0, 0, "/bin/a"), "main");
+        assert_eq!(of("main", "a.c", 7, 0, ""), "main a.c:7");
+        assert_eq!(of("main", "a.c", 0, 0, ""), "main a.c");
+        assert_eq!(of("main", "a.c", 7, 0x401000, ""), "0000000000401000 main a.c:7");
+        assert_eq!(of("", "a.c", 0, 0, "/bin/a"), "a.c");
+        assert_eq!(of("", "", 0, 0x10, "/usr/bin/perl"), "0000000000000010 [perl]");
+        assert_eq!(of("", "", 0, 0, "[vdso]"), "[vdso]");
+        assert_eq!(of("", "", 0, 0, ""), "<unknown>");
+    }
+
+    #[test]
+    fn one_file_has_one_name() {
+        for (path, clean) in [
+            ("", ""),
+            ("a/b.c", "a/b.c"),
+            ("/a/b.c", "/a/b.c"),
+            ("./a//b.c", "a/b.c"),
+            ("/a/x/../b.c", "/a/b.c"),
+            ("/../b.c", "/b.c"),
+            ("../../b.c", "../../b.c"),
+            ("a/..", "."),
+            ("/", "/"),
+            ("a/", "a"),
+        ] {
+            assert_eq!(&*clean_path(&path.into()), clean, "{path}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which part of a graph is shown.
+
+use super::{Frames, Graph, Node, count};
+use crate::profile::Profile;
+use std::cmp::{Ordering, Reverse};
+
+/// How much of a graph is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Trim {
+    /// At most so many nodes; 0 for all.
+    pub nodes: usize,
+    /// Leave out nodes with less than this share of the value.
+    pub node_fraction: f64,
+    /// Leave out edges with less than this share of the value.
+    pub edge_fraction: f64,
+    /// Leave out nodes whose value is below 0.
+    pub drop_negative: bool,
+    /// Order by the cumulative value, not by the flat one.
+    pub by_cum: bool,
+}
+
+/// A graph in order, and what was left out.
+#[derive(Debug, Default)]
+pub struct Trimmed {
+    /// What is left, in the order in which it is shown.
+    pub graph: Graph,
+    /// Nodes that have less than `node_cutoff`.
+    pub dropped_nodes: usize,
+    /// Edges that have less than `edge_cutoff`.
+    pub dropped_edges: usize,
+    /// Nodes left out since their value is below 0.
+    pub negative_nodes: usize,
+    /// Nodes that were left before only so many were taken.
+    pub nodes_before_count: usize,
+    /// The least cumulative value of a node that is kept, but for 0.
+    pub node_cutoff: i64,
+    /// The least value of an edge that is kept, but for 0.
+    pub edge_cutoff: i64,
+}
+
+impl Trim {
+    /// All of it, by flat value.
+    pub const ALL: Self =
+        Self { nodes: 0, node_fraction: 0.0, edge_fraction: 0.0, drop_negative: false, by_cum: false };
+
+    /// The nodes that are shown, without edges.
+    pub fn values(&self, profile: &Profile) -> Trimmed {
+        let graph = Graph::values(profile);
+        let mut trimmed = self.cut(graph.nodes);
+        trimmed.graph.without_chain = graph.without_chain;
+        trimmed
+    }
+
+    /// The nodes that are shown, and the edges between them, heaviest first. Where nodes between two of them are left out,
+    /// a residual edge connects those.
+    pub fn calls(&self, profile: &Profile) -> Trimmed {
+        let frames = Frames::new(profile);
+        let all = count(profile, &frames, None, false).into_graph(profile, &frames);
+        let mut trimmed = self.cut(all.nodes);
+        let mut kept = vec![false; frames.places.len()];
+        for node in &trimmed.graph.nodes {
+            kept[node.number as usize] = true;
+        }
+        let mut places = vec![usize::MAX; frames.places.len()];
+        for (place, node) in trimmed.graph.nodes.iter().enumerate() {
+            places[node.number as usize] = place;
+        }
+        let counts = count(profile, &frames, Some(&kept), true);
+        trimmed.graph.without_chain = counts.without_chain;
+        trimmed.graph.edges = counts.edges;
+        let nodes = &trimmed.graph.nodes;
+        let cutoff = trimmed.edge_cutoff;
+        let dropped = &mut trimmed.dropped_edges;
+        trimmed.graph.edges.retain_mut(|edge| {
+            (edge.caller, edge.callee) = (places[edge.caller], places[edge.callee]);
+            let is_light = edge.value.saturating_abs() < cutoff;
+            *dropped += usize::from(is_light);
+            !is_light
+        });
+        trimmed.graph.edges.sort_by(|one, other| {
+            let names = |place: usize| &nodes[place].place;
+            (Reverse(one.value.saturating_abs()).cmp(&Reverse(other.value.saturating_abs())))
+                .then_with(|| names(one.caller).cmp(names(other.caller)))
+                .then_with(|| names(one.callee).cmp(names(other.callee)))
+        });
+        trimmed
+    }
+
+    /// Leaves out what is too light, puts the rest in order, and takes the first.
+    fn cut(&self, mut nodes: Vec<Node>) -> Trimmed {
+        let mut trimmed = Trimmed::default();
+        if self.drop_negative {
+            let before = nodes.len();
+            nodes.retain(|node| node.flat > 0 || (node.flat == 0 && node.cum >= 0));
+            trimmed.negative_nodes = before - nodes.len();
+        }
+        let total = nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(node.flat));
+        trimmed.node_cutoff = share(total, self.node_fraction);
+        trimmed.edge_cutoff = share(total, self.edge_fraction);
+        let before = nodes.len();
+        nodes.retain(|node| node.cum.saturating_abs() >= trimmed.node_cutoff);
+        trimmed.dropped_nodes = before - nodes.len();
+        trimmed.nodes_before_count = nodes.len();
+        nodes.sort_by(|one, other| self.order(one, other));
+        if self.nodes != 0 {
+            nodes.truncate(self.nodes);
+        }
+        trimmed.graph.nodes = nodes;
+        trimmed
+    }
+
+    /// The order of rows: the largest first, by the value that is asked for, then by the other, then by name. No two rows
+    /// are equal.
+    pub fn order(&self, one: &Node, other: &Node) -> Ordering {
+        let key = |node: &Node| {
+            let (flat, cum) = (node.flat.saturating_abs(), node.cum.saturating_abs());
+            Reverse(if self.by_cum { (cum, flat) } else { (flat, cum) })
+        };
+        key(one).cmp(&key(other)).then_with(|| one.place.cmp(&other.place))
+    }
+}
+
+/// A share of the total, rounded down, as pprof has it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a share of an i64 fits one"
+)]
+fn share(total: i64, fraction: f64) -> i64 {
+    ((total as f64 * fraction) as i64).saturating_abs()
+}

@@ -1,0 +1,46 @@
+//! Colours of reports, for terminals.
+
+use anstyle::{AnsiColor, Style};
+use std::fmt::Display;
+
+/// The colours of a report; those for a pipe or a file are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Colors {
+    /// Headings.
+    pub heading: Style,
+    /// Values of a tenth of the total or more.
+    pub hot: Style,
+    /// Values of a hundredth of the total or more.
+    pub warm: Style,
+    /// What matters less: values below that, and context.
+    pub cold: Style,
+}
+
+impl Colors {
+    /// For a terminal.
+    pub fn terminal() -> Self {
+        Self {
+            heading: Style::new().bold(),
+            hot: AnsiColor::Red.on_default().bold(),
+            warm: AnsiColor::Yellow.on_default(),
+            cold: Style::new().dimmed(),
+        }
+    }
+
+    /// The one for a value of so much.
+    pub fn of(&self, value: i64, total: i64) -> Style {
+        let (value, total) = (value.unsigned_abs(), total.unsigned_abs());
+        if value >= total / 10 && value != 0 {
+            self.hot
+        } else if value >= total / 100 && value != 0 {
+            self.warm
+        } else {
+            self.cold
+        }
+    }
+}
+
+/// `text` in a style.
+pub(super) fn styled(style: Style, text: impl Display) -> impl Display {
+    format!("{style}{text}{style:#}")
+}

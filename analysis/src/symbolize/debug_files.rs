@@ -1,0 +1,112 @@
+//! Debug information that stands in a file of its own: by build id, or by the name that the binary gives (GDB's manual, "Debugging
+//! Information in Separate Files"), and what several such files have in common (`dwz`).
+
+use super::image::{Image, hexadecimal};
+use object::Object as _;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Where debug files are looked for: directories as `/usr/lib/debug`, those below a sysroot first.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    /// In the order of preference.
+    pub(super) directories: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The debug file of a build id, in hexadecimal digits; any that is found there has that id inside.
+    pub(super) fn by_build_id(&self, build_id: &str) -> Option<Image> {
+        // An id comes from a profile, or a file, that may hold anything.
+        if build_id.len() < 4 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let (first, rest) = build_id.split_at(2);
+        let name = format!(".build-id/{first}/{rest}.debug");
+        let mut images = self.directories.iter().filter_map(|place| Image::open(&place.join(&name)).ok());
+        images.find(|image| image.build_id() == build_id)
+    }
+
+    /// The debug file that belongs to `image`, if it has one and it is there.
+    pub(super) fn debug_file(&self, image: &Image) -> Option<Image> {
+        let build_id = image.build_id();
+        self.by_build_id(&build_id).or_else(|| self.by_debug_link(image, &build_id))
+    }
+
+    fn by_debug_link(&self, image: &Image, build_id: &str) -> Option<Image> {
+        let elf = image.elf()?;
+        let (name, checksum) = elf.gnu_debuglink().ok().flatten()?;
+        let name = Path::new(OsStr::from_bytes(name));
+        // A path in the place of a name could lead anywhere.
+        if name.components().count() != 1 || name.file_name().is_none() {
+            return None;
+        }
+        // Libraries are often mapped by a path with links in it, and debug files stand by the real one.
+        let real = std::fs::canonicalize(image.path()).ok();
+        let folders = [image.path().parent(), real.as_deref().and_then(Path::parent)];
+        for folder in folders.into_iter().flatten() {
+            let below = folder.strip_prefix("/").unwrap_or(folder);
+            let global = self.directories.iter().map(|place| place.join(below));
+            for candidate in [folder.to_owned(), folder.join(".debug")].into_iter().chain(global) {
+                let candidate = candidate.join(name);
+                if candidate == image.path() {
+                    continue;
+                }
+                let Ok(debug) = Image::open(&candidate) else { continue };
+                let debug_id = debug.build_id();
+                let belongs = if build_id.is_empty() || debug_id.is_empty() {
+                    crc32(debug.bytes()) == checksum
+                } else {
+                    build_id == debug_id
+                };
+                if belongs {
+                    return Some(debug);
+                }
+            }
+        }
+        None
+    }
+
+    /// The file of what `debug` has in common with others, which `dwz` has taken out of all of them.
+    pub(super) fn common_file(&self, debug: &Image) -> Option<Image> {
+        let elf = debug.elf()?;
+        let (name, build_id) = elf.gnu_debugaltlink().ok().flatten()?;
+        let build_id = hexadecimal(build_id);
+        let name = Path::new(OsStr::from_bytes(name));
+        let folder = debug.path().parent().unwrap_or(Path::new("/"));
+        let below = name.strip_prefix("/usr/lib/debug").ok();
+        let moved =
+            below.into_iter().flat_map(|below| self.directories.iter().map(move |place| place.join(below)));
+        let mut candidates = std::iter::once(folder.join(name)).chain(moved);
+        let found =
+            candidates.find_map(|path| Image::open(&path).ok().filter(|image| image.build_id() == build_id));
+        found.or_else(|| self.by_build_id(&build_id))
+    }
+}
+
+/// The checksum of `.gnu_debuglink`.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_build_id_leads_to_no_other_place() {
+        let places = Places { directories: vec!["/nowhere".into()] };
+        for id in ["", "ab", "../../etc/passwd", "Go/build-id"] {
+            assert!(places.by_build_id(id).is_none(), "{id}");
+        }
+    }
+}

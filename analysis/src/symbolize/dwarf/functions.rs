@@ -1,0 +1,196 @@
+//! The functions of a unit, and what was inlined into them.
+
+use super::Slice;
+use gimli::{Abbreviation, AttributeValue, EntriesRaw, UnitOffset, UnitRef};
+use std::ops::Range;
+
+/// Calls inlined into each other at one address. Compilers stop at some dozens.
+const MOST_INLINED: usize = 512;
+/// Functions that stand in each other, as in Pascal and GNU C.
+const MOST_NESTED: usize = 64;
+/// Ranges that are read of one unit. The largest units have some hundred thousand; a damaged one in which all entries share one
+/// list would have us read for hours.
+const MOST_RANGES: u32 = 20_000_000;
+
+/// The function around an address.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    /// The entry of the function.
+    pub(super) function: UnitOffset,
+    /// The piece of its code that the address is in.
+    pub(super) range: Range<u64>,
+    /// What was inlined there, outermost first.
+    pub(super) inlined: Vec<Inlined>,
+}
+
+/// A call that was inlined.
+#[derive(Clone, Debug)]
+pub(super) struct Inlined {
+    /// The entry of the call.
+    pub(super) entry: UnitOffset,
+    /// Where it was called: the file by its number in the unit's table of lines.
+    pub(super) call_file: u64,
+    pub(super) call_line: u64,
+    pub(super) call_column: u64,
+    depth: isize,
+}
+
+/// What an entry says of its code.
+#[derive(Default)]
+struct Code {
+    low: Option<u64>,
+    high: Option<u64>,
+    size: Option<u64>,
+    ranges: Option<gimli::RangeListsOffset>,
+    call_file: u64,
+    call_line: u64,
+    call_column: u64,
+}
+
+/// The functions around `addresses`, which are sorted. Behind damage in the unit nothing is found.
+pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Option<Chain>> {
+    let mut walk = Walk { unit, addresses, chains: vec![None; addresses.len()], budget: MOST_RANGES };
+    // What was found before an error stays.
+    let _ = walk.run();
+    walk.chains
+}
+
+struct Walk<'a, 'data> {
+    unit: UnitRef<'a, Slice<'data>>,
+    addresses: &'a [u64],
+    chains: Vec<Option<Chain>>,
+    budget: u32,
+}
+
+impl Walk<'_, '_> {
+    fn run(&mut self) -> gimli::Result<()> {
+        let unit = self.unit.unit;
+        let mut entries = unit.entries_raw(None)?;
+        // The functions that we are in and that some address is in, with the depth of their entries.
+        let mut functions: Vec<(isize, UnitOffset)> = Vec::new();
+        while !entries.is_empty() {
+            let (entry, depth) = (entries.next_offset(), entries.next_depth());
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            while functions.last().is_some_and(|(outer, _)| *outer >= depth) {
+                functions.pop();
+            }
+            match abbreviation.tag() {
+                gimli::DW_TAG_subprogram => {
+                    let code = read_code(self.unit, &mut entries, abbreviation)?;
+                    if self.enter_function(entry, &code)? && functions.len() < MOST_NESTED {
+                        functions.push((depth, entry));
+                    }
+                }
+                gimli::DW_TAG_inlined_subroutine if !functions.is_empty() => {
+                    let code = read_code(self.unit, &mut entries, abbreviation)?;
+                    if let Some((_, function)) = functions.last() {
+                        self.enter_inlined(*function, entry, depth, &code)?;
+                    }
+                }
+                _ => entries.skip_attributes(abbreviation.attributes())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the function to the addresses in it; true if there is one. A function that begins later is the closer one: it
+    /// stands in the other, or the other was dropped, and its ranges begin at 0 or 1.
+    fn enter_function(&mut self, entry: UnitOffset, code: &Code) -> gimli::Result<bool> {
+        let mut is_any = false;
+        let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
+        each_range(unit, code, &mut self.budget, |range| {
+            for place in within(addresses, &range) {
+                if chains[place].as_ref().is_none_or(|chain| chain.range.start < range.start) {
+                    chains[place] =
+                        Some(Chain { function: entry, range: range.clone(), inlined: Vec::new() });
+                    is_any = true;
+                }
+            }
+        })?;
+        Ok(is_any)
+    }
+
+    fn enter_inlined(
+        &mut self,
+        function: UnitOffset,
+        entry: UnitOffset,
+        depth: isize,
+        code: &Code,
+    ) -> gimli::Result<()> {
+        let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
+        each_range(unit, code, &mut self.budget, |range| {
+            for place in within(addresses, &range) {
+                let Some(chain) = chains[place].as_mut().filter(|chain| chain.function == function) else {
+                    continue;
+                };
+                // One beside it that also has the address is none that this one is in.
+                while chain.inlined.last().is_some_and(|outer| outer.depth >= depth) {
+                    chain.inlined.pop();
+                }
+                if chain.inlined.len() < MOST_INLINED {
+                    let Code { call_file, call_line, call_column, .. } = *code;
+                    chain.inlined.push(Inlined { entry, call_file, call_line, call_column, depth });
+                }
+            }
+        })
+    }
+}
+
+/// The places of the addresses in a range.
+fn within(addresses: &[u64], range: &Range<u64>) -> Range<usize> {
+    let first = addresses.partition_point(|&address| address < range.start);
+    let count = addresses[first..].iter().take_while(|&&address| address < range.end).count();
+    first..first + count
+}
+
+fn read_code<'data>(
+    unit: UnitRef<'_, Slice<'data>>,
+    entries: &mut EntriesRaw<'_, '_, Slice<'data>>,
+    abbreviation: &Abbreviation,
+) -> gimli::Result<Code> {
+    let mut code = Code::default();
+    for specification in abbreviation.attributes() {
+        let attribute = entries.read_attribute(*specification)?;
+        let number = || match attribute.value() {
+            AttributeValue::FileIndex(number) => number,
+            value => value.udata_value().unwrap_or(0),
+        };
+        match attribute.name() {
+            gimli::DW_AT_low_pc => code.low = unit.attr_address(attribute.value())?,
+            gimli::DW_AT_high_pc => match attribute.value() {
+                AttributeValue::Udata(size) => code.size = Some(size),
+                value => code.high = unit.attr_address(value)?,
+            },
+            gimli::DW_AT_ranges => code.ranges = unit.attr_ranges_offset(attribute.value())?,
+            gimli::DW_AT_call_file => code.call_file = number(),
+            gimli::DW_AT_call_line => code.call_line = number(),
+            gimli::DW_AT_call_column => code.call_column = number(),
+            _ => {}
+        }
+    }
+    Ok(code)
+}
+
+fn each_range(
+    unit: UnitRef<'_, Slice<'_>>,
+    code: &Code,
+    budget: &mut u32,
+    mut each: impl FnMut(Range<u64>),
+) -> gimli::Result<()> {
+    let mut each = |begin: u64, end: u64| {
+        // Linkers leave 0 where they have dropped the code.
+        if begin != 0 && begin < end {
+            each(begin..end);
+        }
+    };
+    if let Some(offset) = code.ranges {
+        let mut ranges = unit.ranges(offset)?;
+        while let Some(range) = ranges.next()? {
+            *budget = budget.checked_sub(1).ok_or(gimli::Error::InvalidAddressRange)?;
+            each(range.begin, range.end);
+        }
+    } else if let Some(begin) = code.low {
+        each(begin, code.high.or(code.size.and_then(|size| begin.checked_add(size))).unwrap_or(0));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! The source lines of a unit.
+
+use super::Slice;
+use crate::symbolize::demangle::printable;
+use gimli::{AttributeValue, ColumnType, Reader as _, UnitRef};
+use std::{collections::HashMap, sync::Arc};
+
+/// Where an address comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// By its number in the unit's table.
+    pub(super) file: u64,
+    pub(super) line: u64,
+    pub(super) column: u64,
+    /// Where the sequence of rows begins.
+    sequence: u64,
+}
+
+/// The table of lines of a unit.
+pub(super) struct Lines<'a, 'data> {
+    unit: UnitRef<'a, Slice<'data>>,
+    files: HashMap<u64, Arc<str>>,
+}
+
+impl<'a, 'data> Lines<'a, 'data> {
+    pub(super) fn new(unit: UnitRef<'a, Slice<'data>>) -> Self {
+        Self { unit, files: HashMap::new() }
+    }
+
+    /// The rows of `addresses`, which are sorted.
+    pub(super) fn find(&self, addresses: &[u64]) -> Vec<Option<Row>> {
+        let mut found: Vec<Option<Row>> = vec![None; addresses.len()];
+        let Some(program) = self.unit.line_program.clone() else { return found };
+        let mut rows = program.rows();
+        // The row before, and its address; the first address that is not below it.
+        let mut before: Option<(u64, Row)> = None;
+        let mut place = 0;
+        while let Ok(Some((_, row))) = rows.next_row() {
+            let address = row.address();
+            let sequence = before.map_or(address, |(_, row)| row.sequence);
+            match before {
+                Some((from, row)) if from < address => {
+                    // Linkers leave 0 where they have dropped the code. Of two sequences the one that begins later is
+                    // the closer one.
+                    while place < addresses.len() && addresses[place] < address {
+                        if row.sequence != 0 && found[place].is_none_or(|found| found.sequence < row.sequence)
+                        {
+                            found[place] = Some(row);
+                        }
+                        place += 1;
+                    }
+                }
+                Some((from, _)) if from == address => {}
+                _ => place = addresses.partition_point(|&known| known < address),
+            }
+            before = (!row.end_sequence()).then(|| {
+                let column = match row.column() {
+                    ColumnType::LeftEdge => 0,
+                    ColumnType::Column(column) => column.get(),
+                };
+                let line = row.line().map_or(0, |line| line.get());
+                (address, Row { file: row.file_index(), line, column, sequence })
+            });
+        }
+        found
+    }
+
+    /// The path of a file of the table; empty where it has none.
+    pub(super) fn file(&mut self, number: u64) -> Arc<str> {
+        if let Some(file) = self.files.get(&number) {
+            return file.clone();
+        }
+        let file: Arc<str> = self.path(number).map(|path| printable(&path)).unwrap_or_default().into();
+        self.files.insert(number, file.clone());
+        file
+    }
+
+    fn path(&self, number: u64) -> Option<Vec<u8>> {
+        let header = self.unit.line_program.as_ref()?.header();
+        let file = header.file(number)?;
+        let mut path = match &self.unit.comp_dir {
+            Some(directory) => directory.to_slice().ok()?.into_owned(),
+            None => Vec::new(),
+        };
+        // Directory 0 is the compiler's own.
+        if file.directory_index() != 0 {
+            self.push(&mut path, file.directory(header)?)?;
+        }
+        self.push(&mut path, file.path_name())?;
+        Some(path)
+    }
+
+    fn push(&self, path: &mut Vec<u8>, part: AttributeValue<Slice<'data>>) -> Option<()> {
+        let part = self.unit.attr_string(part).ok()?;
+        let part = part.to_slice().ok()?;
+        if part.starts_with(b"/") {
+            path.clear();
+        } else if !path.is_empty() && !path.ends_with(b"/") {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&part);
+        Some(())
+    }
+}

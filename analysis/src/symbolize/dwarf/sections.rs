@@ -1,0 +1,98 @@
+//! The sections of debug information, decompressed.
+
+use super::{Dwarf, Slice};
+use crate::symbolize::{image::Image, section};
+use gimli::{RunTimeEndian, SectionId};
+use object::{Object as _, ObjectSection as _};
+use std::{borrow::Cow, sync::Arc};
+
+/// What is read of an object's debug information.
+const READ: [SectionId; 12] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugCuIndex,
+    SectionId::DebugTuIndex,
+];
+
+/// The debug information of one file.
+pub(in crate::symbolize) struct Sections {
+    image: Arc<Image>,
+    endian: RunTimeEndian,
+    is_split: bool,
+    /// Those that had to be decompressed.
+    decompressed: Vec<(SectionId, Vec<u8>)>,
+    has_common_file: bool,
+}
+
+impl Sections {
+    /// Those of `image`, or, `is_split`, those of a `.dwo` or `.dwp` file; None where there is no `.debug_info` with contents.
+    pub(in crate::symbolize) fn read(
+        image: Arc<Image>,
+        is_split: bool,
+        notes: &mut Vec<String>,
+    ) -> Option<Self> {
+        let elf = image.elf()?;
+        let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let mut decompressed = Vec::new();
+        let mut has_info = false;
+        for id in READ {
+            let Some(name) = (if is_split { id.dwo_name() } else { Some(id.name()) }) else { continue };
+            let Some(found) = elf.section_by_name(name) else { continue };
+            match section::contents(&found) {
+                Ok(bytes) => {
+                    has_info |= id == SectionId::DebugInfo && !bytes.is_empty();
+                    if let Cow::Owned(bytes) = bytes {
+                        decompressed.push((id, bytes));
+                    }
+                }
+                // An empty one in its place, so that nobody reads it as it is.
+                Err(reason) => {
+                    notes.push(reason);
+                    decompressed.push((id, Vec::new()));
+                }
+            }
+        }
+        let has_common_file = elf.section_by_name(".gnu_debugaltlink").is_some();
+        drop(elf);
+        has_info.then_some(Self { image, endian, is_split, decompressed, has_common_file })
+    }
+
+    /// The file.
+    pub(in crate::symbolize) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// It refers to a file that `dwz` made.
+    pub(super) fn has_common_file(&self) -> bool {
+        self.has_common_file
+    }
+
+    /// One section; empty where there is none.
+    pub(super) fn section(&self, id: SectionId) -> Slice<'_> {
+        let decompressed =
+            self.decompressed.iter().find(|(known, _)| *known == id).map(|(_, bytes)| bytes.as_slice());
+        let raw = || {
+            let name = if self.is_split { id.dwo_name()? } else { id.name() };
+            if !READ.contains(&id) {
+                return None;
+            }
+            self.image.elf()?.section_by_name(name)?.data().ok()
+        };
+        Slice::new(decompressed.or_else(raw).unwrap_or_default(), self.endian)
+    }
+
+    /// All of them.
+    pub(super) fn dwarf(&self) -> Dwarf<'_> {
+        let load = |id| Ok::<_, std::convert::Infallible>(self.section(id));
+        let Ok(dwarf) = Dwarf::load(load);
+        dwarf
+    }
+}

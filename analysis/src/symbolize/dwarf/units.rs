@@ -1,0 +1,92 @@
+//! Which units have something to say of an address.
+
+use super::Dwarf;
+use gimli::UnitType;
+use std::collections::HashSet;
+
+/// A unit, and what to look up in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::symbolize) struct UnitAddresses {
+    /// Where it begins in `.debug_info`.
+    pub(in crate::symbolize) offset: usize,
+    /// Places in the list of addresses, in their order.
+    pub(in crate::symbolize) places: Vec<usize>,
+}
+
+/// A weak function may be in a few units; a file in which every unit has every address is not worth reading.
+const MOST_UNITS: u8 = 8;
+
+/// Claims of units on addresses.
+struct Claims<'a> {
+    addresses: &'a [u64],
+    counts: Vec<u8>,
+    /// Unit and place.
+    claims: Vec<(usize, usize)>,
+}
+
+impl Claims<'_> {
+    fn add(&mut self, unit: usize, begin: u64, end: u64) {
+        // Linkers leave 0 where they have dropped the code.
+        if begin == 0 || begin >= end {
+            return;
+        }
+        let first = self.addresses.partition_point(|&address| address < begin);
+        for place in first..self.addresses.len() {
+            if self.addresses[place] >= end {
+                break;
+            }
+            if self.counts[place] < MOST_UNITS && self.claims.last() != Some(&(unit, place)) {
+                self.counts[place] += 1;
+                self.claims.push((unit, place));
+            }
+        }
+    }
+}
+
+/// The units that have `addresses`, which are sorted: by `.debug_aranges`, and by the unit itself where it is not in there,
+/// which takes longer, since all of its abbreviations are read.
+pub(super) fn find(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Vec<UnitAddresses> {
+    let mut claims = Claims { addresses, counts: vec![0; addresses.len()], claims: Vec::new() };
+    let mut listed = HashSet::new();
+    let mut headers = dwarf.debug_aranges.headers();
+    while let Ok(Some(header)) = headers.next() {
+        let unit = header.debug_info_offset().0;
+        let mut entries = header.entries();
+        loop {
+            match entries.next() {
+                Ok(Some(entry)) => {
+                    if entry.length() != 0 {
+                        listed.insert(unit);
+                    }
+                    claims.add(unit, entry.range().begin, entry.range().end);
+                }
+                // An address and a length may have no sum; `next` goes on behind these, and ends behind all other errors.
+                Err(gimli::Error::AddressOverflow) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+    }
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        let is_code = matches!(header.type_(), UnitType::Compilation | UnitType::Skeleton(_));
+        let Some(offset) = header.offset().as_debug_info_offset() else { continue };
+        if !is_code || listed.contains(&offset.0) {
+            continue;
+        }
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let Ok(mut ranges) = dwarf.unit_ranges(&unit) else { continue };
+        while let Ok(Some(range)) = ranges.next() {
+            claims.add(offset.0, range.begin, range.end);
+        }
+    }
+    let mut claims = claims.claims;
+    claims.sort_unstable();
+    claims.dedup();
+    let units = claims.chunk_by(|(one, _), (other, _)| one == other);
+    units
+        .map(|unit| UnitAddresses {
+            offset: unit[0].0,
+            places: unit.iter().map(|(_, place)| *place).collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! The bytes of an ELF file, in memory or mapped, and the addresses that it gives its code.
+
+use crate::error::{Error, ErrorKind};
+use object::{Object as _, ObjectSegment as _, SegmentFlags, elf::PF_X};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+/// What can be parsed: an ELF file of any class and byte order.
+pub(super) type Elf<'data> = object::File<'data, &'data [u8]>;
+
+/// An ELF file. Addresses are the file's own, as `objdump` prints them.
+pub(super) struct Image {
+    path: PathBuf,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Mapped(memmap2::Mmap),
+    Owned(Vec<u8>),
+}
+
+impl Image {
+    /// Maps the file. Only regular files are opened, since to open a pipe or a device can wait or have effects.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no ELF file.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let fails = |error| Error::io(path, "read the object", error);
+        let is_file = fs::metadata(path).map_err(fails)?.is_file();
+        if !is_file {
+            return Err(Error::new(ErrorKind::Io, "is not a regular file").at(path));
+        }
+        let file = File::open(path).map_err(fails)?;
+        if file.metadata().map_err(fails)?.len() == 0 {
+            return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)").at(path));
+        }
+        let bytes = Bytes::Mapped(map_file(&file).map_err(fails)?);
+        Self { path: path.into(), bytes }.checked()
+    }
+
+    /// An ELF file that is in memory: what was compressed in another, or the vDSO.
+    ///
+    /// # Errors
+    /// Where it is no ELF file.
+    pub(super) fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
+        Self { path: path.into(), bytes: Bytes::Owned(bytes) }.checked()
+    }
+
+    fn checked(self) -> Result<Self, Error> {
+        match Elf::parse(self.bytes()) {
+            Ok(_) => Ok(self),
+            Err(error) => {
+                let reason = format!("not an ELF file that can be read ({error})");
+                Err(Error::new(ErrorKind::Format, reason).at(&self.path).caused_by(error))
+            }
+        }
+    }
+
+    /// Where it was read from.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+
+    /// Its headers. They are parsed anew, which takes no time beside any look-up; None where the file has changed since it
+    /// was opened.
+    pub(super) fn elf(&self) -> Option<Elf<'_>> {
+        Elf::parse(self.bytes()).ok()
+    }
+
+    /// The linker's build id, in lower-case hexadecimal digits; empty where there is none.
+    pub(super) fn build_id(&self) -> String {
+        let elf = self.elf();
+        let id = elf.as_ref().and_then(|elf| elf.build_id().ok().flatten());
+        id.map_or_else(String::new, hexadecimal)
+    }
+
+    /// The address of the byte at `offset` in the file; None where it is not loaded.
+    pub(super) fn address_of_offset(&self, offset: u64) -> Option<u64> {
+        let elf = self.elf()?;
+        let segments = elf.segments().filter(|segment| {
+            let (start, size) = segment.file_range();
+            offset.checked_sub(start).is_some_and(|distance| distance < size)
+        });
+        // Pages at the border of two segments are mapped twice; code is in the executable one.
+        let segment = segments.max_by_key(is_executable)?;
+        Some(segment.address().wrapping_add(offset - segment.file_range().0))
+    }
+
+    /// The address that the first page of the only executable segment begins at; None where there are several. Debug files
+    /// have no bytes of code, so that offsets say nothing there.
+    pub(super) fn only_code_page(&self) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let elf = self.elf()?;
+        let mut segments = elf.segments().filter(is_executable);
+        let address = segments.next()?.address();
+        segments.next().is_none().then_some(address & !(PAGE - 1))
+    }
+}
+
+/// True for segments of code.
+fn is_executable<'data>(segment: &impl object::ObjectSegment<'data>) -> bool {
+    matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & PF_X != 0)
+}
+
+/// As `readelf -n` prints a build id.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Maps a whole file.
+#[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
+pub(super) fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
+    // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): all that is parsed here
+    // takes any bytes, checks every offset against the length, and does not rely on reading the same twice. One that
+    // shortens it ends this command by SIGBUS; installers replace binaries by renaming.
+    unsafe { memmap2::Mmap::map(file) }
+}

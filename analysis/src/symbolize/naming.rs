@@ -1,0 +1,65 @@
+//! Puts what was found into the profile.
+
+use super::{demangle::demangle, object_file::Named};
+use crate::profile::{Function, FunctionId, Line, LocationId, Profile};
+use std::{collections::HashMap, sync::Arc};
+
+/// Names the locations of a profile. A function that several locations are in is there once.
+pub(super) struct Naming<'a> {
+    profile: &'a mut Profile,
+    demangle: bool,
+    functions: HashMap<Function, FunctionId>,
+    demangled: HashMap<Arc<str>, Arc<str>>,
+}
+
+impl<'a> Naming<'a> {
+    pub(super) fn new(profile: &'a mut Profile, demangle: bool) -> Self {
+        let functions = profile.functions.iter().enumerate();
+        let functions =
+            functions.map(|(place, function)| (function.clone(), FunctionId::at(place))).collect();
+        Self { profile, demangle, functions, demangled: HashMap::new() }
+    }
+
+    /// Gives a location its calls, and says of its mapping what is known now.
+    pub(super) fn give(&mut self, location: LocationId, named: &Named) {
+        let lines: Vec<Line> = named
+            .calls
+            .iter()
+            .filter_map(|call| {
+                let system_name = call.name.clone()?;
+                let name = if self.demangle { self.demangled(&system_name) } else { system_name.clone() };
+                let start_line = i64::try_from(call.start_line).unwrap_or(0);
+                let function =
+                    self.function(Function { name, system_name, file: call.file.clone(), start_line });
+                let number = |number| i64::try_from(number).unwrap_or(0);
+                Some(Line { function, line: number(call.line), column: number(call.column) })
+            })
+            .collect();
+        let has_lines = named.calls.iter().any(|call| call.line != 0);
+        let location = &mut self.profile.locations[location.index()];
+        if let Some(mapping) = location.mapping {
+            let has = &mut self.profile.mappings[mapping.index()].has;
+            has.functions |= !lines.is_empty();
+            has.files |= has_lines;
+            has.lines |= has_lines;
+            has.inlines |= has_lines;
+        }
+        location.lines = lines;
+    }
+
+    fn demangled(&mut self, name: &Arc<str>) -> Arc<str> {
+        let demangled = || {
+            let demangled = demangle(name);
+            if demangled == **name { name.clone() } else { demangled.into() }
+        };
+        self.demangled.entry(name.clone()).or_insert_with(demangled).clone()
+    }
+
+    fn function(&mut self, function: Function) -> FunctionId {
+        let functions = &mut self.profile.functions;
+        *self.functions.entry(function).or_insert_with_key(|function| {
+            functions.push(function.clone());
+            FunctionId::at(functions.len() - 1)
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! A mapped object, and all files that its names come from.
+
+use super::{
+    debug_files::Places,
+    dwarf::{Call, DebugInfo, Place, UnitAddresses},
+    frame_bounds,
+    image::Image,
+    section, symbol_table,
+};
+use crate::{error::Error, symbolize::demangle::is_mangled};
+use object::{Object as _, ObjectSection as _};
+use std::{ops::Range, path::Path, sync::Arc, sync::OnceLock};
+
+/// A mapped object. Addresses are the file's own.
+pub(super) struct ObjectFile {
+    image: Arc<Image>,
+    /// The file that ran is gone, and `image` is its debug file.
+    is_debug_file: bool,
+    places: Places,
+    names: OnceLock<NameFiles>,
+}
+
+/// Where the names of an object are.
+struct NameFiles {
+    /// The object itself, its debug file, and the tables of its MiniDebugInfo, as far as they are there.
+    symbols: Vec<Arc<Image>>,
+    debug: Option<DebugInfo>,
+    /// What is damaged.
+    notes: Vec<String>,
+}
+
+/// What to look up, unit by unit; these may be looked up by several threads.
+pub(super) struct Plan {
+    /// Sorted, each once.
+    pub(super) addresses: Vec<u64>,
+    pub(super) units: Vec<UnitAddresses>,
+}
+
+/// What an address is in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Named {
+    /// The calls, innermost first; empty where nothing is known. All have names.
+    pub(super) calls: Vec<Call>,
+    /// The function's code, as far as it is known.
+    pub(super) range: Option<Range<u64>>,
+    /// The name is made of where the function begins, as there is no other.
+    pub(super) is_nameless: bool,
+}
+
+impl Named {
+    /// Code that a just-in-time compiler has made.
+    pub(super) fn of_code(code: &super::perf_map::Code) -> Self {
+        let call = Call { name: Some(code.name.as_str().into()), ..Call::default() };
+        Self { calls: vec![call], range: Some(code.range.clone()), is_nameless: false }
+    }
+}
+
+impl ObjectFile {
+    /// That of an image.
+    pub(super) fn new(image: Image, is_debug_file: bool, places: Places) -> Self {
+        Self { image: Arc::new(image), is_debug_file, places, names: OnceLock::new() }
+    }
+
+    /// The file to read instructions from; None where there is but the debug file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        (!self.is_debug_file).then(|| self.image.path())
+    }
+
+    /// The file's own address of what is mapped from `offset` in the file, `distance` bytes behind the start of the mapping.
+    pub(super) fn address(&self, offset: u64, distance: u64) -> Option<u64> {
+        if self.is_debug_file {
+            return self.image.only_code_page()?.checked_add(distance);
+        }
+        self.image.address_of_offset(offset.checked_add(distance)?)
+    }
+
+    /// What is damaged in the files of the names.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.names().notes
+    }
+
+    fn names(&self) -> &NameFiles {
+        self.names.get_or_init(|| NameFiles::find(&self.image, self.is_debug_file, &self.places))
+    }
+
+    /// Finds the units of `addresses`, which are sorted, each once.
+    pub(super) fn plan(&self, addresses: Vec<u64>) -> Plan {
+        let debug = self.names().debug.as_ref();
+        let units = debug.map_or_else(Vec::new, |debug| debug.units(&addresses));
+        Plan { addresses, units }
+    }
+
+    /// Looks up the addresses of one unit of a plan.
+    pub(super) fn look_up_unit(&self, plan: &Plan, unit: &UnitAddresses) -> Vec<Place> {
+        let addresses: Vec<u64> = unit.places.iter().map(|&place| plan.addresses[place]).collect();
+        self.names().debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &addresses))
+    }
+
+    /// Puts together what `units`, in the order of the plan's, and the tables of symbols have. Functions without a name are called
+    /// by `object`'s name, and where they begin.
+    pub(super) fn finish(&self, plan: &Plan, units: Vec<Vec<Place>>, object: &str) -> Vec<Named> {
+        let mut places: Vec<Place> = vec![Place::default(); plan.addresses.len()];
+        for (unit, found) in plan.units.iter().zip(units) {
+            for (&at, new) in unit.places.iter().zip(found) {
+                let known = &mut places[at];
+                let begin = |place: &Place| place.function.as_ref().map(|range| range.start);
+                if known.calls.is_empty() || begin(&new) > begin(known) {
+                    *known = new;
+                }
+            }
+        }
+        let mut symbols = vec![None; plan.addresses.len()];
+        for image in &self.names().symbols {
+            for (symbol, found) in symbols.iter_mut().zip(symbol_table::find(image, &plan.addresses)) {
+                *symbol = symbol.take().or(found);
+            }
+        }
+        let mut nameless = Vec::new();
+        let mut named = Vec::with_capacity(places.len());
+        for ((at, place), symbol) in places.into_iter().enumerate().zip(symbols) {
+            let found = name(place, symbol);
+            if found.range.is_none() {
+                nameless.push(at);
+            }
+            named.push(found);
+        }
+        let addresses: Vec<u64> = nameless.iter().map(|&at| plan.addresses[at]).collect();
+        for (&at, range) in nameless.iter().zip(frame_bounds::find(&self.image, &addresses)) {
+            let Some(range) = range else { continue };
+            let named = &mut named[at];
+            let name = format!("[{object}]+0x{:x}", range.start);
+            named.calls.resize_with(1, Call::default);
+            named.calls[0].name = Some(name.into());
+            named.is_nameless = true;
+            named.range = Some(range);
+        }
+        for named in &mut named {
+            named.calls.retain(|call| call.name.is_some());
+        }
+        named
+    }
+
+    /// The function around an address.
+    pub(super) fn function_range(&self, address: u64) -> Option<Range<u64>> {
+        let plan = self.plan(vec![address]);
+        let units = plan.units.iter().map(|unit| self.look_up_unit(&plan, unit)).collect();
+        let named = self.finish(&plan, units, "");
+        named.into_iter().next()?.range
+    }
+}
+
+/// The name of debug information, or, where that has none or not the linker's, of a symbol.
+fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
+    let Place { mut calls, function } = place;
+    let Some(symbol) = symbol else { return Named { calls, range: function, is_nameless: false } };
+    if calls.is_empty() {
+        calls.push(Call::default());
+    }
+    if let Some(outermost) = calls.last_mut() {
+        // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
+        let is_fuller = !outermost.is_linker_name
+            && is_mangled(&symbol.name)
+            && function.as_ref().is_some_and(|range| range.start == symbol.range.start);
+        if outermost.name.is_none() || is_fuller {
+            outermost.name = Some(symbol.name.into());
+            outermost.is_linker_name = true;
+        }
+    }
+    Named { calls, range: function.or(Some(symbol.range)), is_nameless: false }
+}
+
+impl NameFiles {
+    fn find(image: &Arc<Image>, is_debug_file: bool, places: &Places) -> Self {
+        let mut notes = Vec::new();
+        let mut symbols = vec![image.clone()];
+        let mut debug = DebugInfo::read(image.clone(), places, &mut notes);
+        let has_symbols = |image: &Image| image.elf().is_some_and(|elf| elf.symbol_table().is_some());
+        if (debug.is_none() || !has_symbols(image)) && !is_debug_file {
+            if let Some(separate) = places.debug_file(image).map(Arc::new) {
+                debug = debug.or_else(|| DebugInfo::read(separate.clone(), places, &mut notes));
+                symbols.push(separate);
+            }
+        }
+        if !symbols.iter().any(|image| has_symbols(image)) {
+            match mini_debug_info(image) {
+                Ok(mini) => symbols.extend(mini.map(Arc::new)),
+                Err(reason) => notes.push(reason),
+            }
+        }
+        Self { symbols, debug, notes }
+    }
+}
+
+/// The table of symbols that Fedora, among others, leaves in stripped files.
+fn mini_debug_info(image: &Image) -> Result<Option<Image>, String> {
+    let Some(elf) = image.elf() else { return Ok(None) };
+    let Some(section) = elf.section_by_name(".gnu_debugdata") else { return Ok(None) };
+    let compressed = section.data().map_err(|error| format!(".gnu_debugdata: {error}"))?;
+    let bytes = section::mini_debug_info(compressed)?;
+    Image::from_bytes(image.path(), bytes)
+        .map(Some)
+        .map_err(|error: Error| format!(".gnu_debugdata: {error}"))
+}

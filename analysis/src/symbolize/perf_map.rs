@@ -1,0 +1,125 @@
+//! Names that a just-in-time compiler leaves in `/tmp/perf-PID.map`: a line `START SIZE NAME` for each piece of code, the
+//! numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt in the kernel's sources).
+
+use super::{demangle::printable, image::map_file};
+use crate::error::{Error, ErrorKind};
+use std::{
+    fs::{self, File},
+    ops::Range,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+/// A piece of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Its name.
+    pub name: String,
+    /// Its addresses, in the process.
+    pub range: Range<u64>,
+}
+
+/// Looks up `addresses`, which are sorted, in the text of a map. Of two pieces of code at an address the later one in the text
+/// is there: compilers reuse memory. Lines of another form are passed over, as the last one may be cut.
+pub fn find(text: &[u8], addresses: &[u64]) -> Vec<Option<Code>> {
+    let mut lines: Vec<Option<(&[u8], Range<u64>)>> = vec![None; addresses.len()];
+    for line in text.split(|&byte| byte == b'\n') {
+        let Some((range, name)) = parse_line(line) else { continue };
+        let first = addresses.partition_point(|&address| address < range.start);
+        for (_, found) in
+            addresses[first..].iter().zip(&mut lines[first..]).take_while(|(at, _)| **at < range.end)
+        {
+            *found = Some((name, range.clone()));
+        }
+    }
+    let code = |(name, range)| Code { name: printable(name), range };
+    lines.into_iter().map(|line| line.map(code)).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
+    let mut words = line.splitn(3, |&byte| byte == b' ');
+    let mut number = || {
+        let word = std::str::from_utf8(words.next()?).ok()?;
+        let word = word.strip_prefix("0x").unwrap_or(word);
+        u64::from_str_radix(word, 16).ok()
+    };
+    let (start, size) = (number()?, number()?);
+    let name = words.next()?.trim_ascii();
+    let end = start.checked_add(size)?;
+    (!name.is_empty()).then_some((start..end, name))
+}
+
+/// Looks up `addresses` in a file, as [`find`] does; None where there is no file.
+///
+/// # Errors
+/// Where it is not to be trusted: everybody may write to /tmp, so it has to be a regular file of the user's own, or of root's.
+pub(super) fn find_in_file(path: &Path, addresses: &[u64]) -> Result<Option<Vec<Option<Code>>>, Error> {
+    let fails = |error| Error::io(path, "read the names of generated code", error);
+    // Not through a link, and no pipe is opened.
+    let Ok(status) = fs::symlink_metadata(path) else { return Ok(None) };
+    let user = fs::metadata("/proc/self").map_err(fails)?.uid();
+    let refused =
+        |reason: &str| Error::new(ErrorKind::Io, format!("{reason}, so its names are not taken")).at(path);
+    if !status.is_file() {
+        return Err(refused("is not a regular file"));
+    }
+    if status.uid() != user && status.uid() != 0 {
+        return Err(refused("belongs to another user"));
+    }
+    let file = File::open(path).map_err(fails)?;
+    let opened = file.metadata().map_err(fails)?;
+    if (opened.dev(), opened.ino()) != (status.dev(), status.ino()) {
+        return Err(refused("was replaced while it was opened"));
+    }
+    if opened.len() == 0 {
+        return Ok(Some(vec![None; addresses.len()]));
+    }
+    Ok(Some(find(&map_file(&file).map_err(fails)?, addresses)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, addresses: &[u64]) -> Vec<Option<String>> {
+        find(text.as_bytes(), addresses).into_iter().map(|code| code.map(|code| code.name)).collect()
+    }
+
+    #[test]
+    fn an_address_has_the_name_of_the_line_around_it() {
+        let text = "1000 10 first\n0x2000 0x8 a name with spaces\n";
+        let found = names(text, &[0xfff, 0x1000, 0x100f, 0x1010, 0x2007, 0x2008]);
+        let expected = [None, Some("first"), Some("first"), None, Some("a name with spaces"), None];
+        assert_eq!(found, expected.map(|name| name.map(str::to_owned)));
+    }
+
+    #[test]
+    fn the_later_of_two_lines_is_there() {
+        let text = "1000 100 old\n1080 10 new\n";
+        let expected = ["old", "new", "old"].map(|name| Some(name.to_owned()));
+        assert_eq!(names(text, &[0x1000, 0x1080, 0x1090]), expected);
+    }
+
+    #[test]
+    fn lines_of_another_form_are_passed_over() {
+        let text =
+            "\n1000\n1000 10\n1000 10 \nxyz 10 a\nffffffffffffffff 10 wraps\n1000 zz b\n1000 10 good\n1000 1";
+        assert_eq!(names(text, &[0x1000, u64::MAX]), [Some("good".to_owned()), None]);
+    }
+
+    #[test]
+    fn a_map_that_others_could_have_made_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let real = directory.path().join("real");
+        fs::write(&real, "1000 10 f\n").expect("written");
+        let link = directory.path().join("perf-1.map");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        assert!(
+            find_in_file(&link, &[0x1000])
+                .is_err_and(|error| error.to_string().contains("not a regular file"))
+        );
+        let found = find_in_file(&real, &[0x1000]).expect("is ours").expect("is there");
+        assert_eq!(found[0].as_ref().map(|code| code.name.as_str()), Some("f"));
+        assert!(matches!(find_in_file(&directory.path().join("none"), &[1]), Ok(None)));
+    }
+}

@@ -1,0 +1,128 @@
+//! The functions of `.symtab` and `.dynsym`.
+//!
+//! Addresses are looked up all together, in one pass over the table: nothing is sorted or kept of the many symbols that no
+//! sample is in.
+
+use super::{demangle::printable, image::Image};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolKind, elf::SHF_EXECINSTR,
+};
+use std::{collections::HashMap, ops::Range};
+
+/// The symbol around an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Symbol {
+    /// As the linker has it, without a version such as `@@GLIBC_2.14`.
+    pub(super) name: String,
+    /// Its code; where the symbol has no size, as far as the next one or the section's end.
+    pub(super) range: Range<u64>,
+}
+
+/// A symbol that may be the one.
+#[derive(Clone, Copy)]
+struct Candidate<'data> {
+    start: u64,
+    end: u64,
+    is_local: bool,
+    name: &'data [u8],
+}
+
+impl Candidate<'_> {
+    /// Of several the innermost is taken: the highest start; then the longest range, then the plainest name.
+    fn preference(&self) -> impl Ord + use<'_> {
+        let underscores = self.name.iter().take_while(|&&byte| byte == b'_').count();
+        (u64::MAX - self.start, u64::MAX - self.end, self.is_local, underscores, self.name.len(), self.name)
+    }
+
+    fn is_better_than(&self, other: Option<Self>) -> bool {
+        other.is_none_or(|other| self.preference() < other.preference())
+    }
+}
+
+/// What one pass finds for an address.
+#[derive(Clone)]
+struct Found<'data> {
+    /// The best symbol with a size that the address lies in.
+    sized: Option<Candidate<'data>>,
+    /// The best symbol without size between the address before and this one.
+    label: Option<(Candidate<'data>, u64)>,
+    /// The highest and the lowest start of any symbol between the address before and this one.
+    highest: u64,
+    lowest: u64,
+}
+
+/// Looks up `addresses`, which are sorted, in both tables of the file.
+pub(super) fn find(image: &Image, addresses: &[u64]) -> Vec<Option<Symbol>> {
+    let none = Found { sized: None, label: None, highest: 0, lowest: u64::MAX };
+    // One more, for what lies behind the last address.
+    let mut found = vec![none; addresses.len() + 1];
+    let Some(elf) = image.elf() else { return vec![None; addresses.len()] };
+    let mut code: HashMap<usize, Option<u64>> = HashMap::new();
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        // `SymbolKind::Unknown` is a label of assembly without a type.
+        if !matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown) {
+            continue;
+        }
+        let Some(section) = symbol.section_index() else { continue };
+        let section_end = code.entry(section.0).or_insert_with(|| {
+            let section = elf.section_by_index(section).ok()?;
+            let SectionFlags::Elf { sh_flags } = section.flags() else { return None };
+            let is_code = sh_flags & u64::from(SHF_EXECINSTR) != 0;
+            is_code.then(|| section.address().saturating_add(section.size()))
+        });
+        let (Some(section_end), Ok(name)) = (*section_end, symbol.name_bytes()) else { continue };
+        // `$x` and the like mark data on Arm.
+        if name.is_empty() || name.starts_with(b"$") {
+            continue;
+        }
+        let start = symbol.address();
+        let end = start.saturating_add(symbol.size());
+        let candidate = Candidate { start, end, is_local: symbol.is_local(), name };
+        let first = addresses.partition_point(|&address| address < start);
+        let place = &mut found[first];
+        place.highest = place.highest.max(start);
+        place.lowest = place.lowest.min(start);
+        if start == end {
+            if candidate.is_better_than(place.label.map(|(label, _)| label)) {
+                place.label = Some((candidate, section_end));
+            }
+            continue;
+        }
+        for (place, _) in found[first..].iter_mut().zip(&addresses[first..]).take_while(|(_, at)| **at < end)
+        {
+            if candidate.is_better_than(place.sized) {
+                place.sized = Some(candidate);
+            }
+        }
+    }
+    choose(&found, addresses)
+}
+
+/// A label names what lies behind it up to the next symbol, unless it stands in a function.
+fn choose(found: &[Found<'_>], addresses: &[u64]) -> Vec<Option<Symbol>> {
+    let mut nexts = vec![u64::MAX; found.len()];
+    for place in (1..found.len()).rev() {
+        nexts[place - 1] = nexts[place].min(found[place].lowest);
+    }
+    let (mut label, mut highest) = (None, 0);
+    let mut symbols = Vec::with_capacity(addresses.len());
+    for (place, &address) in addresses.iter().enumerate() {
+        highest = highest.max(found[place].highest);
+        label = found[place].label.or(label);
+        symbols.push(if let Some(sized) = found[place].sized {
+            Some(Symbol { name: plain_name(sized.name), range: sized.start..sized.end })
+        } else {
+            label.and_then(|(label, section_end)| {
+                let end = nexts[place].min(section_end);
+                let is_around = label.start >= highest && address < end;
+                is_around.then(|| Symbol { name: plain_name(label.name), range: label.start..end })
+            })
+        });
+    }
+    symbols
+}
+
+fn plain_name(name: &[u8]) -> String {
+    let end = name.iter().position(|&byte| byte == b'@').unwrap_or(name.len());
+    printable(&name[..end])
+}

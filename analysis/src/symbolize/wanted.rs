@@ -1,0 +1,99 @@
+//! What is to be looked up, by object.
+
+use super::opened::Key;
+use crate::profile::{LabelValue, LocationId, Mapping, Profile, label};
+use std::collections::HashMap;
+
+/// The locations that samples use and that have no name, by where their names would be.
+pub(super) struct Wanted {
+    pub(super) objects: Vec<(Key, Vec<Place>)>,
+    /// Code without a file, by process id.
+    pub(super) generated: Vec<(u32, Vec<Place>)>,
+}
+
+/// A location to be named.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) location: LocationId,
+    /// In the process.
+    pub(super) address: u64,
+    /// Where its mapping begins in the file.
+    pub(super) file_offset: u64,
+    /// How far behind the start of its mapping it is.
+    pub(super) distance: u64,
+}
+
+impl Wanted {
+    /// Those of a profile. `key` tells which object a mapping is of.
+    pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<Key>) -> Self {
+        let keys: Vec<Option<Key>> = profile.mappings.iter().map(key).collect();
+        let mut objects: Vec<(Key, Vec<Place>)> = Vec::new();
+        let mut generated: Vec<(u32, Vec<Place>)> = Vec::new();
+        let (mut object_at, mut generated_at) = (HashMap::new(), HashMap::new());
+        let processes = processes(profile);
+        let mut is_seen = vec![false; profile.locations.len()];
+        for sample in profile.samples.iter() {
+            for &id in sample.chain {
+                if std::mem::replace(&mut is_seen[id.index()], true) {
+                    continue;
+                }
+                let location = profile.location(id);
+                let mapping = profile.mapping_of(location);
+                if !location.lines.is_empty()
+                    || location.address == 0
+                    || mapping.is_some_and(|known| known.has.functions)
+                {
+                    continue;
+                }
+                let address = location.address;
+                let (file_offset, distance) = match mapping {
+                    Some(mapping) if (mapping.start..mapping.end).contains(&address) => {
+                        (mapping.file_offset, address - mapping.start)
+                    }
+                    Some(_) => continue,
+                    None => (0, 0),
+                };
+                let place = Place { location: id, address, file_offset, distance };
+                if let Some(key) = location.mapping.and_then(|id| keys[id.index()].as_ref()) {
+                    let at = *object_at.entry(key).or_insert_with(|| {
+                        objects.push((key.clone(), Vec::new()));
+                        objects.len() - 1
+                    });
+                    objects[at].1.push(place);
+                    continue;
+                }
+                let of_sample = || {
+                    let labels = profile.labels(sample.labels).iter();
+                    labels.filter(|known| &*known.key == label::PROCESS_ID).find_map(|label| {
+                        match label.value {
+                            LabelValue::Number(number, _) => u32::try_from(number).ok(),
+                            LabelValue::Text(_) => None,
+                        }
+                    })
+                };
+                let process = mapping.and_then(|mapping| mapping.process).or_else(of_sample).or(processes);
+                if let Some(process) = process {
+                    let at = *generated_at.entry(process).or_insert_with(|| {
+                        generated.push((process, Vec::new()));
+                        generated.len() - 1
+                    });
+                    generated[at].1.push(place);
+                }
+            }
+        }
+        Self { objects, generated }
+    }
+
+    /// Number of locations.
+    pub(super) fn count(&self) -> usize {
+        let objects = self.objects.iter().map(|(_, places)| places.len());
+        objects.chain(self.generated.iter().map(|(_, places)| places.len())).sum()
+    }
+}
+
+/// The process that all mappings are of, if it is one.
+fn processes(profile: &Profile) -> Option<u32> {
+    let mut processes = profile.mappings.iter().filter_map(|mapping| mapping.process);
+    let first = processes.next()?;
+    processes.all(|process| process == first).then_some(first)
+}

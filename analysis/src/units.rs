@@ -1,0 +1,248 @@
+//! Units of values: which there are, how values convert, and how they are written.
+
+use crate::{
+    error::{Error, ErrorKind},
+    profile::ValueType,
+};
+
+struct Unit {
+    /// As it is written behind a number.
+    short: &'static str,
+    /// Other words for it, without the `s` of the plural.
+    aliases: &'static [&'static str],
+    /// In the smallest unit of its family.
+    factor: f64,
+    /// May be chosen where nobody asked for a unit.
+    is_natural: bool,
+}
+
+const fn unit(short: &'static str, aliases: &'static [&'static str], factor: f64) -> Unit {
+    Unit { short, aliases, factor, is_natural: true }
+}
+
+/// Units that convert into each other, smallest first.
+struct Family {
+    units: &'static [Unit],
+    /// The place of the unit for 0.
+    default: usize,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        units: &[
+            unit("ns", &["nanosecond"], 1.0),
+            unit("us", &["microsecond", "μs", "µs"], 1e3),
+            unit("ms", &["millisecond"], 1e6),
+            unit("s", &["sec", "second"], 1e9),
+            Unit { short: "min", aliases: &["minute"], factor: 60e9, is_natural: false },
+            unit("hrs", &["hour", "hr", "h"], 3600e9),
+        ],
+        default: 3,
+    },
+    Family {
+        units: &[
+            unit("B", &["byte"], 1.0),
+            unit("kB", &["kbyte", "kilobyte"], 1024.0),
+            unit("MB", &["mbyte", "megabyte"], 1_048_576.0),
+            unit("GB", &["gbyte", "gigabyte"], 1_073_741_824.0),
+            unit("TB", &["tbyte", "terabyte"], 1_099_511_627_776.0),
+        ],
+        default: 0,
+    },
+];
+
+impl Family {
+    fn find(&self, name: &str) -> Option<&'static Unit> {
+        let name = name.to_lowercase();
+        let name = name.strip_suffix('s').filter(|name| name.len() > 1).unwrap_or(&name);
+        self.units.iter().find(|unit| {
+            let short = unit.short.to_lowercase();
+            short == name
+                || short.strip_suffix('s') == Some(name) && name.len() > 1
+                || unit.aliases.contains(&name)
+        })
+    }
+
+    /// The largest unit that there is one of.
+    fn natural(&self, value: f64) -> &'static Unit {
+        let mut natural = self.units.iter().rev().filter(|unit| unit.is_natural);
+        natural.find(|unit| value.abs() >= unit.factor).unwrap_or(&self.units[self.default])
+    }
+}
+
+fn family(unit: &str) -> Option<(&'static Family, &'static Unit)> {
+    FAMILIES.iter().find_map(|family| family.find(unit).map(|unit| (family, unit)))
+}
+
+/// How values of a profile are written: all rows of a report have one unit, so that they compare at a glance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    factor: f64,
+    suffix: &'static str,
+}
+
+impl Scale {
+    /// The one that suits `value`, which is in `unit`.
+    #[expect(clippy::cast_precision_loss, reason = "shown with two digits behind the point")]
+    pub fn natural(value: i64, unit: &str) -> Self {
+        match family(unit) {
+            None => Self { factor: 1.0, suffix: "" },
+            Some((family, from)) => {
+                let to = family.natural(value as f64 * from.factor);
+                Self { factor: from.factor / to.factor, suffix: to.short }
+            }
+        }
+    }
+
+    /// The one that suits a report of values in `unit`: in which the least of them, but for 0, is at least 0.01, or which is
+    /// the least's own where all are much alike.
+    pub fn of_report(least: i64, largest: i64, unit: &str) -> Self {
+        let (least, largest) = (least.saturating_abs(), largest.saturating_abs());
+        let least = if least == 0 { largest } else { least };
+        let own = Self::natural(least, unit);
+        let hundredfold = least.saturating_mul(100);
+        if own != Self::natural(largest, unit) && hundredfold < largest {
+            Self::natural(hundredfold, unit)
+        } else {
+            own
+        }
+    }
+
+    /// The one that `name` asks for, of values of this type.
+    ///
+    /// # Errors
+    /// Where there is no such unit, or values of this type do not convert to it.
+    pub fn named(name: &str, values: &ValueType) -> Result<Self, Error> {
+        let error = |reason| Error::new(ErrorKind::Request, reason);
+        let known = "the units are auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB and TB";
+        if name == "count" || family(name).is_none() {
+            return match family(&values.unit) {
+                None if name == "count" => Ok(Self { factor: 1.0, suffix: "" }),
+                Some(_) if name == "count" => {
+                    Err(error(format!("values of type {} are in {}, not counted", values.kind, values.unit))
+                        .advise("choose the type that counts samples by --sample-type"))
+                }
+                _ => Err(error(format!("there is no unit `{name}`")).advise(known)),
+            };
+        }
+        let (from_family, from) = family(&values.unit).ok_or_else(|| {
+            error(format!("values of type {} are in {}, which is not {name}", values.kind, values.unit))
+        })?;
+        let to = from_family.find(name).ok_or_else(|| {
+            error(format!("values of type {} are in {}, which is not {name}", values.kind, values.unit))
+        })?;
+        Ok(Self { factor: from.factor / to.factor, suffix: to.short })
+    }
+
+    /// The value with its unit, with two digits behind the point where it has any; 0 has no unit.
+    #[expect(clippy::cast_precision_loss, reason = "shown with two digits behind the point")]
+    pub fn format(&self, value: i64) -> String {
+        let number = format!("{:.2}", value as f64 * self.factor);
+        let number = number.strip_suffix(".00").unwrap_or(&number);
+        if number == "0" || number == "-0" { "0".into() } else { format!("{number}{}", self.suffix) }
+    }
+
+    /// As [`format`](Self::format), but a point for 0.
+    pub fn format_or_point(&self, value: i64) -> String {
+        if value == 0 { ".".into() } else { self.format(value) }
+    }
+}
+
+/// A value in the unit that suits it.
+pub fn natural(value: i64, unit: &str) -> String {
+    Scale::natural(value, unit).format(value)
+}
+
+/// A value in another unit, and the name of that; where it does not convert, in the first unit of its family. Values without
+/// a known unit take any.
+#[expect(clippy::cast_precision_loss, reason = "compared with what a person typed")]
+pub fn convert<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
+    match family(from) {
+        None => (value as f64, to),
+        Some((family, from)) => {
+            let to = family.find(to).unwrap_or(&family.units[family.default]);
+            (value as f64 * from.factor / to.factor, to.short)
+        }
+    }
+}
+
+/// The share that `value` is of `total`: two digits behind the point from 1 % on, two digits that count below.
+#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
+pub fn percent(value: i64, total: i64) -> String {
+    let share = if total == 0 { 0.0 } else { value as f64 / total as f64 * 100.0 };
+    let size = share.abs();
+    if (99.95..=100.05).contains(&size) {
+        format!("{}100%", if share < 0.0 { "-" } else { "" })
+    } else if size >= 1.0 {
+        format!("{share:.2}%")
+    } else if size == 0.0 {
+        "0%".into()
+    } else {
+        let places = (1.0 - size.log10().floor()).clamp(1.0, 15.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 1 to 15")]
+        let number = format!("{share:.*}", places as usize);
+        format!("{}%", number.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_in_one_unit() {
+        let seconds = Scale::of_report(10_000_000, 3_200_000_000, "nanoseconds");
+        assert_eq!(seconds.format(3_200_000_000), "3.20s");
+        assert_eq!(seconds.format(10_000_000), "0.01s");
+        assert_eq!(seconds.format(-1_000_000_000), "-1s");
+        assert_eq!(seconds.format(-1), "0");
+        assert_eq!(Scale::of_report(10_000_000, 90_000_000, "nanoseconds").format(90_000_000), "90ms");
+        assert_eq!(Scale::of_report(1, 7, "count").format(7), "7");
+        assert_eq!(natural(1536, "bytes"), "1.50kB");
+        assert_eq!(natural(0, "nanoseconds"), "0");
+        assert_eq!(natural(90_000_000_000, "nanoseconds"), "90s");
+        assert_eq!(natural(i64::MIN, "nanoseconds"), "-2562047.79hrs");
+    }
+
+    #[test]
+    fn units_have_several_names() {
+        let cpu = ValueType::new("cpu", "nanoseconds");
+        for (name, text) in [
+            ("ns", "90000000000ns"),
+            ("nanoseconds", "90000000000ns"),
+            ("us", "90000000us"),
+            ("ms", "90000ms"),
+            ("s", "90s"),
+            ("seconds", "90s"),
+            ("min", "1.50min"),
+            ("hour", "0.03hrs"),
+            ("hours", "0.03hrs"),
+        ] {
+            assert_eq!(Scale::named(name, &cpu).unwrap().format(90_000_000_000), text, "{name}");
+        }
+        for name in ["count", "kB", "furlongs"] {
+            assert!(Scale::named(name, &cpu).is_err(), "{name}");
+        }
+        let samples = ValueType::new("samples", "count");
+        assert_eq!(Scale::named("count", &samples).unwrap().format(7), "7");
+        assert!(Scale::named("ms", &samples).is_err());
+    }
+
+    #[test]
+    fn a_share_has_digits_where_they_count() {
+        for (value, total, text) in [
+            (1, 0, "0%"),
+            (0, 5, "0%"),
+            (9_996, 10_000, "100%"),
+            (-10_000, 10_000, "-100%"),
+            (1, 3, "33.33%"),
+            (-1, 8, "-12.50%"),
+            (1, 200, "0.5%"),
+            (1, 300, "0.33%"),
+            (3, 10_000, "0.03%"),
+            (1, 30_000, "0.0033%"),
+        ] {
+            assert_eq!(percent(value, total), text, "{value} of {total}");
+        }
+    }
+}
