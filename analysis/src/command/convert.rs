@@ -61,7 +61,8 @@ enum Format {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         // The format of addresses has no use for names, which take their time.
-        let profile = if self.to == Format::Cpuprofile { self.input.read()? } else { self.input.load()? };
+        let profile =
+            if self.to == Format::Cpuprofile { self.input.load_unnamed()? } else { self.input.load()? };
         let value = self.value(&profile)?;
         let shown = match self.to {
             Format::Pprof | Format::Cpuprofile => Shown::Not,

@@ -1,12 +1,16 @@
 //! The profiles that a report is of: the options that all reports share.
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 use sigprof_analysis::{
     Error, formats,
-    profile::{self, Profile},
-    symbolize::{Options, Symbolizer},
+    profile::{Profile, merge, subtract},
+    symbolize::{Options, Progress, Symbolizer},
 };
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
@@ -14,39 +18,53 @@ pub(crate) struct Input {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// Take the values of this profile away: what a change has cost or saved
+    #[arg(long, value_name = "FILE")]
+    base: Vec<PathBuf>,
+
+    #[command(flatten)]
+    names: Names,
+}
+
+/// Where names come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Names")]
+pub(crate) struct Names {
     /// Look for binaries and debug files below this directory, as the root of the machine that was profiled
-    #[arg(long, value_name = "DIR", help_heading = "Names")]
+    #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
 
     /// Take this file for the program's own binary
-    #[arg(long, value_name = "FILE", help_heading = "Names")]
+    #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 
     /// Show names as the linker has them
-    #[arg(long, help_heading = "Names")]
+    #[arg(long)]
     no_demangle: bool,
 }
 
 impl Input {
-    /// Reads, merges and names. What could not be named is said on stderr.
+    /// Reads, merges, takes away the base, and names. What could not be named is said on stderr.
     ///
     /// # Errors
     /// Where a profile cannot be read, or those to be merged do not go together.
     pub(crate) fn load(&self) -> Result<Profile, Error> {
-        let mut profile = self.read()?;
-        for warning in self.symbolizer().symbolize(&mut profile, &mut |_| {}) {
-            eprintln!("sigprof: {warning}");
-        }
+        let mut profile = self.load_unnamed()?;
+        self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
 
-    /// Reads and merges.
+    /// As [`load`](Self::load), without names but those that the files have.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
-    pub(crate) fn read(&self) -> Result<Profile, Error> {
-        let files = self.files.iter().map(|path| Ok((path.clone(), formats::read_file(path)?)));
-        profile::merge(files).map(|merged| merged.expect("clap requires a file"))
+    pub(crate) fn load_unnamed(&self) -> Result<Profile, Error> {
+        let profile = read_all(&self.files)?;
+        if self.base.is_empty() {
+            return Ok(profile);
+        }
+        let name = |files: &[PathBuf]| files.first().map_or(Path::new(""), PathBuf::as_path).to_owned();
+        subtract((&name(&self.files), profile), (&name(&self.base), read_all(&self.base)?))
     }
 
     /// What to call the profile: the names of its files.
@@ -57,11 +75,67 @@ impl Input {
 
     /// What finds the binaries of the profile.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
+        self.names.symbolizer()
+    }
+}
+
+impl Names {
+    /// What finds the binaries.
+    pub(crate) fn symbolizer(&self) -> Symbolizer {
         Symbolizer::new(Options {
             sysroot: self.sysroot.clone(),
             binary: self.binary.clone(),
             demangle: !self.no_demangle,
             ..Options::default()
         })
+    }
+
+    /// Gives names to a profile, and says on stderr what has none. On a terminal that takes long there is a bar.
+    pub(crate) fn give(&self, symbolizer: &mut Symbolizer, profile: &mut Profile) {
+        let mut bar = Bar::new();
+        let warnings = symbolizer.symbolize(profile, &mut |progress| bar.show(progress));
+        bar.clear();
+        for warning in warnings {
+            eprintln!("sigprof: {warning}");
+        }
+    }
+}
+
+fn read_all(files: &[PathBuf]) -> Result<Profile, Error> {
+    let read = |file: &PathBuf| formats::read_file(file).map(|profile| (file.clone(), profile));
+    let merged = merge(files.iter().map(read))?;
+    Ok(merged.unwrap_or_else(|| Profile::new(Profile::cpu_types())))
+}
+
+/// A bar on stderr, where that is a terminal and there is time to read it.
+struct Bar {
+    since: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    /// What is done before needs no bar.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn new() -> Self {
+        Self { since: Instant::now(), bar: None }
+    }
+
+    fn show(&mut self, Progress { done, all }: Progress) {
+        if self.since.elapsed() < Self::PATIENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("sigprof: names {bar:25} {pos} of {len} addresses");
+            // It draws on stderr, and nothing where that is no terminal.
+            ProgressBar::new(all as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_position(done as u64);
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
     }
 }
