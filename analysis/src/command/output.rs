@@ -77,6 +77,7 @@ fn fill_buffered(
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut out = BufWriter::with_capacity(64 << 10, out);
-    fill(&mut out).map_err(|error| error.at(path))?;
+    // What is wrong with the profile has nothing to do with the output's name.
+    fill(&mut out).map_err(|error| if error.kind() == ErrorKind::Io { error.at(path) } else { error })?;
     out.flush().map_err(|error| Error::io(path, "write", error))
 }
