@@ -38,7 +38,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// Answers one request after another, until the listener fails.
-pub fn serve(listener: &TcpListener, profiler: &MemoryProfiler) {
+pub(crate) fn serve(listener: &TcpListener, profiler: &MemoryProfiler) {
     for stream in listener.incoming() {
         // Who asks and hangs up is no reason to stop.
         if let Err(error) = stream.and_then(|stream| answer(stream, profiler)) {
@@ -48,7 +48,7 @@ pub fn serve(listener: &TcpListener, profiler: &MemoryProfiler) {
 }
 
 /// Reads a request, and writes the response.
-pub fn answer(stream: TcpStream, profiler: &MemoryProfiler) -> io::Result<()> {
+pub(crate) fn answer(stream: TcpStream, profiler: &MemoryProfiler) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     // A request that is longer is none for here.
     let mut request = BufReader::new((&stream).take(16 << 10));
@@ -96,7 +96,7 @@ fn profile(profiler: &MemoryProfiler) -> io::Result<Profile> {
 
 /// What the service is there for: it counts words.
 #[inline(never)]
-pub fn work(time: Duration) -> usize {
+pub(crate) fn work(time: Duration) -> usize {
     let begin = Instant::now();
     let mut words = BTreeMap::<String, usize>::new();
     let mut state = 1u64;

@@ -68,7 +68,9 @@ fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) 
 
 /// The system's reason, without the temporary name that the error of `tempfile` adds to it.
 fn reason_alone(error: io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error)
+    let source = error.get_ref().and_then(|error| error.source());
+    let reason = source.and_then(|error| error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
+    reason.map_or(error, io::Error::from_raw_os_error)
 }
 
 fn fill_buffered(
