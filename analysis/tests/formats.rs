@@ -163,6 +163,101 @@ fn all_slots_are_read_alike_packed_or_not() {
     assert_eq!(SlotLayout::ALL.iter().filter(|layout| layout.order == ByteOrder::Big).count(), 2);
 }
 
+/// Where the child of the next test is told the directory to work in.
+const CHILD: &str = "SIGPROF_TEST_SPOOL";
+
+#[test]
+fn a_spool_is_read_with_its_threads() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        let directory = Path::new(&directory);
+        let builder = sigprof::Profiler::builder().frequency(250).by_thread().spool_directory(directory);
+        let profiler = builder.start(directory.join("never.prof")).unwrap();
+        let thread = std::thread::Builder::new().name("busy".into());
+        thread.spawn(|| service::work(Duration::from_millis(300))).unwrap().join().unwrap();
+        std::hint::black_box(&profiler);
+        std::process::abort();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "a_spool_is_read_with_its_threads"]).env(CHILD, directory.path());
+    let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let process = child.id();
+    assert!(!child.wait().unwrap().success(), "the child was to be killed");
+
+    let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let spool = { files }.find(|path| path.extension().is_some_and(|end| end == "spool")).expect("a spool");
+    let profile = read_file(&spool).unwrap();
+    assert_eq!((profile.check(), profile.period), (Ok(()), 4_000_000));
+    assert!(
+        profile.time_nanos > 0 && profile.mappings.iter().all(|mapping| mapping.process == Some(process))
+    );
+    let busy = profile.samples.iter().filter(|sample| {
+        let labels = profile.labels(sample.labels);
+        let has = |key: &str, value: LabelValue| {
+            labels.iter().any(|label| &*label.key == key && label.value == value)
+        };
+        has(label::THREAD, LabelValue::Text("busy".into()))
+            && has(label::PROCESS_ID, LabelValue::Number(process.into(), "".into()))
+            && labels.iter().any(|one| &*one.key == label::PROCESS)
+            && labels.iter().any(|one| &*one.key == label::THREAD_ID)
+    });
+    let busy: i64 = busy.map(|sample| sample.values[1]).sum();
+    // One tick at least: on a busy machine the 300 ms are shared with others.
+    assert!(busy >= 4_000_000, "{busy} ns of 300 ms");
+    // It stays where it is.
+    assert_eq!(read_file(&spool).unwrap().total(1), profile.total(1));
+    // Not through a pipe: it is more than its bytes.
+    let error = read(&fs::read(&spool).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("read from its file alone"), "{error}");
+}
+
+#[test]
+fn a_trace_is_made_where_samples_have_times() {
+    use sigprof_analysis::profile::{Builder, Function, Label, Line};
+    let mut builder = Builder::new(Profile::cpu_types());
+    let ids: Vec<_> = ["main", "f", "g"]
+        .into_iter()
+        .zip(1..)
+        .map(|(name, address)| {
+            let function =
+                Function { name: name.into(), system_name: name.into(), file: "".into(), start_line: 0 };
+            let line = Line { function: builder.function(function), line: 0, column: 0 };
+            let id = builder.location(None, address);
+            builder.profile.locations[id.index()].lines.push(line);
+            id
+        })
+        .collect();
+    // main f, main f, main g, and after a while main g again.
+    for (leaf, end) in
+        [(1, 1_000_000_010_000), (1, 1_000_000_020_000), (2, 1_000_000_030_000), (2, 1_000_000_090_000)]
+    {
+        let time = Label { key: "end_timestamp_ns".into(), value: LabelValue::Number(end, "".into()) };
+        let labels = builder.label_set(vec![time]);
+        builder.profile.samples.push(&[ids[leaf], ids[0]], &[1, 10_000], labels);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("timed.pb.gz");
+    pprof::write(&builder.finish(), fs::File::create(&path).unwrap()).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&converted("chrome-trace", &path)).unwrap();
+    let mut slices: Vec<(String, String, String)> = Vec::new();
+    for event in found["traceEvents"].as_array().unwrap() {
+        assert_eq!(event["ph"], "X");
+        let text = |key: &str| event[key].to_string().trim_matches('"').to_owned();
+        slices.push((text("name"), text("ts"), text("dur")));
+    }
+    slices.sort_by(|a, b| (&a.1, &b.2).cmp(&(&b.1, &a.2)));
+    let expected = [
+        ("main", "1000000000.0", "30.0"),
+        ("f", "1000000000.0", "20.0"),
+        ("g", "1000000020.0", "10.0"),
+        ("g", "1000000080.0", "10.0"),
+        ("main", "1000000080.0", "10.0"),
+    ];
+    let mut found: Vec<(&str, &str, &str)> = slices.iter().map(|(a, b, c)| (&**a, &**b, &**c)).collect();
+    found[3..].sort();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn go_profiles_are_read_as_gos_own_tool_reads_them() {
     let profile = read_file(go()).unwrap();

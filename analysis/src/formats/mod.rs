@@ -16,6 +16,9 @@ pub mod pprof;
 pub mod speedscope;
 pub mod spool;
 mod threads;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod trial;
 
 use crate::{
     error::{Error, ErrorKind},
