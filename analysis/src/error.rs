@@ -45,6 +45,11 @@ impl Error {
         error
     }
 
+    /// The refusal of an output whose name the caller knows, and [adds](Self::at).
+    pub fn output(source: io::Error) -> Self {
+        Self::new(ErrorKind::Io, format!("cannot write: {source}")).caused_by(source)
+    }
+
     /// Names the file that this is about, unless one is named already.
     #[must_use]
     pub fn at(mut self, path: &Path) -> Self {

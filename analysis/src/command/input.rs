@@ -77,6 +77,12 @@ impl Input {
         Ok(profile)
     }
 
+    /// What to call the profile: the names of its files.
+    pub(crate) fn title(&self) -> String {
+        let names: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
+        names.join(", ")
+    }
+
     /// What finds the binaries of the profile.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
         self.names.symbolizer()

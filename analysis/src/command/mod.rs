@@ -2,6 +2,7 @@
 
 mod callgraph;
 mod completions;
+mod convert;
 mod disasm;
 mod flamegraph;
 mod input;
@@ -42,9 +43,9 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
     Record(record::Options),
-    Recover(recover::Options),
     Top(top::Options),
     Tree(tree::Options),
     Peek(peek::Options),
@@ -54,7 +55,9 @@ enum Command {
     Callgraph(callgraph::Options),
     Flamegraph(flamegraph::Options),
     Report(report::Options),
+    Convert(convert::Options),
     Raw(raw::Options),
+    Recover(recover::Options),
     Completions(completions::Options),
     Manual(manual::Options),
 }
@@ -67,7 +70,6 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
             Command::Record(options) => options.run(),
-            Command::Recover(options) => options.run(),
             Command::Top(options) => options.run(),
             Command::Tree(options) => options.run(),
             Command::Peek(options) => options.run(),
@@ -77,7 +79,9 @@ impl Arguments {
             Command::Callgraph(options) => options.run(),
             Command::Flamegraph(options) => options.run(),
             Command::Report(options) => options.run(),
+            Command::Convert(options) => options.run(),
             Command::Raw(options) => options.run(),
+            Command::Recover(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),
         }

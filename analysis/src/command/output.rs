@@ -3,33 +3,49 @@
 use sigprof_analysis::{Error, error::ErrorKind};
 use std::{
     fs,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, BufWriter, IsTerminal as _, Write},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-/// Writes what there is to the file `path`; `-` is standard output, and so is no path at all unless that is a terminal,
-/// which could not show it.
+/// Whether a terminal can show what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// It is text.
+    AsText,
+    /// It is for a file or another program.
+    Not,
+}
+
+/// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all
+/// unless that is a terminal, which cannot show what is no text.
 ///
 /// # Errors
-/// Where it cannot be written; the file is then as it was before.
-pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
+/// Those of `fill`, with the name of the output, and those of the file, which is then as it was before.
+pub(crate) fn stream(
+    path: Option<&Path>,
+    shown: Shown,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
     match path {
-        Some(path) if path != Path::new("-") => write_file(path, bytes),
-        None if io::stdout().is_terminal() => {
+        Some(path) if path != Path::new("-") => to_file(path, fill),
+        None if shown == Shown::Not && io::stdout().is_terminal() => {
             Err(Error::new(ErrorKind::Request, "this is not for a terminal")
                 .advise("name a file with `-o FILE`"))
         }
-        _ => {
-            let mut out = io::stdout().lock();
-            out.write_all(bytes)
-                .and_then(|()| out.flush())
-                .map_err(|error| Error::io(Path::new("standard output"), "write", error))
-        }
+        _ => fill_buffered(Path::new("standard output"), io::stdout().lock(), fill),
     }
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Writes what there is, which is for a file or another program, as [`stream`] does.
+///
+/// # Errors
+/// As for [`stream`].
+pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
+    stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
+}
+
+fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let fails = |error| Error::io(path, "write", error);
     // Behind a symbolic link the file itself is replaced, and the link stays.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
@@ -39,11 +55,8 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
             return Err(fails(io::ErrorKind::IsADirectory.into()));
         }
         // A pipe or a device takes the bytes as they come; nothing can be put in its place.
-        return fs::OpenOptions::new()
-            .write(true)
-            .open(&target)
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(fails);
+        let file = fs::OpenOptions::new().write(true).open(&target).map_err(fails)?;
+        return fill_buffered(path, file, fill);
     }
     let directory = match target.parent() {
         Some(parent) if parent != Path::new("") => PathBuf::from(parent),
@@ -55,8 +68,26 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         .prefix(".sigprof-")
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(directory)
-        .map_err(fails)?;
-    file.write_all(bytes).map_err(fails)?;
+        .map_err(|error| fails(reason_alone(error)))?;
+    fill_buffered(path, &mut file, fill)?;
     file.persist(&target).map_err(|error| fails(error.error))?;
     Ok(())
+}
+
+/// The system's reason, without the temporary name that the error of `tempfile` adds to it.
+fn reason_alone(error: io::Error) -> io::Error {
+    let source = error.get_ref().and_then(|error| error.source());
+    let reason = source.and_then(|error| error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
+    reason.map_or(error, io::Error::from_raw_os_error)
+}
+
+fn fill_buffered(
+    path: &Path,
+    out: impl Write,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut out = BufWriter::with_capacity(64 << 10, out);
+    // What is wrong with the profile has nothing to do with the output's name.
+    fill(&mut out).map_err(|error| if error.kind() == ErrorKind::Io { error.at(path) } else { error })?;
+    out.flush().map_err(|error| Error::io(path, "write", error))
 }

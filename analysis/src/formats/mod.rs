@@ -3,12 +3,22 @@
 //! Readers take any bytes: they give a profile or an error that says where, never a panic, and what they allocate stays
 //! within a small multiple of the input.
 
+pub mod callgrind;
 mod chains;
+pub mod chrome_trace;
 pub mod cpu_profile;
+pub mod firefox;
+pub mod folded;
+mod frames;
 mod gzip;
 pub mod memory;
 pub mod pprof;
+pub mod speedscope;
 pub mod spool;
+mod threads;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod trial;
 
 use crate::{
     error::{Error, ErrorKind},
@@ -70,6 +80,18 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
     }
     Err(Error::new(ErrorKind::Format, "this is no profile of a known format")
         .advise("CPU profiles of gperftools and sigprof, pprof protobuf, both also packed by gzip, and spools of sigprof are read"))
+}
+
+/// Refuses the values of a difference where the format has no sign.
+fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(), Error> {
+    if profile.samples.iter().any(|sample| sample.values[value] < 0) {
+        let reason = format!(
+            "a value of {} is negative, for which {format} has no sign",
+            profile.sample_types[value].kind
+        );
+        return Err(Error::new(ErrorKind::Request, reason).advise("convert without --base, or to `pprof`"));
+    }
+    Ok(())
 }
 
 /// Maps a whole file.

@@ -236,6 +236,17 @@ mod tests {
     }
 
     #[test]
+    fn samples_of_which_nothing_is_left_are_dropped() {
+        let mut samples = Samples::new(2);
+        for (id, values) in [(1, [0, 0]), (2, [0, -1]), (3, [0, 0]), (4, [7, 0])] {
+            samples.push(&[LocationId(id), LocationId(9)], &values, LabelSetId(id));
+        }
+        samples.drop_zeros();
+        let found = samples.iter().map(|sample| (sample.chain[0].0, sample.values.to_vec(), sample.labels.0));
+        assert_eq!(found.collect::<Vec<_>>(), [(2, vec![0, -1], 2), (4, vec![7, 0], 4)]);
+    }
+
+    #[test]
     fn many_samples_are_added_up_as_a_map_would() {
         let mut samples = Samples::new(1);
         let mut expected = std::collections::BTreeMap::new();

@@ -42,29 +42,30 @@ mod field {
     pub(super) const DOC_URL: u32 = 15;
 }
 
-/// Whether bytes may be a profile: they begin with a field that one begins with, and which is a message where it has to be.
+/// Whether bytes may be a profile: they begin as one, up to its first message, which is a message indeed. Most writers begin
+/// with one, Go's runtime with the time.
 pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
-    let mut fields = Message::new(bytes);
-    let first = loop {
-        match fields.next() {
-            // Go's runtime writes the time first.
-            Ok(Some(field))
-                if matches!(field.number, field::TIME_NANOS | field::DURATION_NANOS | field::PERIOD)
-                    && field.number_value().is_ok() => {}
-            Ok(Some(field)) => break field,
-            Ok(None) | Err(_) => return false,
-        }
-    };
-    let Ok(mut message) = first.message() else { return false };
-    match first.number {
-        field::STRING => true,
-        field::SAMPLE_TYPE..=field::FUNCTION | field::PERIOD_TYPE => loop {
-            match message.next() {
-                Ok(Some(_)) => {}
-                Ok(None) => break true,
-                Err(_) => break false,
+    let mut profile = Message::new(bytes);
+    while let Ok(Some(part)) = profile.next() {
+        match part.number {
+            field::STRING => return part.message().is_ok(),
+            field::SAMPLE_TYPE..=field::FUNCTION | field::PERIOD_TYPE => {
+                return part.message().is_ok_and(is_message);
             }
-        },
-        _ => false,
+            field::COMMENT if part.numbers(|_| ()).is_ok() => {}
+            field::DROP_FRAMES..=field::DOC_URL if part.number_value().is_ok() => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn is_message(mut message: Message<'_>) -> bool {
+    loop {
+        match message.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }

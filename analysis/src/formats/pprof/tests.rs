@@ -190,6 +190,15 @@ fn a_cut_profile_is_an_error_or_a_shorter_one() {
 }
 
 #[test]
+fn a_profile_may_begin_with_the_time() {
+    let mut bytes = message(&[(9, 1_700_000_000_000_000_000), (10, 7)]).bytes;
+    assert!(!may_be_profile(&bytes), "there is more to a profile");
+    bytes.extend(profile(&[]));
+    assert!(may_be_profile(&bytes));
+    assert_eq!(read(&bytes).unwrap().duration_nanos, 7);
+}
+
+#[test]
 fn other_bytes_are_not_taken_for_a_profile() {
     for bytes in [
         &b""[..],
@@ -198,6 +207,7 @@ fn other_bytes_are_not_taken_for_a_profile() {
         b"#!/bin/sh\n",
         b"\0\0\0\0",
         b"PERFILE2",
+        b"HTTP/1.1 404 Not Found\r\n",
         b"{\"a\":1}",
         b"\n",
         b"\n\x03abc",

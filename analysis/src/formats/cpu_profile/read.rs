@@ -1,6 +1,6 @@
-//! The CPU profile format of gperftools.
+//! A file to the model.
 
-use super::chains::Chains;
+use crate::formats::chains::Chains;
 use crate::{
     error::{Error, ErrorKind},
     profile::{LabelSetId, Profile},

@@ -1,0 +1,108 @@
+//! `sigprof convert`: profiles for other tools.
+
+use super::{
+    Input,
+    output::{self, Shown},
+};
+use clap::{Args, ValueEnum};
+use flate2::{Compression, write::GzEncoder};
+use sigprof_analysis::{
+    Error,
+    error::ErrorKind,
+    formats::{callgrind, chrome_trace, cpu_profile, firefox, folded, pprof, speedscope},
+    profile::Profile,
+};
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+/// Write profiles in the format of another tool
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sigprof convert --to pprof -o profile.pb.gz cpu.prof && go tool pprof -http=: profile.pb.gz
+  sigprof convert --to folded cpu.prof | inferno-flamegraph > flame.svg
+  sigprof convert --to callgrind -o callgrind.out.1 cpu.prof && kcachegrind callgrind.out.1
+  sigprof convert --to speedscope -o profile.speedscope.json cpu.prof    # open it in https://speedscope.app
+  sigprof convert --to firefox -o profile.json.gz cpu.prof               # open it in https://profiler.firefox.com
+  sigprof convert --to cpuprofile -o all.prof first.prof second.prof     # two profiles as one")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// The format to write
+    #[arg(long, value_name = "FORMAT")]
+    to: Format,
+
+    /// The file to write, which is replaced if it exists; `-` and none at all are standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// The values to write, as `samples` or `cpu`, where the format has room for one alone; else the profile's own choice
+    #[arg(long, value_name = "TYPE")]
+    sample_type: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// pprof's protobuf, packed by gzip: names, lines, labels, all values
+    Pprof,
+    /// Folded stacks, a line for each: what flame graph tools read
+    Folded,
+    /// Callgrind's, for KCachegrind and callgrind_annotate: all values
+    Callgrind,
+    /// JSON of speedscope.app, a profile for each thread
+    Speedscope,
+    /// JSON of profiler.firefox.com, packed by gzip where the file's name ends in .gz
+    Firefox,
+    /// Trace events as JSON, for ui.perfetto.dev and chrome://tracing; needs samples with time stamps
+    ChromeTrace,
+    /// The CPU profile format of gperftools: counts and addresses, without names
+    Cpuprofile,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        // The format of addresses has no use for names, which take their time.
+        let profile =
+            if self.to == Format::Cpuprofile { self.input.load_unnamed()? } else { self.input.load()? };
+        let value = self.value(&profile)?;
+        let shown = match self.to {
+            Format::Pprof | Format::Cpuprofile => Shown::Not,
+            _ => Shown::AsText,
+        };
+        output::stream(self.output.as_deref(), shown, |out| self.write(&profile, value, out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The place of the sample type to write.
+    fn value(&self, profile: &Profile) -> Result<usize, Error> {
+        let Some(wanted) = &self.sample_type else { return Ok(profile.default_type) };
+        let kinds = || profile.sample_types.iter().map(|sample_type| &*sample_type.kind);
+        kinds().position(|kind| kind == wanted).ok_or_else(|| {
+            let known = kinds().collect::<Vec<_>>().join(", ");
+            Error::new(ErrorKind::Request, format!("the profile has no values of the type {wanted}"))
+                .advise(format!("it has {known}"))
+        })
+    }
+
+    fn write(&self, profile: &Profile, value: usize, mut out: &mut dyn Write) -> Result<(), Error> {
+        let name = self.input.title();
+        match self.to {
+            Format::Pprof => pprof::write(profile, out).map_err(Error::output),
+            Format::Folded => folded::write(profile, value, out),
+            Format::Callgrind => callgrind::write(profile, out),
+            Format::Speedscope => speedscope::write(profile, value, &name, out),
+            Format::Firefox if self.is_packed() => {
+                let mut packed = GzEncoder::new(&mut out, Compression::fast());
+                firefox::write(profile, value, &name, &mut packed)?;
+                packed.finish().map(drop).map_err(Error::output)
+            }
+            Format::Firefox => firefox::write(profile, value, &name, out),
+            Format::ChromeTrace => chrome_trace::write(profile, value, out),
+            Format::Cpuprofile => cpu_profile::write(profile, out),
+        }
+    }
+
+    /// Whether the output is named as a file packed by gzip.
+    fn is_packed(&self) -> bool {
+        self.output.as_ref().is_some_and(|path| path.extension().is_some_and(|extension| extension == "gz"))
+    }
+}

@@ -1,0 +1,176 @@
+//! The format of callgrind, for KCachegrind and `callgrind_annotate`.
+//!
+//! Both take a function's inclusive cost for the sum of the calls to it. A function that calls itself, through others or not,
+//! would be counted once for each of its frames; here each sample adds its cost to one call of each function, the outermost
+//! in the chain, and the inner calls are there with a cost of 0. What nobody calls is called by `(root)`, since a function that
+//! begins one chain and is called in another has all of its cost in calls then.
+
+use super::{
+    ensure_no_negative,
+    frames::{Frames, Place},
+};
+use crate::{
+    error::Error,
+    profile::{MappingId, Profile},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, Write},
+};
+
+/// Writes all values, each as an event of its own.
+///
+/// The number of calls is not known: each edge has the number of its samples in its place.
+///
+/// # Errors
+/// Where a value is negative; those of `out`.
+pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
+    for value in 0..profile.sample_types.len() {
+        ensure_no_negative(profile, value, "callgrind's format")?;
+    }
+    let frames = Frames::of(profile);
+    let costs = Costs::of(profile, &frames);
+    Writer { out, profile, frames: &frames, known: HashMap::new() }.put(&costs).map_err(Error::output)
+}
+
+/// The caller of the outermost frames, behind all frames that there are.
+const ROOT: usize = usize::MAX;
+
+/// What was spent, by function.
+#[derive(Default)]
+struct Costs {
+    functions: BTreeMap<usize, Function>,
+}
+
+#[derive(Default)]
+struct Function {
+    /// By line: the function's own.
+    own: BTreeMap<i64, Vec<i64>>,
+    /// By the called function and the line of the call.
+    calls: BTreeMap<(usize, i64), Call>,
+}
+
+#[derive(Default)]
+struct Call {
+    samples: u64,
+    inclusive: Vec<i64>,
+}
+
+impl Costs {
+    fn of(profile: &Profile, frames: &Frames) -> Self {
+        let mut costs = Self::default();
+        let width = profile.sample_types.len();
+        let zeros = || vec![0; width];
+        // For each frame the number of the last sample that met it, from 1.
+        let mut met = vec![0; frames.frames.len()];
+        for (number, sample) in (1..).zip(profile.samples.iter()) {
+            let mut caller = Place { frame: ROOT, line: 0 };
+            for place in frames.chain(sample.chain).rev() {
+                let is_outermost = std::mem::replace(&mut met[place.frame], number) != number;
+                let function = costs.functions.entry(caller.frame).or_default();
+                let call = function.calls.entry((place.frame, caller.line)).or_default();
+                if call.inclusive.is_empty() {
+                    call.inclusive = zeros();
+                }
+                call.samples += 1;
+                if is_outermost {
+                    add(&mut call.inclusive, sample.values);
+                }
+                caller = place;
+            }
+            let function = costs.functions.entry(caller.frame).or_default();
+            add(function.own.entry(caller.line).or_insert_with(zeros), sample.values);
+        }
+        costs
+    }
+}
+
+fn add(sums: &mut [i64], values: &[i64]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum = sum.saturating_add(*value);
+    }
+}
+
+struct Writer<'a, W> {
+    out: W,
+    profile: &'a Profile,
+    frames: &'a Frames,
+    /// The numbers of names, for each of the three kinds of name.
+    known: HashMap<(&'static str, String), usize>,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn put(mut self, costs: &Costs) -> io::Result<()> {
+        let types = &self.profile.sample_types;
+        writeln!(self.out, "# callgrind format\nversion: 1\ncreator: sigprof {}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(self.out, "positions: line")?;
+        let events: Vec<String> =
+            types.iter().map(|one| format!("{}_{}", one.kind, one.unit)).map(word).collect();
+        for (event, one) in events.iter().zip(types) {
+            writeln!(self.out, "event: {event} : {} in {}", line(&one.kind), line(&one.unit))?;
+        }
+        writeln!(self.out, "events: {}", events.join(" "))?;
+        let totals: Vec<i64> = (0..types.len()).map(|value| self.profile.total(value)).collect();
+        writeln!(self.out, "summary: {}\n", numbers(&totals))?;
+        for (&frame, function) in &costs.functions {
+            self.function(frame, function)?;
+        }
+        writeln!(self.out, "totals: {}", numbers(&totals))?;
+        self.out.flush()
+    }
+
+    fn function(&mut self, frame: usize, function: &Function) -> io::Result<()> {
+        self.name(["ob", "fl", "fn"], frame)?;
+        for (line, own) in &function.own {
+            writeln!(self.out, "{} {}", line.max(&0), numbers(own))?;
+        }
+        for (&(called, line), call) in &function.calls {
+            self.name(["cob", "cfi", "cfn"], called)?;
+            let begin = self.frames.frames[called].start_line.max(0);
+            writeln!(self.out, "calls={} {begin}", call.samples)?;
+            writeln!(self.out, "{} {}", line.max(0), numbers(&call.inclusive))?;
+        }
+        writeln!(self.out)
+    }
+
+    /// Writes object, file and name of a function under the given keys.
+    fn name(&mut self, keys: [&str; 3], frame: usize) -> io::Result<()> {
+        let (object, file, name) = match self.frames.frames.get(frame) {
+            None => (String::new(), String::new(), "(root)".to_owned()),
+            Some(frame) => (self.object(frame.object), line(&frame.file), line(&frame.name)),
+        };
+        let unknown = |text: String| if text.is_empty() { "???".to_owned() } else { text };
+        for (key, (kind, text)) in keys.into_iter().zip([("ob", object), ("fl", file), ("fn", name)]) {
+            let number = self.known.len() + 1;
+            let entry = self.known.entry((kind, unknown(text)));
+            match entry {
+                std::collections::hash_map::Entry::Occupied(known) => {
+                    writeln!(self.out, "{key}=({})", known.get())?
+                }
+                std::collections::hash_map::Entry::Vacant(new) => {
+                    writeln!(self.out, "{key}=({number}) {}", new.key().1)?;
+                    new.insert(number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&self, id: Option<MappingId>) -> String {
+        id.map_or(String::new(), |id| line(&self.profile.mappings[id.index()].file.to_string_lossy()))
+    }
+}
+
+fn numbers(values: &[i64]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// A text that does not end its line, and does not begin like a number of a name.
+fn line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").trim_start().to_owned()
+}
+
+/// A name of an event: letters, digits and `_`.
+fn word(text: String) -> String {
+    text.replace(|character: char| !character.is_ascii_alphanumeric(), "_")
+}

@@ -1,0 +1,137 @@
+//! Trace events as JSON, for ui.perfetto.dev and `chrome://tracing`: what ran when.
+//!
+//! That takes samples with time stamps. The CPU profile format, spools and profiles in memory count samples and forget when
+//! they were taken; pprof profiles of some tools have a label [`TIME_LABEL`] on each sample, its end in nanoseconds since 1970,
+//! and these are written here. A frame that consecutive samples of a thread share is one slice.
+
+use super::{
+    ensure_no_negative,
+    frames::Frames,
+    threads::{ThreadKey, samples_by_thread},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    profile::{Label, LabelValue, Profile},
+};
+use std::io::{self, Write};
+
+/// The key of the label that tells when a sample ended, as Datadog's and other continuous profilers have it.
+pub const TIME_LABEL: &str = "end_timestamp_ns";
+
+/// Writes the samples, each of which lasts as long as its value of the type `value` says.
+///
+/// # Errors
+/// Where a sample has no time stamp, or the value is no time or negative; those of `out`.
+pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Error> {
+    ensure_no_negative(profile, value, "a trace")?;
+    let sample_type = &profile.sample_types[value];
+    if &*sample_type.unit != "nanoseconds" {
+        let reason = format!("the values of the type {} are in {}", sample_type.kind, sample_type.unit);
+        return Err(Error::new(ErrorKind::Request, reason)
+            .advise("a trace takes values in nanoseconds: choose one by --sample-type"));
+    }
+    let stamps: Vec<Option<i64>> = profile.label_sets.iter().map(|labels| time_of(labels)).collect();
+    let has_stamp = |sample: crate::profile::SampleRef<'_>| stamps[sample.labels.index()].is_some();
+    if !profile.samples.iter().all(has_stamp) {
+        let reason =
+            format!("a trace shows what ran when, and there are samples without a label {TIME_LABEL}");
+        return Err(Error::new(ErrorKind::Request, reason).advise(
+            "profiles of sigprof and gperftools count samples and hold no times; `firefox` and `speedscope` need none",
+        ));
+    }
+    put(profile, value, &stamps, out).map_err(Error::output)
+}
+
+fn time_of(labels: &[Label]) -> Option<i64> {
+    labels.iter().find_map(|label| match &label.value {
+        LabelValue::Number(time, _) if &*label.key == TIME_LABEL => Some(*time),
+        _ => None,
+    })
+}
+
+/// A sample on the line of time, in nanoseconds.
+struct Span {
+    begin: i64,
+    end: i64,
+    sample: usize,
+}
+
+fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Write) -> io::Result<()> {
+    let frames = Frames::of(profile);
+    let names: Vec<serde_json::Value> = frames.frames.iter().map(|frame| (*frame.name).into()).collect();
+    let mut events = Events { out: &mut out, count: 0 };
+    events.out.write_all(br#"{"displayTimeUnit":"ms","traceEvents":["#)?;
+    for (number, (thread, samples)) in (1..).zip(samples_by_thread(profile)) {
+        let ids =
+            format!(r#""pid":{},"tid":{}"#, thread.process_id.unwrap_or(0), thread.id.unwrap_or(number));
+        events.names(&thread, &ids)?;
+        let mut spans: Vec<Span> = samples
+            .into_iter()
+            .filter_map(|place| {
+                let sample = profile.samples.get(place);
+                let end = stamps[sample.labels.index()]?;
+                Some(Span { begin: end.saturating_sub(sample.values[value]), end, sample: place })
+            })
+            .collect();
+        spans.sort_by_key(|span| (span.end, span.sample));
+        // The frames that are open, outermost first, each with its beginning.
+        let mut open: Vec<(usize, i64)> = Vec::new();
+        let mut now = i64::MIN;
+        for span in &spans {
+            let chain: Vec<usize> =
+                frames.chain(profile.samples.get(span.sample).chain).rev().map(|place| place.frame).collect();
+            let is_consecutive = span.begin <= now.saturating_add(span.end.saturating_sub(span.begin) / 2);
+            let same = open.iter().zip(&chain).take_while(|((frame, _), other)| frame == *other).count();
+            let kept = if is_consecutive { same } else { 0 };
+            for (frame, begin) in open.drain(kept..).rev() {
+                events.slice(&names[frame], &ids, begin, now)?;
+            }
+            let begin = if is_consecutive { now } else { span.begin };
+            open.extend(chain[kept..].iter().map(|&frame| (frame, begin)));
+            now = span.end;
+        }
+        for (frame, begin) in open.drain(..).rev() {
+            events.slice(&names[frame], &ids, begin, now)?;
+        }
+    }
+    out.write_all(b"]}\n")?;
+    out.flush()
+}
+
+struct Events<'o, W> {
+    out: &'o mut W,
+    count: usize,
+}
+
+impl<W: Write> Events<'_, W> {
+    fn names(&mut self, thread: &ThreadKey, ids: &str) -> io::Result<()> {
+        let parts = [("process_name", &thread.process), ("thread_name", &thread.name)];
+        for (what, name) in parts {
+            if let Some(name) = name {
+                self.next()?;
+                let name: serde_json::Value = name.as_str().into();
+                write!(self.out, r#"{{"ph":"M","name":"{what}",{ids},"args":{{"name":{name}}}}}"#)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame from `begin` to `end`, which the format has in microseconds.
+    fn slice(&mut self, name: &serde_json::Value, ids: &str, begin: i64, end: i64) -> io::Result<()> {
+        self.next()?;
+        let (begin, length) = (micros(begin), micros(end.saturating_sub(begin)));
+        write!(self.out, r#"{{"ph":"X","name":{name},"cat":"sample",{ids},"ts":{begin},"dur":{length}}}"#)
+    }
+
+    fn next(&mut self) -> io::Result<()> {
+        self.count += 1;
+        if self.count > 1 { self.out.write_all(b",\n") } else { Ok(()) }
+    }
+}
+
+/// Nanoseconds as microseconds with three digits behind the point: no time of today fits in a float to the nanosecond.
+fn micros(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    format!("{sign}{}.{:03}", nanos / 1000, nanos % 1000)
+}

@@ -1,0 +1,7 @@
+//! The CPU profile format of gperftools.
+
+mod read;
+mod write;
+
+pub use read::read;
+pub use write::write;

@@ -1,0 +1,85 @@
+//! The frames of a profile as formats that know names alone have them: inlined calls are frames of their own, and what has no
+//! name is called by its object and its place there.
+
+use crate::profile::{Location, LocationId, MappingId, Profile};
+use foldhash::fast::RandomState;
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+/// All frames, and which of them each location is.
+#[derive(Debug)]
+pub(super) struct Frames {
+    pub(super) frames: Vec<Frame>,
+    /// The frame and line of each function at each location, innermost first.
+    places: Vec<Place>,
+    /// Which of `places` are a location's.
+    of_location: Vec<Range<usize>>,
+}
+
+/// A function, or code without a name.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) name: Arc<str>,
+    /// The source file; empty where it is not known.
+    pub(super) file: Arc<str>,
+    /// The object in which it was first met.
+    pub(super) object: Option<MappingId>,
+    /// Where the function begins; 0 where it is not known.
+    pub(super) start_line: i64,
+}
+
+/// A frame of a chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The place in [`Frames::frames`].
+    pub(super) frame: usize,
+    /// The line within it; 0 where it is not known.
+    pub(super) line: i64,
+}
+
+impl Frames {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut known: HashMap<(Arc<str>, Arc<str>), usize, RandomState> = HashMap::default();
+        let mut number = |frame: Frame| {
+            *known.entry((frame.name.clone(), frame.file.clone())).or_insert_with(|| {
+                frames.push(frame);
+                frames.len() - 1
+            })
+        };
+        let (mut places, mut of_location) = (Vec::new(), Vec::new());
+        for location in &profile.locations {
+            let begin = places.len();
+            let object = location.mapping;
+            for line in &location.lines {
+                let function = profile.function(line.function);
+                let (name, file) = (function.name.clone(), function.file.clone());
+                let frame = number(Frame { name, file, object, start_line: function.start_line });
+                places.push(Place { frame, line: line.line });
+            }
+            if location.lines.is_empty() {
+                let name = place_name(profile, location).into();
+                let frame = number(Frame { name, file: "".into(), object, start_line: 0 });
+                places.push(Place { frame, line: 0 });
+            }
+            of_location.push(begin..places.len());
+        }
+        Self { frames, places, of_location }
+    }
+
+    /// The frames of a chain, innermost first.
+    pub(super) fn chain<'a>(
+        &'a self,
+        chain: &'a [LocationId],
+    ) -> impl DoubleEndedIterator<Item = Place> + 'a {
+        chain.iter().flat_map(|id| self.places[self.of_location[id.index()].clone()].iter().copied())
+    }
+}
+
+/// The name of code that has none: `libc.so.6+0x1234`, where the number is the offset in the file, or its address.
+fn place_name(profile: &Profile, location: &Location) -> String {
+    let object = profile.mapping_of(location).filter(|mapping| !mapping.file.as_os_str().is_empty());
+    let Some(mapping) = object else { return format!("{:#x}", location.address) };
+    let name = mapping.file.file_name().unwrap_or(mapping.file.as_os_str()).to_string_lossy();
+    let offset = location.address.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+    format!("{name}+{offset:#x}")
+}
