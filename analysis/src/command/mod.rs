@@ -43,7 +43,6 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
     Record(record::Options),
     Top(top::Options),
