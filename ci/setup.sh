@@ -3,7 +3,7 @@
 set -eu
 
 set -- gcc g++ python3 perl gzip coreutils git golang-go google-perftools libgoogle-perftools-dev binutils \
-    libunwind-dev util-linux dwz xz-utils "$@"
+    libunwind-dev util-linux dwz xz-utils chromium graphviz valgrind binutils-aarch64-linux-gnu "$@"
 
 if ! command -v cargo >/dev/null; then
     echo "setup: no cargo in PATH; Rust 1.85 or later is needed, see https://rustup.rs" >&2

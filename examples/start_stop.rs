@@ -4,8 +4,8 @@
 //! cargo run --release --example start_stop [FILE]
 //! ```
 //!
-//! The file is `start_stop.prof` unless named. `go tool pprof -top FILE` shows where the time went, and so does
-//! `cargo run --release --example top FILE`.
+//! The file is `start_stop.prof` unless named. `sigprof top FILE` (`cargo run --release -- top FILE`) shows where the time
+//! went, and so does `go tool pprof -top FILE`.
 
 use std::error::Error;
 

@@ -61,6 +61,21 @@ fn the_time_in_the_profile_is_the_time_that_was_used() {
 }
 
 #[test]
+fn the_time_of_earlier_children_is_not_the_commands() {
+    let rig = Rig::new();
+    // As cargo does, which compiles, and then becomes the recorder.
+    let script = format!(
+        "'{}' burn 600; exec '{}' record -- '{}' burn 250",
+        rig.program(),
+        rig.sigprof(),
+        rig.program()
+    );
+    let finished = Finished::of(rig.prepared("sh").args(["-c", &script]).spawn().unwrap()).expect(0);
+    assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("the command used"), "{}", finished.stderr);
+}
+
+#[test]
 fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
     let rig = Rig::new();
     for (end, number) in

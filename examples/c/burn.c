@@ -3,7 +3,7 @@
  *
  *   ci/install.sh /tmp/sigprof
  *   cc -std=c11 -O2 -g -I/tmp/sigprof/include examples/c/burn.c -L/tmp/sigprof/lib -Wl,-rpath,/tmp/sigprof/lib -lprofiler -o /tmp/burn
- *   /tmp/burn && cargo run --release --example top -- burn.prof
+ *   /tmp/burn && /tmp/sigprof/bin/sigprof top burn.prof
  *
  * An argument sets the seconds of CPU time to spend, 1.5 without one.
  */

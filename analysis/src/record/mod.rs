@@ -159,7 +159,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     });
     let elapsed = started.elapsed();
     collector.wait_for_others(PATIENCE);
-    let used = run::time_of_children();
+    let used = child.time();
     let Collected { mut profile, tally, mut problems } = collector.finish();
     if let Some(profile) = &mut profile {
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);

@@ -92,6 +92,9 @@ pub(super) enum Moment {
 pub(super) struct Child {
     process: Pid,
     signals: SignalFd,
+    /// What [`time_of_children`] was when it started: of the children that the program in whose place the recorder runs had
+    /// before, as cargo has compilers.
+    time_before: Duration,
 }
 
 /// Starts it. Its standard streams, its working directory, its process group and its terminal are the recorder's; so are the
@@ -140,8 +143,9 @@ pub(super) fn start(
             .set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
         posix_spawn(path, &PosixSpawnFileActions::init()?, &attributes, &arguments, &variables)
     };
+    let time_before = time_of_children();
     match spawn() {
-        Ok(process) => Ok(Child { process, signals }),
+        Ok(process) => Ok(Child { process, signals, time_before }),
         Err(errno) => {
             let _ = before.thread_set_mask();
             Err(Refusal::NotExecutable(program.path.clone().into(), std::io::Error::from(errno).to_string()))
@@ -227,6 +231,11 @@ impl Child {
         }
     }
 
+    /// CPU time of the command and of all processes below it that were waited for.
+    pub(super) fn time(&self) -> Duration {
+        time_of_children().saturating_sub(self.time_before)
+    }
+
     fn hand_on(&self, number: u32, code: i32, sender: u32) {
         // Positive codes are the kernel's: see the module.
         let is_sent = code <= 0 && sender != self.process();
@@ -237,8 +246,8 @@ impl Child {
     }
 }
 
-/// CPU time of the command and of all processes below it that were waited for.
-pub(super) fn time_of_children() -> Duration {
+/// CPU time of all children that were waited for, and of theirs.
+fn time_of_children() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Duration::ZERO };
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(micros.unsigned_abs())
