@@ -36,6 +36,9 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
     let whole = finished.stderr.contains("100.0 % of call chains whole") || finished.stderr.contains("99.");
     assert!(whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
     assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
+    // By these later readers tell whether a binary is the one that ran.
+    let is_perl = |mapping: &&sigprof_analysis::profile::Mapping| mapping.file.ends_with("perl");
+    assert!(profile.mappings.iter().find(is_perl).is_some_and(|mapping| mapping.build_id.len() >= 16));
     // The names are in the file: binaries may be gone when somebody looks.
     assert!(profile.functions.iter().any(|function| function.name.starts_with("Perl_")));
     assert!(profile.comments.iter().any(|comment| comment.starts_with("command: sh -c perl")));
@@ -112,10 +115,11 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
 #[test]
 fn a_failed_exec_loses_nothing() {
     let rig = Rig::new();
-    let script = "my $i = 0; my $end = 0; while ($end < 2) { $end++; while ((times)[0] + (times)[1] < 0.1 * $end) { $i++ for 1 .. 1000 } no warnings; exec '/nonexistent/program' if $end == 1; exec '/etc/passwd' if $end == 1 }";
+    let script = "my $i = 0; my $end = 0; while ($end < 2) { $end++; while ((times)[0] + (times)[1] < 0.4 * $end) { $i++ for 1 .. 1000 } no warnings; exec '/nonexistent/program' if $end == 1; exec '/etc/passwd' if $end == 1 }";
     rig.record(&[], &["perl", "-e", script]).expect(0);
     let time = rig.profile().total(1) as f64 / 1e9;
-    assert!((0.15..0.4).contains(&time), "{time}");
+    // A machine with more to do than it can passes busy threads by for a tenth of a second.
+    assert!((0.55..1.0).contains(&time), "{time}");
 }
 
 #[test]

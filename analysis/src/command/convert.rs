@@ -20,8 +20,8 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
   sigprof convert --to pprof -o profile.pb.gz cpu.prof && go tool pprof -http=: profile.pb.gz
   sigprof convert --to folded cpu.prof | inferno-flamegraph > flame.svg
   sigprof convert --to callgrind -o callgrind.out.1 cpu.prof && kcachegrind callgrind.out.1
-  sigprof convert --to speedscope -o profile.speedscope.json cpu.prof    # open it in https://speedscope.app
-  sigprof convert --to firefox -o profile.json.gz cpu.prof               # open it in https://profiler.firefox.com
+  sigprof convert --to speedscope -o s.json cpu.prof       # for https://speedscope.app
+  sigprof convert --to firefox -o f.json.gz cpu.prof       # for profiler.firefox.com
   sigprof convert --to cpuprofile -o all.prof first.prof second.prof     # two profiles as one")]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -105,6 +105,12 @@ impl Names {
         let mut bar = Bar::new();
         let warnings = symbolizer.symbolize(profile, &mut |progress| bar.show(progress));
         bar.clear();
+        if self.no_demangle {
+            // Those of a file that has names already, as well.
+            for function in &mut profile.functions {
+                function.name = function.system_name.clone();
+            }
+        }
         for warning in warnings {
             eprintln!("sigprof: {warning}");
         }

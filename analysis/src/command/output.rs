@@ -1,6 +1,6 @@
 //! Where a picture or a converted profile goes: a file that appears when it is complete, or standard output.
 
-use sigprof_analysis::{Error, error::ErrorKind};
+use sigprof_analysis::{Error, error::ErrorKind, record::reason_alone};
 use std::{
     fs,
     io::{self, BufWriter, IsTerminal as _, Write},
@@ -67,18 +67,11 @@ fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) 
     let mut file = tempfile::Builder::new()
         .prefix(".sigprof-")
         .permissions(fs::Permissions::from_mode(mode))
-        .tempfile_in(directory)
-        .map_err(|error| fails(reason_alone(error)))?;
+        .tempfile_in(&directory)
+        .map_err(|error| fails(reason_alone(&directory, error)).advise("name another file by `-o FILE`"))?;
     fill_buffered(path, &mut file, fill)?;
     file.persist(&target).map_err(|error| fails(error.error))?;
     Ok(())
-}
-
-/// The system's reason, without the temporary name that the error of `tempfile` adds to it.
-fn reason_alone(error: io::Error) -> io::Error {
-    let source = error.get_ref().and_then(|error| error.source());
-    let reason = source.and_then(|error| error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
-    reason.map_or(error, io::Error::from_raw_os_error)
 }
 
 fn fill_buffered(

@@ -27,9 +27,9 @@ const HOTTEST: usize = 10;
 /// recorded.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof record -- ./server --port 8080     # Ctrl-C ends the server, and then the profile is written
-  sigprof record -o make.pb.gz make -j4      # make, and every compiler that it starts
-  sigprof record --clock wall -- ./slow      # where it waits, too
+  sigprof record -- ./server --port 8080   # Ctrl-C ends the server, the profile is written
+  sigprof record -o make.pb.gz make -j4    # make, and every compiler that it starts
+  sigprof record --clock wall -- ./slow    # where it waits, too
   sigprof record -F 1000 --no-children -- perl script.pl
   sigprof top sigprof.pb.gz")]
 pub(crate) struct Options {

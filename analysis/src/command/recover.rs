@@ -21,7 +21,7 @@ use std::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof recover --list                 # what was left behind, and by whom
-  sigprof recover                        # make all of it into profiles, under the names they were meant for
+  sigprof recover                        # makes profiles of all of it
   sigprof recover 4711                   # that of one recorder or program
   sigprof recover -o crash.pb.gz 4711
   sigprof recover /var/tmp/spools        # those in a directory that CPUPROFILE_SPOOL named")]
@@ -140,7 +140,7 @@ impl Found {
                 let running = left.collector().running();
                 let path = left.path.display();
                 match () {
-                    () if left.session.is_going_on() => {
+                    () if left.claim()?.is_none() => {
                         format!("recording {recorder} goes on, for {output} ({path})")
                     }
                     () if running > 0 => {
@@ -188,9 +188,9 @@ fn whose(spool: &Spool) -> String {
 
 fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error> {
     let recorder = left.session.recorder;
-    if left.session.is_going_on() {
+    let Some(_claim) = left.claim()? else {
         return Ok(format!("recording {recorder} goes on; its profile comes when the command ends"));
-    }
+    };
     let collector = left.collector();
     let running = collector.running();
     if running > 0 {
@@ -199,15 +199,16 @@ fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error
         ));
     }
     let output = Output::prepare(output.unwrap_or(&left.session.output))?;
-    let Collected { profile, tally: _, mut problems } = collector.finish();
+    let Collected { profile, tally: _, mut problems, sources } = collector.finish();
     let line = match &profile {
         None => format!("recording {recorder}: nothing to recover"),
         Some(profile) => {
-            let written = output.write(profile).inspect_err(|_| left.keep(profile))?;
+            let written = output.write(profile)?;
             let samples = profile.total(0);
             format!("recording {recorder}: {samples} samples recovered to {}", written.path.display())
         }
     };
+    problems.extend(sources.remove());
     match problems.pop() {
         // What could not be read stays.
         Some(problem) => Err(problem),

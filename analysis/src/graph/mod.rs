@@ -229,6 +229,10 @@ fn inlined(profile: &Profile, frames: &Frames) -> Vec<Inlined> {
     for (place, _) in is_used.iter().enumerate().filter(|&(_, is_used)| *is_used) {
         let nodes = frames.of(crate::profile::LocationId::at(place));
         for (depth, &node) in nodes.iter().enumerate() {
+            // A function within a call of its own name, as libc's are by their aliases, is one.
+            if nodes.get(depth + 1) == Some(&node) {
+                continue;
+            }
             let here = if depth + 1 == nodes.len() { Inlined::Never } else { Inlined::Always };
             let met = &mut met[node as usize];
             *met = Some(if met.is_some_and(|met| met != here) { Inlined::Partly } else { here });

@@ -18,12 +18,14 @@ use sigprof::{
 use std::{
     fs,
     io::{BufWriter, Write as _},
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
+/// Looks at everything take one part in so many of the recorder's time.
+const SHARE: u32 = 20;
 /// What the names of files begin with that were collected meanwhile.
 const PART: &str = "collected-";
 
@@ -37,6 +39,10 @@ pub struct Collector {
     problems: Vec<Error>,
     /// Spools that cannot be read, which stay.
     unreadable: Vec<PathBuf>,
+    /// The directory has no room for a file of what was collected meanwhile: all waits for the end, which needs none there.
+    has_no_room: bool,
+    /// How long the last search for room took, and when that was.
+    last_search: Option<(Duration, Instant)>,
     /// What is in files of its own.
     collected: Progress,
     /// How long the last look at everything took, and when that was.
@@ -86,6 +92,37 @@ pub struct Collected {
     pub tally: Tally,
     /// What could not be read, and stays where it is.
     pub problems: Vec<Error>,
+    /// What the profile was made of.
+    pub sources: Sources,
+}
+
+/// What was read, and is of no use once the profile is written.
+#[derive(Debug, Default)]
+pub struct Sources {
+    spools: Vec<Spool>,
+    files: Vec<PathBuf>,
+}
+
+impl Sources {
+    /// Removes it. Gives the errors of spools that are still there.
+    pub fn remove(self) -> Vec<Error> {
+        for path in self.files {
+            let _ = fs::remove_file(path);
+        }
+        self.spools.iter().filter_map(|spool| discard(spool).err()).collect()
+    }
+}
+
+/// Removes a spool, which another process of the command may have done, if it held no sample.
+fn discard(spool: &Spool) -> Result<(), Error> {
+    match spool.discard() {
+        Err(error) if spool.path().exists() => Err(failure(error)),
+        _ => Ok(()),
+    }
+}
+
+fn failure(error: RecoverError) -> Error {
+    Error::new(ErrorKind::Io, error.to_string()).caused_by(error)
 }
 
 impl Collector {
@@ -98,21 +135,38 @@ impl Collector {
             tally: Tally::default(),
             problems: Vec::new(),
             unreadable: Vec::new(),
+            has_no_room: false,
+            last_search: None,
             collected: Progress::default(),
             last_look: None,
         }
     }
 
-    /// Makes room in the directory if there are `many` spools that nobody needs any more.
+    /// Makes room in the directory if there are `many` spools that nobody needs any more. Where most of them are in use it is
+    /// looked for less often, for a twentieth of a processor, as long as the directory is not nearly full.
     pub(super) fn relieve(&mut self, many: usize) {
-        if self.count_spools() < many {
+        let spools = self.count_spools();
+        if spools < many || self.has_no_room {
             return;
         }
-        let Some((over, _)) = self.look() else { return };
+        let is_early = self.last_search.is_some_and(|(cost, when)| when.elapsed() < cost * SHARE);
+        if is_early && spools < 4 * many {
+            return;
+        }
+        let start = Instant::now();
+        let looked = self.look();
+        self.last_search = Some((start.elapsed(), Instant::now()));
+        let Some((mut over, _)) = looked else { return };
+        // Of one of another container nobody knows whether it still runs.
+        over.retain(|spool| spool.owner() == Owner::Gone);
         if over.len() < many / 2 {
             return;
         }
+        let tally = self.tally.clone();
         let (profiles, read) = self.read_all(over);
+        if profiles.is_empty() {
+            return self.discard(read);
+        }
         let spools = &self.spools;
         let written = merge(profiles).and_then(|profile| keep_part(spools, &profile));
         match written {
@@ -121,17 +175,15 @@ impl Collector {
                 self.collected.time += progress.time;
                 self.discard(read);
             }
-            Err(error) => {
-                // They stay, and are not tried again.
-                self.problems.push(error);
-                self.unreadable.extend(read.iter().map(|spool| spool.path().to_path_buf()));
+            Err(_) => {
+                self.tally = tally;
+                self.has_no_room = true;
             }
         }
     }
 
     /// What there is so far. Where there is much to look at it is looked at less often, for a twentieth of a processor.
     pub(super) fn so_far(&mut self) -> Progress {
-        const SHARE: u32 = 20;
         if let Some((cost, when, progress)) = self.last_look {
             if when.elapsed() < cost * SHARE {
                 return progress;
@@ -162,7 +214,7 @@ impl Collector {
         self.look().map_or(0, |(_, running)| processes(&running))
     }
 
-    /// Collects all that is left of processes that are gone.
+    /// Collects all that is left of processes that are gone. It stays where it is, for who has written the profile to remove.
     pub fn finish(mut self) -> Collected {
         let mut profiles = Vec::new();
         let mut done: Vec<PathBuf> = Vec::new();
@@ -178,7 +230,7 @@ impl Collector {
         let (over, running) = match self.looked_at() {
             Ok(looked) => looked,
             Err(error) => {
-                self.problems.push(Error::new(ErrorKind::Io, error.to_string()).caused_by(error));
+                self.problems.push(failure(error));
                 Default::default()
             }
         };
@@ -201,18 +253,16 @@ impl Collector {
                 Err(error) => {
                     // All of it stays.
                     self.problems.push(error);
-                    return Collected { profile: None, tally: self.tally, problems: self.problems };
+                    let sources = Sources::default();
+                    return Collected { profile: None, tally: self.tally, problems: self.problems, sources };
                 }
             }
         }
         if let Some(profile) = profile.as_mut().filter(|_| self.is_wall) {
             name_wall(profile);
         }
-        self.discard(read);
-        for path in done {
-            let _ = fs::remove_file(path);
-        }
-        Collected { profile, tally: self.tally, problems: self.problems }
+        let sources = Sources { spools: read, files: done };
+        Collected { profile, tally: self.tally, problems: self.problems, sources }
     }
 
     fn count_spools(&self) -> usize {
@@ -253,6 +303,8 @@ impl Collector {
                     profiles.extend(profile);
                     read.push(spool);
                 }
+                // It held no sample, and another process of the command has removed it.
+                Err(_) if !path.exists() => {}
                 Err(error) => {
                     self.problems.push(error);
                     self.unreadable.push(path);
@@ -264,9 +316,8 @@ impl Collector {
 
     /// Reads a spool.
     fn read(&mut self, spool: Spool) -> Result<(Option<Profile>, Spool), Error> {
-        let fails = |error: RecoverError| Error::new(ErrorKind::Io, error.to_string()).caused_by(error);
         // One without an end may have been opened before its process was over.
-        let spool = if spool.end().is_some() { spool } else { Spool::open(spool.path()).map_err(fails)? };
+        let spool = if spool.end().is_some() { spool } else { Spool::open(spool.path()).map_err(failure)? };
         if spool.is_complete() {
             // Its profile is in a file.
             return Ok((None, spool));
@@ -293,8 +344,10 @@ impl Collector {
 
     fn discard(&mut self, spools: Vec<Spool>) {
         for spool in spools {
-            if let Err(error) = spool.discard() {
-                self.problems.push(Error::new(ErrorKind::Io, error.to_string()).caused_by(error));
+            if let Err(error) = discard(&spool) {
+                self.problems.push(error);
+                // It was read, and must not be again.
+                self.unreadable.push(spool.path().into());
             }
         }
     }
@@ -369,11 +422,15 @@ fn name_wall(profile: &mut Profile) {
     }
 }
 
-/// The files of a directory whose names are wanted, in their order.
+/// The user's own files of a directory whose names are wanted, in their order. Others may write to it, too.
 fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|entry| is_wanted(entry.file_name().as_bytes())).map(|entry| entry.path()).collect();
+    let user = nix::unistd::geteuid().as_raw();
+    // Links are not followed here.
+    let is_own =
+        |entry: &fs::DirEntry| entry.metadata().is_ok_and(|status| status.is_file() && status.uid() == user);
+    let wanted = entries.filter(|entry| is_wanted(entry.file_name().as_bytes()) && is_own(entry));
+    let mut paths: Vec<PathBuf> = wanted.map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }

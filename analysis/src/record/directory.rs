@@ -3,13 +3,15 @@
 //! It lies in memory where that can be had, since its files are written to at every tick, and its name says whose it is. A
 //! recorder that ends removes it; one that is killed leaves it to `sigprof recover`.
 
-use super::{Collector, Output, collect, directory_of, environment::can_be_preloaded};
-use crate::{Error, error::ErrorKind, profile::Profile};
+use super::{Collector, Output, directory_of, environment::can_be_preloaded};
+use crate::{Error, error::ErrorKind};
+use nix::fcntl::{Flock, FlockArg};
 use sigprof::Clock;
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs, io,
+    fs::{self, File, OpenOptions},
+    io,
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
         fs::{MetadataExt as _, PermissionsExt as _, symlink},
@@ -27,6 +29,8 @@ const SESSION: &str = "session";
 pub(super) struct PrivateDirectory {
     directory: TempDir,
     session: Session,
+    /// Says that the recorder runs, to processes of other containers as well, which cannot tell by its process id.
+    _going_on: Flock<File>,
 }
 
 impl PrivateDirectory {
@@ -55,16 +59,14 @@ impl PrivateDirectory {
         let word = directory.path().file_name().unwrap_or_default();
         let target = output.beside().unwrap_or(directory.path()).join(concat(b".", word, b".prof"));
         let recorder = std::process::id();
-        let session = Session {
-            recorder,
-            recorder_start: start_of(recorder),
-            output: output.path().into(),
-            target,
-            is_wall: clock == Clock::Wall,
-        };
+        let session =
+            Session { recorder, output: output.path().into(), target, is_wall: clock == Clock::Wall };
         let path = directory.path().join(SESSION);
-        fs::write(&path, session.to_bytes()).map_err(|error| Error::io(&path, "write", error))?;
-        Ok(Self { directory, session })
+        let fails = |error| Error::io(&path, "write", error);
+        // Locked before it says anything: without a session a directory is nobody's.
+        let going_on = locked(&path, true).map_err(fails)?;
+        fs::write(&path, session.to_bytes()).map_err(fails)?;
+        Ok(Self { directory, session, _going_on: going_on })
     }
 
     /// Who records what.
@@ -97,14 +99,6 @@ impl PrivateDirectory {
         }
         let reason = "a path with a space, a colon or a dollar sign cannot stand in LD_PRELOAD";
         Err(Error::new(ErrorKind::Request, reason).at(&link).advise("set TMPDIR to another"))
-    }
-
-    /// Keeps a profile that could not be written where it was meant to go.
-    ///
-    /// # Errors
-    /// Where it cannot be kept, either.
-    pub(super) fn keep(&self, profile: &Profile) -> Result<(), Error> {
-        collect::keep_part(self.directory.path(), profile).map(|_| ())
     }
 
     /// Removes it, unless something in it `is_needed`: its path is then given. What comes of that has a name of its own, if
@@ -141,8 +135,6 @@ fn places() -> Vec<PathBuf> {
 pub struct Session {
     /// Process id of the recorder.
     pub recorder: u32,
-    /// When that began, as field 22 of /proc/PID/stat has it; 0 where it could not be read.
-    pub recorder_start: u64,
     /// The profile's file, absolute.
     pub output: PathBuf,
     /// What the names of profiles begin with that found no place in a spool.
@@ -153,10 +145,9 @@ pub struct Session {
 
 impl Session {
     fn to_bytes(&self) -> Vec<u8> {
-        let (recorder, start) = (self.recorder.to_string(), self.recorder_start.to_string());
+        let recorder = self.recorder.to_string();
         let fields = [
             recorder.as_bytes(),
-            start.as_bytes(),
             self.output.as_os_str().as_bytes(),
             self.target.as_os_str().as_bytes(),
             if self.is_wall { b"wall" } else { b"cpu" },
@@ -168,19 +159,22 @@ impl Session {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = bytes.split(|&byte| byte == 0);
         let mut next = || fields.next().map(OsStr::from_bytes);
-        let mut number = || next()?.to_str()?.parse::<u64>().ok();
-        let (recorder, recorder_start) = (u32::try_from(number()?).ok()?, number()?);
+        let recorder = next()?.to_str()?.parse().ok()?;
         let (output, target) = (PathBuf::from(next()?), PathBuf::from(next()?));
         let clock = next()?;
-        // Every field ends with a zero, so a sixth part is there, and empty.
+        // Every field ends with a zero, so a fifth part is there, and empty.
         let is_whole = next()?.is_empty() && output.is_absolute() && target.is_absolute();
-        is_whole.then_some(Self { recorder, recorder_start, output, target, is_wall: clock == "wall" })
+        is_whole.then_some(Self { recorder, output, target, is_wall: clock == "wall" })
     }
+}
 
-    /// True while the recorder runs.
-    pub fn is_going_on(&self) -> bool {
-        self.recorder_start != 0 && start_of(self.recorder) == self.recorder_start
-    }
+/// Opens the file of a session, and locks it until it is closed.
+///
+/// # Errors
+/// Those of open(2) and flock(2): `WouldBlock` where another process has locked it.
+fn locked(path: &Path, is_new: bool) -> io::Result<Flock<File>> {
+    let file = OpenOptions::new().read(true).write(true).create_new(is_new).open(path)?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
 }
 
 /// A directory that a recorder has left, or still uses.
@@ -205,14 +199,22 @@ impl Left {
         Some(Self { path: path.into(), session })
     }
 
+    /// Has what is in it for itself, until that is dropped; None while the recorder runs, or another process recovers it.
+    ///
+    /// # Errors
+    /// Where the system does not tell.
+    pub fn claim(&self) -> Result<Option<Flock<File>>, Error> {
+        let path = self.path.join(SESSION);
+        match locked(&path, false) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(Error::io(&path, "lock", error)),
+        }
+    }
+
     /// Makes the profile of what is in it.
     pub fn collector(&self) -> Collector {
         Collector::new(&self.path, &self.session)
-    }
-
-    /// Keeps a profile in it that could not be written elsewhere; where that fails, too, it is lost.
-    pub fn keep(&self, profile: &Profile) {
-        let _ = collect::keep_part(&self.path, profile);
     }
 
     /// Removes the directory, and what is in it.
@@ -235,19 +237,6 @@ pub fn left_behind() -> Vec<Left> {
     paths.iter().filter_map(|path| Left::at(path)).collect()
 }
 
-/// When a process began, in clock ticks since boot; 0 where there is none.
-fn start_of(process: u32) -> u64 {
-    let read = || -> io::Result<Option<u64>> {
-        let line = fs::read(format!("/proc/{process}/stat"))?;
-        // The second field, the name, may hold anything, even brackets.
-        let behind = line.rsplit(|&byte| byte == b')').next().unwrap_or_default();
-        const FIELD: usize = 22 - 3;
-        let field = behind.trim_ascii().split(|&byte| byte == b' ').nth(FIELD).unwrap_or_default();
-        Ok(std::str::from_utf8(field).ok().and_then(|field| field.parse().ok()))
-    };
-    read().ok().flatten().unwrap_or(0)
-}
-
 fn concat(before: &[u8], word: &OsStr, behind: &[u8]) -> OsString {
     OsString::from_vec([before, word.as_bytes(), behind].concat())
 }
@@ -266,13 +255,8 @@ mod tests {
 
     #[test]
     fn a_session_comes_back_as_it_was_written() {
-        let session = Session {
-            recorder: 7,
-            recorder_start: 1 << 40,
-            output: "/a b/\n:c".into(),
-            target: "/t/.x".into(),
-            is_wall: true,
-        };
+        let session =
+            Session { recorder: 7, output: "/a b/\n:c".into(), target: "/t/.x".into(), is_wall: true };
         let bytes = session.to_bytes();
         assert_eq!(Session::from_bytes(&bytes), Some(session));
         for cut in 0..bytes.len() {
@@ -281,18 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_by_its_beginning() {
-        let own = std::process::id();
-        let mut session = Session {
-            recorder: own,
-            recorder_start: start_of(own),
-            output: "/o".into(),
-            target: "/t".into(),
-            is_wall: false,
-        };
-        assert!(session.is_going_on());
-        session.recorder_start -= 1;
-        assert!(!session.is_going_on());
+    fn a_session_that_goes_on_is_claimed_by_nobody() {
+        let private = fs::Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().permissions(private).tempdir().unwrap();
+        let path = directory.path().join(SESSION);
+        let recorder = locked(&path, true).unwrap();
+        let (output, target) = ("/o".into(), "/t".into());
+        let session = Session { recorder: 1, output, target, is_wall: false };
+        fs::write(&path, session.to_bytes()).unwrap();
+        let left = Left::at(directory.path()).unwrap();
+        assert!(left.claim().unwrap().is_none());
+        drop(recorder);
+        let claim = left.claim().unwrap();
+        assert!(claim.is_some() && left.claim().unwrap().is_none(), "two recover it at once");
     }
 
     #[test]

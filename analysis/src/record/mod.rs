@@ -27,9 +27,9 @@ mod refusal;
 mod run;
 mod summary;
 
-pub use collect::{Collected, Collector, Tally};
+pub use collect::{Collected, Collector, Sources, Tally};
 pub use directory::{Left, Session, left_behind};
-pub use output::Output;
+pub use output::{Output, reason_alone};
 pub use refusal::Refusal;
 pub use run::End;
 pub use summary::Summary;
@@ -148,6 +148,8 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;
+    // Behind the command's start, which has the limit that it was given: at the end each spool takes a descriptor.
+    run::take_descriptors();
     let mut collector = Collector::new(directory.spools(), directory.session());
     let mut live = Live::new(options, child.process());
     let end = child.wait(PACE, |moment| match moment {
@@ -160,24 +162,21 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let elapsed = started.elapsed();
     collector.wait_for_others(PATIENCE);
     let used = child.time();
-    let Collected { mut profile, tally, mut problems } = collector.finish();
+    let Collected { mut profile, tally, mut problems, sources } = collector.finish();
     if let Some(profile) = &mut profile {
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
         profile.comments.push(shown(command).into());
     }
     let mut summary = Summary { end, elapsed, used, tally, path: None, bytes: 0, left: None };
-    if let Some(profile) = &profile {
-        match output.write(profile) {
-            Ok(written) => {
-                summary.bytes = written.bytes;
-                summary.path = Some(written.path);
-            }
-            Err(error) => {
-                problems.push(error);
-                // There `sigprof recover` finds it.
-                problems.extend(directory.keep(profile).err());
-            }
+    match profile.as_ref().map(|profile| output.write(profile)) {
+        Some(Ok(written)) => {
+            summary.bytes = written.bytes;
+            summary.path = Some(written.path);
+            problems.extend(sources.remove());
         }
+        // All is still there, for `sigprof recover`.
+        Some(Err(error)) => problems.push(error),
+        None => problems.extend(sources.remove()),
     }
     let is_needed = summary.tally.running > 0 || !problems.is_empty();
     summary.left = directory.close(is_needed, summary.path.is_some());
@@ -185,7 +184,10 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     child.let_signals_through();
     if let Some(profile) = &mut profile {
         // Now, since binaries may be gone later, and the names of code that a process made are.
-        Symbolizer::new(symbolize::Options::default()).symbolize(profile, &mut |_| {});
+        let mut symbolizer = Symbolizer::new(symbolize::Options::default());
+        symbolizer.symbolize(profile, &mut |_| {});
+        // They are still those that ran: later they tell whether they are.
+        symbolizer.note_build_ids(profile);
         if summary.path.is_some() {
             match output.rewrite(profile) {
                 Ok(written) => summary.bytes = written.bytes,

@@ -64,8 +64,7 @@ impl Output {
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(directory_of(&absolute))
             .map_err(|error| {
-                // Its text names the trial's path.
-                let error = std::io::Error::from(error.kind());
+                let error = reason_alone(directory_of(&absolute), error);
                 Error::io(path, "write the profile", error).advise("name another file by --output")
             })?;
         let permissions =
@@ -138,6 +137,15 @@ fn fill(path: &Path, profile: &Profile, file: &File) -> io::Result<()> {
     out.flush()
 }
 
+/// Why a file could not be made in a directory, without its temporary name, which the error of `tempfile` has.
+pub fn reason_alone(directory: &Path, error: io::Error) -> io::Error {
+    match fs::metadata(directory) {
+        Err(error) => error,
+        Ok(status) if !status.is_dir() => io::Error::from_raw_os_error(nix::libc::ENOTDIR),
+        Ok(_) => error.kind().into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,9 +163,11 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_said_beforehand_and_leaves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
-        for (name, reason) in
-            [(".", "a directory"), ("missing/profile", "not found"), ("new/", "no name of a file")]
-        {
+        for (name, reason) in [
+            (".", "a directory"),
+            ("missing/profile", "No such file or directory"),
+            ("new/", "no name of a file"),
+        ] {
             let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("--output"), "{error}");
         }

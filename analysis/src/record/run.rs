@@ -19,7 +19,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn},
     sys::{
-        resource::{Resource, UsageWho, getrusage, setrlimit},
+        resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
         signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal},
         signalfd::{SfdFlags, SignalFd},
         time::TimeValLike as _,
@@ -243,6 +243,13 @@ impl Child {
         if let Some(signal) = signal.filter(|_| is_sent) {
             let _ = kill(self.process, signal);
         }
+    }
+}
+
+/// Has as many descriptors as the system grants.
+pub(super) fn take_descriptors() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 

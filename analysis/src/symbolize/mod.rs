@@ -152,6 +152,17 @@ impl Symbolizer {
         warnings
     }
 
+    /// Gives the build ids of the files that are there now to mappings that have none: for a profile that has just been
+    /// recorded, whose files are those that ran. Mappings of a file that was deleted get none.
+    pub fn note_build_ids(&self, profile: &mut Profile) {
+        for mapping in profile.mappings.iter_mut().filter(|mapping| mapping.build_id.is_empty()) {
+            let Some(key) = self.key(mapping).filter(|_| !mapping.is_deleted) else { continue };
+            if let Some(object) = object_of(&self.open(&key)) {
+                mapping.build_id = object.build_id().into();
+            }
+        }
+    }
+
     /// The file to read for a mapping; None where there is none, or it is not the one that ran. A mapping of the program is known
     /// as such once its profile was symbolized.
     pub fn file_of(&self, mapping: &Mapping) -> Option<PathBuf> {

@@ -61,6 +61,11 @@ impl ObjectFile {
         Self { image: Arc::new(image), is_debug_file, places, names: OnceLock::new() }
     }
 
+    /// The build id of the file itself; empty where it has none.
+    pub(super) fn build_id(&self) -> String {
+        self.image.build_id()
+    }
+
     /// The file to read instructions from; None where there is but the debug file.
     pub(super) fn path(&self) -> Option<&Path> {
         (!self.is_debug_file).then(|| self.image.path())

@@ -23,10 +23,20 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 /// # Errors
 /// Where the bytes are no protobuf, or their parts do not fit together.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
+    /// Those of heap profiles have four; each sample has a value for every one.
+    const MOST_TYPES: usize = 256;
     let outline = Outline::of(bytes)?;
     if outline.sample_types.is_empty() {
         return Err(Error::new(ErrorKind::Format, "the profile names no sample types")
             .advise("the file is cut or damaged, or no pprof profile"));
+    }
+    if outline.sample_types.len() > MOST_TYPES {
+        let number = outline.sample_types.len();
+        return Err(Error::new(
+            ErrorKind::Format,
+            format!("the profile names {number} sample types, more than {MOST_TYPES}"),
+        )
+        .advise("the file is damaged, or no pprof profile"));
     }
     let mut strings = Strings { bytes: outline.strings, known: HashMap::default() };
     let mut types = Vec::with_capacity(outline.sample_types.len());
@@ -138,7 +148,12 @@ impl<'a> Outline<'a> {
             field::DURATION_NANOS => self.duration_nanos = number()?,
             field::PERIOD_TYPE => self.period_type = Some(field.message()?),
             field::PERIOD => self.period = number()?,
-            field::COMMENT => field.numbers(|number| self.comments.push(number as i64))?,
+            // An empty one says nothing, and takes a byte of the file.
+            field::COMMENT => field.numbers(|number| {
+                if number != 0 {
+                    self.comments.push(number as i64);
+                }
+            })?,
             field::DEFAULT_SAMPLE_TYPE => self.default_type = number()?,
             field::DOC_URL => self.doc_url = number()?,
             _ => {}
@@ -351,6 +366,8 @@ impl SampleReader<'_> {
         self.chain.clear();
         self.values.clear();
         self.labels.clear();
+        let width = self.builder.profile.sample_types.len();
+        let mut number_of_values = 0_usize;
         let mut unknown = None;
         let mut message = whole;
         while let Some(field) = message.next()? {
@@ -359,7 +376,13 @@ impl SampleReader<'_> {
                     Some(place) => self.chain.push(LocationId(place)),
                     None => unknown = unknown.or(Some(id)),
                 })?,
-                2 => field.numbers(|value| self.values.push(value as i64))?,
+                2 => field.numbers(|value| {
+                    number_of_values += 1;
+                    // A byte of the file is a value: what is too many is counted, and not kept.
+                    if number_of_values <= width {
+                        self.values.push(value as i64);
+                    }
+                })?,
                 3 => self.label(field.message()?)?,
                 _ => {}
             }
@@ -372,14 +395,14 @@ impl SampleReader<'_> {
         if let Some(id) = unknown {
             return Err(fails(format!("a sample names location {id}, which is not there")));
         }
-        let width = self.builder.profile.sample_types.len();
-        if self.values.len() != width {
-            let values = self.values.len();
-            return Err(fails(format!("a sample has {values} values, where the profile has {width} types")));
+        if number_of_values != width {
+            return Err(fails(format!(
+                "a sample has {number_of_values} values, where the profile has {width} types"
+            )));
         }
         let labels = match self.labels.as_slice() {
             [] => LabelSetId(0),
-            labels => self.builder.label_set(labels.to_vec()),
+            _ => self.builder.label_set(std::mem::take(&mut self.labels)),
         };
         self.builder.profile.samples.push(&self.chain, &self.values, labels);
         Ok(())
@@ -395,6 +418,10 @@ impl SampleReader<'_> {
                 4 => unit = field.number_value()?,
                 _ => {}
             }
+        }
+        // An empty label says nothing, and takes two bytes of the file.
+        if (key, text, number, unit) == (0, 0, 0, 0) {
+            return Ok(());
         }
         let value = if text != 0 {
             LabelValue::Text(self.strings.get(text)?)

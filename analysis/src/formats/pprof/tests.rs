@@ -41,7 +41,7 @@ fn full() -> Profile {
     profile.period = 10_000_000;
     profile.time_nanos = 1_700_000_000_000_000_000;
     profile.duration_nanos = -1;
-    profile.comments = vec!["one".into(), "".into()];
+    profile.comments = vec!["one".into(), "two".into()];
     profile.drop_frames = "malloc".into();
     profile.keep_frames = "main".into();
     profile.doc_url = "https://example.org/".into();
@@ -225,4 +225,20 @@ fn a_location_is_named_once_in_a_chain_for_each_of_its_frames() {
     let mut bytes = Vec::new();
     write_unpacked(&builder.finish(), &mut bytes).unwrap();
     assert_eq!(read(&bytes).unwrap().samples.get(0).chain, chain);
+}
+
+#[test]
+fn what_says_nothing_takes_no_memory() {
+    let empty: Vec<u8> = [0x1a, 0x00].repeat(100);
+    let sample = [message(&[(2, 5)]).bytes, empty].concat();
+    let read = read(&[profile(&[(2, &sample), (13, &[0; 50])])].concat()).unwrap();
+    assert_eq!((read.label_sets.len(), read.comments.len(), read.total(0)), (1, 0, 5));
+}
+
+#[test]
+fn more_types_or_values_than_a_profile_has_are_refused() {
+    let types: Vec<(u32, &[u8])> = vec![(1, b""); 300];
+    assert!(reason(&profile(&types)).starts_with("the profile names 301 sample types, more than 256"));
+    let values = [&[0x12, 0x7f][..], &[1; 0x7f]].concat();
+    assert!(reason(&profile(&[(2, &values)])).contains("a sample has 127 values"));
 }
