@@ -123,6 +123,37 @@ fn a_failed_exec_loses_nothing() {
 }
 
 #[test]
+fn files_that_are_no_profiles_of_ours_are_left_alone() {
+    let rig = Rig::new();
+    // Where a profile would be that found no place in a spool; to open a pipe would be to wait for ever.
+    let script = format!(
+        "mkfifo \"${{CPUPROFILE}}_1\"; ln -s /dev/zero \"${{CPUPROFILE}}_2\"; '{}' burn 100",
+        rig.program()
+    );
+    rig.record(&[], &["sh", "-c", &script]).expect(0);
+    assert!(rig.profile().total(0) > 0);
+}
+
+#[test]
+fn a_recording_in_another_container_is_left_alone() {
+    let rig = Rig::new();
+    let own = ["unshare", "-pf", "--mount-proc"];
+    let may = Command::new(own[0]).args(&own[1..]).arg("true").stderr(Stdio::null()).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("passed over: no namespaces without root");
+        return;
+    }
+    // Seen from there, the recorder's process id is another's or nobody's.
+    let recover = format!("{} '{}' recover > recovered.txt 2>&1", own.join(" "), rig.sigprof());
+    let script = format!("'{}' burn 150; {recover}; '{}' burn 150", rig.program(), rig.program());
+    rig.record(&[], &["sh", "-c", &script]).expect(0);
+    let said = fs::read_to_string(rig.path("recovered.txt")).unwrap();
+    assert!(said.contains("goes on"), "{said}");
+    let time = rig.profile().total(1) as f64 / 1e9;
+    assert!(time > 0.15, "{time}");
+}
+
+#[test]
 fn the_exit_status_is_the_commands() {
     let rig = Rig::new();
     for status in [0, 1, 2, 42, 125, 126, 127, 128, 130, 254, 255] {

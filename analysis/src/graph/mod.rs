@@ -309,6 +309,15 @@ mod tests {
     }
 
     #[test]
+    fn a_function_inlined_into_one_of_its_name_is_not_marked() {
+        let mut profile = profile(&[("a", 1)]);
+        let line = profile.locations[0].lines[0];
+        profile.locations[0].lines = vec![line, line];
+        let graph = Graph::values(&profile);
+        assert_eq!(graph.nodes[0].inlined, Inlined::Never);
+    }
+
+    #[test]
     fn inlined_functions_are_marked() {
         let graph = Graph::calls(&profile(&[("Ba", 5), ("bC", 1)]));
         assert_eq!(values(&graph), ["B 5 5", "C 0 1", "a 0 5", "b 1 6", "c 0 1"]);

@@ -30,13 +30,13 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
     let filters = context.filters.iter().map(|filter| format!("Active filter: {filter}"));
     let legend: Vec<String> =
         lines.iter().cloned().chain(filters).chain(header::shown_lines(&trimmed, context, scale)).collect();
-    let legend: String = legend.iter().map(|line| escaped(line) + "\\l").collect();
+    let legend: String = legend.iter().map(|line| escaped(&shortened(line)) + "\\l").collect();
     writeln!(out, "legend [shape=box fontsize=16 fillcolor=\"#ffffff\" label=\"{legend}\"]")?;
 
     let total = context.total;
     let largest = graph.nodes.iter().map(|node| node.flat.saturating_abs()).max().unwrap_or(0);
     for (place, node) in graph.nodes.iter().enumerate() {
-        let mut label = escaped(&node.place.to_string()) + inlined(node.inlined);
+        let mut label = escaped(&shortened(&node.place.to_string())) + inlined(node.inlined);
         label += &format!("\\n{} ({})", scale.format(node.flat), percent(node.flat, total));
         if node.cum != node.flat {
             label += &format!("\\nof {} ({})", scale.format(node.cum), percent(node.cum, total));
@@ -101,6 +101,15 @@ fn color(value: i64, total: i64) -> (String, String) {
     (hex(178.0, share), hex(245.0, 0.25 * share))
 }
 
+/// A line that a box has room for; whole names are shown when the pointer is on it.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    text.chars().take(MOST - 3).chain("...".chars()).collect()
+}
+
 fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
@@ -136,7 +145,21 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
         let said = said.lines().next().unwrap_or("it says nothing").to_owned();
         return Err(failed(format!("`dot`, which draws the graph, failed ({}): {said}", output.status)));
     }
-    Ok(output.stdout)
+    Ok(as_wide_as_the_window(output.stdout))
+}
+
+/// Graphviz gives a picture a size in points, which leaves browsers with a part of it; the size of its view box is enough.
+fn as_wide_as_the_window(svg: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&svg) else { return svg };
+    let size = text.find("<svg width=\"").and_then(|begin| {
+        let begin = begin + "<svg ".len();
+        let end = begin + text.get(begin..)?.find(['\n', '>'])?;
+        text.get(begin..end)?.contains("height=\"").then_some(begin..end)
+    });
+    match size {
+        Some(size) => [&text[..size.start], "width=\"100%\"", &text[size.end..]].concat().into_bytes(),
+        None => svg,
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +169,22 @@ mod tests {
     #[test]
     fn names_cannot_leave_their_quotes() {
         assert_eq!(quoted("a\"b\\"), r#""a\"b\\""#);
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        assert_eq!(shortened(&"é".repeat(80)), "é".repeat(80));
+        assert_eq!(shortened(&"é".repeat(81)), "é".repeat(77) + "...");
+    }
+
+    #[test]
+    fn a_picture_fills_the_window() {
+        let svg = b"<?xml?>\n<svg width=\"9pt\" height=\"8pt\"\n viewBox=\"0 0 9 8\">";
+        assert_eq!(
+            as_wide_as_the_window(svg.to_vec()),
+            b"<?xml?>\n<svg width=\"100%\"\n viewBox=\"0 0 9 8\">"
+        );
+        assert_eq!(as_wide_as_the_window(b"<svg>".to_vec()), b"<svg>");
     }
 
     #[test]
