@@ -129,6 +129,11 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     .map(|_| ())
 }
 
+/// True of a start that failed since the recorder's directory of spools is not there any more.
+pub fn is_without_recorder(failure: Failure) -> bool {
+    matches!(failure, Failure::System { action, errno } if (action, errno) == control::NO_DIRECTORY)
+}
+
 /// True where `path` leads to a device or a pipe, beside which nothing can be written.
 pub fn is_special(path: &[u8]) -> bool {
     control::is_special(path)

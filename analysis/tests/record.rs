@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
     process::{Command, Stdio},
 };
 use support::{Finished, Rig, children_of, is_stopped, send, wait_until};
@@ -577,4 +578,79 @@ fn a_closed_pipe_for_the_summary_changes_nothing() {
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(9));
     assert!(rig.path("sigprof.pb.gz").exists());
+}
+
+/// Compiles a program of its own that may use `burn(SECONDS)`, and gives its path.
+fn compile(rig: &Rig, main: &str) -> String {
+    let source = rig.path("own.c");
+    let burn = "static volatile long sink; void burn(double seconds) { \
+        double until = clock() + seconds * CLOCKS_PER_SEC; while (clock() < until) for (int i = 0; i < 20000; i++) sink += i; }";
+    let headers = "#include <signal.h>\n#include <time.h>\n#include <unistd.h>\n";
+    fs::write(&source, format!("{headers}void ProfilerFlush(void) __attribute__((weak));\n{burn}\n{main}\n"))
+        .unwrap();
+    let program = rig.path("own").to_str().unwrap().to_owned();
+    let compiled = Command::new("gcc").args(["-O1", "-o", &program]).arg(&source).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "gcc is missing: ci/setup.sh installs it");
+    program
+}
+
+#[test]
+fn a_flush_doubles_nothing() {
+    let rig = Rig::new();
+    let program = compile(
+        &rig,
+        "int main(void) { burn(0.3); if (!ProfilerFlush) return 1; ProfilerFlush(); burn(0.05); return 0; }",
+    );
+    let finished = rig.record(&[], &[&program]).expect(0);
+    let time = rig.profile().total(1) as f64 / 1e9;
+    assert!((0.25..0.45).contains(&time), "0.35 s were used, and {time} s are in the profile");
+    assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
+    let rig = Rig::new();
+    // An executable that the kernel looks at, and refuses.
+    fs::write(rig.path("garbage"), [&b"\x7fELF"[..], &[1; 200]].concat()).unwrap();
+    fs::set_permissions(rig.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = compile(
+        &rig,
+        "int main(int n, char **words) { burn(0.1); execv(\"garbage\", words); burn(0.05); raise(SIGKILL); }",
+    );
+    let finished = rig.record(&[], &[&program]);
+    assert_eq!(finished.end(), (None, Some(9)), "{}", finished.stderr);
+    assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
+}
+
+/// Runs a program and its child as a recorder would, with this directory of spools; they say nothing of it.
+fn run_quietly(rig: &Rig, spools: &Path) {
+    let mut command = rig.prepared(rig.program());
+    command.env("LD_PRELOAD", rig.library()).env("CPUPROFILE", rig.path("target"));
+    command.env("CPUPROFILE_SPOOL", spools);
+    for name in ["CPUPROFILE_KEEP_SPOOL", "CPUPROFILE_USE_PID", "CPUPROFILE_QUIET"] {
+        command.env(name, "1");
+    }
+    let finished = Finished::of(command.args(["burn", "60", "fork", "60"]).spawn().unwrap()).expect(0);
+    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn a_full_directory_of_spools_is_no_news_for_the_command() {
+    let rig = Rig::new();
+    let spools = rig.path("spools");
+    fs::create_dir(&spools).unwrap();
+    for i in 0..256 {
+        fs::write(spools.join(format!("{i}.spool")), "").unwrap();
+    }
+    run_quietly(&rig, &spools);
+    assert_eq!(rig.names_that("target").len(), 2, "a file of each process");
+}
+
+#[test]
+fn a_process_that_begins_when_the_recorder_is_gone_leaves_nothing() {
+    let rig = Rig::new();
+    let spools = rig.path("spools");
+    run_quietly(&rig, &spools);
+    assert!(!spools.exists(), "nobody would collect what is in it");
+    assert_eq!(rig.names_that("target"), [""; 0]);
 }

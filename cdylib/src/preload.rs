@@ -102,7 +102,15 @@ fn start(settings: &Environment, base: &[u8]) {
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
+        // The recorder that asked for the profile is gone: nobody wants to know.
+        if settings.keeps_spool && interface::is_without_recorder(failure) {
+            return;
+        }
         return message::refused(&path, failure);
+    }
+    // What a recorder finds no spool of it finds in a file.
+    if settings.keeps_spool {
+        return;
     }
     // Where nobody asked for a spool, going without is no news.
     if let SpoolChoice::Directory(directory) = &settings.spool {

@@ -34,7 +34,7 @@ pub use notices::{Listener, Notice};
 pub(crate) use notices::{listen, tell};
 pub(crate) use output::{Naming, is_special};
 pub(crate) use session::{Session, Sink, StartOptions, Started};
-pub(crate) use spool::{DEFAULT_DIRECTORY, SUFFIX, SpoolPlace};
+pub(crate) use spool::{DEFAULT_DIRECTORY, NO_DIRECTORY, SUFFIX, SpoolPlace};
 pub(crate) use summary::Ended;
 pub use summary::{Losses, NoSamples, SpoolUse, Summary, Walks};
 pub(crate) use toggle::{ToggleOptions, enable as enable_toggle};
@@ -254,7 +254,8 @@ pub(crate) fn stop<R>(
     control.stop_locked(finish)
 }
 
-/// Writes a complete profile of all so far under the session's name; the session goes on.
+/// Writes a complete profile of all so far under the session's name, unless a spool that is kept holds it; the session goes
+/// on.
 ///
 /// # Errors
 /// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
@@ -270,7 +271,7 @@ pub(crate) fn flush(which: Which) -> Result<(), Failure> {
     let control = &mut *control;
     control.take_met();
     let session = control.session.as_mut().filter(|session| which.means(session));
-    session.ok_or(Failure::NotRunning)?.write_file(&control.met).map(|_| ())
+    session.ok_or(Failure::NotRunning)?.flush(&control.met)
 }
 
 /// Calls `f` with the running session, if it is the one that is meant, and the objects met.

@@ -4,7 +4,7 @@ use super::{
     maps_text::KeptLines,
     notices::{self, Notice},
     output::{self, Contents, Naming, Opening, Output, Place},
-    spool::{Spool, SpoolFor, SpoolPlace},
+    spool::{NO_DIRECTORY, Spool, SpoolFor, SpoolPlace},
     summary::{Ended, Facts, SpoolUse, Summary},
     ticks,
 };
@@ -176,12 +176,27 @@ impl Session {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
                 let shape = Shape::of(table_bytes, beside.is_some());
                 let is_by_thread = options.by_thread;
-                let purpose =
-                    SpoolFor { started: start_time, period_micros, is_by_thread, table_bytes, shape, lines };
+                let purpose = SpoolFor {
+                    started: start_time,
+                    period_micros,
+                    is_by_thread,
+                    table_bytes,
+                    shape,
+                    lines,
+                    is_collected: options.keeps_spool,
+                };
                 memory_for(options.spool, &purpose, output)
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
+        // The recorder is gone, and nobody else wants the profile. A forked child has a parent that is recorded, so it only
+        // cannot see the directory (`chroot`); the file that it writes in the place opened by its parent is collected.
+        if let SpoolUse::Unavailable { action, errno } = spool_use {
+            let is_recorders = options.keeps_spool && options.spool != SpoolPlace::Default;
+            if is_recorders && !options.is_child && (action, errno) == NO_DIRECTORY {
+                return Err(Failure::System { action, errno });
+            }
+        }
         let recording = memory.and_then(|memory| {
             OwnedRecording::new(
                 engine,
@@ -357,6 +372,18 @@ impl Session {
         Ok(written.bytes)
     }
 
+    /// Writes the file of a session that goes on. One whose spool is collected needs none: of both, each sample would count
+    /// twice.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(super) fn flush(&mut self, met: &[MetObject]) -> Result<(), Failure> {
+        if self.keeps_spool && self.spool.as_ref().is_some_and(Spool::is_there) {
+            return Ok(());
+        }
+        self.write_file(met).map(|_| ())
+    }
+
     /// Removes the file of moved records, if nobody is writing to it.
     fn remove_moved(&self) {
         if let Some(mut hold) = self.recording.get().drain.hold() {
@@ -410,6 +437,10 @@ impl Session {
     /// Lets ticks come again.
     pub(super) fn resume(&self) {
         let recording = self.recording.get();
+        // First: killed from here on, the process has said nothing of its end.
+        if self.keeps_spool {
+            recording.memory().clear_end();
+        }
         recording.memory().set_state(State::Running);
         ticks::handle_again(recording.signal);
         if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {

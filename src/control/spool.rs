@@ -41,6 +41,10 @@ const SHARE: u64 = 8;
 /// The length of the file, and by how much it grows, are multiples of this.
 const UNIT: usize = 64 << 10;
 
+/// What fails, and how, where a recorder's directory is not there any more.
+pub(crate) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::NO_SUCH_FILE);
+const USE_DIRECTORY: &str = "use the spool directory";
+
 /// Where a session's spool is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpoolPlace<'a> {
@@ -74,6 +78,8 @@ pub(super) struct SpoolFor<'a> {
     pub(super) shape: Shape,
     /// The executable lines of /proc/self/maps.
     pub(super) lines: &'a [u8],
+    /// A recorder collects it, from a directory of its own. That is not made again: nobody would look into it any more.
+    pub(super) is_collected: bool,
 }
 
 impl Spool {
@@ -91,8 +97,13 @@ impl Spool {
             MappedBox::<PathBuffer>::zeroed().map_err(system("map memory for the spool's path"))?;
         let access = place.write_directory(&mut path).map_err(system("take the spool directory's path"))?;
         let directory_bytes = path.as_bytes().len();
-        let directory =
-            Directory::open_own(path.as_c_str(), access).map_err(system("use the spool directory"))?;
+        let is_recorders = purpose.is_collected && place != SpoolPlace::Default;
+        let directory = if is_recorders {
+            Directory::open_existing(path.as_c_str(), access)
+        } else {
+            Directory::open_own(path.as_c_str(), access)
+        };
+        let directory = directory.map_err(system(USE_DIRECTORY))?;
         let room = directory.file_system().map_err(system("look at the spool's file system"))?;
         if !room.is_in_place {
             return Err(system("trust the spool's file system")(errno::NOT_SUPPORTED));
@@ -261,6 +272,7 @@ fn fill(
         target: output.target(),
         program: process::program(&mut program),
         target_stamp,
+        says_end: purpose.is_collected,
     };
     let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
     let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;

@@ -169,7 +169,8 @@ impl EndFigures {
 
 /// Where the two paths stand.
 pub(crate) const PATHS: usize = field::IS_BY_THREAD + 8;
-/// Where the head's last page begins: what a session says at its end. It takes no room before.
+/// Where the head's last page begins: what a session says at its end. Only a session that will say something
+/// has room for it from its start on.
 pub(crate) const END: usize = TEXT - 4096;
 /// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;

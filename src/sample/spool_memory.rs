@@ -58,6 +58,8 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) program: &'a [u8],
     /// What stands at the target already.
     pub(crate) target_stamp: FileStamp,
+    /// The session will say something of itself at its end.
+    pub(crate) says_end: bool,
 }
 
 impl SpoolMemory {
@@ -83,6 +85,10 @@ impl SpoolMemory {
             return Err(errno::INVALID);
         }
         prepare(&mapping, 0, head_bytes)?;
+        if facts.says_end {
+            // By its end others may have filled the file system, and a session that says nothing counts as killed.
+            prepare(&mapping, END, TEXT)?;
+        }
         let growth = Growth::spooled(mapping.length() - ARENA);
         let memory = Self::new(mapping, ARENA, growth, most_spooled);
         let numbers = [
@@ -226,8 +232,8 @@ impl SpoolMemory {
         Ok(())
     }
 
-    /// Notes what the session says of itself at its end; nothing where there is no room for it. Signal-safe: system calls, and
-    /// memory of our own.
+    /// Notes what the session says of itself at its end; nothing where no room was found for it at its start, and there is none
+    /// now. Signal-safe: system calls, and memory of our own.
     pub(crate) fn note_end(&self, figures: EndFigures) {
         if !self.is_spooled() || prepare(&self.mapping, END, TEXT).is_err() {
             return;
@@ -235,6 +241,13 @@ impl SpoolMemory {
         // The first word, which says that they are there, is written last.
         for (i, word) in figures.words().into_iter().enumerate().rev() {
             self.set(field::FIGURES + 8 * i, word);
+        }
+    }
+
+    /// Takes back what [`SpoolMemory::note_end`] noted: the session goes on. Signal-safe, likewise.
+    pub(crate) fn clear_end(&self) {
+        if self.is_spooled() && prepare(&self.mapping, END, TEXT).is_ok() {
+            self.set(field::FIGURES, 0);
         }
     }
 

@@ -50,7 +50,7 @@ impl Directory {
     /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for a directory of another owner, `EACCES` for one that
     /// others may use more than `access` says.
     pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
-        let directory = match Self::open(path) {
+        match Self::open_existing(path, access) {
             Err(libc::ENOENT) => {
                 let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
                 // SAFETY: the path is NUL-terminated and outlives the call.
@@ -59,10 +59,18 @@ impl Directory {
                     Err(libc::EEXIST) => {}
                     Err(error) => return Err(error),
                 }
-                Self::open(path)?
+                Self::open_existing(path, access)
             }
-            other => other?,
-        };
+            other => other,
+        }
+    }
+
+    /// Opens `path`, which must be there; otherwise as [`Directory::open_own`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_existing(path: &CStr, access: Access) -> Result<Self, i32> {
+        let directory = Self::open(path)?;
         let status = directory.0.status()?;
         let forbidden = if access == Access::Private { 0o077 } else { 0o022 };
         if status.owner != super::process::effective_user() {
@@ -162,6 +170,8 @@ mod tests {
     fn a_directory_is_made_and_must_be_the_users_own() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("own");
+        assert_eq!(Directory::open_existing(&c_path(&path), Access::Private).err(), Some(libc::ENOENT));
+        assert!(!path.exists());
         assert!(Directory::open_own(&c_path(&path), Access::Private).is_ok());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
         for (mode, private, readable) in [

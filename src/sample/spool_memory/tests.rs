@@ -14,7 +14,12 @@ use crate::{
     sys::private_directory::{Access, Directory},
     thread::ThreadName,
 };
-use std::{ffi::CString, fs, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    ffi::CString,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::PathBuf,
+};
 
 /// A spool on a file system in memory.
 struct Rig {
@@ -46,6 +51,7 @@ impl Rig {
             target: b"/t/prof",
             program: b"/p",
             target_stamp: FileStamp { device: 1, inode: 2, changed: 3 },
+            says_end: true,
         };
         let memory = SpoolMemory::spooled(mapping, ARENA_BYTES, &facts).unwrap();
         Self { path: scratch.path().join("spool"), scratch, memory }
@@ -289,4 +295,17 @@ fn what_is_punched_takes_no_room() {
     assert!(fs::metadata(&rig.path).unwrap().blocks() <= TEXT as u64 / 512);
     assert!(rig.head().0.is_complete, "the head stays");
     assert_eq!(rig.records(), []);
+}
+
+/// The file system may be full by then.
+#[test]
+fn what_is_said_at_the_end_takes_no_more_room_and_can_be_taken_back() {
+    let rig = Rig::new(ARENA_BYTES);
+    let blocks = || fs::metadata(&rig.path).unwrap().blocks();
+    let before = blocks();
+    let figures = EndFigures { walks: 3, ..EndFigures::default() };
+    rig.memory.note_end(figures);
+    assert_eq!((blocks(), rig.head().0.figures), (before, Some(figures)));
+    rig.memory.clear_end();
+    assert_eq!(rig.head().0.figures, None);
 }
