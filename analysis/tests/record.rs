@@ -8,7 +8,10 @@ use sigprof_analysis::profile::label;
 use std::{
     fs,
     io::{Read as _, Write as _},
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::{
+        fs::{PermissionsExt as _, symlink},
+        process::CommandExt as _,
+    },
     path::Path,
     process::{Command, Stdio},
 };
@@ -406,7 +409,10 @@ fn a_signal_for_the_commands_parent_does_not_come_back() {
 #[test]
 fn the_recorder_stops_and_goes_on_with_the_command() {
     let rig = Rig::new();
-    let mut child = rig.command(&["-q"], &[rig.program(), "say", "ready", "wait"]).spawn().unwrap();
+    // In a group of its own, as shells start commands: in one that is orphaned, as that of these tests may be, SIGTSTP stops
+    // nobody (setpgid(2)).
+    let mut command = rig.command(&["-q"], &[rig.program(), "say", "ready", "wait"]);
+    let mut child = command.process_group(0).spawn().unwrap();
     let mut ready = [0; 6];
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     let command = children_of(child.id())[0];

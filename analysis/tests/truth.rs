@@ -1,7 +1,7 @@
 //! Every value of `top`, `tree` and `traces` is what `go tool pprof` 1.19 shows for the same file and the same options. Needs
 //! Debian's golang-go.
 //!
-//! The profiles in `data/` are of C, C++, Rust, python3 and Go; `data/make.sh` tells where they come from.
+//! The profiles in `data/` are of C, C++, Rust, python3 and Go, and one that the crate pprof wrote; `data/make.sh` tells where they come from.
 
 use sigprof_analysis::{formats, profile::Mapping};
 use std::{
@@ -12,7 +12,7 @@ use std::{
     sync::OnceLock,
 };
 
-const PROFILES: [&str; 5] = ["recursion", "containers", "inlining", "python", "labels"];
+const PROFILES: [&str; 6] = ["recursion", "containers", "inlining", "python", "labels", "pprof-rs"];
 
 /// A profile of the directory, or one with a path of its own.
 fn data(profile: &str) -> PathBuf {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes the profiles in this directory anew: records the programs in ../programs with the preload and names what they hold, so
-# that tests need neither compilers nor the binaries. Needs golang-go, gcc, g++, rustc and python3; takes the paths of the
-# library and of the command, as target/release/libprofiler.so target/release/sigprof.
+# that tests need neither compilers nor the binaries; two are written by others, Go's runtime and the crate pprof. Needs
+# golang-go, gcc, g++, cargo and python3; takes the paths of the library and of the command, as
+# target/release/libprofiler.so target/release/sigprof.
 set -eu
 library=$(realpath "$1")
 sigprof=$(realpath "$2")
@@ -26,3 +27,18 @@ record inlining ./inlining
 record python /usr/bin/python3 work.py
 go build -trimpath -o labels labels.go
 ./labels >"$here/labels.pb.gz"
+mkdir -p pprof-rs
+cat >pprof-rs/Cargo.toml <<'END'
+[package]
+name = "made-by-pprof-rs"
+edition = "2024"
+[[bin]]
+name = "made-by-pprof-rs"
+path = "../pprof-rs.rs"
+[dependencies]
+pprof = { version = "0.15", default-features = false, features = ["prost-codec"] }
+[profile.release]
+debug = true
+[workspace]
+END
+cargo run --quiet --release --manifest-path pprof-rs/Cargo.toml | gzip -9n >"$here/pprof-rs.pb.gz"
