@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p sigprof-analysis --example service -- 127.0.0.1:8080 60
 //! go tool pprof -top http://127.0.0.1:8080/profile.pb.gz
+//! xdg-open http://127.0.0.1:8080/flamegraph.svg
 //! ```
 //!
 //! It answers GET alone. Open such a port to nobody but yourself: profiles tell the names of functions, files and threads.
@@ -11,7 +12,8 @@ use sigprof::MemoryProfiler;
 use sigprof_analysis::{
     formats::{memory, pprof},
     profile::Profile,
-    symbolize::{Options, Symbolizer},
+    report::flamegraph,
+    symbolize::{self, Symbolizer},
 };
 use std::{
     collections::BTreeMap,
@@ -30,7 +32,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let seconds: u64 = arguments.next().map_or(Ok(60), |text| text.parse())?;
     let listener = TcpListener::bind(address)?;
     let profiler = sigprof::Profiler::builder().frequency(250).by_thread().start_in_memory()?;
-    println!("http://{}/profile.pb.gz for {seconds} s", listener.local_addr()?);
+    let place = listener.local_addr()?;
+    println!("http://{place}/profile.pb.gz and http://{place}/flamegraph.svg for {seconds} s");
     thread::Builder::new().name("work".into()).spawn(move || work(Duration::from_secs(seconds)))?;
     thread::Builder::new().name("serve".into()).spawn(move || serve(&listener, &profiler))?;
     thread::sleep(Duration::from_secs(seconds));
@@ -62,7 +65,9 @@ pub(crate) fn answer(stream: TcpStream, profiler: &MemoryProfiler) -> io::Result
     let (status, kind, body) = match (words.next(), words.next()) {
         (Some("GET"), Some(path)) => match page(path, profiler)? {
             Some((kind, body)) => ("200 OK", kind, body),
-            None => ("404 Not Found", "text/plain", b"there is /profile.pb.gz\n".to_vec()),
+            None => {
+                ("404 Not Found", "text/plain", b"there are /profile.pb.gz and /flamegraph.svg\n".to_vec())
+            }
         },
         _ => ("405 Method Not Allowed", "text/plain", b"GET alone is answered\n".to_vec()),
     };
@@ -80,6 +85,11 @@ fn page(path: &str, profiler: &MemoryProfiler) -> io::Result<Option<(&'static st
             pprof::write(&profile(profiler)?, &mut body)?;
             "application/octet-stream"
         }
+        "/flamegraph.svg" => {
+            let options = flamegraph::Options { by_thread: true, ..flamegraph::Options::default() };
+            flamegraph::write(&profile(profiler)?, &options, &mut body)?;
+            "image/svg+xml"
+        }
         _ => return Ok(None),
     };
     Ok(Some((kind, body)))
@@ -88,7 +98,7 @@ fn page(path: &str, profiler: &MemoryProfiler) -> io::Result<Option<(&'static st
 /// What was sampled until now, with names.
 fn profile(profiler: &MemoryProfiler) -> io::Result<Profile> {
     let mut profile = memory::read(&profiler.snapshot().map_err(io::Error::other)?);
-    for warning in Symbolizer::new(Options::default()).symbolize(&mut profile, &mut |_| {}) {
+    for warning in Symbolizer::new(symbolize::Options::default()).symbolize(&mut profile, &mut |_| {}) {
         eprintln!("service: {warning}");
     }
     Ok(profile)

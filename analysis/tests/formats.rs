@@ -450,6 +450,10 @@ fn the_example_serves_its_own_profile() {
     assert!(profile.label_sets.iter().any(is_busy), "{:?}", profile.label_sets);
     let names = top_of(&profile);
     assert!(names.keys().any(|name| name.contains("service::work")), "{names:?}");
+    let (head, picture) = ask("GET /flamegraph.svg");
+    assert!(head.contains("Content-Type: image/svg+xml\r\n"), "{head}");
+    let picture = String::from_utf8(picture).unwrap();
+    assert!(picture.contains("service::work") && picture.contains("<title>busy"), "{picture}");
     assert!(ask("GET /nothing").0.starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /profile.pb.gz").0.starts_with("HTTP/1.1 405 "));
 }
