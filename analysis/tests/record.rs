@@ -557,6 +557,7 @@ fn an_output_that_vanishes_meanwhile_loses_no_sample() {
         )
         .expect(6);
     assert!(finished.stderr.contains("cannot write the profile"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("`sigprof recover -o FILE"), "{}", finished.stderr);
     let [left] = &rig.left()[..] else { panic!("one directory is left: {:?}", rig.left()) };
     rig.recover(&["-o", "saved.pb.gz", left]).expect(0);
     assert!(rig.profile_at("saved.pb.gz").total(0) >= 4);

@@ -175,7 +175,10 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
             problems.extend(sources.remove());
         }
         // All is still there, for `sigprof recover`.
-        Some(Err(error)) => problems.push(error),
+        Some(Err(error)) => problems.push(error.advise(format!(
+            "what was recorded is kept, and `sigprof recover -o FILE {}` writes it",
+            std::process::id()
+        ))),
         None => problems.extend(sources.remove()),
     }
     let is_needed = summary.tally.running > 0 || !problems.is_empty();
