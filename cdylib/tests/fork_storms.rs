@@ -103,15 +103,21 @@ fn many_short_children_leave_nothing_behind() {
 }
 
 /// A server with eight workers, forked beforehand, serves a load and is shut down in an orderly way: nine profiles, whose
-/// time adds up to what the nine processes say that they have used.
+/// time, and what their processes tell at their ends to be in no sample, adds up to what the nine say that they have used.
+///
+/// How much is in no sample is not the profiler's choice: a worker that serves for 2 ms at a time may begin behind a tick of
+/// the kernel's and end before the next again and again. On an idle machine the two differ by chance, on a busy one the
+/// scheduler hands the processor on at those ticks: 8 ms of a worker's 400 were missing at most on the one, 76 ms on the
+/// other.
 #[test]
 fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
     const PROCESSES: usize = 9;
     for frequency in ["100", "1000"] {
         let scratch = Scratch::new();
         let mut command = profiled(scratch.compile("prefork.c", Linkage::None, &[]), &scratch.path("prof"));
-        let finished = run(command.env("CPUPROFILE_FREQUENCY", frequency).arg(scratch.path("socket")));
-        expect_success(&finished);
+        command.env("CPUPROFILE_FREQUENCY", frequency).env("CPUPROFILE_STATISTICS", "1");
+        let finished = run(command.arg(scratch.path("socket")));
+        expect_success_without_loss(&finished);
         let text = finished.text();
         let used: Vec<(&str, usize)> = text
             .lines()
@@ -129,26 +135,27 @@ fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
         let period = profiles[0].period_micros;
         let sampled: usize = profiles.iter().map(|profile| profile.samples() * period).sum();
         let total: usize = used.iter().map(|(_, micros)| micros).sum();
-        println!("{frequency} Hz: {sampled} of {total} us, {} samples", sampled / period);
-        let (below, above) = bounds(period);
+        let unaccounted: Vec<usize> =
+            finished.complaints().into_iter().filter_map(unaccounted_micros).collect();
+        assert_eq!(unaccounted.len(), PROCESSES, "{}", finished.stderr);
+        let untold: usize = unaccounted.iter().sum();
+        println!("{frequency} Hz: {sampled} and {untold} of {total} us, {} samples", sampled / period);
+        // Each rounds to periods, up at the most by half of one, which its figure, never below zero, does not take back; and
+        // between its own look at the clock and the profiler's it uses a little time.
+        let margin = PROCESSES * (period / 2 + jiffy_micros());
         assert!(
-            sampled + PROCESSES * below >= total && sampled <= total + PROCESSES * above,
-            "{sampled} of {total} us at {frequency} Hz"
+            (sampled + untold).abs_diff(total) <= margin,
+            "{sampled} and {untold} of {total} us at {frequency} Hz, margin {margin}"
         );
+        // Behind that the profiler says that a part of the program is missing.
+        assert!(untold < total / 10, "{untold} of {total} us in no sample");
     }
 }
 
-/// By how many microseconds the time in a process's profile may lie below and above the time that it has used.
-///
-/// Each tick takes account of all time since the one before, rounded to periods with the remainder carried on. So what is
-/// missing is what the process used behind its last tick, and half a period. The kernel's timer runs on the times that it
-/// samples once per jiffy: a tick comes when a period's worth of jiffies has found the process running. One that runs in
-/// short bursts is found at random, and uses a jiffy's time on average between two finds: three times that, in nine
-/// processes at once, comes once in a million runs. Above lies no more than half a period, and the little that a process
-/// uses between its own look at the clock and the profiler's last tick.
-fn bounds(period: usize) -> (usize, usize) {
-    let jiffy = jiffy_micros();
-    (3 * period.max(jiffy) + period / 2, period / 2 + jiffy)
+/// The time that is in no sample, from a line of statistics; none from a line about a thread.
+fn unaccounted_micros(line: &str) -> Option<usize> {
+    let (_, figure) = line.split_once(" unaccounted_micros=")?;
+    figure.split(' ').next()?.parse().ok()
 }
 
 /// The kernel's tick: the resolution of its coarse clocks.
