@@ -136,8 +136,12 @@ test_aarch64() {
 
 # A test of the crate's runtime starts itself again, which the kernel cannot do for a program of another machine. So each
 # is run alone, as the process that it would have started.
+# The emulator has one processor busy: as many run at a time as there are.
 test_aarch64_processes() {
-    local left_out test_file program test failed=
+    local left_out test_file program tests test
+    local failures=$toolchain/failures
+    rm -rf "$failures"
+    mkdir "$failures"
     # Left out, besides what has other reasons than the machine's:
     # * no vDSO in qemu-user: the_kernels_object_can_be_excluded;
     # * its own choice of addresses for libraries: another_library_at_the_same_addresses_*;
@@ -156,22 +160,35 @@ test_aarch64_processes() {
         say "aarch64: tests/$test_file.rs"
         program=$(cross aarch64 cargo test --locked --package sigprof --test "$test_file" --no-run --message-format=json |
             sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-        for test in $(emulate "${emulator_words[@]}" "$program" --list | sed -n 's/: test$//p'); do
+        tests=$(emulate "${emulator_words[@]}" "$program" --list | sed -n 's/: test$//p')
+        [ -n "$tests" ] || {
+            echo "cross: no tests in $program" >&2
+            exit 1
+        }
+        for test in $tests; do
             case $left_out in *[[:space:]]"$test"[[:space:]]*) continue ;; esac
-            if emulate SIGPROF_TEST_IN_OWN_PROCESS="$test" "${emulator_words[@]}" "$program" "$test" --exact \
-                --test-threads=1 >"$toolchain/output" 2>&1; then
-                echo "test $test ... ok"
-            else
-                echo "test $test ... FAILED"
-                cat "$toolchain/output"
-                failed="$failed $test"
-            fi
+            while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+            test_alone "$program" "$test" "$failures" &
         done
+        wait
     done
-    [ -z "$failed" ] || {
-        echo "cross: failed on aarch64:$failed" >&2
+    [ -z "$(ls "$failures")" ] || {
+        echo "cross: failed on aarch64:" "$(ls "$failures")" >&2
         exit 1
     }
+}
+
+# test_alone PROGRAM TEST FAILURES: runs one test under the emulator; leaves what a failed one said in the directory.
+test_alone() {
+    # Until it has passed.
+    : >"$3/$2"
+    if emulate SIGPROF_TEST_IN_OWN_PROCESS="$2" "${emulator_words[@]}" "$1" "$2" --exact \
+        --test-threads=1 >"$3/$2" 2>&1; then
+        rm "$3/$2"
+        echo "test $2 ... ok"
+    else
+        printf 'test %s ... FAILED\n%s\n' "$2" "$(cat "$3/$2")"
+    fi
 }
 
 test_i686
