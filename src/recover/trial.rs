@@ -1,6 +1,6 @@
 //! Recovery of spools that are made of any bytes: for tests and fuzzing only.
 
-use super::write_profile;
+use super::profile::write_profile;
 use crate::format::{
     CpuProfile, SlotWidth,
     spool::{ARENA, Head, OBJECTS, Source, SpooledRecord, TEXT, THREADS, thread_of},

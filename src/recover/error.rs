@@ -1,0 +1,92 @@
+//! Why a spool cannot be recovered.
+
+use crate::format::WriteError;
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// Why a spool cannot be recovered.
+#[derive(Debug)]
+pub struct RecoverError {
+    pub(super) path: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug)]
+pub(super) enum Reason {
+    Io(&'static str, io::Error),
+    Write(WriteError),
+    NoSpool,
+    OtherVersion,
+    Damaged(&'static str),
+    OtherUser(u32),
+    Running(u32),
+    Elsewhere(u32),
+    Claimed,
+    SpecialTarget(PathBuf),
+    Wider,
+}
+
+impl RecoverError {
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(&self.reason, Reason::Io(_, error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Another file has the name.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(&self.reason, Reason::Write(WriteError::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists)
+    }
+
+    pub(super) fn new(path: &Path, reason: Reason) -> Self {
+        Self { path: path.into(), reason }
+    }
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.reason {
+            Reason::Io(action, error) => write!(f, "cannot {action}: {error}"),
+            Reason::Write(WriteError::Io(error)) => write!(f, "cannot write the profile: {error}"),
+            Reason::Write(error) => write!(f, "cannot write the profile: {error}"),
+            Reason::NoSpool => f.write_str("this is no spool, or one that was not begun"),
+            Reason::OtherVersion => {
+                f.write_str("the spool is of another version of sigprof; recover it with that version")
+            }
+            Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} cannot be"),
+            Reason::OtherUser(user) => {
+                write!(
+                    f,
+                    "the spool belongs to user {user}; it names the file to write, so only that user recovers it"
+                )
+            }
+            Reason::Running(process) => {
+                write!(f, "process {process} still runs; its profile comes when it ends")
+            }
+            Reason::Elsewhere(process) => write!(
+                f,
+                "process {process} is of another container, where it may still run; if it does not, name the file to write"
+            ),
+            Reason::Claimed => f.write_str("the spool is being recovered by another process; wait for it"),
+            Reason::Wider => f.write_str("the spool is of a 64-bit program; recover it with a 64-bit one"),
+            Reason::SpecialTarget(target) => {
+                write!(
+                    f,
+                    "the profile was meant for {}, which is no regular file; name another",
+                    target.display()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            Reason::Io(_, error) => Some(error),
+            Reason::Write(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The file of the records that were moved out of the table while a session ran.
+
+use super::{
+    error::{Reason, RecoverError},
+    spool::{Owner, Spool},
+};
+use crate::{
+    format::spool::{Head, Source, SpooledRecord},
+    sys::{file, process},
+};
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    path::PathBuf,
+};
+
+/// Bytes of moved records that are read at once: many of the longest.
+const MOVED_PART: usize = 4 << 20;
+
+impl Spool {
+    /// The file of the records that were moved out of the table; None where there is none, or it was removed.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is another user's; or is missing, and may be in the process's own container.
+    pub(super) fn moved(&self) -> Result<Option<File>, RecoverError> {
+        let Some(path) = self.moved_path().filter(|_| self.head.moved.is_some()) else { return Ok(None) };
+        let fails = |error| RecoverError::new(&path, Reason::Io("open the file of moved records", error));
+        let file = match file::open_unfollowed(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.owner() != Owner::Elsewhere => {
+                return Ok(None);
+            }
+            other => other.map_err(fails)?,
+        };
+        let status = file.metadata().map_err(fails)?;
+        if !status.is_file() || status.uid() != process::effective_user() {
+            return Err(RecoverError::new(&path, Reason::OtherUser(status.uid())));
+        }
+        Ok(Some(file))
+    }
+
+    /// Where it is, or would have been.
+    fn moved_path(&self) -> Option<PathBuf> {
+        let name = self.head.moved_name.as_ref()?;
+        Some(self.target().with_file_name(OsStr::from_bytes(name)))
+    }
+
+    /// Removes that file, if it is this user's.
+    pub(super) fn remove_moved(&self) {
+        let Some(path) = self.moved_path() else { return };
+        let is_own = |status: fs::Metadata| status.is_file() && status.uid() == process::effective_user();
+        if fs::symlink_metadata(&path).is_ok_and(is_own) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Calls `visit` with the records of the file of moved ones, a part at a time: the file of a day may be large.
+pub(super) fn for_each_moved<E: From<io::Error>>(
+    head: &Head,
+    moved: &impl Source,
+    mut visit: impl FnMut(Vec<SpooledRecord>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut place = 0;
+    let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes);
+    let mut part = vec![0; MOVED_PART];
+    while place < bytes_moved {
+        let length = usize::try_from(bytes_moved - place).unwrap_or(MOVED_PART).min(MOVED_PART);
+        let got = read_fully(moved, place, part.get_mut(..length).unwrap_or_default())?;
+        let (records, bytes) = head.moved_records(part.get(..got).unwrap_or_default());
+        if bytes == 0 {
+            // Cut, or written into by somebody else.
+            break;
+        }
+        visit(records)?;
+        place += bytes as u64;
+    }
+    Ok(())
+}
+
+/// Fills `buffer` as far as there are bytes; gives their number.
+fn read_fully(source: &impl Source, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match source.read_at(offset + done as u64, rest)? {
+            0 => break,
+            got => done += got,
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,127 @@
+//! The profile of what a spool holds, as bytes and as a file.
+
+use super::moved::for_each_moved;
+use crate::{
+    format::{
+        ByteOrder, Mapping, ProfileWriter, SlotLayout, SlotWidth, WriteError,
+        spool::{Head, Source, SpooledRecord},
+        write_records,
+    },
+    sys::file,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+/// Writes the profile of what a spool and the file of its moved records hold; gives the sum of their counts.
+pub(super) fn write_profile(
+    head: &Head,
+    moved: Option<&impl Source>,
+    records: &[SpooledRecord],
+    mappings: &[Mapping<'_>],
+    out: impl Write,
+) -> Result<u64, WriteError> {
+    let width = if head.word_bytes == 4 { SlotWidth::Four } else { SlotWidth::Eight };
+    let mut writer = ProfileWriter::new(out, SlotLayout { width, order: ByteOrder::NATIVE });
+    writer.header(head.period_micros)?;
+    let mut samples = 0u64;
+    let mut folding = Folding { writer: &mut writer, chains: BTreeMap::new(), words: 0 };
+    let mut write_part = |records: &[SpooledRecord]| {
+        samples = samples.saturating_add(sum_of(records));
+        if head.is_by_thread { folding.add(records) } else { folding.write(records) }
+    };
+    if let Some(moved) = moved {
+        for_each_moved(head, moved, |records| write_part(&records))?;
+    }
+    write_part(records)?;
+    folding.flush()?;
+    writer.trailer()?;
+    for mapping in mappings {
+        mapping.write_line(writer.text(), width)?;
+    }
+    Ok(samples)
+}
+
+pub(super) fn sum_of(records: &[SpooledRecord]) -> u64 {
+    records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.count))
+}
+
+/// Records on their way to a profile, where those of different threads with one chain become one.
+struct Folding<'w, W> {
+    writer: &'w mut ProfileWriter<W>,
+    chains: BTreeMap<Vec<u64>, u64>,
+    /// Of all chains.
+    words: usize,
+}
+
+/// Words of chains that wait to be written. What comes to more has a chain several times, as a profile may.
+const MOST_FOLDED: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 8 << 20 };
+
+impl<W: Write> Folding<'_, W> {
+    /// Writes records as they are.
+    fn write(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
+        write_records(self.writer, || {
+            records.iter().map(|record| (record.count, record.pcs.iter().map(|&pc| pc as usize)))
+        })
+        .map(|_| ())
+    }
+
+    /// Takes records in, and writes some where there are many.
+    fn add(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
+        for record in records {
+            let known = self.chains.get(&record.pcs).copied();
+            let sum = known.unwrap_or(0).checked_add(record.count);
+            if sum.is_none() || self.words > MOST_FOLDED {
+                self.flush()?;
+            }
+            match self.chains.get_mut(&record.pcs) {
+                Some(count) => *count = sum.unwrap_or(record.count),
+                None => {
+                    self.words += record.pcs.len();
+                    self.chains.insert(record.pcs.clone(), record.count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken in.
+    fn flush(&mut self) -> Result<(), WriteError> {
+        write_records(self.writer, || {
+            self.chains.iter().map(|(pcs, count)| (*count, pcs.iter().map(|&pc| pc as usize)))
+        })?;
+        self.chains.clear();
+        self.words = 0;
+        Ok(())
+    }
+}
+
+/// Writes a file beside `target` and gives it that name when it is complete and on its way to the disk; only if nothing
+/// has that name, unless `replaces` says so.
+pub(super) fn write_file(
+    target: &Path,
+    replaces: bool,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    let temporary = target.with_file_name(format!(".sigprof-{:016x}", file::random()));
+    // A name that exists is not written to, be it a link or not.
+    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
+    let written = fill(&mut out).and_then(|()| {
+        out.flush()?;
+        // Some file systems tell only now that there was no room, and the spool is about to go.
+        out.get_ref().sync_all()?;
+        if replaces {
+            fs::rename(&temporary, target)?;
+        } else {
+            fs::hard_link(&temporary, target)?;
+        }
+        Ok(())
+    });
+    if written.is_err() || !replaces {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
