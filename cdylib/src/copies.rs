@@ -3,7 +3,7 @@
 //! The signal has one handler, and the process one timer, so one of them can profile. Where the environment asks for it all
 //! of them would begin, and it is the one that comes first in the order in which the loader looks for symbols that does:
 //! calls of the program reach that one, too. Who is not found by its symbols (in a namespace of its own, linked into the
-//! program, opened by it) is noticed by its handler (`control/session.rs`).
+//! program, opened by it) is noticed by its handler (`control/ticks.rs`).
 
 use core::ffi::c_void;
 use sigprof::interface;

@@ -1,0 +1,211 @@
+//! How a session ends: for a while, before the program is replaced, or for good.
+
+use super::Session;
+use crate::{
+    control::{
+        maps_text::KeptLines,
+        notices::{self, Notice},
+        spool::Spool,
+        summary::{Ended, Summary},
+        ticks,
+    },
+    format::spool::State,
+    sample::{
+        engine::Engine,
+        identities,
+        met_objects::MetObject,
+        recording, stamps, thread_timers,
+        tick_source::{self, Stopped},
+    },
+    sys::{clock, tasks, thread},
+    thread::Thread,
+};
+
+/// Nanoseconds that a stop waits for handlers to leave. They are inside for microseconds; one that is not back by
+/// then belongs to a thread that is stopped, or that left its filter by a jump.
+const PATIENCE: u64 = 2_000_000_000;
+
+impl Session {
+    /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
+    /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
+    pub(in crate::control) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
+        let timer = self.recording.get().clock.timer();
+        ticks::stop_for_next_program(timer, self.path());
+        tick_source::take_back(timer);
+        if is_in_vain {
+            return;
+        }
+        let summary = self.summary();
+        let lost = summary.losses.periods();
+        if self.has_all_in_spool() {
+            return self.leave_spool(&summary, State::Replaced);
+        }
+        let written = if summary.samples > 0 || lost > 0 { self.write_file(met).map(|_| ()) } else { Ok(()) };
+        // No end line will be written, so only what went wrong is told.
+        match written {
+            Err(failure) => {
+                let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path);
+                notices::tell(self.path(), Notice::NoProfile { failure, spool });
+            }
+            Ok(()) if lost > 0 => notices::tell(self.path(), Notice::Lost(lost)),
+            Ok(()) => {}
+        }
+        // The spool keeps what could not be written.
+        let memory = self.recording.get().memory();
+        memory.set_state(if written.is_ok() { State::Complete } else { State::Ended });
+        if written.is_ok() {
+            if let Some(spool) = &mut self.spool {
+                spool.remove();
+            }
+            // Behind the spool: one that stays must not want them.
+            self.remove_moved();
+        }
+    }
+
+    /// Lets ticks come again.
+    pub(in crate::control) fn resume(&self) {
+        let recording = self.recording.get();
+        // First: killed from here on, the process has said nothing of its end.
+        if self.keeps_spool {
+            recording.memory().clear_end();
+        }
+        recording.memory().set_state(State::Running);
+        ticks::handle_again(recording.signal);
+        if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
+            notices::tell(self.path(), Notice::NoTicks(failure));
+        }
+    }
+
+    /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
+    pub(in crate::control) fn end_recording(&mut self) -> u64 {
+        let mut end = self.now();
+        self.end = Some(end);
+        if self.summary().is_short_of_time() {
+            end.blocking = tasks::blocking(self.recording.get().signal);
+            self.end = Some(end);
+        }
+        if thread_timers::misses_threads() {
+            notices::tell(self.path(), Notice::FirstThreadAlone);
+        }
+        let timer = self.recording.get().clock.timer();
+        self.had_no_timer = !tick_source::is_ticking(timer);
+        // Where the kernel refuses it, the handler stays and does nothing.
+        if tick_source::stop(timer) == Ok(Stopped::TakenByHost) {
+            notices::tell(self.path(), Notice::TimerTaken);
+        }
+        recording::withdraw();
+        let stuck_handlers = Engine::get().map_or(0, wait_for_handlers);
+        if stuck_handlers == 0 {
+            thread_timers::close_list();
+        }
+        self.look_at_names();
+        stuck_handlers
+    }
+
+    /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
+    /// program that may be ended for it.
+    fn look_at_names(&self) {
+        if identities::are_forbidden() {
+            return;
+        }
+        let recording = self.recording.get();
+        for (_, identity) in recording.identities.busiest().threads {
+            let Some(thread) = recording.identities.thread(identity) else { break };
+            if let Some(name) = tasks::name_of(thread.id) {
+                recording.name(identity, Thread { name, ..thread });
+            }
+        }
+    }
+
+    /// Writes the file and frees the memory, unless a handler may still be using it.
+    pub(in crate::control) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
+        let summary = self.summary_with(stuck_handlers);
+        let is_skipped = self.skips_empty_file && summary.samples == 0 && summary.losses.periods() == 0;
+        let is_left = !is_skipped && self.has_all_in_spool();
+        let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(met));
+        stamps::write_out();
+        if is_left {
+            self.leave_spool(&summary, State::Ended);
+        } else {
+            self.put_spool_away(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
+        }
+        let ended = Ended { summary, file, output: self.output, spool: self.spool };
+        if stuck_handlers > 0 {
+            // One that comes back must move nothing to a file that nobody would remove.
+            core::mem::forget(self.recording.get().drain.hold());
+            self.recording.abandon();
+        }
+        ended
+    }
+
+    /// True where the spool is what is wanted, and holds the whole profile.
+    fn has_all_in_spool(&self) -> bool {
+        self.keeps_spool
+            && self.spool.as_ref().is_some_and(Spool::is_there)
+            && !self.recording.get().memory().is_cut()
+    }
+
+    /// Leaves the spool as the profile, with what a kill would not have left in it.
+    fn leave_spool(&mut self, summary: &Summary, state: State) {
+        let memory = self.recording.get().memory();
+        if let (Some(output), Some(kept)) = (&mut self.output, &mut self.lines) {
+            // Code without a file, as that of a JIT compiler, is met by nobody, and has come since the start. Where the list
+            // cannot be read or kept, that of the start stays.
+            let now = KeptLines::read(output.lines(), Some(&**kept)).ok();
+            if let Some(now) = now.filter(|now| now.text() != kept.text()) {
+                if memory.replace_text(now.text()).is_ok() {
+                    *kept = now;
+                }
+            }
+        }
+        memory.note_end(summary.end_figures());
+        memory.set_state(state);
+    }
+
+    /// Removes the spool, unless it has what `is_unwritten`.
+    fn put_spool_away(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
+        // What could not be written may be recovered.
+        if summary.samples == 0 || !is_unwritten {
+            self.recording.get().memory().set_state(State::Complete);
+            // Behind that word: a spool that stays must not want them.
+            self.remove_moved();
+            self.discard_spool(stuck_handlers == 0);
+        } else {
+            // Without a spool nothing would tell what the records mean.
+            if !self.spool.as_ref().is_some_and(Spool::is_there) {
+                self.remove_moved();
+            }
+            self.recording.get().memory().set_state(State::Ended);
+        }
+    }
+
+    /// Removes the file of moved records, if nobody is writing to it.
+    fn remove_moved(&self) {
+        if let Some(mut hold) = self.recording.get().drain.hold() {
+            hold.sink.remove();
+        }
+    }
+
+    /// Removes the spool, of which nothing is needed any more; `is_unused` says that no handler uses its memory.
+    pub(super) fn discard_spool(&mut self, is_unused: bool) {
+        if let Some(spool) = self.spool.take() {
+            spool.discard(self.recording.get().memory(), is_unused);
+        }
+    }
+}
+
+/// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.
+pub(in crate::control) fn wait_for_handlers(engine: &Engine) -> u64 {
+    let start = clock::monotonic();
+    let scratch = engine.scratch();
+    let stuck = (0..scratch.count()).filter(|&slot| {
+        while !scratch.is_free(slot) {
+            if clock::monotonic().saturating_sub(start) > PATIENCE {
+                return true;
+            }
+            thread::pause();
+        }
+        false
+    });
+    stuck.count() as u64
+}

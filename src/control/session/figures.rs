@@ -1,0 +1,113 @@
+//! A session's figures, so far and at its end.
+
+use super::Session;
+use crate::{
+    control::{
+        summary::{Facts, SpoolUse, Summary},
+        ticks,
+    },
+    sample::{
+        counters::Counter, engine::Engine, handler::LOST_WITHOUT_SLOT, recording::Recording, thread_timers,
+        weight,
+    },
+    sync::Ordering,
+    sys::{clock, signal},
+    thread::{SampledThreads, ThreadUse},
+};
+use core::time::Duration;
+
+/// How far a session has come, in nanoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    pub(super) monotonic: u64,
+    pub(super) cpu: u64,
+    /// Time of its clock that no tick stands for.
+    pub(super) uncharged: u64,
+    /// Threads that block the signal, if that was looked for.
+    pub(super) blocking: u32,
+}
+
+impl Session {
+    /// The figures so far.
+    pub(crate) fn summary(&self) -> Summary {
+        self.summary_with(0)
+    }
+
+    pub(super) fn now(&self) -> End {
+        let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
+        let uncharged = thread_timers::untold_of_all().unwrap_or_else(|| weight::uncharged(cpu));
+        End { monotonic, cpu, uncharged, blocking: 0 }
+    }
+
+    /// Sum of the counts so far, as in the summary, which asks for more.
+    pub(crate) fn samples(&self) -> u64 {
+        let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
+        let samples = totals.since(&self.recording.get().totals_at_start).get(Counter::Samples);
+        samples.saturating_sub(self.moved().1)
+    }
+
+    /// Periods whose records are in a file, and as many if that is gone.
+    fn moved(&self) -> (u64, u64) {
+        let hold = self.recording.get().drain.hold();
+        match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
+            Some((periods, false)) => (periods, periods),
+            Some((periods, true)) => (periods, 0),
+            None => (0, 0),
+        }
+    }
+
+    pub(super) fn summary_with(&self, stuck_handlers: u64) -> Summary {
+        let recording = self.recording.get();
+        let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
+        let signal = recording.signal;
+        let end = self.end.unwrap_or_else(|| self.now());
+        let (moved, moved_lost) = self.moved();
+        Facts {
+            clock: thread_timers::present(recording.clock),
+            totals: totals.since(&recording.totals_at_start),
+            period_micros: recording.period_micros,
+            elapsed_nanos: end.monotonic.saturating_sub(self.start_monotonic),
+            cpu_nanos: end.cpu.saturating_sub(self.start_cpu),
+            uncharged_nanos: end.uncharged,
+            blocking_threads: end.blocking,
+            timers_refused: timers_refused().wrapping_sub(self.refused_at_start),
+            lost_without_slot: LOST_WITHOUT_SLOT
+                .load(Ordering::Relaxed)
+                .wrapping_sub(self.lost_without_slot_at_start),
+            stuck_handlers,
+            threads: sampled_threads(recording),
+            moved,
+            moved_lost,
+            not_moved: recording.drain.failure(),
+            handler_replaced: signal::action(signal).is_ok_and(|action| !ticks::is_ours(&action)),
+            timer_refused: self.had_no_timer,
+            spool: match &self.spool {
+                Some(spool) if !spool.is_there() => SpoolUse::Removed,
+                Some(_) if recording.memory().is_cut() => SpoolUse::Cut,
+                _ => self.spool_use,
+            },
+        }
+        .summary()
+    }
+}
+
+pub(super) fn timers_refused() -> u64 {
+    Engine::get().map_or(0, |engine| engine.threads().refused())
+}
+
+/// The threads that have samples. Signal-safe: clocks, and atomics.
+fn sampled_threads(recording: &Recording) -> SampledThreads {
+    let busiest = recording.identities.busiest();
+    let mut threads = SampledThreads {
+        count: busiest.count,
+        others: recording.identities.others(),
+        ..SampledThreads::default()
+    };
+    for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
+        if let Some(thread) = recording.identities.thread(identity) {
+            let cpu = clock::cpu_of_thread(thread.id).map(Duration::from_nanos);
+            *place = ThreadUse { thread, samples, cpu };
+        }
+    }
+    threads
+}

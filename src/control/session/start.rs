@@ -1,0 +1,234 @@
+//! How a session begins, in the process that asks for it and in a child that is forked meanwhile.
+
+use super::{Session, Started, end::wait_for_handlers, figures::timers_refused};
+use crate::{
+    config,
+    control::{
+        maps_text::KeptLines,
+        notices::{self, Notice},
+        output::{self, Naming, Opening, Output},
+        spool::{NO_DIRECTORY, Spool, SpoolFor, SpoolPlace},
+        start_options::{Sink, StartOptions},
+        summary::SpoolUse,
+        ticks,
+    },
+    error::Failure,
+    sample::{
+        engine::Engine,
+        handler::LOST_WITHOUT_SLOT,
+        met_objects,
+        recording::{self, OwnedRecording, RecordingOptions, TableMemory},
+        table::Shape,
+        weight,
+    },
+    sync::{AtomicU64, Ordering},
+    sys::{clock, file::PathBuffer, memory::MappedBox, process},
+};
+
+impl Session {
+    /// Starts a session. The lock is held, the engine made.
+    ///
+    /// # Errors
+    /// Why none was started; nothing has changed then.
+    pub(in crate::control) fn start(options: &StartOptions<'_>) -> Result<Self, Failure> {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        let system = |action| move |errno| Failure::System { action, errno };
+        let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
+        let signal = ticks::usable_signal(options);
+        ticks::ensure_handler_possible(signal)?;
+        let mut output = match options.sink {
+            Sink::File(path) => {
+                // A file that hardly ever is written need not be tried.
+                let tries = !options.is_child && !options.keeps_spool;
+                let (naming, near) = (options.naming, options.near);
+                Some(Output::open(path, Opening { naming, near, tries })?)
+            }
+            Sink::Memory => None,
+        };
+        let child_path = match options.child_path {
+            // Nothing can be written beside a device or a pipe.
+            Some(path) if !output::is_special(path) => Some(path_box(path)?),
+            _ => None,
+        };
+        let clock = ticks::usable_clock(options, signal);
+        let period_micros = config::period_micros(options.frequency);
+        let start_time = clock::seconds_since_epoch();
+        let lines = match &mut output {
+            Some(output) => Some(
+                KeptLines::read(output.lines(), options.lines)
+                    .map_err(system("map memory for the list of mapped objects"))?,
+            ),
+            None => None,
+        };
+        let beside = output.as_ref().and_then(Output::beside);
+        let table_bytes = table_bytes(options.max_memory);
+        // The other half is for the records without their threads, when the file is written.
+        let is_folded = options.by_thread && output.is_some() && !options.keeps_spool;
+        let table_bytes = if is_folded { table_bytes / 2 } else { table_bytes };
+        let fold_bytes = if is_folded { table_bytes } else { 0 };
+        let (spool, spool_use, memory) = match &output {
+            Some(output) => {
+                let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
+                let shape = Shape::of(table_bytes, beside.is_some());
+                let is_by_thread = options.by_thread;
+                let purpose = SpoolFor {
+                    started: start_time,
+                    period_micros,
+                    is_by_thread,
+                    table_bytes,
+                    shape,
+                    lines,
+                    is_collected: options.keeps_spool,
+                };
+                memory_for(options.spool, &purpose, output)
+            }
+            None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
+        };
+        // The recorder is gone, and nobody else wants the profile. A forked child has a parent that is recorded, so it only
+        // cannot see the directory (`chroot`); the file that it writes in the place opened by its parent is collected.
+        if let SpoolUse::Unavailable { action, errno } = spool_use {
+            let is_recorders = options.keeps_spool && options.spool != SpoolPlace::Default;
+            if is_recorders && !options.is_child && (action, errno) == NO_DIRECTORY {
+                return Err(Failure::System { action, errno });
+            }
+        }
+        let recording = memory.and_then(|memory| {
+            OwnedRecording::new(
+                engine,
+                memory,
+                RecordingOptions {
+                    clock,
+                    signal,
+                    period_micros,
+                    filter: options.filter,
+                    max_depth: options.max_depth,
+                    is_by_thread: options.by_thread,
+                    fold_bytes,
+                    excluded: options.excluded,
+                    beside,
+                },
+            )
+        });
+        let started = recording
+            .map_err(system("map memory for the table"))
+            .and_then(|recording| ticks::install_handler(signal).map(|()| recording));
+        let recording = match started {
+            Ok(recording) => recording,
+            Err(failure) => {
+                if let Some(mut spool) = spool {
+                    spool.remove();
+                }
+                return Err(failure);
+            }
+        };
+        let mut session = Self {
+            name: Started(SESSIONS.fetch_add(1, Ordering::Relaxed) + 1),
+            recording,
+            output,
+            child_path,
+            lines,
+            spool,
+            spool_use,
+            keeps_spool: options.keeps_spool,
+            skips_empty_file: options.is_child,
+            frequency: options.frequency,
+            max_memory: options.max_memory,
+            start_time,
+            start_monotonic: clock::monotonic(),
+            start_cpu: clock::process_cpu(),
+            end: None,
+            refused_at_start: timers_refused(),
+            lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
+            had_no_timer: false,
+        };
+        // Since an earlier session others may have come to the addresses of objects seen then.
+        met_objects::forget_seen();
+        weight::begin(options.clock.timer(), period_micros);
+        session.recording.publish();
+        if let Err(failure) = ticks::arm(clock, signal, period_micros) {
+            recording::withdraw();
+            let is_unused = wait_for_handlers(engine) == 0;
+            session.discard_spool(is_unused);
+            if !is_unused {
+                session.recording.abandon();
+            }
+            return Err(failure);
+        }
+        Ok(session)
+    }
+
+    /// In a forked child: drops the parent's session, and starts the child's own where one is wanted.
+    ///
+    /// # Errors
+    /// Why the child goes on unprofiled.
+    pub(in crate::control) fn restart_in_child(mut self, process: u32) -> Result<Option<Self>, Failure> {
+        let child = self.start_in_child(process);
+        self.recording.leave_to_parent();
+        child
+    }
+
+    fn start_in_child(&mut self, process: u32) -> Result<Option<Self>, Failure> {
+        let recording = self.recording.get();
+        let Some(path) = &mut self.child_path else { return Ok(None) };
+        let fails = |errno| Failure::Output { action: "take the path", errno };
+        let base_length = path.as_bytes().len();
+        path.push(b"_").and_then(|()| path.push_decimal(u64::from(process))).map_err(fails)?;
+        let base = path.as_bytes().get(..base_length);
+        let options = StartOptions {
+            sink: Sink::File(path.as_bytes()),
+            clock: recording.clock,
+            signal: Some(recording.signal),
+            frequency: self.frequency,
+            max_depth: recording.max_depth,
+            by_thread: recording.is_by_thread,
+            filter: recording.filter,
+            excluded: recording.excluded(),
+            naming: Naming::Numbered,
+            near: self.output.as_ref().and_then(Output::place),
+            child_path: base,
+            is_child: true,
+            spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
+            keeps_spool: self.keeps_spool,
+            max_memory: self.max_memory,
+            lines: self.lines.as_deref(),
+        };
+        // Nobody waits for what comes of it.
+        let told = |&failure: &Failure| {
+            notices::tell(path.as_bytes(), Notice::NoProfile { failure, spool: None });
+        };
+        Self::start(&options).inspect_err(told).map(Some)
+    }
+}
+
+/// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the
+/// program is left nearly all.
+fn table_bytes(max_memory: usize) -> usize {
+    const SHARE: usize = 64;
+    let wanted = config::table_bytes(max_memory);
+    process::address_space_limit().map_or(wanted, |limit| wanted.min(limit / SHARE))
+}
+
+/// The memory of a file's session: a spool's, where one can be had.
+fn memory_for(
+    place: SpoolPlace<'_>,
+    purpose: &SpoolFor<'_>,
+    output: &Output,
+) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
+    let anonymous =
+        |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes, purpose.shape.is_halved));
+    if place == SpoolPlace::Off {
+        return anonymous(SpoolUse::Off);
+    }
+    match Spool::make(place, purpose, output) {
+        Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory, purpose.shape)),
+        Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
+    }
+}
+
+fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {
+    let mut copy = MappedBox::<PathBuffer>::zeroed()
+        .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
+    // The program may change its directory before it forks.
+    output::absolute(path, &mut copy)?;
+    Ok(copy)
+}
