@@ -1,6 +1,7 @@
 //! On spools made of bytes.
 
 use super::*;
+use crate::format::Mapping;
 
 /// A spool with these words of 8 bytes in its arena.
 fn spool(words: &[u64]) -> Vec<u8> {
@@ -186,29 +187,6 @@ fn objects_that_were_met_follow_the_lines_of_the_start() {
     ];
     let seen: Vec<_> = mappings.iter().map(shown).collect();
     assert_eq!(seen, expected.map(|(start, end, offset, x, path)| (start, end, offset, x, path.to_owned())));
-}
-
-#[test]
-fn what_is_left_behind_a_later_object_keeps_its_place_in_the_file() {
-    let mapping = |start, end, offset| Mapping {
-        start,
-        end,
-        permissions: Permissions { read: true, write: false, execute: true, shared: false },
-        offset,
-        device: Device { major: 0, minor: 0 },
-        inode: 0,
-        path: Cow::Borrowed(b"/lib"),
-        build_id: Cow::Borrowed(&[]),
-    };
-    let cut_by = |others: &[(u64, u64)]| -> Vec<_> {
-        let others: Vec<_> = others.iter().map(|&(start, end)| mapping(start, end, 7)).collect();
-        let left = without(mapping(0x1000, 0x5000, 0x200), &others);
-        left.iter().map(|m| (m.start, m.end, m.offset)).collect()
-    };
-    assert_eq!(cut_by(&[]), [(0x1000, 0x5000, 0x200)]);
-    assert_eq!(cut_by(&[(0x2000, 0x3000)]), [(0x1000, 0x2000, 0x200), (0x3000, 0x5000, 0x2200)]);
-    assert_eq!(cut_by(&[(0, 0x2000), (0x4000, 0x9000)]), [(0x2000, 0x4000, 0x1200)]);
-    assert_eq!(cut_by(&[(0, 0x9000)]), []);
 }
 
 #[test]

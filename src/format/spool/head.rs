@@ -1,0 +1,162 @@
+//! The head of a spool, as a reader finds it.
+
+use super::{
+    END, EndFigures, FIGURES, FileStamp, MAGIC, MOST_ARENA_BYTES, MOST_OBJECTS, MOST_PATH_BYTES,
+    MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX, PATHS, Source, SpoolError, State, TEXT_BYTES, VERSION,
+    end_figures::figures, field, number_at, read,
+};
+use crate::format::halves::{MOST_MOVED_WORDS, Stand};
+
+/// The head of a spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) word_bytes: usize,
+    pub(crate) is_complete: bool,
+    /// The session is over, though the process may still run.
+    pub(crate) is_ended: bool,
+    /// So it is where the process has another session, of the program that it runs now.
+    pub(crate) is_replaced: bool,
+    /// None where the process was killed.
+    pub(crate) figures: Option<EndFigures>,
+    pub(crate) process: u32,
+    pub(crate) process_start: u64,
+    pub(crate) namespace: u64,
+    pub(crate) started: u64,
+    pub(crate) period_micros: u64,
+    pub(crate) is_cut: bool,
+    pub(crate) is_by_thread: bool,
+    pub(crate) lost: u64,
+    /// Of the file that stood at the target when the session began, and of the one it wrote there.
+    pub(crate) stamps: [FileStamp; 2],
+    pub(crate) target: Vec<u8>,
+    pub(crate) program: Vec<u8>,
+    /// The records that were moved to a file; None where none were.
+    pub(crate) moved: Option<Moved>,
+    /// The name of that file, which may be there without a record.
+    pub(crate) moved_name: Option<Vec<u8>>,
+    pub(super) stand: Stand,
+    pub(super) half_words: u64,
+    pub(super) arena_bytes: u64,
+    pub(super) text_from: u64,
+    pub(super) text_bytes: u64,
+    pub(super) objects: u64,
+}
+
+/// Records in a file beside the profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Its first bytes, which are theirs.
+    pub(crate) bytes: u64,
+    /// Sum of their counts.
+    pub(crate) periods: u64,
+}
+
+impl Head {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(crate) fn read(source: &impl Source) -> Result<Self, SpoolError> {
+        let bytes = read(source, 0, PATHS as u64)?;
+        let number = |offset: usize| number_at(&bytes, offset).ok_or(SpoolError::NoSpool);
+        if number(field::MAGIC)? != MAGIC {
+            let is_swapped = number(field::MAGIC)?.swap_bytes() == MAGIC;
+            return Err(if is_swapped { SpoolError::OtherVersion } else { SpoolError::NoSpool });
+        }
+        if number(field::VERSION)? != VERSION {
+            return Err(SpoolError::OtherVersion);
+        }
+        let end = read(source, END as u64, (field::FIGURES + 8 * FIGURES - END) as u64)?;
+        let state = number(field::STATE)?;
+        if state == 0 {
+            return Err(SpoolError::NoSpool);
+        }
+        let word_bytes = match number(field::WORD_BYTES)? {
+            4 => 4,
+            8 => 8,
+            _ => return Err(SpoolError::Damaged("width of words")),
+        };
+        let process =
+            u32::try_from(number(field::PROCESS)?).map_err(|_| SpoolError::Damaged("process id"))?;
+        let period_micros = number(field::PERIOD_MICROS)?;
+        if !(1..=u64::from(u32::MAX)).contains(&period_micros) {
+            return Err(SpoolError::Damaged("period"));
+        }
+        let stamp = |device, inode, changed| -> Result<FileStamp, SpoolError> {
+            Ok(FileStamp { device: number(device)?, inode: number(inode)?, changed: number(changed)? })
+        };
+        let paths = [number(field::TARGET_BYTES)?, number(field::PROGRAM_BYTES)?];
+        if paths.iter().any(|&length| length > MOST_PATH_BYTES) {
+            return Err(SpoolError::Damaged("length of a path"));
+        }
+        let stand = Stand::from_word(number(field::STAND)?);
+        Ok(Self {
+            moved: moved(&bytes, stand, word_bytes),
+            moved_name: moved_name(&bytes).map(<[u8]>::to_vec),
+            stand,
+            half_words: number(field::HALF_WORDS)?,
+            word_bytes,
+            is_complete: state == State::Complete as u64,
+            is_ended: state == State::Ended as u64,
+            is_replaced: state == State::Replaced as u64,
+            figures: figures(&end),
+            process,
+            process_start: number(field::PROCESS_START)?,
+            namespace: number(field::NAMESPACE)?,
+            started: number(field::STARTED)?,
+            period_micros,
+            is_cut: number(field::IS_CUT)? != 0,
+            is_by_thread: number(field::IS_BY_THREAD)? != 0,
+            lost: number(field::LOST)?,
+            stamps: [
+                stamp(field::TARGET_DEVICE, field::TARGET_INODE, field::TARGET_CHANGED)?,
+                stamp(field::WRITTEN_DEVICE, field::WRITTEN_INODE, field::WRITTEN_CHANGED)?,
+            ],
+            target: read(source, PATHS as u64, paths[0])?,
+            program: read(source, PATHS as u64 + paths[0], paths[1])?,
+            arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
+            text_from: number_at(&end, 0).unwrap_or(0).min(TEXT_BYTES as u64),
+            text_bytes: number(field::TEXT_BYTES)?.min(TEXT_BYTES as u64),
+            objects: number(field::OBJECTS)?.min(MOST_OBJECTS as u64),
+        })
+    }
+}
+
+/// Whose a spool is in which no sample lies.
+pub(crate) struct EmptyOwner {
+    pub(crate) process: u32,
+    pub(crate) process_start: u64,
+    pub(crate) namespace: u64,
+}
+
+/// The owner that these first bytes name, if they are those of a spool that is complete or holds no sample.
+pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
+    let number = |offset| number_at(head, offset);
+    let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
+    let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
+    // A file that it knows of would be left.
+    let is_empty = is_empty && moved_name(head).is_none();
+    (is_spool && is_empty).then_some(EmptyOwner {
+        process: u32::try_from(number(field::PROCESS)?).ok()?,
+        process_start: number(field::PROCESS_START)?,
+        namespace: number(field::NAMESPACE)?,
+    })
+}
+
+/// The name that a head gives to the file of moved records; one that none of ours has is none.
+fn moved_name(head: &[u8]) -> Option<&[u8]> {
+    let name = head.get(field::MOVED_NAME..field::MOVED_NAME + MOVED_NAME_BYTES)?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_ours = name.starts_with(MOVED_PREFIX) && name.ends_with(MOVED_SUFFIX) && !name.contains(&b'/');
+    is_ours.then_some(name)
+}
+
+/// What a head says of moved records.
+fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
+    let words = stand.moved.min(MOST_MOVED_WORDS);
+    // The last slice was noted before it was moved.
+    let is_behind_slice = words >= number_at(head, field::MOVED_WORDS)?;
+    let periods = if is_behind_slice { field::MOVED_PERIODS } else { field::MOVED_BEFORE };
+    (words > 0 && moved_name(head).is_some())
+        .then_some(Moved { bytes: words * word_bytes as u64, periods: number_at(head, periods)? })
+}
