@@ -45,7 +45,7 @@
 //! `process_age.rs` and, under `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`,
 //! `engine.rs`, `handler.rs`, `process_mark.rs`, `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`,
 //! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`;
-//! in `src/control/`, `fork.rs`, `maps_text.rs`, `spool.rs` and, under `output/`, `mod.rs` and `place.rs`; `config.rs`, `interface.rs`,
+//! in `src/control/`, `fork.rs`, `maps_text.rs`, `spool.rs` and, under `output/`, `mod.rs` and `place.rs`; `config/filter.rs`, `interface.rs`,
 //! and the one `unsafe fn` of the builder in `profiler.rs`.
 
 mod chain;

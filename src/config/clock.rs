@@ -1,6 +1,6 @@
 //! Which time is sampled, and the signal of its ticks.
 
-use super::{is_true, shown};
+use super::values::{is_true, shown};
 use crate::sys::timer::IntervalTimer;
 use core::fmt;
 

@@ -1,0 +1,83 @@
+//! Values of environment variables, and what is said of those that cannot be used.
+
+use super::{DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MOST_MAX_MEMORY};
+
+/// gperftools' reading of a yes: nothing, or a word that begins with t, T, y, Y or 1.
+pub(super) fn is_true(value: &[u8]) -> bool {
+    value.first().is_none_or(|first| b"tTyY1".contains(first))
+}
+
+/// A number between 1 and the maximum; the default where it is none, the maximum where it is more.
+pub(super) fn number(
+    name: &str,
+    value: Option<&[u8]>,
+    (default, maximum): (u32, u32),
+    unit: &str,
+    warnings: &mut Vec<String>,
+) -> u32 {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return default };
+    let text = String::from_utf8_lossy(value);
+    let digits = text.trim();
+    let digits = digits.strip_prefix('+').unwrap_or(digits);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // All that a number lacks is room.
+    let number = if is_number { digits.parse::<u64>().unwrap_or(u64::MAX) } else { 0 };
+    if (1..=u64::from(maximum)).contains(&number) {
+        return number as u32;
+    }
+    let (wrong, used) = if number > 0 {
+        ("is above the maximum".into(), maximum)
+    } else {
+        (format!("is no number from 1 to {maximum}"), default)
+    };
+    warnings.push(format!("{name}={} {wrong}; using {used} {unit}", shown(value)));
+    used
+}
+
+/// Bytes, or with one of the letters K, M and G behind them 1024 times as many, and so on; the nearest value that can be
+/// had where it is too little or too much, the default where it is no number.
+pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> usize {
+    const NAME: &str = "CPUPROFILE_MAX_MEMORY";
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return DEFAULT_MAX_MEMORY };
+    let text = String::from_utf8_lossy(value);
+    let trimmed = text.trim();
+    let shift = match trimmed.bytes().next_back().map(|letter| letter.to_ascii_uppercase()) {
+        Some(b'K') => 10,
+        Some(b'M') => 20,
+        Some(b'G') => 30,
+        _ => 0,
+    };
+    let digits = if shift > 0 { trimmed.get(..trimmed.len() - 1).unwrap_or_default() } else { trimmed };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let default = DEFAULT_MAX_MEMORY >> 20;
+        warnings.push(format!("{NAME}={} is no number of bytes, K, M or G; using {default}M", shown(value)));
+        return DEFAULT_MAX_MEMORY;
+    }
+    // All that a number lacks is room.
+    let bytes = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1 << shift);
+    let (least, most) = (LEAST_MAX_MEMORY as u64, MOST_MAX_MEMORY as u64);
+    let used = bytes.clamp(least, most);
+    if used != bytes {
+        let wrong = if bytes < least { "is below the minimum" } else { "is above the maximum" };
+        warnings.push(format!("{NAME}={} {wrong}; using {}M", shown(value), used >> 20));
+    }
+    used as usize
+}
+
+/// A value for a line: what is not to be printed is escaped, and a long one is cut, so that the rest has room.
+pub(super) fn shown(value: &[u8]) -> String {
+    const MOST: usize = 80;
+    let text = String::from_utf8_lossy(value);
+    let mut shown = String::new();
+    for (i, character) in text.chars().enumerate() {
+        match character {
+            _ if i == MOST => {
+                shown.push_str("...");
+                break;
+            }
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
