@@ -112,7 +112,7 @@ fn is_guessed(told: &Told, record: &Record) -> bool {
     (told.guess_page..told.guess_page + 4096).contains(&record.pcs[0])
 }
 
-/// Fails when `while_unloading` in `src/interface.rs` leaves out `engine.rules().retain(..)`: `in_library` was called
+/// Fails when `while_unloading` in `src/interface/objects.rs` leaves out `engine.rules().retain(..)`: `in_library` was called
 /// by whatever stands in the middle of its frame.
 #[test]
 #[cfg(target_arch = "x86_64")]

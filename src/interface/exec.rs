@@ -1,0 +1,47 @@
+//! The process is about to replace its program, or was about to.
+//!
+//! # Safety
+//! Hands the path of the next program on to where it is read.
+#![allow(unsafe_code)]
+
+use crate::{
+    control,
+    sample::host_action,
+    sys::{entry, errno},
+};
+use core::ffi::c_char;
+
+/// What [`before_exec`] has changed.
+#[derive(Clone, Copy)]
+pub struct Replacing {
+    had_session: bool,
+    ignores: bool,
+}
+
+/// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything; and lets
+/// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds. Signal-safe,
+/// on a stack of any size.
+///
+/// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
+/// for a program in one directory after another calls often.
+///
+/// # Safety
+/// * `path` is as for `execve(2)`, or null.
+pub unsafe fn before_exec(path: *const c_char) -> Replacing {
+    // SAFETY: the caller's word.
+    let is_in_vain = !path.is_null() && unsafe { entry::is_no_program(path) };
+    let had_session = control::suspend(is_in_vain);
+    Replacing { had_session, ignores: host_action::ignore_for_next_program() }
+}
+
+/// The program was not replaced, as [`before_exec`] had been told: all is as it was before, and ticks come again. Keeps
+/// errno. Signal-safe, likewise.
+pub fn after_failed_exec(replacing: Replacing) {
+    let _errno = errno::ErrnoGuard::new();
+    if replacing.ignores {
+        host_action::handle_again();
+    }
+    if replacing.had_session {
+        control::resume();
+    }
+}

@@ -1,0 +1,124 @@
+//! What the host does with signals: how it handles them, waits for them and reads them.
+//!
+//! # Safety
+//! Reads and writes the host's structures; each function says what they must be.
+#![allow(unsafe_code)]
+
+use crate::{
+    control::{self, Notice},
+    sample::{
+        handler::{self, LIVE_TICKS},
+        host_action::{self, HostAction},
+        host_timer, process_mark, tick_source,
+    },
+    sync::Ordering,
+    sys::{
+        errno,
+        signal::{self, Action, AlternateStack, CAction, Origin, SigactionFunction, SignalInfo, SignalSet},
+        timer::IntervalTimer,
+    },
+};
+use core::ffi::c_int;
+
+/// Tells which function is the C library's own `sigaction`.
+///
+/// # Safety
+/// * It is that, or behaves like it.
+pub unsafe fn set_real_sigaction(function: SigactionFunction) {
+    signal::set_real_sigaction(function);
+}
+
+/// True for the signal whose handler is ours. Signal-safe.
+pub fn owns_signal(number: c_int) -> bool {
+    HostAction::of(number).is_some_and(HostAction::is_taken_over)
+}
+
+/// `sigaction(2)` for the host: for the signal that is ours, the host's setting is kept aside. Signal-safe.
+///
+/// # Safety
+/// * As for `sigaction(2)`.
+pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
+    let Some(host) = HostAction::of(number).filter(|host| host.is_taken_over()) else {
+        // SAFETY: the caller's word.
+        return unsafe { signal::real_sigaction()(number, new, old) };
+    };
+    // SAFETY: the caller's word: null or valid.
+    let new = unsafe { new.as_ref() }.map(|new| Action::from_c(new).as_kept());
+    let before = host.exchange(new);
+    if new.is_some_and(|new| new.is_handler()) {
+        tick_source::leave_threads_to_handler(number);
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's word: writable.
+        unsafe { old.write(before.to_c()) };
+    }
+    0
+}
+
+/// True when a host that waits for one of these signals could be woken by a tick of ours. Signal-safe.
+///
+/// # Safety
+/// * `set` is null or valid.
+pub unsafe fn may_meet_ticks(set: *const SignalSet) -> bool {
+    // SAFETY: the caller's word.
+    unsafe { set.as_ref() }.is_some_and(|set| {
+        host_action::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
+    })
+}
+
+/// True when what the host has waited for is a tick of ours, so that it goes on waiting. The tick is lost, and its time is
+/// charged to the next. Signal-safe.
+pub fn is_tick(info: &mut SignalInfo) -> bool {
+    let number = info.si_signo;
+    // SAFETY: the kernel has filled it.
+    let origin = unsafe { Origin::of(info) };
+    if !HostAction::of(number).is_some_and(HostAction::is_taken_over) {
+        return false;
+    }
+    let is_cpu = number == IntervalTimer::Cpu.signal();
+    if !tick_source::hides(number, origin, process_mark::running_signal()) {
+        if is_cpu && origin == Origin::IntervalTimer {
+            host_timer::note_served();
+        }
+        return false;
+    }
+    if is_cpu && host_timer::is_owed() {
+        *info = signal::interval_timer_info(number);
+        return false;
+    }
+    if tick_source::note_hidden(number, LIVE_TICKS.load(Ordering::Relaxed)) {
+        tell_of_no_ticks();
+    }
+    true
+}
+
+/// The host is about to read these signals by `signalfd(2)`, where ticks cannot be told apart: they end, and one line says
+/// so. Signal-safe.
+///
+/// # Safety
+/// * `set` is null or valid.
+pub unsafe fn host_reads_signals(set: *const SignalSet) {
+    // SAFETY: the caller's word.
+    let Some(set) = (unsafe { set.as_ref() }) else { return };
+    for number in host_action::signals() {
+        if number != 0 && signal::contains(set, number) && tick_source::leave_to_readers(number) {
+            tell_of_no_ticks();
+        }
+    }
+}
+
+fn tell_of_no_ticks() {
+    let _errno = errno::ErrnoGuard::new();
+    control::tell(&[], Notice::NoTicks(tick_source::Refusal::ReadByHost.into()));
+}
+
+/// The host is about to register this alternate stack for a thread. Signal-safe.
+///
+/// # Safety
+/// * `stack` is null or valid.
+pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
+    // SAFETY: the caller's word.
+    if unsafe { stack.as_ref() }.is_some_and(|stack| !signal::is_large_enough(stack)) {
+        handler::avoid_alternate_stacks();
+    }
+}

@@ -1,0 +1,237 @@
+//! Sessions of the C interface and of the environment: they start, are looked at, and stop.
+//!
+//! # Safety
+//! Takes the user's filter, for which the user vouches.
+#![allow(unsafe_code)]
+
+use crate::{
+    config::{Clock, Filter, SpoolChoice},
+    control::{
+        self, Ended, Listener, Naming, NoSamples, Sink, SpoolPlace, SpoolUse, StartOptions, Summary, Which,
+    },
+    error::Failure,
+    sample::{handler::LIVE_TICKS, unwind::objects},
+    sys::errno,
+};
+use core::ffi::{c_int, c_void};
+
+/// Sessions of the C interface and of the environment.
+#[derive(Clone, Copy)]
+pub struct FileOptions<'a> {
+    /// Where the profile goes.
+    pub path: &'a [u8],
+    /// A file of this name that the process itself has written is kept: the next free of NAME.2, NAME.3 and so on is
+    /// taken. For names that nobody chose for this very session.
+    pub is_numbered: bool,
+    /// What a forked child's path begins with; None leaves children unprofiled.
+    pub child_path: Option<&'a [u8]>,
+    /// Which time is sampled.
+    pub clock: Clock,
+    /// The signal of ticks, where it is not the clock's own.
+    pub timer_signal: Option<i32>,
+    /// Ticks per second.
+    pub frequency: u32,
+    /// Frames.
+    pub max_depth: usize,
+    /// Whose a sample is is part of it.
+    pub by_thread: bool,
+    /// `filter_in_thread` and its argument.
+    pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
+    /// Where the spool goes.
+    pub spool: &'a SpoolChoice,
+    /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
+    pub keeps_spool: bool,
+    /// Bytes of memory that the profiler may take.
+    pub max_memory: usize,
+}
+
+/// Makes what later calls must not allocate. `unloads_are_seen` says that the library was loaded with the program
+/// and that its `dlclose` is the one that the program calls.
+///
+/// # Errors
+/// What the system refused.
+pub fn prepare(unloads_are_seen: bool) -> Result<(), Failure> {
+    if unloads_are_seen {
+        objects::unloads_are_seen();
+    }
+    control::prepare()
+}
+
+/// Has `listener` told what goes wrong where no call could return it. Not for signal context.
+pub fn listen(listener: Listener) {
+    control::listen(listener);
+}
+
+/// Starts a session into a file.
+///
+/// # Errors
+/// Why none was started.
+///
+/// # Safety
+/// * A filter is async-signal-safe, and its argument valid until the session has stopped.
+pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
+    control::start(&StartOptions {
+        sink: Sink::File(options.path),
+        clock: options.clock,
+        signal: options.timer_signal,
+        frequency: options.frequency,
+        max_depth: options.max_depth,
+        by_thread: options.by_thread,
+        filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
+        excluded: &[],
+        naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
+        near: None,
+        child_path: options.child_path,
+        is_child: false,
+        spool: SpoolPlace::of(options.spool),
+        keeps_spool: options.keeps_spool,
+        max_memory: options.max_memory,
+        lines: None,
+    })
+    .map(|_| ())
+}
+
+/// True of a start that failed since the recorder's directory of spools is not there any more.
+pub fn is_without_recorder(failure: Failure) -> bool {
+    matches!(failure, Failure::System { action, errno } if (action, errno) == control::NO_DIRECTORY)
+}
+
+/// True where `path` leads to a device or a pipe, beside which nothing can be written.
+pub fn is_special(path: &[u8]) -> bool {
+    control::is_special(path)
+}
+
+/// A session that is over.
+pub struct Stopped<'e>(&'e Ended);
+
+impl Stopped<'_> {
+    /// Sum of the counts.
+    pub fn samples(&self) -> u64 {
+        self.0.summary.samples
+    }
+
+    /// All figures of the session.
+    pub fn summary(&self) -> &Summary {
+        &self.0.summary
+    }
+
+    /// Bytes of the file's binary part, or why there is no file.
+    ///
+    /// # Errors
+    /// That reason.
+    pub fn file_bytes(&self) -> Result<u64, Failure> {
+        self.0.file.unwrap_or(Ok(0))
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &[u8] {
+        self.0.path()
+    }
+
+    /// Why there are no samples, if so.
+    pub fn no_samples(&self) -> Option<NoSamples> {
+        self.0.summary.no_samples
+    }
+
+    /// False for a child that had nothing to write.
+    pub fn has_file(&self) -> bool {
+        self.0.file.is_some()
+    }
+
+    /// Why records that had filled the memory could not be moved to a file, in words.
+    pub fn not_moved(&self) -> Option<&'static str> {
+        self.0.summary.not_moved.map(errno::description)
+    }
+
+    /// The path of the spool that holds what could not be written.
+    pub fn spool_path(&self) -> Option<&[u8]> {
+        self.0.spool_path()
+    }
+
+    /// Periods that were lost.
+    pub fn lost(&self) -> u64 {
+        self.0.summary.losses.periods()
+    }
+}
+
+/// Stops the running session, if this process has one, and shows it to `report`.
+pub fn stop(report: impl FnOnce(Stopped<'_>)) {
+    if let Ok((ended, ())) = control::stop(Which::Any, |_, _| ()) {
+        report(Stopped(&ended));
+    }
+}
+
+/// The process is about to end, and nothing more of it will run: stops its session, if it has one, and shows it to
+/// `report`. Waits for nobody for longer than two seconds. Signal-safe, on a stack of any size, if `report` is.
+pub fn complete(report: impl FnOnce(Stopped<'_>)) {
+    control::complete(|ended| report(Stopped(ended)));
+}
+
+/// Writes the profile so far.
+///
+/// # Errors
+/// Why it could not be written; and [`Failure::NotRunning`].
+pub fn flush() -> Result<(), Failure> {
+    control::flush(Which::Any)
+}
+
+/// Makes `signal` switch profiling on and off, in files named `PATH.0`, `PATH.1`, and so on.
+///
+/// # Errors
+/// Why it cannot.
+pub fn enable_toggle(
+    signal: i32,
+    options: &FileOptions<'_>,
+    ended: fn(Stopped<'_>),
+    failed: fn(&[u8], Failure),
+) -> Result<(), Failure> {
+    control::enable_toggle(
+        signal,
+        control::ToggleOptions {
+            path: options.path.to_vec(),
+            clock: options.clock,
+            signal: options.timer_signal,
+            frequency: options.frequency,
+            max_depth: options.max_depth,
+            by_thread: options.by_thread,
+            spool: options.spool.clone(),
+            max_memory: options.max_memory,
+            ended: Box::new(move |report: &Ended| ended(Stopped(report))),
+            failed,
+        },
+    )
+}
+
+/// A running session, as `ProfilerGetCurrentState` shows it.
+pub struct State<'s> {
+    /// Seconds since 1970.
+    pub start_time: i64,
+    /// As it was given.
+    pub path: &'s [u8],
+    /// Sum of the counts.
+    pub samples: u64,
+}
+
+/// Calls `f` with the state of the running session, if there is one.
+pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
+    control::with_session(Which::Any, |session, _| {
+        f(session.map(|session| State {
+            start_time: session.start_time(),
+            path: session.path(),
+            samples: session.samples(),
+        }))
+    })
+}
+
+/// What failed, and why, when the running session's spool was to be made; None where it has one.
+pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
+    control::with_session(Which::Any, |session, _| match session?.summary().spool {
+        SpoolUse::Unavailable { action, errno } => Some((action, errno::description(errno))),
+        _ => None,
+    })
+}
+
+/// Where the number of ticks recorded since the process began can be watched; it wraps.
+pub fn live_ticks() -> *const i32 {
+    LIVE_TICKS.as_ptr()
+}

@@ -1,0 +1,30 @@
+//! The calling thread: its timer, and whether it may be asked who it is.
+
+use crate::{
+    control,
+    sample::{identities, thread_timers, tick_source},
+    sys::{errno, signal::AllBlocked},
+};
+
+/// Gives the calling thread its own timer now. Signal-safe.
+pub fn register_thread() {
+    let _errno = errno::ErrnoGuard::new();
+    let _blocked = AllBlocked::new();
+    thread_timers::adopt_caller();
+}
+
+/// True while a session runs that samples threads which wait, too: each new one had better [`register`](register_thread).
+/// Signal-safe.
+pub fn awaits_threads() -> bool {
+    thread_timers::are_awaited()
+}
+
+/// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,
+/// since that takes some that few programs allow themselves. Keeps errno. Signal-safe.
+pub fn host_enters_sandbox() {
+    let _errno = errno::ErrnoGuard::new();
+    tick_source::leave_threads();
+    // Behind it: a handler that finds this said finds no timers either.
+    identities::forbid();
+    control::let_handlers_leave();
+}
