@@ -41,12 +41,14 @@
 //!
 //! # Unsafe code
 //!
-//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `links.rs`, `tasks.rs`, `listing.rs`,
-//! `process_age.rs` and, under `arch/`, `registers.rs` and the two that read machine code; in `src/sample/`,
-//! `engine.rs`, `handler.rs`, `process_mark.rs`, `recording.rs`, `scratch.rs`, `spool_memory.rs` and, under `unwind/`,
-//! `frame_index.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and, for tests, `damage.rs` and `trial.rs`;
-//! in `src/control/`, `fork.rs`, `maps_text.rs`, `spool.rs` and, under `output/`, `mod.rs` and `place.rs`; `config/filter.rs`; in `src/interface/`,
-//! `exec.rs`, `host_signals.rs`, `host_timers.rs`, `sessions.rs` and `stacks.rs`; and the one `unsafe fn` of the builder in `profiler.rs`.
+//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `links.rs`, `tasks.rs`,
+//! `listing.rs`, `process_age.rs`, `signal.rs`, `signal/name.rs` and, under `arch/`, `registers.rs` and the two that read machine
+//! code; in `src/sample/`, `drain.rs`, `engine.rs`, `handler.rs`, `process_mark.rs`, `recording.rs`, `records_file.rs`, `scratch.rs`,
+//! `spool_memory.rs` and, under `unwind/`, `frame_index.rs`, `gate.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and,
+//! for tests, `damage.rs`, `trial.rs` and `tests/made_stack.rs`; in
+//! `src/control/`, `fork.rs`, `maps_text.rs`, `spool.rs` and, under `output/`, `mod.rs` and `place.rs`; in `src/interface/`, `exec.rs`,
+//! `host_signals.rs`, `host_timers.rs`, `sessions.rs` and `stacks.rs`; `config/filter.rs`, and the one `unsafe fn` of the builder in
+//! `profiler.rs`.
 
 mod chain;
 pub mod format;

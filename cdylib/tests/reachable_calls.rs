@@ -36,9 +36,9 @@ const HOOKS: &[(&str, &str)] = &[
     ("fork", "sigprof::control::fork::after_in_child"),
 ];
 
-/// The bytes that own frames may take of a stack. `src/sys/signal.rs` reckons with 2048 for a tick, half of which is so left to
-/// functions of libc; programs call `_exit` and `exec` on alternate stacks that have no more than 768 beside the kernel's frame;
-/// and a walk has the 64 KiB of its slot.
+/// The bytes that own frames may take of a stack. `src/sys/signal/alternate_stack.rs` reckons with 2048 for a tick, half of
+/// which is so left to functions of libc; programs call `_exit` and `exec` on alternate stacks that have no more than 768 beside
+/// the kernel's frame; and a walk has the 64 KiB of its slot.
 const STACKS: &[(&str, u64)] = &[("tick", 1024), ("end", 512), ("exec", 512), ("walk", 32 << 10)];
 
 /// Each function of another library, each system call and each variable of the thread that is reached is listed.

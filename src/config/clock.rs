@@ -1,7 +1,7 @@
 //! Which time is sampled, and the signal of its ticks.
 
 use super::values::{is_true, shown};
-use crate::sys::timer::IntervalTimer;
+use crate::sys::{signal, timer::IntervalTimer};
 use core::fmt;
 
 /// Which time is sampled, and whose timers do it.
@@ -80,7 +80,7 @@ const TICK_SIGNALS: &str = "SIGRTMIN to SIGRTMAX";
 /// True for a signal that ticks can have in the place of their clock's own: a real-time one. Of any other the kernel drops what the
 /// program sends to a thread while a tick is pending there.
 pub(crate) fn can_tick(signal: i32) -> bool {
-    (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
+    signal::real_time().contains(&signal)
 }
 
 /// The signal that `CPUPROFILE_TIMER_SIGNAL` asks for; None for the clock's own. `toggle` is what switches profiling.
