@@ -25,19 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerRegisterThread
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 #define MOST_PARTS 8
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Not check.h: a daemon has no stderr, so the status says in which line. */
 #define CHECK(condition) \
     do {                 \
         if (!(condition)) exit(__LINE__ % 200 + 1); \

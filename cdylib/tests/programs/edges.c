@@ -17,22 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
-
-/* Absent when the library is neither linked nor preloaded. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerFlush
-#pragma weak ProfilerGetCurrentState
-#pragma weak ProfilerGetStackTrace
+#include "check.h"
+#include "weak_profiler.h"
 
 /* Ends a process that hangs, long before the tests' own limit. */
 enum { PATIENCE_SECONDS = 30 };

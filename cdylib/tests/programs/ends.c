@@ -16,22 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
+#include "check.h"
+#include "weak_profiler.h"
 
-/* Absent when the library is neither linked nor preloaded. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerFlush
 /* Defined by detector.c; absent when it is not preloaded. */
 extern void detector_enter(void) __attribute__((weak));
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                \
-        }                                                                           \
-    } while (0)
 
 enum { TICKS = 5, STATUS = 7, THREADS = 4 };
 

@@ -15,22 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
+#include "check.h"
+#include "weak_profiler.h"
 
-/* Absent when the library is neither linked nor preloaded. */
-#pragma weak ProfilerGetCurrentState
-#pragma weak ProfilerStart
 /* Defined by detector.c; absent when it is not preloaded. */
 extern void detector_enter(void) __attribute__((weak));
 extern void detector_leave(void) __attribute__((weak));
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                               \
-        }                                                                           \
-    } while (0)
 
 enum { THREADS = 3, NUMBERS = 4096 };
 

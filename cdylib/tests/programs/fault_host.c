@@ -14,13 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
+#include "weak_profiler.h"
 
-/* Absent when the libraries are not preloaded. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerFlush
-#pragma weak ProfilingIsEnabledForAllThreads
 extern void fault_own(int is_own) __attribute__((weak));
 
 static void own(int is_own) {

@@ -10,13 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#include "check.h"
 
 static atomic_int chosen_thread;
 static pthread_barrier_t begin, end;

@@ -6,7 +6,6 @@
  * ticks of the parent, "ticks N", and its children, "child PID". A child that hangs is ended by an alarm. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <gperftools/profiler.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,17 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#pragma weak ProfilerFlush
-#pragma weak ProfilerGetCurrentState
-#pragma weak ProfilerStop
-
-#define CHECK(condition)                                                        \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);  \
-            _exit(1);                                                           \
-        }                                                                       \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 enum { PATIENCE_SECONDS = 30, TICKS_OF_A_CHILD = 5 };
 

@@ -3,7 +3,6 @@
  * themselves. What the tests must know of children is printed: "NAME PID" lines. Children end by exit. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <gperftools/profiler.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,19 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* There when the library is preloaded or linked. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerFlush
-#pragma weak ProfilerGetCurrentState
-
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);              \
-            _exit(1);                                                                       \
-        }                                                                                   \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 static const char *directory;
 

@@ -11,9 +11,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#pragma weak ProfilerGetStackTrace
+#include "weak_profiler.h"
 
 enum { PAGE = 4096, STACK_PAGES = 8, ROOM = 48 };
 

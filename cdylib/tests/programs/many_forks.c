@@ -10,13 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                        \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);  \
-            _exit(1);                                                           \
-        }                                                                       \
-    } while (0)
+#include "check.h"
 
 struct holdings {
     long descriptors, mappings, private_kilobytes;

@@ -15,7 +15,6 @@
  *   exit  kill  flush (which then waits for a byte on standard input)
  * The id of each thread is printed as `NAME ID`, and `done` last. */
 #define _GNU_SOURCE
-#include <gperftools/profiler.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,15 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#pragma weak ProfilerFlush
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 struct job {
     const char *name;

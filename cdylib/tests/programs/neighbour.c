@@ -20,10 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
+#include "weak_profiler.h"
 
 static void die(const char *what) {
     fprintf(stderr, "neighbour: %s\n", what);

@@ -13,11 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
 #include "raw_tick.h"
-
-#pragma weak ProfilerGetCurrentState
+#include "weak_profiler.h"
 
 enum { ROUNDS = 100, PAGE = 4096, STACK_BYTES = 256 << 10 };
 

@@ -19,13 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                        \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);  \
-            _exit(1);                                                           \
-        }                                                                       \
-    } while (0)
+#include "check.h"
 
 enum { WORKERS = 8, ENOUGH_MICROS = 400000, MICROS_OF_A_REQUEST = 2000 };
 

@@ -9,20 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-/* Absent when the library is neither linked nor preloaded. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerGetCurrentState
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                               \
-        }                                                                           \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 static inline int samples_now(void) {
     struct ProfilerState state;

@@ -2,7 +2,6 @@
  * usage: signal_stacks FILE BYTES before|after, with the library preloaded or linked: registered on the main thread and
  * on two others before or after the profiler is started. Prints the number of ticks sent. */
 #define _GNU_SOURCE
-#include <gperftools/profiler.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,9 +12,7 @@
 #include <unistd.h>
 
 #include "raw_tick.h"
-
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
+#include "weak_profiler.h"
 
 enum { OTHERS = 2, ROUNDS = 8, CANARY = 0x5a, CANARY_BYTES = 32 * 1024 };
 

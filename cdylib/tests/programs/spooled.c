@@ -25,7 +25,6 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <gperftools/profiler.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,10 +38,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Absent where the program is run without the profiler. */
-#pragma weak ProfilerStart
-#pragma weak ProfilerFlush
-#pragma weak ProfilerStop
+#include "weak_profiler.h"
 
 static void *library;
 

@@ -12,15 +12,9 @@
 
 #include <gperftools/profiler.h>
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include "check.h"
 
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static volatile sig_atomic_t calls;
 

@@ -24,19 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gperftools/profiler.h>
-
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilerGetCurrentState
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#include "check.h"
+#include "weak_profiler.h"
 
 static volatile sig_atomic_t served, told, alarms;
 static void serve(int number, siginfo_t *info, void *context) {

@@ -1,21 +1,13 @@
 /* Uses the profiler's interface while all of it goes on: flushes and asks, starts and stops, or switches by the signal. */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <gperftools/profiler.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../weak_profiler.h"
 #include "torture.h"
-
-#pragma weak ProfilerFlush
-#pragma weak ProfilerGetCurrentState
-#pragma weak ProfilerGetStackTrace
-#pragma weak ProfilerRegisterThread
-#pragma weak ProfilerStart
-#pragma weak ProfilerStop
-#pragma weak ProfilingIsEnabledForAllThreads
 
 /* Profiles of sessions: as many names as are kept. */
 enum { NAMES = 8, DEPTH = 100 };
