@@ -101,8 +101,8 @@ test_i686() {
     say "i686: the shared library in programs of 32 bits"
     # A plain static program gets chains of one frame, and on i386 a signal to oneself is sent by the kernel's code.
     cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test c_abi --test environment \
-        --test ends --test exec --test exports --test host_edges --test signals --test signal_context \
-        --test whole_stacks -- --skip a_static_program_is_profiled \
+        --test ends --test exec --test exports --test host_edges --test odd_stacks --test output_links --test output_pipes \
+        --test signals --test signal_context --test static_programs --test whole_stacks -- --skip a_static_program_is_profiled \
         --skip a_program_that_replaces_another --skip ticks_go_on_when_a_program
 }
 

@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library};
+use support::{
+    Finished, Linkage, Profile, Scratch, exit_code, expect_one_line, plain, profiled, run, shared_library,
+};
 
 fn host(scratch: &Scratch) -> PathBuf {
     scratch.compile("host.c", Linkage::None, &[])
@@ -19,16 +21,6 @@ fn run_unharmed(mut command: Command) -> Finished {
     let finished = run(command.args(["print", "hello", "burn", "60", "exit", "3"]));
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"), "{}", finished.stderr);
     finished
-}
-
-/// Panics unless standard error is one line with the path and the reason.
-#[track_caller]
-fn expect_one_line(finished: &Finished, path: &Path, reason: &str) {
-    let [line] = finished.stderr.lines().collect::<Vec<_>>()[..] else {
-        panic!("not one line: {}", finished.stderr)
-    };
-    assert!(line.contains(path.to_str().expect("a path in UTF-8")), "no path in: {line}");
-    assert!(line.to_lowercase().contains(reason), "not {reason:?}: {line}");
 }
 
 /// CPUPROFILE names a directory.

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use support::{
-    Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, program_source, repository_root, run,
+    Linkage, Profile, Scratch, expect_status, plain, profiled, program_source, quietly, repository_root, run,
     shared_library, start, tool, wait,
 };
 
@@ -22,17 +22,6 @@ const STATUS: i32 = 7;
 fn ends(scratch: &Scratch, linkage: Linkage) -> PathBuf {
     // Bound at once: a lazy binding takes more of a handler's stack than all else.
     scratch.compile("ends.c", linkage, &["-Wl,-z,now"])
-}
-
-/// Turns the profiler on; its timer stays silent for the first second of CPU time.
-fn quietly(command: &mut Command) -> &mut Command {
-    command.env("CPUPROFILE_FREQUENCY", "1")
-}
-
-#[track_caller]
-fn expect_status(finished: &Finished, status: i32) {
-    let text = finished.text();
-    assert_eq!(exit_code(finished.status), status, "stdout: {text}\nstderr: {}", finished.stderr);
 }
 
 /// Runs a case without the library and with it; panics unless both end with the status and print the same, and the

@@ -11,7 +11,10 @@ use std::os::unix::{
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library};
+use support::{
+    Linkage, Profile, Scratch, expect_profile, expect_unharmed, expect_words, plain, profiled, run,
+    shared_library,
+};
 
 /// A user who owns nothing.
 const NOBODY: u32 = 65534;
@@ -46,34 +49,6 @@ fn privileged(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
 
 fn assignment(name: &str, value: &Path) -> std::ffi::OsString {
     [OsStr::new(name), OsStr::new("="), value.as_os_str()].join(OsStr::new(""))
-}
-
-/// Panics unless the program ended as it does without a profiler, which is with status 3.
-#[track_caller]
-fn expect_unharmed(finished: &Finished) {
-    let text = finished.text();
-    assert_eq!(exit_code(finished.status), 3, "the host was harmed: {text}{}", finished.stderr);
-}
-
-/// Panics unless the program ended well, with one end line for each of `profiles` and no other line, and wrote them.
-#[track_caller]
-fn expect_profile(finished: &Finished, path: &Path, samples: usize) {
-    expect_unharmed(finished);
-    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{}", finished.stderr);
-    assert_eq!(Profile::read(path).samples(), samples, "samples were lost");
-}
-
-/// Panics unless the program ended well and standard error is one line that names the profile and has these words.
-#[track_caller]
-fn expect_one_line(finished: &Finished, path: &Path, words: &[&str]) {
-    expect_unharmed(finished);
-    let [line] = finished.stderr.lines().collect::<Vec<_>>()[..] else {
-        panic!("not one line: {:?}", finished.stderr)
-    };
-    assert!(line.contains(&*path.to_string_lossy()), "no path in: {line}");
-    for word in words {
-        assert!(line.contains(word), "not {word:?}: {line}");
-    }
 }
 
 fn text(path: &Path) -> &str {
@@ -134,7 +109,7 @@ fn nothing_is_written_at_the_same_path_of_another_root() {
     fs::create_dir_all(&twin).expect("our own directory");
     let finished =
         run(&mut privileged(&scratch, &path, &["tick", "2", "chroot", text(&jail), "close", "exit", "3"]));
-    expect_one_line(&finished, &path, &["root", "No such file"]);
+    expect_words(&finished, &path, &["root", "No such file"]);
     assert_eq!((names(&twin), names(&out)), (vec![], vec![]));
 }
 
@@ -169,7 +144,7 @@ fn a_removed_directory_is_one_line() {
     let directory = scratch.directory("gone");
     let path = directory.join("prof");
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "rmdir", text(&directory), "exit", "3"]));
-    expect_one_line(&finished, &path, &["directory", "No such file or directory"]);
+    expect_words(&finished, &path, &["directory", "No such file or directory"]);
 }
 
 /// The directory is removed and made anew: the profile is in the new one.
@@ -188,7 +163,7 @@ fn a_directory_in_the_profiles_place_is_one_line() {
     let scratch = scratch();
     let path = scratch.path("prof");
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "mkdir", text(&path), "exit", "3"]));
-    expect_one_line(&finished, &path, &["Is a directory"]);
+    expect_words(&finished, &path, &["Is a directory"]);
     assert_eq!(names(&path), Vec::<String>::new());
     assert_eq!(scratch.names(""), ["places", "prof"]);
 }
@@ -201,7 +176,7 @@ fn a_user_who_may_not_write_there_is_one_line() {
     let path = out.join("prof");
     let finished =
         run(&mut as_library_of_all(&scratch, &path, &["tick", "2", "setuid", "65534", "exit", "3"]));
-    expect_one_line(&finished, &path, &["user that the program has become", "Permission denied"]);
+    expect_words(&finished, &path, &["user that the program has become", "Permission denied"]);
     assert_eq!(names(&out), Vec::<String>::new());
 }
 
@@ -291,7 +266,7 @@ fn no_descriptor_left_is_one_line() {
     let scratch = scratch();
     let path = scratch.path("prof");
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "leak", "exit", "3"]));
-    expect_one_line(&finished, &path, &["Too many open files", "ulimit -n"]);
+    expect_words(&finished, &path, &["Too many open files", "ulimit -n"]);
     assert_eq!(scratch.names(""), ["places"]);
 }
 

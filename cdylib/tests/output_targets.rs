@@ -10,7 +10,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library, tool};
+use support::{
+    Finished, Linkage, Profile, Scratch, expect_profile, expect_unharmed, expect_words, plain, profiled, run,
+    shared_library, tool,
+};
 
 /// A user who owns nothing else, and another.
 const NOBODY: u32 = 65534;
@@ -29,32 +32,6 @@ fn places(scratch: &Scratch, profile: &Path, orders: &str) -> Command {
     let mut command = profiled(scratch.path("places"), profile);
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders.split_whitespace());
     command
-}
-
-#[track_caller]
-fn expect_unharmed(finished: &Finished) {
-    let text = finished.text();
-    assert_eq!(exit_code(finished.status), 3, "the host was harmed: {text}{}", finished.stderr);
-}
-
-/// Panics unless the program ended well, and standard error is one line that names the profile and has these words.
-#[track_caller]
-fn expect_one_line(finished: &Finished, path: &Path, words: &[&str]) {
-    expect_unharmed(finished);
-    let [line] = finished.stderr.lines().collect::<Vec<_>>()[..] else {
-        panic!("not one line: {:?}", finished.stderr)
-    };
-    assert!(line.contains(path.to_str().expect("a plain path")), "no path in: {line}");
-    for word in words {
-        assert!(line.contains(word), "not {word:?}: {line}");
-    }
-}
-
-#[track_caller]
-fn expect_profile(finished: &Finished, path: &Path, samples: usize) {
-    expect_unharmed(finished);
-    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{}", finished.stderr);
-    assert_eq!(Profile::read(path).samples(), samples, "samples were lost");
 }
 
 #[track_caller]
@@ -117,7 +94,7 @@ fn devices() -> Vec<String> {
 fn the_full_device_is_one_line() {
     let path = Path::new("/dev/full");
     let finished = run(&mut places(&scratch(), path, "tick 2 exit 3"));
-    expect_one_line(&finished, path, &["No space left on device"]);
+    expect_words(&finished, path, &["No space left on device"]);
 }
 
 /// CPUPROFILE=/dev/stdout or /dev/stderr, which are pipes: the profile comes out of it, whole.
@@ -156,7 +133,7 @@ fn a_named_descriptor_that_becomes_the_hosts_is_left_alone() {
     let finished =
         run(command.arg(scratch.path("places")).args(["tick", "2", "take"]).arg(&own).args(["exit", "3"]));
     assert_eq!(content(&own), "mine", "the host's file was written to");
-    expect_one_line(&finished, Path::new("/dev/fd/9"), &["taken its place"]);
+    expect_words(&finished, Path::new("/dev/fd/9"), &["taken its place"]);
 }
 
 /// CPUPROFILE names a FIFO: it gets one profile, that of the program that was started with it, and no file appears.
@@ -184,7 +161,7 @@ fn a_reader_that_goes_away_is_one_line() {
     }
     let finished = run(command.args(["exit", "3"]));
     reading.join().expect("the reader does not panic");
-    expect_one_line(&finished, &path, &["Broken pipe", "read it until"]);
+    expect_words(&finished, &path, &["Broken pipe", "read it until"]);
 }
 
 /// A FIFO, and a thread that reads at most that many bytes of it.
@@ -215,7 +192,7 @@ fn a_socket_is_one_line() {
     let path = scratch.path("socket");
     let _listener = UnixListener::bind(&path).expect("our own directory");
     let finished = run(&mut places(&scratch, &path, "exit 3"));
-    expect_one_line(&finished, &path, &["socket", "No such device or address"]);
+    expect_words(&finished, &path, &["socket", "No such device or address"]);
 }
 
 /// The program as nobody, in a directory like /tmp with `prof` in it, which belongs to a stranger.
@@ -263,7 +240,7 @@ fn a_strangers_link_in_a_shared_directory_is_refused() {
         let path = shared.join(link);
         let finished = run(&mut places(&scratch, &path, "exit 3"));
         assert_eq!(content(&precious), "precious", "a stranger's link led to it");
-        expect_one_line(&finished, &path, &["another user's link"]);
+        expect_words(&finished, &path, &["another user's link"]);
     }
 }
 
@@ -360,7 +337,7 @@ fn a_read_only_file_system_is_one_line() {
         let script =
             "mount -t tmpfs none \"$0\" && echo old > \"$0/old\" && mount -o remount,ro \"$0\" && \"$@\"";
         let finished = with_own_mounts(script, &directory, &path, &scratch, "exit 3");
-        expect_one_line(&finished, &path, &["Read-only file system"]);
+        expect_words(&finished, &path, &["Read-only file system"]);
     }
 }
 
@@ -382,7 +359,7 @@ fn a_full_file_system_keeps_the_older_profile() {
         let orders = format!("tick 2 take {} exit 3", directory.join("own").display());
         let orders = if options.starts_with("nr") { orders } else { "tick 2 exit 3".to_owned() };
         let finished = with_own_mounts(&script, &directory, &path, &scratch, &orders);
-        expect_one_line(&finished, &path, &["No space left on device", "free some space"]);
+        expect_words(&finished, &path, &["No space left on device", "free some space"]);
         let text = finished.text();
         assert!(text.starts_with("older\n") && !text.contains(".sigprof"), "{options}: {text}");
     }
@@ -397,7 +374,7 @@ fn a_limit_on_the_size_of_files_raises_no_signal() {
             let path = scratch.path("prof");
             old.map(|old| scratch.write("prof", old));
             let finished = run(&mut places(&scratch, &path, orders));
-            expect_one_line(&finished, &path, &["File too large", "ulimit -f"]);
+            expect_words(&finished, &path, &["File too large", "ulimit -f"]);
             assert_eq!(finished.text(), "", "the host got our signal");
             assert_eq!(path.exists().then(|| content(&path)).as_deref(), old);
             assert_eq!(scratch.names(".sigprof"), Vec::<String>::new());

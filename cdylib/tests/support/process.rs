@@ -190,3 +190,23 @@ fn package_of(program: &str) -> &str {
         other => other,
     }
 }
+
+/// Adds the variables that turn the profiler on; its timer stays silent for the first second of CPU time.
+pub(crate) fn quietly(command: &mut Command) -> &mut Command {
+    command.env("CPUPROFILE_FREQUENCY", "1")
+}
+
+/// Runs `program` under the profiler in a shell that first does what `preparation` says.
+pub(crate) fn in_shell(preparation: &str, program: &Path, profile: &Path) -> Command {
+    let script = format!(
+        "{preparation}; LD_PRELOAD=$1 CPUPROFILE=$2; export LD_PRELOAD CPUPROFILE; shift 2; exec \"$@\""
+    );
+    let mut command = plain("sh");
+    command.args(["-c", &script, "sh"]).arg(shared_library()).arg(profile).arg(program);
+    command
+}
+
+/// `NAME=VALUE`, as `env` takes it.
+pub(crate) fn assignment(name: &str, value: &Path) -> String {
+    format!("{name}={}", value.display())
+}

@@ -1,0 +1,55 @@
+//! What programs under the profiler should have come to.
+
+use std::path::Path;
+
+use super::process::{Finished, exit_code};
+use super::profile::Profile;
+
+/// Panics unless the program ended with `status`.
+#[track_caller]
+pub(crate) fn expect_status(finished: &Finished, status: i32) {
+    let text = finished.text();
+    assert_eq!(exit_code(finished.status), status, "stdout: {text}\nstderr: {}", finished.stderr);
+}
+
+/// Panics unless the program ended as it does without a profiler, which is with status 3.
+#[track_caller]
+pub(crate) fn expect_unharmed(finished: &Finished) {
+    let text = finished.text();
+    assert_eq!(exit_code(finished.status), 3, "the host was harmed: {text}{}", finished.stderr);
+}
+
+/// Panics unless the program ended well, with one end line and no other, and wrote the profile at `path`.
+#[track_caller]
+pub(crate) fn expect_profile(finished: &Finished, path: &Path, samples: usize) {
+    expect_unharmed(finished);
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{}", finished.stderr);
+    assert_eq!(Profile::read(path).samples(), samples, "samples were lost");
+}
+
+/// Panics unless standard error is one line with the path and the reason.
+#[track_caller]
+pub(crate) fn expect_one_line(finished: &Finished, path: &Path, reason: &str) {
+    let line = only_line(finished, path);
+    assert!(line.to_lowercase().contains(reason), "not {reason:?}: {line}");
+}
+
+/// Panics unless the program ended well and standard error is one line that names the profile and has these words.
+#[track_caller]
+pub(crate) fn expect_words(finished: &Finished, path: &Path, words: &[&str]) {
+    expect_unharmed(finished);
+    let line = only_line(finished, path);
+    for word in words {
+        assert!(line.contains(word), "not {word:?}: {line}");
+    }
+}
+
+/// The one line on standard error, which has the path in it.
+#[track_caller]
+fn only_line<'f>(finished: &'f Finished, path: &Path) -> &'f str {
+    let [line] = finished.stderr.lines().collect::<Vec<_>>()[..] else {
+        panic!("not one line: {:?}", finished.stderr)
+    };
+    assert!(line.contains(path.to_str().expect("a path in UTF-8")), "no path in: {line}");
+    line
+}
