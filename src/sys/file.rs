@@ -8,7 +8,7 @@
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
 #![allow(unsafe_code)]
 
-use super::{arch::system_call, thread::Time};
+use super::{arch::system_call, decimal::decimal, thread::Time};
 use core::ffi::{CStr, c_long};
 
 /// Bytes of the longest path the kernel takes, its NUL included.
@@ -52,18 +52,8 @@ impl PathBuffer {
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub(crate) fn push_decimal(&mut self, mut number: u64) -> Result<(), i32> {
-        let mut digits = [b'0'; 20];
-        let mut used = 0;
-        for digit in digits.iter_mut().rev() {
-            *digit += (number % 10) as u8;
-            number /= 10;
-            used += 1;
-            if number == 0 {
-                break;
-            }
-        }
-        self.push(digits.get(digits.len() - used..).unwrap_or_default())
+    pub(crate) fn push_decimal(&mut self, number: u64) -> Result<(), i32> {
+        self.push(decimal(&mut [0; 20], number))
     }
 
     /// Appends a number as 16 hexadecimal digits.

@@ -5,6 +5,7 @@
 
 pub(crate) mod arch;
 pub(crate) mod clock;
+mod decimal;
 pub(crate) mod directory;
 mod entries;
 pub(crate) mod entry;

@@ -7,6 +7,7 @@
 
 use super::{
     arch::system_call,
+    decimal::decimal,
     entry::Entry,
     file::{File, check},
 };
@@ -119,12 +120,12 @@ pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
     }
     // A /proc of another namespace would tell of another process.
     let mut own = [0; 20];
-    if link(c"/proc/self", &mut own) != decimal(&mut [0; 20], self::id()) {
+    if link(c"/proc/self", &mut own) != decimal(&mut [0; 20], self::id().into()) {
         return Life::Unknown;
     }
     let mut path = [0; 32];
     let mut digits = [0; 20];
-    let parts = [b"/proc/".as_slice(), decimal(&mut digits, id), b"/stat"];
+    let parts = [b"/proc/".as_slice(), decimal(&mut digits, id.into()), b"/stat"];
     for (place, byte) in path.iter_mut().zip(parts.into_iter().flatten()) {
         *place = *byte;
     }
@@ -133,20 +134,6 @@ pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
         Some(_) => Life::Gone,
         None => Life::Unknown,
     }
-}
-
-/// A number in decimal, at the end of `digits`.
-fn decimal(digits: &mut [u8; 20], mut number: u32) -> &[u8] {
-    let mut used = 0;
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-        used += 1;
-        if number == 0 {
-            break;
-        }
-    }
-    digits.get(digits.len() - used..).unwrap_or_default()
 }
 
 /// The path of the program, cut to the buffer; empty without /proc. Signal-safe: one system call.
@@ -298,7 +285,6 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(life_of(child.id(), start), Life::Gone);
         assert_eq!([life_of(0, start), life_of(u32::MAX, start)], [Life::Gone; 2]);
-        assert_eq!((decimal(&mut [0; 20], 0), decimal(&mut [0; 20], 40_960)), (&b"0"[..], &b"40960"[..]));
     }
 
     #[test]
