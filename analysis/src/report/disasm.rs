@@ -1,6 +1,6 @@
 //! Instructions of functions, with what each takes.
 
-use super::{Context, instructions, instructions::Instruction, styled};
+use super::{Context, instructions, instructions::Instruction, styled, taken::Taken};
 use crate::{
     error::{Error, ErrorKind},
     profile::{LabelSetId, Location, LocationId, Mapping, Profile},
@@ -38,7 +38,7 @@ pub struct Disassembly {
 #[derive(Debug)]
 struct Routine {
     name: String,
-    value: Value,
+    value: Taken,
     lines: Vec<Line>,
 }
 
@@ -46,32 +46,11 @@ struct Routine {
 #[derive(Debug)]
 struct Line {
     instruction: Instruction,
-    value: Value,
+    value: Taken,
     /// Its function and source line, where they are known.
     source: String,
     /// The name of what it calls or jumps to.
     target: String,
-}
-
-/// What an instruction or a function takes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Value {
-    flat: i64,
-    cum: i64,
-    /// The last sample that added to `cum`, from 1.
-    seen: usize,
-}
-
-impl Value {
-    fn add(&mut self, value: i64, number: usize, is_innermost: bool) {
-        if self.seen != number {
-            self.seen = number;
-            self.cum = self.cum.saturating_add(value);
-        }
-        if is_innermost {
-            self.flat = self.flat.saturating_add(value);
-        }
-    }
 }
 
 /// The range of a function in a file, and what leads back from there to the process.
@@ -224,7 +203,7 @@ impl Disassembly {
     /// Those of `out`.
     pub fn write(&self, profile: &Profile, context: &Context, out: &mut dyn Write) -> io::Result<()> {
         let values = self.routines.iter().flat_map(|routine| &routine.lines).map(|line| line.value);
-        let of = |value: Value| {
+        let of = |value: Taken| {
             if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
         };
         let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
@@ -253,13 +232,13 @@ impl Routine {
     fn new(found: &Found, instructions: Vec<Instruction>) -> Self {
         let line = |instruction| Line {
             instruction,
-            value: Value::default(),
+            value: Taken::default(),
             source: String::new(),
             target: String::new(),
         };
         let name =
             if found.name.is_empty() { format!("{:#x}", found.range.start) } else { found.name.clone() };
-        Self { name, value: Value::default(), lines: instructions.into_iter().map(line).collect() }
+        Self { name, value: Taken::default(), lines: instructions.into_iter().map(line).collect() }
     }
 
     /// Looks up the source line of each instruction, and the function that it calls: those of a profile that has nothing but

@@ -4,6 +4,7 @@ use super::{
     Context,
     sources::{Source, SourcePaths, Sources},
     styled,
+    taken::Taken,
 };
 use crate::{
     graph::clean_path,
@@ -36,7 +37,7 @@ pub fn write(
 ) -> io::Result<usize> {
     let routines = routines(profile, functions);
     let values = routines.iter().flat_map(|routine| routine.lines.values());
-    let of = |value: &Value| {
+    let of = |value: &Taken| {
         if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
     };
     let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
@@ -53,36 +54,14 @@ pub fn write(
     Ok(routines.len())
 }
 
-/// What a line or a function takes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Value {
-    flat: i64,
-    cum: i64,
-    /// The last sample that added to `cum`, from 1.
-    seen: usize,
-}
-
-impl Value {
-    fn add_cum(&mut self, value: i64, number: usize) {
-        if self.seen != number {
-            self.seen = number;
-            self.cum = self.cum.saturating_add(value);
-        }
-    }
-
-    fn add_flat(&mut self, value: i64) {
-        self.flat = self.flat.saturating_add(value);
-    }
-}
-
 /// A function in one source file.
 #[derive(Debug)]
 struct Routine {
     name: Arc<str>,
     file: Arc<str>,
     start_line: i64,
-    value: Value,
-    lines: BTreeMap<i64, Value>,
+    value: Taken,
+    lines: BTreeMap<i64, Taken>,
 }
 
 /// The functions that match and that a sample has, by name and file.
@@ -103,7 +82,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
                     name,
                     file,
                     start_line: 0,
-                    value: Value::default(),
+                    value: Taken::default(),
                     lines: BTreeMap::new(),
                 });
                 routines.len() - 1
@@ -123,10 +102,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
                     let routine = &mut routines[place];
                     let line = routine.lines.entry(line.line).or_default();
                     for counted in [&mut routine.value, line] {
-                        counted.add_cum(value, number + 1);
-                        if is_innermost {
-                            counted.add_flat(value);
-                        }
+                        counted.add(value, number + 1, is_innermost);
                     }
                 }
                 is_innermost = false;
@@ -134,7 +110,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
             is_innermost = false;
         }
     }
-    routines.retain(|routine| routine.value.seen != 0);
+    routines.retain(|routine| routine.value.is_met());
     routines.sort_by(|one, other| (&one.name, &one.file).cmp(&(&other.name, &other.file)));
     routines
 }

@@ -15,6 +15,7 @@ pub mod page;
 pub mod raw;
 mod sources;
 mod style;
+mod taken;
 pub mod top;
 pub mod traces;
 pub mod tree;
