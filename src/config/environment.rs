@@ -41,8 +41,8 @@ pub struct Environment {
     pub keeps_spool: bool,
     /// `CPUPROFILE_CHILD_OF`: only the children of this process are profiled, for `sigprof record --no-children`.
     pub child_of: Option<u32>,
-    /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most, [`LEAST_MAX_MEMORY`] to
-    /// [`MOST_MAX_MEMORY`].
+    /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most,
+    /// [`LEAST_MAX_MEMORY`](super::LEAST_MAX_MEMORY) to [`MOST_MAX_MEMORY`](super::MOST_MAX_MEMORY).
     pub max_memory: usize,
     /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
     pub statistics: StatisticsChoice,
