@@ -14,17 +14,34 @@ use std::ptr;
 use sigprof::Profiler;
 use support::{count_under, in_own_process, signals::raise_tick};
 
-// Rust's assembler writes no tables unless it is told to: nothing describes these instructions.
+// Rust's assembler writes no tables unless it is told to: nothing describes these instructions. Before the first ones there is
+// nothing described either; before the second ones a function ends, with two words on its stack.
 global_asm!(
+    ".text",
     ".globl bare_signal_return",
+    ".skip 16, 0xcc",
     "bare_signal_return:",
     "mov eax, {number}",
     "syscall",
+    ".skip 16, 0xcc",
+    "ends_before_signal_return:",
+    ".cfi_startproc",
+    "sub rsp, 16",
+    ".cfi_def_cfa_offset 24",
+    "2: pause",
+    "jmp 2b",
+    ".cfi_endproc",
+    ".globl adjacent_signal_return",
+    "adjacent_signal_return:",
+    "mov eax, {number}",
+    "syscall",
+    ".skip 16, 0xcc",
     number = const libc::SYS_rt_sigreturn,
 );
 
 unsafe extern "C" {
     fn bare_signal_return();
+    fn adjacent_signal_return();
 }
 
 /// The kernel's own `struct sigaction` on x86-64 (`sigaction(2)`, "C library/kernel differences").
@@ -50,33 +67,43 @@ fn is_interrupted() {
 #[test]
 fn a_signal_trampoline_without_tables_leads_to_what_was_interrupted() {
     in_own_process("a_signal_trampoline_without_tables_leads_to_what_was_interrupted", || {
-        const SA_RESTORER: libc::c_ulong = 0x0400_0000;
-        let action = KernelAction {
-            handler: ticks_in_handler,
-            flags: SA_RESTORER,
-            restorer: bare_signal_return,
-            mask: 0,
-        };
-        // SAFETY: the action is a local and complete; the mask is 8 bytes long, as the kernel's is.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                libc::SIGUSR1,
-                &raw const action,
-                ptr::null_mut::<KernelAction>(),
-                8usize,
-            )
-        };
-        assert_eq!(result, 0);
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
-        for _ in 0..10 {
-            is_interrupted();
-        }
-        let profile = profiler.stop().unwrap();
-        let summary = profile.summary();
-        assert_eq!((summary.samples, summary.walks.whole), (10, 10), "{summary:?}");
-        assert_eq!(count_under(profile.samples(), &["raise_tick", "ticks_in_handler", "is_interrupted"]), 10);
-        // Found out once, then remembered.
-        assert_eq!(summary.frames_without_rule, 0, "{summary:?}");
+        expect_whole_chains_through(bare_signal_return);
     });
+}
+
+/// A return address is looked up by the call before it, and there is none before a trampoline: what stands there is another
+/// function, whose information is not the trampoline's.
+#[test]
+fn a_signal_trampoline_without_tables_is_not_the_function_before() {
+    in_own_process("a_signal_trampoline_without_tables_is_not_the_function_before", || {
+        expect_whole_chains_through(adjacent_signal_return);
+    });
+}
+
+#[track_caller]
+fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
+    const SA_RESTORER: libc::c_ulong = 0x0400_0000;
+    let action =
+        KernelAction { handler: ticks_in_handler, flags: SA_RESTORER, restorer: trampoline, mask: 0 };
+    // SAFETY: the action is a local and complete; the mask is 8 bytes long, as the kernel's is.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            libc::SIGUSR1,
+            &raw const action,
+            ptr::null_mut::<KernelAction>(),
+            8usize,
+        )
+    };
+    assert_eq!(result, 0);
+    let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+    for _ in 0..10 {
+        is_interrupted();
+    }
+    let profile = profiler.stop().unwrap();
+    let summary = profile.summary();
+    assert_eq!((summary.samples, summary.walks.whole), (10, 10), "{summary:?}");
+    assert_eq!(count_under(profile.samples(), &["raise_tick", "ticks_in_handler", "is_interrupted"]), 10);
+    // Found out once, then remembered.
+    assert_eq!(summary.frames_without_rule, 0, "{summary:?}");
 }

@@ -30,18 +30,32 @@ pub(crate) enum Resolved {
 }
 
 /// Finds the rule for `pc`, in `object`, or steps `registers` where there is none that fits. Signal-safe.
-#[inline(never)]
 pub(crate) fn resolve(
     object: &KeptObject<'_>,
     pc: usize,
     registers: &mut Registers,
     stack: &mut StackReader,
 ) -> Resolved {
+    resolve_unless(object, pc, registers, stack, |_, _| false).unwrap_or(Resolved::Rule(Rule::UNKNOWN))
+}
+
+/// [`resolve`], unless what describes `pc` is `foreign` to the frame by the address where the described code ends: None then.
+/// Signal-safe if that is.
+#[inline(never)]
+pub(crate) fn resolve_unless(
+    object: &KeptObject<'_>,
+    pc: usize,
+    registers: &mut Registers,
+    stack: &mut StackReader,
+    foreign: impl FnOnce(usize, &mut StackReader) -> bool,
+) -> Option<Resolved> {
     let index = frame_index::reading();
-    match Description::find(object, index.as_ref(), pc) {
-        Some(description) => resolve_by(&description, pc, registers, stack),
-        None => Resolved::Rule(Rule::UNKNOWN),
-    }
+    let Some(description) = Description::find(object, index.as_ref(), pc) else {
+        return Some(Resolved::Rule(Rule::UNKNOWN));
+    };
+    let end = description.bytes_left().map(|left| pc.wrapping_add(left));
+    let is_foreign = end.is_some_and(|end| foreign(end, stack));
+    (!is_foreign).then(|| resolve_by(&description, pc, registers, stack))
 }
 
 /// [`resolve`] by what describes `pc`.

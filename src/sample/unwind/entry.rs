@@ -66,9 +66,12 @@ pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader
 /// function's start; no call stands before that. Signal-safe.
 pub(crate) fn is_about_to_return(registers: &Registers, stack: &mut StackReader) -> bool {
     stack.read_bytes(registers.pc()).is_some_and(|code| is_return(&code))
-        && stack.read(registers.sp()).is_some_and(|caller| {
-            call_before::<BYTES_OF_CALL>(caller, stack).is_some_and(|code| ends_in_call(&code))
-        })
+        && stack.read(registers.sp()).is_some_and(|caller| is_behind_call(caller, stack))
+}
+
+/// True where a call stands right before `pc`, in a loaded object. Signal-safe.
+pub(crate) fn is_behind_call(pc: usize, stack: &mut StackReader) -> bool {
+    call_before::<BYTES_OF_CALL>(pc, stack).is_some_and(|code| ends_in_call(&code))
 }
 
 /// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is

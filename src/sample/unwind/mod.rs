@@ -367,7 +367,11 @@ fn look_up(
         // Old kernels' information for it names the wrong register for the PC.
         Resolved::Rule(Rule::SIGNAL_RETURN)
     } else {
-        cfi::resolve(&object, frame.lookup, registers, stack)
+        let resolved = cfi::resolve_unless(&object, frame.lookup, registers, stack, |end, stack| {
+            // Nothing was called here, and so the function that ends at the trampoline tells nothing of it.
+            end == frame.pc && is_signal_return(stack, frame) && !entry::is_behind_call(frame.pc, stack)
+        });
+        resolved.unwrap_or(Resolved::Rule(Rule::SIGNAL_RETURN))
     };
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && frame.pc != frame.lookup {
         // A return address that is a function's first instruction: no call stands before it, so it was made up, and

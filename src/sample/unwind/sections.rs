@@ -97,6 +97,13 @@ impl<'b> Description<'b> {
         self.entry.initial_address()
     }
 
+    /// How many bytes of the described code lie at the PC and behind; None where the PC is not in it.
+    pub(super) fn bytes_left(&self) -> Option<usize> {
+        let entry = &self.entry;
+        let left = entry.initial_address().wrapping_add(entry.len()).wrapping_sub(self.pc);
+        entry.contains(self.pc).then(|| usize::try_from(left).ok()).flatten()
+    }
+
     /// The row that holds for the PC.
     pub(super) fn row<'c>(&self, context: &'c mut UnwindContext<usize, Arrays>) -> Option<Found<'c>> {
         let (Sections { frames, bases }, entry) = (&self.sections, &self.entry);
