@@ -339,6 +339,16 @@ fn callgrinds_reader_has_the_same_inclusive_times() {
 }
 
 #[test]
+fn callgrinds_calls_are_as_many_as_the_samples() {
+    // Each chain begins with a call by the root, so those calls are all samples, however many of them share a chain.
+    let written = converted("callgrind", go());
+    let root = written.split("\n\n").find(|function| function.contains(" (root)\n")).expect("a root");
+    let calls = root.lines().filter_map(|line| line.strip_prefix("calls=")?.split(' ').next());
+    let calls: i64 = calls.map(|calls| calls.parse::<i64>().unwrap()).sum();
+    assert_eq!(calls, read_file(go()).unwrap().total(0));
+}
+
+#[test]
 fn json_for_speedscope_has_a_profile_for_each_thread_and_the_whole_time() {
     let found: serde_json::Value = serde_json::from_str(&converted("speedscope", go())).unwrap();
     assert_eq!(found["$schema"], "https://www.speedscope.app/file-format-schema.json");
@@ -366,6 +376,12 @@ fn json_for_firefox_has_the_whole_time() {
     let weights = threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
     let sum: i64 = weights.map(|weight| weight.as_i64().unwrap()).sum();
     assert_eq!(sum, read_file(go()).unwrap().total(0));
+    // Milliseconds since the sample before, and microseconds of CPU time since then: a processor was busy all along.
+    for samples in threads.iter().map(|thread| &thread["samples"]) {
+        let column = |name: &str| samples[name].as_array().unwrap().iter().map(|one| one.as_f64().unwrap());
+        assert!(column("timeDeltas").map(|millis| 1000.0 * millis).eq(column("threadCPUDelta")));
+        assert_eq!((&samples["stack"][0], &samples["weight"][0]), (&serde_json::Value::Null, &0.into()));
+    }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("profile.json.gz");
     run(sigprof().args(["convert", "--to", "firefox", "-o"]).arg(&path).arg(go()));

@@ -20,7 +20,7 @@ use std::{
 
 /// Writes all values, each as an event of its own.
 ///
-/// The number of calls is not known: each edge has the number of its samples in its place.
+/// The number of calls is not known: each edge has the number of its samples in its place, as the profile counts them.
 ///
 /// # Errors
 /// Where a value is negative; those of `out`.
@@ -61,6 +61,8 @@ impl Costs {
         let mut costs = Self::default();
         let width = profile.sample_types.len();
         let zeros = || vec![0; width];
+        // Samples of one chain are one in a profile, with their count as a value.
+        let counted = profile.sample_types.iter().position(|one| &*one.unit == "count");
         // For each frame the number of the last sample that met it, from 1.
         let mut met = vec![0; frames.frames.len()];
         for (number, sample) in (1..).zip(profile.samples.iter()) {
@@ -72,7 +74,8 @@ impl Costs {
                 if call.inclusive.is_empty() {
                     call.inclusive = zeros();
                 }
-                call.samples += 1;
+                let samples = counted.map_or(1, |value| sample.values[value].unsigned_abs());
+                call.samples = call.samples.saturating_add(samples);
                 if is_outermost {
                     add(&mut call.inclusive, sample.values);
                 }

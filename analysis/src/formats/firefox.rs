@@ -2,6 +2,9 @@
 //!
 //! Our samples have no time stamps, and this format needs them: samples of a thread are laid end to end, each as long as the
 //! time that it stands for. The call tree, the flame graph and the sums are right; the order in time means nothing.
+//!
+//! A sample's CPU time is that since the sample before it, so a stamp is the end of what the sample stands for; and a first one
+//! without a stack and a weight is where the time begins.
 
 use super::{ensure_no_negative, frames::Frames, threads::samples_by_thread};
 use crate::{
@@ -98,6 +101,7 @@ fn convert(profile: &Profile, value: usize, name: &str) -> Result<firefox::Profi
         converted.set_thread_name(handle, thread.name.as_deref().unwrap_or("all threads"));
         converted.set_thread_samples_weight_type(handle, scale.weights.clone());
         let mut now = 0u64;
+        converted.add_sample(handle, zero, None, CpuDelta::from_nanos(0), 0);
         for sample in samples {
             let sample = profile.samples.get(sample);
             let mut stack = None;
@@ -107,9 +111,9 @@ fn convert(profile: &Profile, value: usize, name: &str) -> Result<firefox::Profi
             }
             let weight = scale.weight(sample.values[value])?;
             let nanos = u64::try_from(weight).unwrap_or(0).saturating_mul(scale.nanos);
+            now = now.saturating_add(nanos);
             let stamp = Timestamp::from_nanos_since_reference(now);
             converted.add_sample(handle, stamp, stack, CpuDelta::from_nanos(nanos), weight);
-            now = now.saturating_add(nanos);
         }
         converted.set_thread_end_time(handle, Timestamp::from_nanos_since_reference(now));
     }
