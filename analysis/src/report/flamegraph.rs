@@ -1,11 +1,12 @@
 //! Flame graphs as SVG: a box for each function of a call chain, as wide as its share of the profile.
 //!
 //! `inferno` draws. It reads lines of names, where a semicolon parts frames, a space begins the value and some names mean
-//! something; what we give it has other bytes in their place, which are put back in the picture.
+//! something; and it cuts names that do not fit at one of their ends. So it draws numbers, and names are put in their places,
+//! in boxes by [`short_name`], with a script that does the same when the picture is zoomed into or made wider.
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},
-    frame_colour, frame_name,
+    frame_colour, frame_name, short_name,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -14,7 +15,7 @@ use crate::{
     units,
 };
 use inferno::flamegraph::{
-    self, Direction, TextTruncateDirection,
+    self, Direction,
     color::{BackgroundColor, PaletteMap},
 };
 use std::{
@@ -47,12 +48,31 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
 /// Totals that the script in the picture can count, and `inferno` multiply by 150 for its colours.
 const MAX_TOTAL: i128 = 1 << 53;
 
+/// The colour of the root, and of what stands for many.
+const GREY: [u8; 3] = [230, 232, 235];
 /// What stands for outermost frames that are too narrow.
 const TOO_NARROW: &str = "[too narrow to show]";
 
-/// What stands for a semicolon, a space and a last bracket in names that `inferno` reads. No name has them: characters that
-/// XML does not know are replaced first.
-const STAND_INS: [(char, u8); 3] = [(';', 1), (' ', 2), (']', 3)];
+/// Takes the place of the library's function of that name, which runs when the picture is loaded, zoomed or resized.
+const SCRIPT: &str = include_str!("flamegraph.js");
+
+/// What the library's own style lacks: lines between boxes of one colour, which those of a difference without a change need most,
+/// and a button that can be seen.
+const STYLE: &str = "#frames rect { stroke:black; stroke-opacity:0.2; stroke-width:0.5; }
+#frames > g:hover > rect { stroke-opacity:1; }
+#search { opacity:0.7; }
+</style>";
+
+/// Letters of a name in a tooltip. A picture has a name once for each of its boxes, and of a longer one nobody reads the middle.
+const LONGEST_TITLE: usize = 4096;
+
+/// The width of a picture whose width depends on the window, in a viewer that does not run its script; `inferno`'s own.
+const USUAL_WIDTH: usize = 1200;
+/// Left and right of the boxes together, as `inferno` has it.
+const MARGINS: usize = 20;
+/// Around the text of a box, left and right together, and for each letter of a monospaced font of 12 pixels.
+const TEXT_MARGINS: f64 = 5.0;
+const LETTER: f64 = 7.25;
 
 /// Writes the flame graph of a profile as SVG.
 ///
@@ -173,7 +193,7 @@ impl Stacks {
     /// The number of a name.
     fn number(&mut self, name: &str, object: &str) -> u32 {
         let names = &mut self.names;
-        *self.numbers.entry(frame_text(name)).or_insert_with_key(|text| {
+        *self.numbers.entry(frame_name::visible(name).into_owned()).or_insert_with_key(|text| {
             names.push(text.clone());
             self.colours.push(frame_colour::of(name, frame_colour::package_of(name).unwrap_or(object)));
             u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
@@ -181,13 +201,15 @@ impl Stacks {
     }
 
     fn draw(
-        self,
+        mut self,
         kind: &ValueType,
         options: &Options,
         is_compared: bool,
         title: &str,
     ) -> Result<Vec<u8>, Error> {
-        let tree = self.tree.expect("a profile was added");
+        let tree = self.tree.take().expect("a profile was added");
+        let too_narrow = self.number(TOO_NARROW, "");
+        self.colours[too_narrow as usize] = GREY;
         let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
         let (total, base_total) = (sum(&self.own), sum(&self.base));
         if total == 0 {
@@ -212,23 +234,20 @@ impl Stacks {
         let order = tree
             .preorder(|frame| &self.names[frame as usize], |node| whole[node as usize] as f64 >= narrowest);
         let hidden = whole.iter().filter(|&&value| value > 0).count() - order.nodes.len();
-        let lines = Lines { tree: &tree, names: &self.names, own: &own, base: &base, is_compared };
+        let lines = Lines { tree: &tree, too_narrow, own: &own, base: &base, is_compared };
         let lines = lines.of(&order);
 
         let mut settings = flamegraph::Options::default();
-        settings.title = plain_text(title);
+        settings.title = frame_name::visible(title).into_owned();
         settings.subtitle =
             Some(subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative));
         settings.image_width = options.width;
         settings.direction = if options.is_icicle { Direction::Inverted } else { Direction::Straight };
-        settings.text_truncate_direction = TextTruncateDirection::Right;
         settings.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
         let mut palette = PaletteMap::default();
-        // Of the root, and of what stands for many.
-        palette.insert("", [230, 232, 235].into());
-        palette.insert(frame_text(TOO_NARROW), [230, 232, 235].into());
-        for (name, colour) in self.names.iter().zip(&self.colours) {
-            palette.insert(name, (*colour).into());
+        palette.insert("", GREY.into());
+        for (number, colour) in (0..).zip(&self.colours) {
+            palette.insert(frame_text(number), (*colour).into());
         }
         settings.palette_map = Some(&mut palette);
         settings.count_name = step.name;
@@ -241,12 +260,8 @@ impl Stacks {
         flamegraph::from_lines(&mut settings, lines.iter().rev().map(String::as_str), &mut svg).map_err(
             |error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error),
         )?;
-        for byte in &mut svg {
-            if let Some(&(character, _)) = STAND_INS.iter().find(|(_, stand_in)| stand_in == byte) {
-                *byte = character as u8;
-            }
-        }
-        Ok(svg)
+        let svg = String::from_utf8(svg).expect("inferno writes text");
+        Ok(named(&svg, &self.names, options.width.unwrap_or(USUAL_WIDTH)).into_bytes())
     }
 }
 
@@ -259,7 +274,7 @@ fn subtitle(
     negative: usize,
 ) -> String {
     let shown = |value: i128| units::natural(i64::try_from(value).unwrap_or(i64::MAX), &kind.unit);
-    let mut text = format!("{}, {}", plain_text(&kind.kind), shown(total));
+    let mut text = format!("{}, {}", frame_name::visible(&kind.kind), shown(total));
     if let Some(base) = base {
         let scaled = if options.is_normalized { ", scaled to the same" } else { "" };
         text += &format!("; base {}{scaled}; red: more of its own than in the base, blue: less", shown(base));
@@ -276,7 +291,8 @@ fn subtitle(
 /// What the lines that `inferno` reads are made of; values are in coarse steps, in the order of nodes.
 struct Lines<'a> {
     tree: &'a CallTree,
-    names: &'a [String],
+    /// The number of [`TOO_NARROW`].
+    too_narrow: u32,
     own: &'a [i64],
     base: &'a [i64],
     is_compared: bool,
@@ -297,7 +313,7 @@ impl Lines<'_> {
         let mut path = Vec::new();
         for (&node, &depth) in order.nodes.iter().zip(&order.depths).skip(1) {
             path.truncate(depth as usize - 1);
-            path.push(&*self.names[self.tree.frame(node) as usize]);
+            path.push(frame_text(self.tree.frame(node)));
             let node = node as usize;
             let (own, base) = (self.own[node] + narrow[node], self.base[node] + narrow[node]);
             if own > 0 || base > 0 {
@@ -305,7 +321,7 @@ impl Lines<'_> {
             }
         }
         if narrow[ROOT as usize] > 0 {
-            lines.push(self.line(&frame_text(TOO_NARROW), narrow[ROOT as usize], narrow[ROOT as usize]));
+            lines.push(self.line(&frame_text(self.too_narrow), narrow[ROOT as usize], narrow[ROOT as usize]));
         }
         lines
     }
@@ -325,19 +341,69 @@ fn thread_name(labels: &[Label]) -> Option<String> {
     }
 }
 
-/// A name as `inferno` reads it, see [`STAND_INS`].
-fn frame_text(name: &str) -> String {
-    let mut text = plain_text(name);
-    for (character, stand_in) in STAND_INS {
-        text = text.replace(character, char::from(stand_in).encode_utf8(&mut [0; 4]));
-    }
-    text
+/// What `inferno` takes for the name of this number.
+fn frame_text(number: u32) -> String {
+    format!("f{number}")
 }
 
-/// Text without the characters that XML does not know.
-fn plain_text(text: &str) -> String {
-    let is_foreign = |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}');
-    text.replace(is_foreign, "\u{fffd}")
+/// The picture with names where `inferno` has drawn their numbers, and with the script that shortens them. What is not as
+/// expected is left as it is.
+fn named(svg: &str, names: &[String], width: usize) -> String {
+    let mut drawn = String::with_capacity(2 * svg.len());
+    let (head, mut rest) = svg.split_once("</script>").unwrap_or(("", svg));
+    if !head.is_empty() {
+        drawn.extend([
+            &head.replacen("</style>", STYLE, 1),
+            "</script><script><![CDATA[",
+            short_name::SCRIPT,
+            SCRIPT,
+            "]]></script>",
+        ]);
+    }
+    let room = width.saturating_sub(MARGINS) as f64 / 100.0;
+    while let Some((before, after)) = rest.split_once("<g><title>") {
+        drawn.extend([before, "<g><title>"]);
+        rest = after;
+        let Some((title, after)) = after.split_once("</title>") else { break };
+        let number = title.split(' ').next().and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok());
+        let name = number.and_then(|number| names.get(number)).map_or("all", |name| &**name);
+        let value = title.split_once(" (").map_or("", |(_, value)| value);
+        drawn.extend([&escaped(&clipped(name)), " (", value, "</title>"]);
+        rest = after;
+        let Some((shape, after)) = after.split_once("<text ") else { break };
+        let Some((places, after)) = after.split_once('>') else { break };
+        let Some((_, after)) = after.split_once("</text>") else { break };
+        let percent = shape.split_once("width=\"").and_then(|(_, width)| width.split_once('%'));
+        let percent: f64 = percent.and_then(|(width, _)| width.parse().ok()).unwrap_or(0.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and small"
+        )]
+        let letters = ((percent * room - TEXT_MARGINS) / LETTER).max(0.0) as usize;
+        let text = escaped(&short_name::fitted(name, letters));
+        drawn.extend([shape, "<text ", places, ">", &text, "</text>"]);
+        rest = after;
+    }
+    drawn.push_str(rest);
+    drawn
+}
+
+/// Text as it stands between tags.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A name without its middle, where it is longer than a tooltip may be.
+fn clipped(name: &str) -> Cow<'_, str> {
+    let length = name.chars().count();
+    if length <= LONGEST_TITLE {
+        return name.into();
+    }
+    let half = LONGEST_TITLE / 2;
+    let begin: String = name.chars().take(half).collect();
+    let end: String = name.chars().skip(length - half).collect();
+    format!("{begin} … {end}").into()
 }
 
 /// `value * times / over`, rounded to the nearest, and at least 1 where the value is.
@@ -370,7 +436,8 @@ impl Step {
         if &*kind.unit != "nanoseconds" {
             let size =
                 std::iter::successors(Some(1), |size| Some(2 * size)).find(|&size| fits(size)).unwrap_or(1);
-            let name = plain_text(if &*kind.unit == "count" { &kind.kind } else { &kind.unit });
+            let name = frame_name::visible(if &*kind.unit == "count" { &kind.kind } else { &kind.unit })
+                .into_owned();
             return match size {
                 1 => Self { size, name, factor: 1.0 },
                 _ => Self { size, name: format!("times {size} {name}"), factor: 1.0 },

@@ -13,6 +13,7 @@ mod instructions;
 pub mod list;
 pub mod page;
 pub mod raw;
+mod short_name;
 mod sources;
 mod style;
 mod taken;

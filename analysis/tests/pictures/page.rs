@@ -35,6 +35,15 @@ fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
     (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
 }
 
+/// The rows of a table: its cells' texts, with a tab between two, and names whole.
+fn rows_of(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let rows = browser.value(&format!(
+        "Array.from(document.querySelectorAll('{selector} tbody tr'), (row) => \
+         Array.from(row.cells, (cell) => cell.textContent).join('\\t'))"
+    ));
+    rows.as_array().expect("rows").iter().map(|row| row.as_str().expect("a row").into()).collect()
+}
+
 #[test]
 fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     let Some(mut browser) = Browser::start() else { return };
@@ -65,10 +74,8 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
         browser.text("#top-summary"),
         "Showing 6 of 6 functions, accounting for 200ms, 100% of 200ms total"
     );
-    let rows =
-        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
-    let row =
-        |place: usize| rows[place].as_str().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows = rows_of(&mut browser, "#top");
+    let row = |place: usize| rows[place].replace('\t', " ");
     assert_eq!(row(0), "140ms 70.00% 70.00% 140ms 70.00% compress");
     assert_eq!(row(1), "40ms 20.00% 90.00% 40ms 20.00% read_line");
     assert_eq!(row(2), "20ms 10.00% 100% 60ms 30.00% parse");
@@ -78,8 +85,8 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
 
     // Calls of a function by itself count once, and are none of its callers and callees.
     browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
-    assert_eq!(browser.text("#callers"), "140ms\t100%\trun<alloc::vec::Vec<u8>>");
-    assert_eq!(browser.text("#callees"), "none: all of it is its own");
+    assert_eq!(rows_of(&mut browser, "#callers"), ["140ms\t100%\trun<alloc::vec::Vec<u8>>"]);
+    assert_eq!(rows_of(&mut browser, "#callees"), ["none: all of it is its own"]);
     assert_eq!(browser.text("#source tbody"), "140ms\t140ms\t5\t");
     browser.value("scrollTo(0, 0)");
 
@@ -89,8 +96,8 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse");
     assert_eq!(browser.text("#function-heading"), "parse");
     assert_eq!(browser.text("#function-summary"), "flat 20ms (10.00%), cum 60ms (30.00%)");
-    assert_eq!(browser.text("#callers"), "60ms\t100%\tmain");
-    assert_eq!(browser.text("#callees"), "40ms\t66.67%\tread_line");
+    assert_eq!(rows_of(&mut browser, "#callers"), ["60ms\t100%\tmain"]);
+    assert_eq!(rows_of(&mut browser, "#callees"), ["40ms\t66.67%\tread_line"]);
     assert!(browser.text("#tip").contains("60ms, 30.00% of the total"), "{}", browser.text("#tip"));
     // Its source, with values beside the lines: 3 of 20 samples at line 3, the other half at line 4.
     let source = browser.text("#source");
@@ -268,10 +275,121 @@ fn names_are_text_whatever_they_look_like() {
     assert_eq!(browser.text("#title"), name);
     assert_eq!(browser.text("#comments li"), name);
     let names = browser
-        .value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.innerText)");
+        .value("Array.from(document.querySelectorAll('#top td:last-child'), (cell) => cell.textContent)");
     assert_eq!(names, json!(["leaf", name]));
     assert_eq!(browser.value("document.images.length"), json!(0));
     assert_eq!(browser.value("document.scripts.length"), json!(2));
+    browser.assert_quiet();
+}
+
+#[test]
+fn odd_and_huge_names_are_shown_and_turn_nothing_around() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let huge = format!("a::b<{}>::last({})", "x".repeat(1 << 20), "y".repeat(1 << 20));
+    let image = "\"><img src=x onerror=alert(1)>";
+    let mut profile = fixture::profile(&format!("\u{202e}back\u{2066} 4\nnul\0l 3\n{huge} 2\n{image} 1"));
+    profile.comments = vec!["\u{202e}back".into()];
+    let options = Options { title: Some("\u{202e}back".into()), ..Options::default() };
+    browser.resize(800, 600, "light");
+    open(&mut browser, directory.path(), &profile, &options);
+    assert_eq!(browser.text("#title"), "\u{fffd}back");
+    assert_eq!(browser.text("#comments li"), "\u{fffd}back");
+    let rows = rows_of(&mut browser, "#top");
+    let names: Vec<&str> = rows.iter().map(|row| row.rsplit_once('\t').expect("cells").1).collect();
+    assert_eq!([names[0], names[1], names[3]], ["\u{fffd}back\u{fffd}", "nul\u{fffd}l", image]);
+    // Of the huge one as much as can be seen is laid out, and the function is in it.
+    assert!(names[2].contains("…last(yyy") && names[2].len() < 2000, "{}", names[2].len());
+    assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(800));
+    // All of it is there when it is chosen, in a box that scrolls.
+    browser.click_on("#top tbody tr:nth-child(3) button");
+    assert_eq!(
+        browser.value("document.getElementById('function-heading').textContent.length"),
+        json!(huge.len())
+    );
+    assert_eq!(browser.value("document.getElementById('function-heading').clientHeight < 150"), json!(true));
+    assert_eq!(browser.value("document.images.length"), json!(0));
+    browser.assert_quiet();
+}
+
+#[test]
+fn long_names_and_deep_stacks_leave_the_page_in_shape() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = |function: &str| {
+        format!(
+            "acme::storage::engine::Index<std::basic_string<char>, std::vector<long, std::allocator<long> > >::{function}\
+             (std::function<void (std::basic_string<char> const&, long&)> const&, unsigned long) const"
+        )
+    };
+    let trunk: Vec<String> = (0..30).map(|depth| format!("common{depth}")).collect();
+    let deep: Vec<String> = (0..60).map(|depth| name(&format!("level{depth}"))).collect();
+    let profile = fixture::profile(&format!(
+        "{0};{1};{2} 3\n{0};{3} 2\n{0} 1",
+        trunk.join(";"),
+        deep.join(";"),
+        name("insert_or_assign"),
+        name("lower_bound")
+    ));
+    for (width, height) in [(1280, 800), (1920, 1080), (800, 600), (400, 800)] {
+        browser.resize(width, height, "light");
+        open(&mut browser, directory.path(), &profile, &Options::default());
+        browser.settle();
+        assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(width));
+        // Nobody has to scroll to see that there is a table, and where the chains part is seen in the graph.
+        let top = browser.value("document.getElementById('top-heading').getBoundingClientRect().top");
+        assert!(top.as_f64().expect("a number") < f64::from(height) - 20.0, "{top} of {height}");
+        let label = "(() => { const box = document.getElementById('flame'); const area = box.getBoundingClientRect(); \
+            box.dispatchEvent(new PointerEvent('pointermove', { clientX: area.x + 40, clientY: area.bottom - 6 - 19 })); \
+            return document.getElementById('flame-details').textContent; })()";
+        assert_eq!(browser.value(label), json!("common29; 60ms, 100% of the total; 10ms of its own"));
+        // A name is in one line, and what is cut of it is not the function.
+        let names = browser.value(
+            "Array.from(document.querySelectorAll('#top .name'), (name) => { const least = name.querySelector('.least'); \
+             return [name.title, least.textContent, least.scrollWidth <= least.clientWidth, name.clientHeight < 30, \
+             name.getBoundingClientRect().right <= innerWidth]; })",
+        );
+        assert_eq!(names[0], json!([name("insert_or_assign"), "insert_or_assign", true, true, true]));
+        assert_eq!(names[1], json!([name("lower_bound"), "lower_bound", true, true, true]));
+        browser.screenshot(&format!("page-long-{width}.png"));
+        // Nothing below moves when a frame is pointed at, chosen or zoomed into.
+        let place = "document.getElementById('top-heading').getBoundingClientRect().top + scrollY";
+        let before = browser.value(place);
+        browser.value("document.getElementById('flame').focus()");
+        for key in ["ArrowUp", "ArrowUp", "Enter", "ArrowUp", "Enter", "Escape"] {
+            browser.key(key);
+            assert_eq!(browser.value(place), before, "{key} at {width}");
+        }
+    }
+    // A row that is copied has its name whole.
+    browser.resize(1280, 800, "light");
+    let copied = browser.value(
+        "(() => { getSelection().selectAllChildren(document.querySelector('#top tbody tr')); \
+         const event = new ClipboardEvent('copy', { clipboardData: new DataTransfer(), bubbles: true, cancelable: true }); \
+         document.body.dispatchEvent(event); getSelection().removeAllRanges(); \
+         return event.clipboardData.getData('text/plain'); })()",
+    );
+    let copied = copied.as_str().expect("a text");
+    assert!(copied.ends_with(&name("insert_or_assign")), "{copied}");
+    // On paper the graph has all its rows and is light; afterwards all is as it was.
+    browser.resize(1280, 800, "dark");
+    let look = "(() => { const b = document.getElementById('flame'); return [b.scrollHeight - b.clientHeight, b.scrollTop, \
+        getComputedStyle(document.body).backgroundColor]; })()";
+    let before = browser.value(look);
+    assert!(before[0].as_f64().expect("a number") > 0.0 && before[2] == json!("rgb(20, 23, 27)"), "{before}");
+    browser.value("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(browser.value(look), json!([0, 0, "rgb(255, 255, 255)"]));
+    browser.value("dispatchEvent(new Event('afterprint'))");
+    assert_eq!(browser.value(look), before);
+    // All rows of the graph at once, where somebody wants them.
+    assert_eq!(browser.value("document.getElementById('flame').scrollHeight > innerHeight"), json!(true));
+    browser.click_on("#taller");
+    assert_eq!(
+        browser.value("(() => { const b = document.getElementById('flame'); return b.scrollHeight - b.clientHeight; })()"),
+        json!(0)
+    );
+    browser.click_on("#taller");
+    assert_eq!(browser.value("document.getElementById('flame').clientHeight < 310"), json!(true));
     browser.assert_quiet();
 }
 
@@ -341,9 +459,8 @@ fn a_page_of_a_difference_shows_what_has_grown_and_what_has_shrunk() {
         browser.text("#top-summary"),
         "Showing 3 of 3 functions, accounting for 10ms, 20.00% of 50ms total"
     );
-    let rows =
-        browser.value("Array.from(document.querySelectorAll('#top tbody tr'), (row) => row.innerText)");
-    assert_eq!(rows[1], json!("-20ms\t-40.00%\t20.00%\t-20ms\t-40.00%\tless"));
+    let rows = rows_of(&mut browser, "#top");
+    assert_eq!(rows[1], "-20ms\t-40.00%\t20.00%\t-20ms\t-40.00%\tless");
     // The boxes are as wide as the changes, 2 and 3 of 5, blue and red.
     let colour = |browser: &mut Browser, share: f64| {
         let (x, y) = place_of(browser, 2, share);

@@ -29,7 +29,7 @@ pub(super) struct Data<'a> {
     began: i64,
     /// Nanoseconds; 0 where it is not known.
     duration: i64,
-    comments: Vec<&'a str>,
+    comments: Vec<Cow<'a, str>>,
     filters: &'a [String],
     types: Vec<Type<'a>>,
     /// The place in `types` to begin with.
@@ -117,11 +117,16 @@ impl<'a> Data<'a> {
         let types = types.map(|(kind, total)| Type { kind: &kind.kind, unit: &kind.unit, total }).collect();
         let mut data = Self {
             title,
-            program: frame_name::object(profile.mappings.first()),
+            program: frame_name::visible(&frame_name::object(profile.mappings.first())).into_owned().into(),
             began: profile.time_nanos.div_euclid(1_000_000),
             duration: profile.duration_nanos,
             // As in pprof, one that begins with # is for programs.
-            comments: profile.comments.iter().map(|one| &**one).filter(|one| !one.starts_with('#')).collect(),
+            comments: profile
+                .comments
+                .iter()
+                .filter(|one| !one.starts_with('#'))
+                .map(|one| frame_name::visible(one))
+                .collect(),
             filters: &options.filters,
             types,
             chosen: profile.default_type,
@@ -141,6 +146,11 @@ impl<'a> Data<'a> {
         data.name_functions(profile, &used);
         let (frames, frames_of) = data.frames_of(profile, &used);
         data.grow(profile, &frames, &frames_of);
+        // Names have been told apart by all that is in them; what is shown of them is what can be seen.
+        data.names = data.names.iter().map(|name| frame_name::visible(name).into_owned().into()).collect();
+        data.objects =
+            data.objects.iter().map(|name| frame_name::visible(name).into_owned().into()).collect();
+        data.threads = data.threads.iter().map(|name| frame_name::visible(name).into_owned()).collect();
         for frame in frames {
             data.frames.function.push(frame.function);
             data.frames.file.push(frame.file);
@@ -302,7 +312,8 @@ impl<'a> Data<'a> {
             .map(|run| Source { file: numbers[run.file], line: run.line, text: run.text.into() })
             .collect();
         self.sources.sort_by_key(|source| (source.file, source.line));
-        self.source_notes = found.notes;
+        self.source_notes = found.notes.iter().map(|note| frame_name::visible(note).into_owned()).collect();
+        self.files = self.files.iter().map(|file| frame_name::visible(file).into()).collect();
     }
 
     /// The data as JSON that may stand in a `<script>`: without the characters that begin or end markup.

@@ -12,8 +12,8 @@ const NONE = -2;
 class FlameGraph {
   /**
    * @param {Profile} profile
-   * @param {{onZoom: function(number): void, onHover: function(number, ?PointerEvent): void}} events with nodes of the
-   *   profile's tree of functions; -1 for none
+   * @param {{onZoom: function(number): void, onHover: function(number, ?PointerEvent): void, onHeight: function(boolean): void}}
+   *   events with nodes of the profile's tree of functions, -1 for none; and whether rows are more than there is room for
    */
   constructor(profile, events) {
     this.profile = profile;
@@ -75,7 +75,32 @@ class FlameGraph {
   setIcicle(isIcicle) {
     this.isIcicle = isIcicle;
     this.layOut();
-    this.box.scrollTop = isIcicle ? 0 : this.box.scrollHeight;
+    this.scrollToFork();
+  }
+
+  /** Makes room for all rows, or for as many as leave the table in view. */
+  setWhole(isWhole) {
+    this.box.classList.toggle('whole', isWhole);
+    this.least = 0;
+    this.layOut();
+    if (!isWhole) this.scrollToFork();
+  }
+
+  /**
+   * Shows the rows from where the chains part, and two of those that all have in common: deep stacks begin with dozens of rows
+   * that are as wide as the graph and say nothing.
+   */
+  scrollToFork() {
+    const { flame } = this.profile;
+    const { size } = this.measure;
+    let trunk = 0;
+    for (let node = 1; node < flame.end[trunk]; ) {
+      if (size[node] >= 0.9 * size[0]) trunk = node++;
+      else node = flame.end[node];
+    }
+    const hidden = Math.max(flame.depth[trunk] - 1, 0) * this.rowHeight;
+    this.box.scrollTop = this.isIcicle ? hidden : this.height - hidden - this.box.clientHeight;
+    this.draw();
   }
 
   /** Marks functions, an array with a number other than 0 for each; null for none. */
@@ -125,9 +150,11 @@ class FlameGraph {
     }
     this.height = this.rows.length * this.rowHeight;
     // What is below must not move when a part is shown, so the box stays as high as for the whole.
-    if (this.zoomed === 0) this.least = Math.min(this.height, parseFloat(getComputedStyle(this.box).maxHeight) - 2 || this.height);
+    const most = parseFloat(getComputedStyle(this.box).maxHeight) - 2 || Infinity;
+    if (this.zoomed === 0) this.least = Math.min(this.height, most);
     else this.height = Math.max(this.height, this.least ?? 0);
     this.space.style.height = `${this.height}px`;
+    this.events.onHeight(this.height > most || this.box.classList.contains('whole'));
     if (atRoot) this.box.scrollTop = this.box.scrollHeight;
     this.draw();
     this.placeRing();
@@ -315,44 +342,6 @@ class FlameGraph {
     const found = this.placeOf(node);
     return found?.row.nodes[found.place + step] ?? node;
   }
-}
-
-/** A name in so many letters: without what stands in angle brackets and without its path, if that is enough; or cut. */
-function fitted(name, room) {
-  if (name.length <= room) return name;
-  const short = shortened(name);
-  if (short.length <= room) return short;
-  return room < 3 ? '' : `${short.slice(0, room - 1)}…`;
-}
-
-const shortNames = new Map();
-
-/**
- * The last part of a name: of Rust's `<a::B<c> as d::E>::f` it is `f`, of C++'s `std::vector<int>::at(int)` it is `at`, of
- * Go's `encoding/json.(*decodeState).value` it is `json.(*decodeState).value`.
- */
-function shortened(name) {
-  let short = shortNames.get(name);
-  if (short === undefined && !name.includes('::')) {
-    short = /^[\w.-]+\/[^ ]*$/.test(name) ? name.slice(name.lastIndexOf('/', name.search(/[([]|$/)) + 1) : name;
-    shortNames.set(name, short);
-  }
-  if (short === undefined) {
-    let depth = 0;
-    let plain = '';
-    for (const letter of name) {
-      if ('<(['.includes(letter)) depth++;
-      if (depth === 0) plain += letter;
-      if ('>)]'.includes(letter)) depth = Math.max(depth - 1, 0);
-    }
-    const parts = plain.split('::').filter((part) => part !== '');
-    short = parts.pop() ?? '';
-    // `operator<`, closures and names that are nothing but brackets say more as they are.
-    if (!/[A-Za-z_]/.test(short) || short.startsWith('operator')) short = name;
-    else if (parts.length > 0 && short.startsWith('{')) short = `${parts.pop()}::${short}`;
-    shortNames.set(name, short);
-  }
-  return short;
 }
 
 /** Colours of boxes: a hue for each crate, namespace, package or object, which depends on nothing but its name. */

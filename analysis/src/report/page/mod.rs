@@ -9,6 +9,7 @@
 //! | `page.html` | the parts of the page |
 //! | `page.css` | how they look |
 //! | `model.js` | the profile, its sums, and how values are written |
+//! | `../short_name.js` | names that are too long for their place |
 //! | `flame.js` | the flame graph |
 //! | `tables.js` | the table, callers and callees, source |
 //! | `page.js` | what happens when something is chosen, typed or clicked |
@@ -54,6 +55,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(
     include_str!("model.js"),
+    include_str!("../short_name.js"),
     include_str!("flame.js"),
     include_str!("tables.js"),
     include_str!("page.js")
@@ -65,6 +67,7 @@ pub fn render(profile: &Profile, options: &Options) -> String {
         program if program.is_empty() => "CPU profile".into(),
         program => program.into_owned(),
     });
+    let title = frame_name::visible(&title);
     let mut data = Data::new(profile, &title, options);
     data.embed(&Sources::new(&options.source_paths, options.source_limit));
 

@@ -13,6 +13,7 @@ function start() {
   };
   const flame = new FlameGraph(profile, {
     onHover: (node, event) => showDetails(flame, node, event),
+    onHeight: (isHigh) => (byId('taller').hidden = !isHigh),
     onZoom: (node) => {
       showPath(profile, flame);
       byId('reset').disabled = node === 0;
@@ -74,6 +75,21 @@ function start() {
     flame.setIcicle(!flame.isIcicle);
     event.target.setAttribute('aria-pressed', flame.isIcicle);
   });
+  byId('taller').addEventListener('click', (event) => {
+    const isWhole = event.target.getAttribute('aria-pressed') !== 'true';
+    flame.setWhole(isWhole);
+    event.target.setAttribute('aria-pressed', isWhole);
+  });
+  byId('copy').addEventListener('click', () => {
+    getSelection().selectAllChildren(byId('function-heading'));
+    document.execCommand('copy');
+  });
+  document.addEventListener('copy', (event) => {
+    const text = copied(profile, getSelection());
+    if (text === null) return;
+    event.clipboardData.setData('text/plain', text);
+    event.preventDefault();
+  });
   document.addEventListener('keydown', (event) => {
     const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -81,12 +97,10 @@ function start() {
     byId('search').focus();
   });
   startTheme(() => flame.draw());
-  window.addEventListener('beforeprint', () => flame.layOut());
-  window.addEventListener('afterprint', () => flame.layOut());
+  printInLight(flame);
 
   measure();
-  byId('flame').scrollTop = byId('flame').scrollHeight;
-  flame.draw();
+  flame.scrollToFork();
   // Something to look at below, though nobody chose it: the hottest function.
   if (top.names.length > 0) details.choose(top.names[0]);
 }
@@ -129,6 +143,7 @@ function showFacts(data) {
     const comments = document.getElementById('comments');
     comments.hidden = false;
     comments.open = data.comments.length <= 3;
+    comments.classList.toggle('many', data.comments.length > 3);
     comments.querySelector('ul').append(...data.comments.map((comment) => element('li', {}, comment)));
   }
   document.getElementById('notes').append(...data.source_notes.map((note) => element('li', {}, note)));
@@ -164,7 +179,7 @@ function showPath(profile, flame) {
     if (node < 0) return [...parts, element('span', {}, '…')];
     const isLast = node === flame.zoomed;
     const attributes = { type: 'button', title: flame.nameOf(node), 'aria-current': isLast ? 'true' : undefined };
-    return [...parts, element('button', { ...attributes, onclick: () => flame.zoom(node) }, shortened(flame.nameOf(node)))];
+    return [...parts, element('button', { ...attributes, onclick: () => flame.zoom(node) }, fitted(flame.nameOf(node), 28))];
   }));
 }
 
@@ -189,6 +204,26 @@ function showDetails(flame, node, event) {
   const under = event.clientY + 18 + height < window.innerHeight;
   tip.style.left = `${Math.max(right ? event.clientX + 14 : Math.min(event.clientX - 14, window.innerWidth - 8) - width, 4)}px`;
   tip.style.top = `${Math.max(under ? event.clientY + 18 : event.clientY - 12 - height, 4)}px`;
+}
+
+/** On paper the graph has all its rows, and the colours of the light theme. */
+function printInLight(flame) {
+  const root = document.documentElement;
+  const taller = document.getElementById('taller');
+  let before = null;
+  window.addEventListener('beforeprint', () => {
+    before ??= { theme: root.dataset.theme, top: flame.box.scrollTop };
+    root.dataset.theme = 'light';
+    flame.setWhole(true);
+  });
+  window.addEventListener('afterprint', () => {
+    if (before === null) return;
+    if (before.theme === undefined) delete root.dataset.theme;
+    else root.dataset.theme = before.theme;
+    flame.setWhole(taller.getAttribute('aria-pressed') === 'true');
+    flame.box.scrollTop = before.top;
+    before = null;
+  });
 }
 
 /** The switch of the theme: as the system has it, until it is used. */

@@ -2,7 +2,7 @@
 //!
 //! A profile may name any file, and pages are handed on; so a file is read only if its name ends as source files' do.
 
-use crate::report::SourcePaths;
+use crate::report::{SourcePaths, frame_name};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
@@ -142,7 +142,7 @@ impl<'a> Sources<'a> {
             (status.is_file() && status.len() <= LONGEST_FILE).then(|| fs::read(&path).ok())?
         })?;
         let text = String::from_utf8_lossy(&bytes);
-        Some(text.lines().map(shortened).collect())
+        Some(text.lines().map(|line| shortened(&seen(line))).collect())
     }
 }
 
@@ -169,6 +169,11 @@ fn lines_of(function: &Wanted<'_>, length: usize) -> impl Iterator<Item = usize>
     let lines: BTreeSet<i64> =
         ranges.into_iter().flat_map(|(from, to)| from.max(1)..=to.min(length)).collect();
     lines.into_iter().filter_map(|line| usize::try_from(line).ok())
+}
+
+/// A line with marks for what would turn its text around, as code that is not what it seems to be has it.
+fn seen(line: &str) -> String {
+    line.split('\t').map(frame_name::visible).collect::<Vec<_>>().join("\t")
 }
 
 /// A line without what no person reads of it.
@@ -208,7 +213,7 @@ mod tests {
     fn files_are_found_below_directories_and_what_is_no_source_is_not() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("src")).unwrap();
-        fs::write(directory.path().join("src/a.c"), "one\ntwo\nthree\n").unwrap();
+        fs::write(directory.path().join("src/a.c"), "one\n\ttwo \u{202e}owt\nthree\n").unwrap();
         fs::write(directory.path().join("secret.key"), "password\n").unwrap();
         let own = directory.path().join("secret.key");
         let paths =
@@ -218,7 +223,10 @@ mod tests {
             wanted(own.to_str().unwrap(), 0, &[(1, 1)]),
             wanted("../secret.key", 0, &[(1, 1)]),
         ]);
-        assert_eq!(found.runs, [Run { file: "/build/x/src/a.c", line: 1, text: "one\ntwo\nthree".into() }]);
+        assert_eq!(
+            found.runs,
+            [Run { file: "/build/x/src/a.c", line: 1, text: "one\n\ttwo \u{fffd}owt\nthree".into() }]
+        );
         assert_eq!(found.notes[0], "Source text of 1 of 3 functions is in this page.");
         assert!(found.notes[1].starts_with("2 source files were not found, "), "{:?}", found.notes);
     }

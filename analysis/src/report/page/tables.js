@@ -32,14 +32,15 @@ class TopTable {
     this.rows = ROWS;
     this.chosen = -1;
     this.marked = null;
+    this.rowOf = new Map();
     this.body = document.querySelector('#top tbody');
     this.more = document.getElementById('top-more');
     this.more.addEventListener('click', () => {
       this.rows += 10 * ROWS;
-      this.draw();
+      this.grow();
     });
     this.heads = COLUMNS.map((column) => {
-      const head = element('th', { scope: 'col', class: column.isWide ? 'wide' : undefined });
+      const head = element('th', { scope: 'col', role: 'columnheader', class: column.isWide ? 'wide' : undefined });
       if (column.id === 'sum') {
         head.append(element('button', { type: 'button', disabled: true, title: column.title }, column.text));
       } else {
@@ -74,8 +75,17 @@ class TopTable {
   }
 
   choose(name) {
+    const mark = (row, isChosen) => {
+      if (row === undefined) return;
+      row.classList.toggle('chosen', isChosen);
+      const button = row.querySelector('button');
+      if (isChosen) button.setAttribute('aria-current', 'true');
+      else button.removeAttribute('aria-current');
+    };
+    // The table may have thousands of rows, and two of them change.
+    mark(this.rowOf.get(this.chosen), false);
+    mark(this.rowOf.get(name), true);
     this.chosen = name;
-    this.draw();
   }
 
   /** Sorts; ties are in the order of names. */
@@ -98,8 +108,6 @@ class TopTable {
   }
 
   draw() {
-    const { measure, profile } = this;
-    const unit = measure.rowUnit();
     COLUMNS.forEach((column, place) => {
       const isSorted = (column.sort ?? column.id) === this.sort.id && column.sort === undefined;
       const head = this.heads[place];
@@ -108,21 +116,34 @@ class TopTable {
       const arrow = isSorted ? (this.sort.order === 'ascending' ? ' ▴' : ' ▾') : '';
       head.firstChild.textContent = column.text + arrow;
     });
+    this.rowOf.clear();
+    this.body.replaceChildren();
+    this.grow();
+    this.body.closest('.scroller').scrollTop = 0;
+  }
+
+  /** Adds the rows that are to be shown and are not there yet. */
+  grow() {
+    const { measure, profile } = this;
+    const unit = measure.rowUnit();
     const names = this.names.slice(0, this.rows);
-    this.body.replaceChildren(...names.map((name) => {
+    this.body.append(...names.slice(this.rowOf.size).map((name) => {
       const [flat, cum] = [measure.flat[name], measure.cum[name]];
       const object = profile.objectOf(name);
       const classes = [name === this.chosen && 'chosen', this.marked !== null && 'match'].filter(Boolean).join(' ');
       const isChosen = name === this.chosen ? 'true' : undefined;
-      return element('tr', { class: classes || undefined },
-        element('td', {}, unit.format(flat)),
-        element('td', { class: 'share' }, measure.share(flat)),
-        element('td', { class: 'share wide' }, measure.share(this.sums.get(name))),
-        element('td', {}, unit.format(cum)),
-        element('td', { class: 'share' }, measure.share(cum)),
-        element('td', {},
+      const cell = (attributes, ...children) => element('td', { role: 'cell', ...attributes }, ...children);
+      const row = element('tr', { role: 'row', class: classes || undefined },
+        cell({}, unit.format(flat)),
+        cell({ class: 'share' }, measure.share(flat)),
+        cell({ class: 'share wide' }, measure.share(this.sums.get(name))),
+        cell({}, unit.format(cum)),
+        cell({ class: 'share' }, measure.share(cum)),
+        cell({}, element('div', { class: 'cell' },
           functionButton(profile, name, this.onChoose, isChosen),
-          object === '' ? '' : element('span', { class: 'object' }, ` ${object}`)));
+          object === '' ? '' : element('span', { class: 'object', title: object }, object))));
+      this.rowOf.set(name, row);
+      return row;
     }));
     const hidden = this.names.length - names.length;
     this.more.hidden = hidden <= 0;
@@ -135,12 +156,32 @@ class TopTable {
   }
 }
 
-/** A function's name to click on. */
+/** Letters of a name that are laid out, and that a tooltip has; all of it is in the heading of the chosen function. */
+const LONGEST_SHOWN = 400;
+const LONGEST_TITLE = 4096;
+
+/** A function's name to click on, in three parts: where there is no room the middle one stays. */
 function functionButton(profile, name, onChoose, current) {
-  const attributes = { type: 'button', class: 'link', 'aria-current': current, onclick: () => onChoose(name) };
-  // Long names may break where they have joints.
-  const parts = profile.names[name].split(/(?<=::|[./(<_-])(?=[^:./])/);
-  return element('button', attributes, ...parts.flatMap((part, place) => (place === 0 ? [part] : [element('wbr'), part])));
+  const whole = profile.names[name];
+  const title = whole.length <= LONGEST_TITLE ? whole : `${whole.slice(0, LONGEST_TITLE)}…`;
+  const { begin, end } = partsOf(whole);
+  // What is as short as its end with a mark is not cut.
+  const part = (kind, text) => element('span', { class: text.length < 3 ? 'least' : kind }, text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`);
+  return element('button', {
+    type: 'button', class: 'name', title, 'aria-label': title, 'aria-current': current, 'data-name': name, onclick: () => onChoose(name),
+  }, part('around', whole.slice(0, begin)), part('least', whole.slice(begin, end)), part('around', whole.slice(end)));
+}
+
+/** What of a selection is to be copied: rows and cells as lines and tabs, and names whole. Null where no name is all in it. */
+function copied(profile, selection) {
+  if (selection.rangeCount === 0) return null;
+  const fragment = selection.getRangeAt(0).cloneContents();
+  const names = fragment.querySelectorAll('[data-name]');
+  if (names.length === 0) return null;
+  for (const one of names) one.replaceWith(profile.names[Number(one.dataset.name)], ' ');
+  const textOf = (node) => node.textContent.trim();
+  const rows = Array.from(fragment.querySelectorAll('tr'), (row) => Array.from(row.children, textOf).join('\t'));
+  return rows.length > 0 ? rows.join('\n') : textOf(fragment);
 }
 
 class FunctionView {
@@ -172,6 +213,7 @@ class FunctionView {
     document.getElementById('function-body').hidden = name < 0;
     document.getElementById('function-heading').textContent =
       name < 0 ? 'Callers, callees and source' : profile.names[name];
+    document.getElementById('copy').hidden = name < 0;
     if (name < 0) return;
     const [flat, cum] = [measure.flat[name], measure.cum[name]];
     document.getElementById('function-summary').textContent =
@@ -187,7 +229,7 @@ class FunctionView {
     const rows = neighbours.map(({ name, value }) => element('tr', {},
       element('td', {}, measure.label(value)),
       element('td', { class: 'share' }, percentOf(value, measure.cum[this.name])),
-      element('td', {}, name < 0 ? 'the program’s start' : functionButton(profile, name, this.onChoose))));
+      element('td', {}, name < 0 ? 'the program’s start' : element('div', { class: 'cell' }, functionButton(profile, name, this.onChoose)))));
     if (rows.length === 0) rows.push(element('tr', {}, element('td', { class: 'none' }, none)));
     document.querySelector(`#${id} tbody`).replaceChildren(...rows);
   }
