@@ -2,7 +2,7 @@
 //!
 //! `inferno` draws. It reads lines of names, where a semicolon parts frames, a space begins the value and some names mean
 //! something; and it cuts names that do not fit at one of their ends. So it draws numbers, and names are put in their places,
-//! in boxes by [`short_name`], with a script that does the same when the picture is zoomed into or made wider.
+//! in boxes by `short_name.rs`, with a script that does the same when the picture is zoomed into or made wider.
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},

@@ -339,6 +339,11 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         // Nobody has to scroll to see that there is a table, and where the chains part is seen in the graph.
         let top = browser.value("document.getElementById('top-heading').getBoundingClientRect().top");
         assert!(top.as_f64().expect("a number") < f64::from(height) - 20.0, "{top} of {height}");
+        if width > 1000 {
+            let third = "document.querySelectorAll('#top tbody tr')[2].getBoundingClientRect().bottom";
+            let third = browser.value(third);
+            assert!(third.as_f64().expect("a number") < f64::from(height), "{third} of {height}");
+        }
         let label = "(() => { const box = document.getElementById('flame'); const area = box.getBoundingClientRect(); \
             box.dispatchEvent(new PointerEvent('pointermove', { clientX: area.x + 40, clientY: area.bottom - 6 - 19 })); \
             return document.getElementById('flame-details').textContent; })()";
