@@ -366,6 +366,15 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
             assert_eq!(browser.value(place), before, "{key} at {width}");
         }
     }
+    // Choosing a function changes the rows of two, and makes no other anew: the table may have ten thousand.
+    let rows = "(() => { const rows = document.querySelectorAll('#top tbody tr'); \
+        return [rows[0].kept === true, Array.from(rows, (row) => row.matches('.chosen:has([aria-current])')).indexOf(true), \
+        document.querySelectorAll('.chosen').length]; })()";
+    browser.value("document.querySelector('#top tbody tr').kept = true");
+    for place in [2, 1] {
+        browser.click_on(&format!("#top tbody tr:nth-child({place}) button"));
+        assert_eq!(browser.value(rows), json!([true, place - 1, 1]));
+    }
     // A row that is copied has its name whole.
     browser.resize(1280, 800, "light");
     let copied = browser.value(
@@ -409,6 +418,9 @@ fn the_policy_lets_nothing_in() {
         "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.broken = 1' }))",
         "document.body.append(Object.assign(document.createElement('img'), { src: 'http://127.0.0.1:9/x.png' }))",
         "document.body.setAttribute('style', 'color: red')",
+        "fetch('http://127.0.0.1:9/x').catch(() => 0)",
+        "document.body.append(Object.assign(document.createElement('iframe'), { src: 'http://127.0.0.1:9/x' }))",
+        "document.body.setAttribute('onclick', 'window.broken = 1'); document.body.click()",
     ] {
         browser.events.clear();
         browser.value(&format!("{breach}; 0"));
