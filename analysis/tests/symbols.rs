@@ -394,6 +394,71 @@ fn cpp_and_rust_names_are_as_they_were_written() {
     }
 }
 
+/// Functions that the linker has no names for, inlined into `work`.
+const NAMELESS: &str = "\
+#define INLINE inline __attribute__((always_inline))
+volatile int sink;
+namespace outer { namespace inner {
+static INLINE int helper(int x) { sink = x; return sink + 1; }
+namespace {
+struct Hidden {
+    int v;
+    INLINE int get(int k) { sink = k * v; return sink; }
+    template <class T> INLINE T conv(T k) { sink = (int)k * v; return sink; }
+};
+INLINE int anonymous(int x) { sink = x * 3; return sink; }
+}
+extern \"C\" INLINE int exported(int x) { sink = x * 7; return sink; }
+static INLINE int quiet(int x) {
+    struct Deep { INLINE int run(int k) { sink = k - 9; return sink; } };
+    return Deep().run(x);
+}
+__attribute__((noinline)) int work(int a) {
+    Hidden h{a};
+    struct Local { int v; INLINE int run(int k) { sink = k - v; return sink; } } l{a};
+    auto first = [&](int q) __attribute__((always_inline)) { sink = q + a; return sink; };
+    auto second = [&](int q) __attribute__((always_inline)) { sink = q - a; return sink; };
+    return helper(a) + h.get(a) + h.conv<long>(a) + anonymous(a) + exported(a) + quiet(a) + l.run(a) + first(a)
+        + second(a);
+}
+}}
+int main(int c, char **) { return outer::inner::work(c); }
+";
+
+#[test]
+fn functions_that_the_linker_does_not_know_are_called_by_what_they_stand_in() {
+    let fixture = Fixture::new();
+    fixture.write("nameless.cc", NAMELESS);
+    // Link-time optimisation leaves declarations in another unit.
+    for options in
+        ["-gdwarf-5", "-gdwarf-4", "-gdwarf-3", "-gdwarf-5 -gsplit-dwarf", "-g -flto -ffat-lto-objects"]
+    {
+        fixture.run(&format!("g++ -O2 {options} -o nameless nameless.cc"));
+        let path = fixture.path("nameless");
+        let start = symbol(&path, "_ZN5outer5inner4workEi");
+        let (profile, _) = symbolize(fixture.options(), &path, &(start..start + 160).collect::<Vec<_>>());
+        let of_work =
+            names(&profile).into_iter().filter(|calls| calls.last() == Some(&"outer::inner::work(int)"));
+        let found: std::collections::BTreeSet<&str> = of_work.flatten().collect();
+        let expected = [
+            "exported",
+            "outer::inner::(anonymous namespace)::Hidden::conv<long int>",
+            "outer::inner::(anonymous namespace)::Hidden::get",
+            "outer::inner::(anonymous namespace)::anonymous",
+            "outer::inner::helper",
+            "outer::inner::quiet",
+            "outer::inner::quiet::Deep::run",
+            "outer::inner::work(int)",
+            "outer::inner::work(int)::Local::run",
+            "outer::inner::work(int)::{lambda at 21:20}::operator()",
+            "outer::inner::work(int)::{lambda at 22:21}::operator()",
+        ];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{options}");
+        let helper = profile.functions.iter().find(|function| function.name.ends_with("::helper"));
+        assert_eq!(&*helper.expect("was found").system_name, "helper", "{options}");
+    }
+}
+
 #[test]
 fn a_library_that_is_mapped_in_pieces_and_moved_is_one_object() {
     let fixture = Fixture::new();

@@ -27,7 +27,11 @@ impl<'a> Naming<'a> {
             .iter()
             .filter_map(|call| {
                 let system_name = call.name.clone()?;
-                let name = if self.demangle { self.demangled(&system_name) } else { system_name.clone() };
+                let name = match &call.scope {
+                    _ if !self.demangle => system_name.clone(),
+                    Some(scope) if !call.is_linker_name => format!("{scope}::{system_name}").into(),
+                    _ => self.demangled(&system_name),
+                };
                 let start_line = i64::try_from(call.start_line).unwrap_or(0);
                 let function =
                     self.function(Function { name, system_name, file: call.file.clone(), start_line });

@@ -9,6 +9,7 @@
 mod functions;
 mod lines;
 mod names;
+mod scopes;
 mod sections;
 mod split;
 mod units;
@@ -31,6 +32,8 @@ pub(super) struct Call {
     pub(super) name: Option<Arc<str>>,
     /// `name` is the linker's.
     pub(super) is_linker_name: bool,
+    /// What it stands in, as `outer::Class`, where that is no part of `name`.
+    pub(super) scope: Option<Arc<str>>,
     /// The source file of the place; empty where it is not known.
     pub(super) file: Arc<str>,
     /// The line there; 0 where it is not known.
@@ -129,6 +132,11 @@ fn functions_of<'data>(
     addresses: &[u64],
 ) -> Vec<Place> {
     let chains = functions::find(unit, addresses);
+    for chain in chains.iter().flatten() {
+        names.call(unit.unit, chain.function);
+        chain.inlined.iter().for_each(|inlined| drop(names.call(unit.unit, inlined.entry)));
+    }
+    names.find_scopes(unit.unit);
     let mut place = |chain: functions::Chain| {
         // Each call but the innermost is where the one inside it was inlined.
         let mut calls = Vec::with_capacity(chain.inlined.len() + 1);

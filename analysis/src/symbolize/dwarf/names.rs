@@ -1,6 +1,9 @@
 //! The names of functions, which may stand in another entry, another unit, or another file.
 
-use super::{Call, Dwarf, Slice};
+use super::{
+    Call, Dwarf, Slice,
+    scopes::{Scope, Scopes},
+};
 use crate::symbolize::demangle::printable;
 use gimli::{AttributeValue, DebugInfoOffset, Reader as _, Unit, UnitOffset};
 use std::{
@@ -14,7 +17,7 @@ const MOST_STEPS: usize = 16;
 const MOST_UNITS: usize = 1024;
 
 /// Which file an entry is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Which {
     Main,
     Common,
@@ -32,6 +35,18 @@ pub(super) struct Names<'a, 'data> {
     starts: [Option<&'a OnceLock<Vec<u64>>>; 2],
     units: HashMap<(Which, u64), Option<Arc<Unit<Slice<'data>>>>>,
     known: HashMap<usize, Call>,
+    /// The declarations of those that have no linker's name, until their scopes are found.
+    unscoped: Vec<Unscoped<'data>>,
+}
+
+/// A function whose name lacks what it stands in.
+struct Unscoped<'data> {
+    /// In `known`.
+    known: usize,
+    /// Where it is declared; None for the unit that we are of.
+    other: Option<(Which, Arc<Unit<Slice<'data>>>)>,
+    entry: UnitOffset,
+    is_external: bool,
 }
 
 impl<'a, 'data> Names<'a, 'data> {
@@ -41,7 +56,13 @@ impl<'a, 'data> Names<'a, 'data> {
         main: Option<&'a OnceLock<Vec<u64>>>,
         common: Option<&'a OnceLock<Vec<u64>>>,
     ) -> Self {
-        Self { dwarf, starts: [main, common], units: HashMap::new(), known: HashMap::new() }
+        Self {
+            dwarf,
+            starts: [main, common],
+            units: HashMap::new(),
+            known: HashMap::new(),
+            unscoped: Vec::new(),
+        }
     }
 
     /// A call of the function that an entry of the unit, always the same one, stands for: its name and its first line.
@@ -50,20 +71,69 @@ impl<'a, 'data> Names<'a, 'data> {
             return known.clone();
         }
         let mut call = Call::default();
+        let mut last = Unscoped { known: entry.0, other: None, entry, is_external: false };
         // What was found before an error stays.
-        let _ = self.follow(unit, entry, &mut call);
+        let _ = self.follow(unit, &mut last, &mut call);
+        if call.name.is_some() && !call.is_linker_name {
+            self.unscoped.push(last);
+        }
         self.known.insert(entry.0, call.clone());
         call
     }
 
-    fn follow(&mut self, unit: &Unit<Slice<'data>>, entry: UnitOffset, call: &mut Call) -> gimli::Result<()> {
-        let (mut which, mut other, mut entry) = (Which::Main, None::<Arc<Unit<Slice<'data>>>>, entry);
+    /// Gives the functions that were asked for since the last time, and have no linker's name, what they stand in.
+    pub(super) fn find_scopes(&mut self, unit: &Unit<Slice<'data>>) {
+        let mut unscoped = std::mem::take(&mut self.unscoped);
+        let place = |one: &Unscoped<'_>| {
+            let other = one.other.as_ref();
+            other.map(|(which, unit)| (*which, unit.header.offset().as_debug_info_offset().map(|at| at.0)))
+        };
+        unscoped.sort_by_key(|one| (place(one), one.entry.0));
+        for group in unscoped.chunk_by(|one, other| place(one) == place(other)) {
+            let other = group[0].other.as_ref();
+            let unit = other.map_or(unit, |(_, unit)| unit);
+            // The entries of another unit have offsets of their own, and strings of their file's.
+            let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, None, None) };
+            if let Some((Which::Common, _)) = other {
+                let Some(common) = self.dwarf.sup() else { continue };
+                there.dwarf = common;
+            }
+            let mut scopes = Scopes::find(unit, group.iter().map(|one| one.entry.0).collect());
+            for one in group {
+                let Some(call) = self.known.get_mut(&one.known) else { continue };
+                let is_operator = matches!(call.name.as_deref(), Some("operator()" | "_FUN"));
+                let scope = scopes.of(&mut there, unit, one.entry.0, is_operator);
+                // One that all units see would have a linker's name if a namespace were part of it: it is `extern "C"`.
+                let scope = scope.filter(|scope| scope.is_type || !one.is_external);
+                call.scope = scope.map(|Scope { name, .. }| name);
+            }
+        }
+    }
+
+    /// The text of an attribute.
+    pub(super) fn text(
+        &self,
+        unit: &Unit<Slice<'data>>,
+        value: AttributeValue<Slice<'data>>,
+    ) -> Option<Slice<'data>> {
+        self.dwarf.attr_string(unit, value).ok()
+    }
+
+    fn follow(
+        &mut self,
+        unit: &Unit<Slice<'data>>,
+        last: &mut Unscoped<'data>,
+        call: &mut Call,
+    ) -> gimli::Result<()> {
         for _ in 0..MOST_STEPS {
-            let next = self.read(which, other.as_deref().unwrap_or(unit), entry, call)?;
+            let (which, other) =
+                last.other.as_ref().map_or((Which::Main, None), |(which, unit)| (*which, Some(unit.clone())));
+            let is_external = &mut last.is_external;
+            let next = self.read(which, other.as_deref().unwrap_or(unit), last.entry, call, is_external)?;
             match next {
                 None => break,
-                Some(Next::Same(offset)) => entry = offset,
-                Some(Next::Other(to, unit, offset)) => (which, other, entry) = (to, Some(unit), offset),
+                Some(Next::Same(offset)) => last.entry = offset,
+                Some(Next::Other(to, unit, offset)) => (last.other, last.entry) = (Some((to, unit)), offset),
             }
         }
         Ok(())
@@ -75,6 +145,7 @@ impl<'a, 'data> Names<'a, 'data> {
         unit: &Unit<Slice<'data>>,
         entry: UnitOffset,
         call: &mut Call,
+        is_external: &mut bool,
     ) -> gimli::Result<Option<Next<'data>>> {
         let dwarf = match which {
             Which::Main => self.dwarf,
@@ -99,6 +170,7 @@ impl<'a, 'data> Names<'a, 'data> {
                 gimli::DW_AT_decl_line if call.start_line == 0 => {
                     call.start_line = attribute.value().udata_value().unwrap_or(0);
                 }
+                gimli::DW_AT_external => *is_external = true,
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => next = Some(attribute.value()),
                 _ => {}
             }

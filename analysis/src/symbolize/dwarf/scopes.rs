@@ -1,0 +1,277 @@
+//! What functions stand in: the namespaces, classes and functions around the entry that declares one.
+//!
+//! An entry does not say what is around it, so the unit is gone through up to the entries that are asked for, all of them in one pass,
+//! and past what has none of them where the compiler wrote how far that reaches (GCC does). Only functions without a linker's name are
+//! asked for: static ones, members of local classes, lambdas.
+
+use super::{Call, Slice, names::Names};
+use crate::symbolize::demangle::{demangle, printable};
+use gimli::{AttributeValue, Reader as _, Unit, UnitOffset};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+/// Passes over a unit. What is around an entry may itself be declared elsewhere: a class in the body of a function that a
+/// namespace declares takes two.
+const MOST_PASSES: usize = 4;
+/// Scopes in each other, on the way to a name.
+const MOST_NESTED: usize = 64;
+/// Bytes of a name, beyond which its scope is left out.
+const MOST_BYTES: usize = 1 << 14;
+
+/// What a function stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// As a person writes it: `outer::Class`.
+    pub(super) name: Arc<str>,
+    /// The innermost is a class or the like, and no namespace.
+    pub(super) is_type: bool,
+}
+
+/// The scopes of a unit, as far as they were asked for.
+#[derive(Default)]
+pub(super) struct Scopes {
+    /// The innermost scope around an entry; None where there is none.
+    around: HashMap<usize, Option<usize>>,
+    /// The names of scopes with all that is around them.
+    full: HashMap<usize, Option<Scope>>,
+}
+
+/// What an entry says of itself.
+#[derive(Default)]
+struct Said {
+    is_type: bool,
+    is_function: bool,
+    name: Option<Arc<str>>,
+    line: u64,
+    column: u64,
+    /// The entry that declares it.
+    declared: Option<usize>,
+}
+
+impl Scopes {
+    /// Finds what is around `entries` of a unit.
+    pub(super) fn find(unit: &Unit<Slice<'_>>, mut entries: Vec<usize>) -> Self {
+        let mut scopes = Self::default();
+        for _ in 0..MOST_PASSES {
+            entries.sort_unstable();
+            entries.dedup();
+            let mut met = Vec::new();
+            // What was found before damage stays.
+            let _ = scopes.pass(unit, &entries, &mut met);
+            entries = met.into_iter().filter_map(|scope| declared(unit, scope)).collect();
+            entries.retain(|entry| !scopes.around.contains_key(entry));
+            if entries.is_empty() {
+                break;
+            }
+        }
+        scopes
+    }
+
+    /// Notes what is around `entries`, which are sorted; adds the scopes that are met for the first time to `met`.
+    fn pass(&mut self, unit: &Unit<Slice<'_>>, entries: &[usize], met: &mut Vec<usize>) -> gimli::Result<()> {
+        let Some(&last) = entries.last() else { return Ok(()) };
+        let mut raw = unit.entries_raw(None)?;
+        let mut depth_of_raw = 0;
+        let mut open: Vec<(isize, usize)> = Vec::new();
+        let mut next = 0;
+        while !raw.is_empty() && raw.next_offset().0 <= last {
+            let (entry, depth) = (raw.next_offset().0, raw.next_depth() + depth_of_raw);
+            let Some(abbreviation) = raw.read_abbreviation()? else { continue };
+            while open.last().is_some_and(|(outer, _)| *outer >= depth) {
+                open.pop();
+            }
+            while entries.get(next).is_some_and(|&wanted| wanted < entry) {
+                next += 1;
+            }
+            if entries.get(next) == Some(&entry) {
+                let mut inner = entry;
+                for &(_, scope) in open.iter().rev() {
+                    self.around.insert(inner, Some(scope));
+                    inner = scope;
+                    if self.around.contains_key(&scope) {
+                        break;
+                    }
+                    met.push(scope);
+                }
+                self.around.entry(inner).or_insert(None);
+                next += 1;
+            }
+            let Some(&wanted) = entries.get(next) else { break };
+            if !abbreviation.has_children() {
+                raw.skip_attributes(abbreviation.attributes())?;
+                continue;
+            }
+            let mut sibling = None;
+            if abbreviation.attributes().iter().any(|one| one.name() == gimli::DW_AT_sibling) {
+                for specification in abbreviation.attributes() {
+                    let attribute = raw.read_attribute(*specification)?;
+                    if let (gimli::DW_AT_sibling, AttributeValue::UnitRef(offset)) =
+                        (attribute.name(), attribute.value())
+                    {
+                        sibling = Some(offset);
+                    }
+                }
+            } else {
+                raw.skip_attributes(abbreviation.attributes())?;
+            }
+            // The root's says nothing, and one that leads back would lead round.
+            if let Some(sibling) = sibling.filter(|to| depth > 0 && to.0 > entry && to.0 <= wanted) {
+                raw = unit.entries_raw(Some(sibling))?;
+                depth_of_raw = depth;
+                continue;
+            }
+            if is_scope(abbreviation.tag()) {
+                open.push((depth, entry));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the function that `entry` declares stands in; None where it stands in nothing, or in a function alone, as in GNU C.
+    pub(super) fn of<'data>(
+        &mut self,
+        names: &mut Names<'_, 'data>,
+        unit: &Unit<Slice<'data>>,
+        entry: usize,
+        is_operator: bool,
+    ) -> Option<Scope> {
+        let around = (*self.around.get(&entry)?)?;
+        if said(names, unit, around).is_some_and(|said| said.is_function) {
+            return None;
+        }
+        self.full(names, unit, around, is_operator, 0)
+    }
+
+    /// The name of a scope with all that is around it.
+    fn full<'data>(
+        &mut self,
+        names: &mut Names<'_, 'data>,
+        unit: &Unit<Slice<'data>>,
+        scope: usize,
+        is_operator: bool,
+        depth: usize,
+    ) -> Option<Scope> {
+        if let Entry::Occupied(known) = self.full.entry(scope) {
+            return known.get().clone();
+        }
+        // A class that stands in itself, by way of its declaration, stands in nothing.
+        self.full.insert(scope, None);
+        let said = said(names, unit, scope)?;
+        let call = if said.is_function { names.call(unit, UnitOffset(scope)) } else { Call::default() };
+        let full = match call.name {
+            // All that is around it is in there.
+            Some(name) if call.is_linker_name => demangle(&name),
+            function => {
+                let own = function.or(said.name.clone());
+                let own = own.as_deref().map_or_else(|| nameless(&said, is_operator), readable(&said));
+                let from = said.declared.filter(|entry| self.around.contains_key(entry)).unwrap_or(scope);
+                let outer = self.around.get(&from).copied().flatten().filter(|_| depth < MOST_NESTED);
+                let outer = outer.and_then(|outer| self.full(names, unit, outer, false, depth + 1));
+                match outer {
+                    Some(outer) if outer.name.len() + own.len() < MOST_BYTES => {
+                        format!("{}::{own}", outer.name)
+                    }
+                    _ => own,
+                }
+            }
+        };
+        let full = Scope { name: full.into(), is_type: said.is_type };
+        self.full.insert(scope, Some(full.clone()));
+        Some(full)
+    }
+}
+
+fn is_scope(tag: gimli::DwTag) -> bool {
+    is_type(tag) || matches!(tag, gimli::DW_TAG_namespace | gimli::DW_TAG_module | gimli::DW_TAG_subprogram)
+}
+
+fn is_type(tag: gimli::DwTag) -> bool {
+    matches!(
+        tag,
+        gimli::DW_TAG_class_type
+            | gimli::DW_TAG_structure_type
+            | gimli::DW_TAG_union_type
+            | gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_interface_type
+    )
+}
+
+/// The entry of the unit that declares what this one defines.
+fn declared(unit: &Unit<Slice<'_>>, entry: usize) -> Option<usize> {
+    let entry = unit.entry(UnitOffset(entry)).ok()?;
+    let mut attributes = entry.attrs();
+    while let Ok(Some(attribute)) = attributes.next() {
+        if let (
+            gimli::DW_AT_specification | gimli::DW_AT_abstract_origin,
+            AttributeValue::UnitRef(declared),
+        ) = (attribute.name(), attribute.value())
+        {
+            return Some(declared.0);
+        }
+    }
+    None
+}
+
+fn said<'data>(names: &Names<'_, 'data>, unit: &Unit<Slice<'data>>, scope: usize) -> Option<Said> {
+    let entry = unit.entry(UnitOffset(scope)).ok()?;
+    let mut said = Said {
+        is_type: is_type(entry.tag()),
+        is_function: entry.tag() == gimli::DW_TAG_subprogram,
+        ..Said::default()
+    };
+    let mut attributes = entry.attrs();
+    while let Ok(Some(attribute)) = attributes.next() {
+        let number = || attribute.value().udata_value().unwrap_or(0);
+        match attribute.name() {
+            gimli::DW_AT_name => {
+                let text = names.text(unit, attribute.value());
+                said.name = text.and_then(|text| Some(printable(&text.to_slice().ok()?).into()));
+            }
+            gimli::DW_AT_decl_line => said.line = number(),
+            gimli::DW_AT_decl_column => said.column = number(),
+            gimli::DW_AT_specification | gimli::DW_AT_abstract_origin => {
+                if let AttributeValue::UnitRef(declared) = attribute.value() {
+                    said.declared = Some(declared.0);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let (None, Some(declared)) = (&said.name, said.declared.filter(|_| !said.is_function)) {
+        let entry = unit.entry(UnitOffset(declared)).ok();
+        let name = entry.and_then(|entry| entry.attr_value(gimli::DW_AT_name).ok().flatten());
+        let text = name.and_then(|name| names.text(unit, name));
+        said.name = text.and_then(|text| Some(printable(&text.to_slice().ok()?).into()));
+    }
+    Some(said)
+}
+
+/// A scope without a name.
+fn nameless(said: &Said, is_operator: bool) -> String {
+    if !said.is_type {
+        return if said.is_function { "{function}".into() } else { "(anonymous namespace)".into() };
+    }
+    let kind = if is_operator { "lambda" } else { "unnamed type" };
+    format!("{{{kind}{}}}", at(said))
+}
+
+/// The name of a scope. Older versions of GCC call the class of a lambda `<lambda(int)>`.
+fn readable(said: &Said) -> impl Fn(&str) -> String {
+    let at = at(said);
+    move |name| match name.strip_prefix("<lambda").and_then(|rest| rest.strip_suffix('>')) {
+        Some(parameters) => format!("{{lambda{parameters}{at}}}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Where a class is declared, which tells it from others without a name. Debug information does not have the numbers that the linker's
+/// names have.
+fn at(said: &Said) -> String {
+    match (said.line, said.column) {
+        (0, _) => String::new(),
+        (line, 0) => format!(" at {line}"),
+        (line, column) => format!(" at {line}:{column}"),
+    }
+}
