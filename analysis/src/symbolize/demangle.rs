@@ -1,14 +1,92 @@
 //! Names as a person writes them.
 
-/// A Rust name without its hash, a C++ name with its parameters, any other as it is.
+use std::fmt::{self, Write as _};
+
+/// What stands behind the name of a function for a jump to it.
+const JUMP: &str = "@plt";
+/// Types in each other in one name, beyond which it stays mangled: each takes some of the stack.
+const MOST_DEPTH: u32 = 96;
+/// Bytes of a name, beyond which it stays mangled: types that repeat each other double with each few letters.
+const MOST_BYTES: usize = 1 << 16;
+
+/// A Rust name without its hash, a C++ name with its parameters, any other as it is, and so one that cannot be read. Pieces and copies
+/// of a function, as `.cold` and `.constprop.0`, have its name.
 pub(super) fn demangle(name: &str) -> String {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
+    // A jump of the linker's to the function, and not the function.
+    if let Some(function) = name.strip_suffix(JUMP) {
+        return demangle(function) + JUMP;
     }
     // `cpp_demangle` also takes a bare type, so it would turn the C function `f` into `float`.
     let is_cpp = name.starts_with("_Z") || name.starts_with("___Z");
-    let cpp = is_cpp.then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());
-    cpp.flatten().unwrap_or_else(|| name.to_owned())
+    let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?);
+    readable.unwrap_or_else(|| name.to_owned())
+}
+
+fn rust(name: &str) -> Option<String> {
+    // Names of the newer kind have no dots in them, those of the older end in a hash and an E.
+    let end = if name.starts_with("_R") { name.find('.') } else { name.rfind("E.").map(|place| place + 1) };
+    let whole = &name[..end.unwrap_or(name.len())];
+    let demangled =
+        rustc_demangle::try_demangle(whole).or_else(|_| rustc_demangle::try_demangle(name)).ok()?;
+    let mut text = Bounded(String::new());
+    // It has limits of its own, and puts words in the place of what is beyond them.
+    write!(text, "{demangled:#}").ok()?;
+    (!text.0.ends_with(" limit reached}")).then_some(text.0)
+}
+
+fn cpp(name: &str) -> Option<String> {
+    if let Some((words, function)) = thunk(name) {
+        return cpp(&format!("_Z{function}")).map(|function| format!("{words} to {function}"));
+    }
+    let parse = cpp_demangle::ParseOptions::default().recursion_limit(MOST_DEPTH);
+    let write = cpp_demangle::DemangleOptions::default().recursion_limit(MOST_DEPTH);
+    let symbol = cpp_demangle::BorrowedSymbol::with_tail_and_options(name.as_bytes(), &parse).ok();
+    let (symbol, _) = symbol.filter(|(_, tail)| tail.is_empty())?;
+    let mut text = Bounded(String::new());
+    symbol.structured_demangle(&mut text, &write).ok()?;
+    let Bounded(mut text) = text;
+    text.truncate(text.find(" [clone ").unwrap_or(text.len()));
+    Some(text)
+}
+
+/// What adjusts `this` and goes on to a function: what it is, and the function's name without `_Z`. `cpp_demangle` writes them in
+/// a way of its own.
+fn thunk(name: &str) -> Option<(&'static str, &str)> {
+    let rest = name.strip_prefix("_ZT")?;
+    let (words, rest) = match rest.as_bytes().first()? {
+        b'h' => ("non-virtual thunk", call_offset(rest)?),
+        b'v' => ("virtual thunk", call_offset(rest)?),
+        b'c' => ("covariant return thunk", call_offset(call_offset(&rest[1..])?)?),
+        _ => return None,
+    };
+    // A thunk of a thunk would be of no use, and many of them a way to exhaust the stack.
+    (!rest.starts_with('T')).then_some((words, rest))
+}
+
+/// What is behind a `<call-offset>` of the mangling: h and a number, or v and two.
+fn call_offset(text: &str) -> Option<&str> {
+    let numbers = match text.as_bytes().first()? {
+        b'h' => 1,
+        b'v' => 2,
+        _ => return None,
+    };
+    (0..numbers).try_fold(&text[1..], |rest, _| {
+        let digits = rest.strip_prefix('n').unwrap_or(rest);
+        digits.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix('_')
+    })
+}
+
+/// Text that cannot be more than [`MOST_BYTES`].
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MOST_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 /// True for names that a compiler has mangled: those of the linker, with more in them than the function's own.
@@ -42,12 +120,66 @@ mod tests {
                 "_ZNSt6vectorIiSaIiEE9push_backERKi",
                 "std::vector<int, std::allocator<int> >::push_back(int const&)",
             ),
+            ("_ZThn16_N5shape6Circle4drawEv", "non-virtual thunk to shape::Circle::draw()"),
+            ("_ZTv0_n24_N5shape6CircleD1Ev", "virtual thunk to shape::Circle::~Circle()"),
+            ("_ZTch0_v0_n24_N5shape6Circle5cloneEv", "covariant return thunk to shape::Circle::clone()"),
             ("f", "f"),
             ("_Zgarbage", "_Zgarbage"),
+            ("_ZTh", "_ZTh"),
+            ("_ZThé", "_ZThé"),
+            ("_ZN5shape4areaEdi and more", "_ZN5shape4areaEdi and more"),
             ("", ""),
         ];
         for (name, expected) in cases {
             assert_eq!(demangle(name), expected);
+        }
+    }
+
+    #[test]
+    fn pieces_and_copies_of_a_function_have_its_name() {
+        let suffixes =
+            ["cold", "part.0", "isra.0", "constprop.0.isra.1.cold", "llvm.1234567890", "lto_priv.0", "avx2"];
+        let names = [
+            ("_ZN5shape4areaEdi", "shape::area(double, int)"),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+        ];
+        for (name, expected) in names {
+            for suffix in suffixes {
+                assert_eq!(demangle(&format!("{name}.{suffix}")), expected, "{suffix}");
+            }
+        }
+        // Nobody says that a dot in a C name begins anything.
+        assert_eq!(demangle("f.cold"), "f.cold");
+        assert_eq!(demangle("_Zgarbage.cold"), "_Zgarbage.cold");
+        assert_eq!(demangle("_ZN5shape4areaEdi@plt"), "shape::area(double, int)@plt");
+        assert_eq!(demangle("f@plt"), "f@plt");
+    }
+
+    /// What nests deeply, and what is short and stands for names that no memory holds, stays as it is.
+    #[test]
+    fn hostile_names_stay_mangled() {
+        let many = 200_000;
+        let deep = ["P", "1AI", "K", "F", "DpT_", "N1A", "sr", "Z1fE", "U1xI", "cvT_", "A_", "M1A"];
+        let mut names: Vec<String> = deep.iter().map(|one| format!("_Z1f{}i", one.repeat(many))).collect();
+        names.extend(["_ZTh0_", "_Z", "_ZN", "_ZZ", "_R", "_RNv", "_RMC0", "_RINvC1a1bT"].map(|one| {
+            let (start, again) = one.split_at(1);
+            start.to_owned() + &again.repeat(many)
+        }));
+        names.push(format!("_RMC0{}u", "R".repeat(many)));
+        // Each type is twice the one before.
+        let mut doubles = "_Z1f1AIiiE".to_owned();
+        for digit in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars() {
+            doubles += &format!("S_IS{digit}_S{digit}_E");
+        }
+        names.push(doubles);
+        let mut doubles = "_RMC0".to_owned();
+        for _ in 0..40 {
+            doubles += "TB5_";
+        }
+        names.push(doubles + &"E".repeat(40));
+        for name in names {
+            assert_eq!(demangle(&name), name, "{} bytes", name.len());
         }
     }
 

@@ -123,6 +123,26 @@ fn choose(found: &[Found<'_>], addresses: &[u64]) -> Vec<Option<Symbol>> {
 }
 
 fn plain_name(name: &[u8]) -> String {
-    let end = name.iter().position(|&byte| byte == b'@').unwrap_or(name.len());
-    printable(&name[..end])
+    // One that begins so has no version, and one that ends so is a jump to the function.
+    let version = name.iter().skip(1).position(|&byte| byte == b'@').filter(|_| !name.ends_with(b"@plt"));
+    printable(&name[..version.map_or(name.len(), |before| before + 1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_no_part_of_names() {
+        let cases = [
+            ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("memcpy@GLIBC_2.2.5", "memcpy"),
+            ("memcpy@plt", "memcpy@plt"),
+            ("@start", "@start"),
+            ("", ""),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(plain_name(name.as_bytes()), expected);
+        }
+    }
 }
