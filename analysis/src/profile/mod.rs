@@ -9,6 +9,7 @@ mod base;
 mod builder;
 mod merge;
 mod samples;
+mod unite;
 
 pub use base::subtract;
 pub use builder::Builder;
