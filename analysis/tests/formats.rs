@@ -404,7 +404,7 @@ fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
         (vec!["--to=folded", &foreign], "this is no profile of a known format; "),
         (vec!["--to=folded", &cut], "cannot unpack the gzip data: "),
         (vec!["--to=chrome-trace", go], "without a label end_timestamp_ns; "),
-        (vec!["--to=folded", "--sample-type=heap", go], "no values of the type heap; it has samples, cpu"),
+        (vec!["--to=folded", "--sample-type=heap", go], "no values of type `heap`; it has samples, cpu"),
         (vec!["--to=pprof", "-o", "/missing/x.pb.gz", go], "/missing/x.pb.gz: cannot write: No such file"),
         (vec!["--to=pprof", "-o", "/proc/x.pb.gz", go], "/proc/x.pb.gz: cannot write: "),
         (vec!["--to=folded", "-o", "/dev/full", go], "/dev/full: cannot write: No space left"),

@@ -417,6 +417,77 @@ fn disasm_shows_instructions() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
+/// Names that the file has, and those that are looked up.
+#[test]
+fn names_are_the_linkers_where_that_is_asked_for() {
+    const MANGLED: &str = "_ZN5shape4areaEv";
+    const WRITTEN: &str = "shape::area()";
+    let directory = tempfile::tempdir().unwrap();
+    let looked_up = X86.replace("leaf", MANGLED);
+    let looked_up = assembled(directory.path(), "x86_64-linux-gnu-", &looked_up, [0x16, 0x19], 0xd);
+    let mut named = profile(&[(&[MANGLED, "main"], 30, vec![])]);
+    named.functions[0].name = WRITTEN.into();
+    let (_directory, named) = saved(&named);
+    let svg = directory.path().join("graph.svg");
+    let svg = svg.to_str().unwrap();
+
+    let everywhere: [&[&str]; 12] = [
+        &["top"],
+        &["tree"],
+        &["peek", "area"],
+        &["traces"],
+        &["callgraph"],
+        &["callgraph", "--format", "dot"],
+        &["raw"],
+        &["flamegraph", "-o", "-"],
+        &["report", "-o", "-"],
+        &["convert", "--to", "folded"],
+        &["convert", "--to", "callgrind"],
+        &["convert", "--to", "speedscope"],
+    ];
+    let mut cases: Vec<(&[&str], &str)> = Vec::new();
+    for report in everywhere {
+        cases.extend([(report, &*looked_up), (report, &*named)]);
+    }
+    cases.extend([(&["disasm", "area"][..], &*looked_up), (&["list", "area"], &named)]);
+    for (arguments, path) in cases {
+        let written = report(&[arguments, &[path]].concat());
+        let mangled = report(&[arguments, &["--no-demangle", path]].concat());
+        // A picture has them with its marks.
+        let has =
+            |text: &str, name: &str| text.contains(name) || text.contains(&name.replace("::", ":\u{200b}:"));
+        assert!(has(&written, WRITTEN), "{arguments:?} {path}: {written}");
+        assert!(has(&mangled, MANGLED) && !has(&mangled, WRITTEN), "{arguments:?} {path}: {mangled}");
+        if arguments != ["raw"] {
+            assert!(!has(&written, MANGLED), "{arguments:?} {path}: {written}");
+        }
+    }
+
+    // In a format that keeps both, the name is the linker's then.
+    for path in [&looked_up, &named] {
+        let read = |options: &[&str]| {
+            let output = directory.path().join("converted.pb.gz");
+            let to = ["convert", "--to", "pprof", "-o", output.to_str().unwrap(), path];
+            report(&[&to, options].concat());
+            let profile = sigprof_analysis::formats::read_file(&output).unwrap();
+            let function = profile.functions.iter().find(|function| &*function.system_name == MANGLED);
+            function.expect("is there").name.to_string()
+        };
+        assert_eq!((read(&[]), read(&["--no-demangle"])), (WRITTEN.to_owned(), MANGLED.to_owned()));
+    }
+
+    // Expressions match what is shown.
+    for path in [&*looked_up, &named] {
+        report(&["peek", "--no-demangle", "^_ZN5shape", path]);
+        failure(&["peek", "^_ZN5shape", path]);
+        failure(&["peek", "--no-demangle", "shape::", path]);
+        let focused = report(&["traces", "--no-demangle", "--focus", "^_ZN5shape", path]);
+        assert!(focused.contains(MANGLED), "{focused}");
+    }
+    report(&["flamegraph", "--no-demangle", "--diff", &named, "-o", svg, &named]);
+    assert!(fs::read_to_string(svg).unwrap().contains(MANGLED));
+}
+
 #[test]
 fn disasm_of_other_machines_is_objdumps() {
     let directory = tempfile::tempdir().unwrap();

@@ -273,10 +273,7 @@ fn callers_and_callees_are_those_that_pprof_has() {
 fn traces_are_those_that_pprof_prints() {
     let options: [Same; 2] =
         [(&[], &[]), (&["-lines", "-focus=sort|leaf"], &["--granularity=lines", "--focus=sort|leaf"])];
-    // The crate pprof writes a call chain several times, with places that are equal but for their ids. go tool pprof unites these
-    // when it reads them; ours shows the samples that the file has. Sums are the same, as the other tests show.
-    let profiles: Vec<&str> = PROFILES.into_iter().filter(|profile| *profile != "pprof-rs").collect();
-    each(&cases(&profiles, &options), |(profile, (theirs, ours))| {
+    each(&cases(&PROFILES, &options), |(profile, (theirs, ours))| {
         let body = |text: String| {
             let begin = text.find("-----------+").unwrap_or_else(|| panic!("no trace in\n{text}"));
             text[begin..].to_owned()

@@ -1,6 +1,6 @@
 //! `sigprof callgraph`: which calls which, as text and pictures.
 
-use super::{Edges, Input, Output, Rows, Shown, View};
+use super::{Edges, Input, Rows, Shown, View, output::Target};
 use clap::{Args, ValueEnum};
 use sigprof_analysis::{
     Error,
@@ -27,8 +27,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     format: Format,
 
-    #[command(flatten)]
-    output: Output,
+    #[command(flatten, next_help_heading = "Output")]
+    output: Target,
 
     #[command(flatten)]
     view: View,
@@ -59,7 +59,7 @@ impl Options {
         let trim = |count| self.edges.add_to(self.rows.trim(count));
         if self.format == Format::Text {
             self.shown.prepare(&profile, &mut context, self.output.terminal())?;
-            self.output.write(|out| callgraph::write(&profile, &context, &trim(0), out))?;
+            self.output.write_text(|out| callgraph::write(&profile, &context, &trim(0), out))?;
             return Ok(ExitCode::SUCCESS);
         }
         self.shown.prepare(&profile, &mut context, None)?;
@@ -68,7 +68,7 @@ impl Options {
         let mut graph = Vec::new();
         dot::write(&profile, &context, &trim, &mut graph).expect("memory takes all that is written to it");
         let bytes = if self.format == Format::Svg { dot::to_svg(&graph)? } else { graph };
-        self.output.write(|out| out.write_all(&bytes))?;
+        self.output.write_text(|out| out.write_all(&bytes))?;
         Ok(ExitCode::SUCCESS)
     }
 }

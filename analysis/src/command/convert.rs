@@ -2,17 +2,17 @@
 
 use super::{
     Input,
-    output::{self, Shown},
+    output::{self, Shown, Target},
+    view::Values,
 };
 use clap::{Args, ValueEnum};
 use flate2::{Compression, write::GzEncoder};
 use sigprof_analysis::{
     Error,
-    error::ErrorKind,
     formats::{callgrind, chrome_trace, cpu_profile, firefox, folded, pprof, speedscope},
     profile::Profile,
 };
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{io::Write, process::ExitCode};
 
 /// Write profiles in the format of another tool
 #[derive(Debug, Args)]
@@ -31,13 +31,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FORMAT")]
     to: Format,
 
-    /// The file to write, which is replaced if it exists; `-` and none at all are standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: Target,
 
-    /// The values to write, as `samples` or `cpu`, where the format has room for one alone; else the profile's own choice
-    #[arg(long, value_name = "TYPE")]
-    sample_type: Option<String>,
+    #[command(flatten)]
+    values: Values,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,26 +59,19 @@ enum Format {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         // The format of addresses has no use for names, which take their time.
-        let profile =
-            if self.to == Format::Cpuprofile { self.input.load_unnamed()? } else { self.input.load()? };
-        let value = self.value(&profile)?;
+        let profile = if self.to == Format::Cpuprofile {
+            self.input.load_unnamed()?
+        } else {
+            self.input.load_all_samples()?
+        };
+        // Formats that have room for all values write them all.
+        let value = self.values.place(&profile)?;
         let shown = match self.to {
             Format::Pprof | Format::Cpuprofile => Shown::Not,
             _ => Shown::AsText,
         };
-        output::stream(self.output.as_deref(), shown, |out| self.write(&profile, value, out))?;
+        output::stream(self.output.path(), shown, |out| self.write(&profile, value, out))?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// The place of the sample type to write.
-    fn value(&self, profile: &Profile) -> Result<usize, Error> {
-        let Some(wanted) = &self.sample_type else { return Ok(profile.default_type) };
-        let kinds = || profile.sample_types.iter().map(|sample_type| &*sample_type.kind);
-        kinds().position(|kind| kind == wanted).ok_or_else(|| {
-            let known = kinds().collect::<Vec<_>>().join(", ");
-            Error::new(ErrorKind::Request, format!("the profile has no values of the type {wanted}"))
-                .advise(format!("it has {known}"))
-        })
     }
 
     fn write(&self, profile: &Profile, value: usize, mut out: &mut dyn Write) -> Result<(), Error> {
@@ -103,6 +94,6 @@ impl Options {
 
     /// Whether the output is named as a file packed by gzip.
     fn is_packed(&self) -> bool {
-        self.output.as_ref().is_some_and(|path| path.extension().is_some_and(|extension| extension == "gz"))
+        self.output.path().is_some_and(|path| path.extension().is_some_and(|extension| extension == "gz"))
     }
 }

@@ -1,6 +1,6 @@
 //! `sigprof disasm`: instructions with what they take.
 
-use super::{Input, Shown, View, peek::no_match};
+use super::{Input, Shown, View, functions::no_match};
 use clap::Args;
 use sigprof_analysis::{
     Error,

@@ -1,6 +1,9 @@
 //! `sigprof flamegraph`: a flame graph as SVG.
 
-use super::{Input, View, output};
+use super::{
+    Input, View,
+    output::{Target, Title},
+};
 use clap::Args;
 use sigprof_analysis::{
     Error,
@@ -24,16 +27,15 @@ pub(crate) struct Options {
     #[command(flatten)]
     view: View,
 
-    /// Write to this file, `-` for standard output [default: standard output, unless it is a terminal]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: Target,
 
     /// Draw callers above those that they call
     #[arg(long)]
     icicle: bool,
 
     /// Compare with this profile: red is what takes more of its own than there, blue is less
-    #[arg(long, value_name = "BASE")]
+    #[arg(long, value_name = "BASE", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
 
     /// Scale the profile of --diff to the same total, so that shares are compared
@@ -44,9 +46,8 @@ pub(crate) struct Options {
     #[arg(long)]
     by_thread: bool,
 
-    /// Write this above the picture [default: the name of the program]
-    #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
+    #[command(flatten)]
+    title: Title,
 
     /// Make it this wide, in pixels [default: as wide as the window that shows it]
     #[arg(long, value_name = "PIXELS")]
@@ -61,7 +62,7 @@ impl Options {
             None => None,
         };
         let options = flamegraph::Options {
-            title: self.title,
+            title: self.title.title,
             width: self.width,
             is_icicle: self.icicle,
             by_thread: self.by_thread,
@@ -69,7 +70,7 @@ impl Options {
             is_normalized: self.normalize,
         };
         let svg = render(&profile, base.as_ref(), &options)?;
-        output::write(self.output.as_deref(), &svg)?;
+        self.output.write(&svg)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,6 +1,6 @@
 //! The profiles that a report is of: the options that all reports share.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use sigprof_analysis::{
     Error, formats,
@@ -15,11 +15,11 @@ use std::{
 #[derive(Debug, Args)]
 pub(crate) struct Input {
     /// The profiles; several are merged
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     /// Take the values of this profile away: what a change has cost or saved
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     base: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -31,30 +31,41 @@ pub(crate) struct Input {
 #[command(next_help_heading = "Names")]
 pub(crate) struct Names {
     /// Look for binaries and debug files below this directory, as the root of the machine that was profiled
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     sysroot: Option<PathBuf>,
 
     /// Take this file for the program's own binary
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     binary: Option<PathBuf>,
 
-    /// Show names as the linker has them
+    /// Show names as the linker has them, which regular expressions then have to match
     #[arg(long)]
     no_demangle: bool,
 }
 
 impl Input {
-    /// Reads, merges, takes away the base, and names. What could not be named is said on stderr.
+    /// Reads, merges, takes away the base, makes one of equal samples, and names. What could not be named is said on stderr.
     ///
     /// # Errors
     /// Where a profile cannot be read, or those to be merged do not go together.
     pub(crate) fn load(&self) -> Result<Profile, Error> {
         let mut profile = self.load_unnamed()?;
+        profile.unite_equal_samples();
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
 
-    /// As [`load`](Self::load), without names but those that the files have.
+    /// As [`load`](Self::load), with all samples that the files have.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub(crate) fn load_all_samples(&self) -> Result<Profile, Error> {
+        let mut profile = self.load_unnamed()?;
+        self.names.give(&mut self.symbolizer(), &mut profile);
+        Ok(profile)
+    }
+
+    /// As [`load_all_samples`](Self::load_all_samples), without names but those that the files have.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -73,6 +84,7 @@ impl Input {
     /// Where it cannot be read.
     pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
         let mut profile = formats::read_file(path)?;
+        profile.unite_equal_samples();
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }

@@ -1,10 +1,9 @@
 //! `sigprof list`: source lines with what they take.
 
-use super::{Input, Shown, View, peek::no_match};
+use super::{Functions, Input, Shown, View};
 use clap::Args;
 use sigprof_analysis::{
     Error,
-    filter::expression,
     granularity::Granularity,
     report::{SourcePaths, list},
 };
@@ -16,9 +15,8 @@ use std::{path::PathBuf, process::ExitCode};
   sigprof list '^main$' cpu.prof
   sigprof list parse --source-path ~/src/project cpu.prof")]
 pub(crate) struct Options {
-    /// The functions
-    #[arg(value_name = "REGEX")]
-    functions: String,
+    #[command(flatten)]
+    functions: Functions,
 
     #[command(flatten)]
     input: Input,
@@ -38,7 +36,7 @@ pub(crate) struct Options {
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceOptions {
     /// Look for source files below this directory, by as much of their names as is there; may be given several times
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     source_path: Vec<PathBuf>,
 
     /// Take this beginning off the names of source files; may be given several times
@@ -55,13 +53,13 @@ impl SourceOptions {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let wanted = expression("REGEX", &self.functions)?;
+        let wanted = self.functions.expression()?;
         let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Lines, true)?;
         let sources = self.sources.paths();
         let write =
             |context: &_, out: &mut dyn std::io::Write| list::write(&profile, context, &wanted, sources, out);
         if self.shown.print(&profile, context, write)? == 0 {
-            return Err(no_match(&self.functions));
+            return Err(self.functions.no_match());
         }
         Ok(ExitCode::SUCCESS)
     }

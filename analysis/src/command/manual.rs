@@ -12,6 +12,7 @@ use std::{io, path::PathBuf, process::ExitCode};
   sigprof manual ~/.local/share/man/man1 && man sigprof-record")]
 pub(crate) struct Options {
     /// The directory to write them to; made where it is not there
+    #[arg(value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
 }
 

@@ -5,6 +5,7 @@ mod completions;
 mod convert;
 mod disasm;
 mod flamegraph;
+mod functions;
 mod input;
 mod list;
 mod manual;
@@ -24,8 +25,9 @@ use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
+pub(crate) use functions::Functions;
 pub(crate) use input::Input;
-pub(crate) use shown::{Edges, Output, Rows, Shown};
+pub(crate) use shown::{Edges, Order, Rows, Shown};
 pub(crate) use view::View;
 
 /// Record a program, and see where its time went.
@@ -84,5 +86,33 @@ impl Arguments {
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+    use std::collections::BTreeMap;
+
+    /// What is named alike in two reports is defined once, and so means and says the same.
+    #[test]
+    fn options_of_one_name_have_one_help() {
+        let main = Arguments::command();
+        let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
+        // These write no report.
+        let others = ["record", "recover", "completions", "manual"];
+        for command in main.get_subcommands().filter(|command| !others.contains(&command.get_name())) {
+            for option in command.get_arguments() {
+                let value = option.get_value_names().map(|names| names.join(" "));
+                let Some(name) = option.get_long().map(|long| format!("--{long}")).or(value) else {
+                    continue;
+                };
+                let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+                let (first, of) = known.entry(name.clone()).or_insert((help.clone(), command.get_name()));
+                assert_eq!(help, *first, "{name} of {} and {of}", command.get_name());
+            }
+        }
+        assert!(known.len() > 40, "{known:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Where a picture or a converted profile goes: a file that appears when it is complete, or standard output.
 
+use clap::{Args, ValueHint};
 use sigprof_analysis::{Error, error::ErrorKind, record::reason_alone};
 use std::{
     fs,
@@ -15,6 +16,59 @@ pub(crate) enum Shown {
     AsText,
     /// It is for a file or another program.
     Not,
+}
+
+/// The option.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Target {
+    /// Write to this file, which is replaced if it exists; `-` for standard output [default: standard output, unless it is a terminal
+    /// and this is not for one]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+impl Target {
+    /// The file, or `-`, where one is named.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Standard output, where it goes there.
+    pub(crate) fn terminal(&self) -> Option<io::Stdout> {
+        self.path().is_none_or(|path| path == Path::new("-")).then(io::stdout)
+    }
+
+    /// Writes a text.
+    ///
+    /// # Errors
+    /// As for [`stream`].
+    pub(crate) fn write_text<T>(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+    ) -> Result<T, Error> {
+        let mut done = None;
+        stream(self.path(), Shown::AsText, |out| {
+            done = Some(write(out).map_err(Error::output)?);
+            Ok(())
+        })?;
+        Ok(done.expect("what is written without an error was written"))
+    }
+
+    /// Writes what is for a file or another program.
+    ///
+    /// # Errors
+    /// As for [`stream`].
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        stream(self.path(), Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
+    }
+}
+
+/// What stands above a picture or a page.
+#[derive(Debug, Args)]
+pub(crate) struct Title {
+    /// Write this at the top [default: the name of the program]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
 }
 
 /// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all
@@ -35,14 +89,6 @@ pub(crate) fn stream(
         }
         _ => fill_buffered(Path::new("standard output"), io::stdout().lock(), fill),
     }
-}
-
-/// Writes what there is, which is for a file or another program, as [`stream`] does.
-///
-/// # Errors
-/// As for [`stream`].
-pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Result<(), Error> {
-    stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
 }
 
 fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {

@@ -1,10 +1,8 @@
 //! `sigprof peek`: callers and callees of some functions.
 
-use super::{Input, Shown, View};
+use super::{Functions, Input, Order, Shown, View};
 use clap::Args;
-use sigprof_analysis::{
-    Error, error::ErrorKind, filter::expression, granularity::Granularity, graph::Trim, report::tree,
-};
+use sigprof_analysis::{Error, granularity::Granularity, graph::Trim, report::tree};
 use std::process::ExitCode;
 
 /// Show the callers of functions that match, and what they call
@@ -14,9 +12,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   sigprof peek '^malloc$' cpu.prof")]
 pub(crate) struct Options {
-    /// The functions
-    #[arg(value_name = "REGEX")]
-    functions: String,
+    #[command(flatten)]
+    functions: Functions,
 
     #[command(flatten)]
     input: Input,
@@ -24,9 +21,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     view: View,
 
-    /// Order by what functions take with all they call, not by what they take themselves
-    #[arg(long, help_heading = "Rows")]
-    cum: bool,
+    #[command(flatten)]
+    order: Order,
 
     #[command(flatten)]
     shown: Shown,
@@ -34,21 +30,15 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let wanted = expression("REGEX", &self.functions)?;
+        let wanted = self.functions.expression()?;
         let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
-        let trim = Trim { by_cum: self.cum, ..Trim::ALL };
+        let trim = Trim { by_cum: self.order.cum, ..Trim::ALL };
         let write = |context: &_, out: &mut dyn std::io::Write| {
             tree::write(&profile, context, &trim, Some(&wanted), out)
         };
         if self.shown.print(&profile, context, write)? == 0 {
-            return Err(no_match(&self.functions));
+            return Err(self.functions.no_match());
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// The error where no function matches.
-pub(super) fn no_match(functions: &str) -> Error {
-    Error::new(ErrorKind::Request, format!("no function of the profile matches `{functions}`"))
-        .advise("`sigprof top --nodefraction 0` shows all there are")
 }

@@ -1,11 +1,13 @@
 //! `sigprof raw`: all that a profile holds.
 
-use super::{Input, Output, View};
+use super::{Input, View, output::Target};
 use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::raw};
 use std::process::ExitCode;
 
 /// Print all that a profile holds
+///
+/// Samples stand as the file has them, while all other reports make one of those whose call chains and labels are equal.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof raw cpu.prof")]
@@ -19,8 +21,8 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, _) = self.view.look(self.input.load()?, Granularity::Addresses)?;
-        Output::default().write(|out| raw::write(&profile, out))?;
+        let (profile, _) = self.view.look(self.input.load_all_samples()?, Granularity::Addresses)?;
+        Target::default().write_text(|out| raw::write(&profile, out))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,6 +1,6 @@
 //! `sigprof record`: runs a command, and makes its profile.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use sigprof::Clock;
 use sigprof_analysis::{
     Error,
@@ -34,7 +34,8 @@ const HOTTEST: usize = 10;
   sigprof top sigprof.pb.gz")]
 pub(crate) struct Options {
     /// The profile; one that is there already is kept as FILE.old. `.pb` is written unpacked, all else with gzip
-    #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT)]
+    #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT,
+        value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
     /// Which time is sampled
@@ -73,7 +74,7 @@ pub(crate) struct Options {
     live: bool,
 
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

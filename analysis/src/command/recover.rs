@@ -31,11 +31,12 @@ pub(crate) struct Options {
     list: bool,
 
     /// The profile's file, for one recording or program that is named
-    #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list")]
+    #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list",
+        value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
 
     /// Process ids of recorders or programs, directories of spools, or single spools; all that is found where there is none
-    #[arg(value_name = "PID|PATH")]
+    #[arg(value_name = "PID|PATH", value_hint = clap::ValueHint::AnyPath)]
     named: Vec<String>,
 }
 

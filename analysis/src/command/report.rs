@@ -1,9 +1,13 @@
 //! `sigprof report`: all of a profile on one page for a browser.
 
-use super::{Input, View, list::SourceOptions, output};
+use super::{
+    Input, View,
+    list::SourceOptions,
+    output::{Target, Title},
+};
 use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::page};
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 /// Make a page for a browser: flame graph, table, callers and callees, source
 ///
@@ -21,13 +25,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     view: View,
 
-    /// Write to this file, `-` for standard output [default: standard output, unless it is a terminal]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: Target,
 
-    /// Write this at the top of the page [default: the name of the program]
-    #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
+    #[command(flatten)]
+    title: Title,
 
     #[command(flatten)]
     sources: SourceOptions,
@@ -49,13 +51,13 @@ impl Options {
         let (profile, context) = self.view.look(profile, Granularity::Lines)?;
         let is_relative = context.total != whole[profile.default_type];
         let options = page::Options {
-            title: self.title,
+            title: self.title.title,
             totals: (!is_relative).then_some(whole),
             filters: context.filters,
             source_paths: self.sources.paths(),
             source_limit: if self.no_source { 0 } else { self.source_limit.saturating_mul(1024) },
         };
-        output::write(self.output.as_deref(), page::render(&profile, &options).as_bytes())?;
+        self.output.write(page::render(&profile, &options).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }

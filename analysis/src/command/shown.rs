@@ -1,5 +1,6 @@
 //! How text reports are shown: unit, colours, order, and how many rows. The options that they share.
 
+use super::output::Target;
 use clap::{Args, ValueEnum};
 use sigprof_analysis::{
     Error,
@@ -8,11 +9,7 @@ use sigprof_analysis::{
     report::{Colors, Context},
     units::Scale,
 };
-use std::{
-    fs::File,
-    io::{self, BufWriter, IsTerminal as _, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{self, IsTerminal as _, Write};
 
 /// Unit and colours.
 #[derive(Debug, Args)]
@@ -48,9 +45,9 @@ impl Shown {
         mut context: Context,
         write: impl FnOnce(&Context, &mut dyn Write) -> io::Result<T>,
     ) -> Result<T, Error> {
-        let output = Output::default();
+        let output = Target::default();
         self.prepare(profile, &mut context, output.terminal())?;
-        output.write(|out| write(&context, out))
+        output.write_text(|out| write(&context, out))
     }
 
     /// Sets the unit, the colours and the width of a report; `terminal` is what it goes to, where that may be one.
@@ -80,46 +77,21 @@ impl Shown {
     }
 }
 
-/// Where a report goes.
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct Output {
-    /// Write to this file, not to standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-impl Output {
-    /// Standard output, where it goes there.
-    pub(crate) fn terminal(&self) -> Option<io::Stdout> {
-        self.output.is_none().then(io::stdout)
-    }
-
-    /// Writes a report.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T, Error> {
-        let path = self.output.as_deref().unwrap_or(Path::new("standard output"));
-        let fails = |error| Error::io(path, "write", error);
-        let target: Box<dyn Write> = match &self.output {
-            Some(path) => Box::new(File::create(path).map_err(fails)?),
-            None => Box::new(io::stdout().lock()),
-        };
-        let mut out = BufWriter::with_capacity(1 << 16, target);
-        let done = write(&mut out).map_err(fails)?;
-        out.flush().map_err(fails)?;
-        Ok(done)
-    }
+/// Order of rows.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Rows")]
+pub(crate) struct Order {
+    /// Order by what functions take with all they call, not by what they take themselves
+    #[arg(long)]
+    pub(crate) cum: bool,
 }
 
 /// Order and number of rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Rows {
-    /// Order by what functions take with all they call, not by what they take themselves
-    #[arg(long)]
-    cum: bool,
+    #[command(flatten)]
+    order: Order,
 
     /// Show so many rows at most; 0 for all
     #[arg(long, short = 'n', value_name = "N")]
@@ -142,7 +114,7 @@ impl Rows {
             node_fraction: self.nodefraction,
             edge_fraction: 0.0,
             drop_negative: self.drop_negative,
-            by_cum: self.cum,
+            by_cum: self.order.cum,
         }
     }
 }

@@ -6,6 +6,8 @@ use sigprof_analysis::{Error, granularity::Granularity, report::traces};
 use std::process::ExitCode;
 
 /// Print each sample with its labels and its call chain
+///
+/// Samples whose addresses and labels are equal are shown once, with the sum of their values; `raw` shows them as the file has them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof traces cpu.prof

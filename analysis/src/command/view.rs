@@ -77,9 +77,8 @@ pub(crate) struct View {
     #[arg(long, value_name = "ID")]
     pid: Option<i64>,
 
-    /// Which value of samples to show, by name or number from 0; the profile's own choice where this is not given
-    #[arg(long, short = 'i', value_name = "TYPE", alias = "sample-index", help_heading = "Values")]
-    sample_type: Option<String>,
+    #[command(flatten)]
+    values: Values,
 
     /// Take shares of what the filters leave, not of the whole profile
     #[arg(long, alias = "relative-percentages", help_heading = "Values")]
@@ -96,6 +95,25 @@ pub(crate) struct View {
     /// Show inlined functions as functions, as most reports do unasked
     #[arg(long, overrides_with = "no_inlines", help_heading = "Values")]
     inlines: bool,
+}
+
+/// Which value of samples.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Values")]
+pub(crate) struct Values {
+    /// Which value of samples to take, by name (as `samples` or `cpu`) or number from 0; the profile's own choice where this is not given
+    #[arg(long, short = 'i', value_name = "TYPE", alias = "sample-index")]
+    sample_type: Option<String>,
+}
+
+impl Values {
+    /// The place of the sample type that is meant.
+    ///
+    /// # Errors
+    /// Where the profile does not have it.
+    pub(crate) fn place(&self, profile: &Profile) -> Result<usize, Error> {
+        self.sample_type.as_ref().map_or(Ok(profile.default_type), |name| sample_type(profile, name))
+    }
 }
 
 /// [`Granularity`] as an option.
@@ -182,9 +200,7 @@ impl View {
         granularity: Granularity,
         inlines: bool,
     ) -> Result<(Profile, Context), Error> {
-        if let Some(name) = &self.sample_type {
-            profile.default_type = sample_type(&profile, name)?;
-        }
+        profile.default_type = self.values.place(&profile)?;
         let compile = |option: &str, text: &Option<String>| {
             text.as_ref().map(|text| expression(&format!("--{option}"), text)).transpose()
         };
