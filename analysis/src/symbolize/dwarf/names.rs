@@ -2,7 +2,7 @@
 
 use super::{
     Call, Dwarf, Slice,
-    scopes::{Scope, Scopes},
+    scopes::{Scopes, has_none},
 };
 use crate::symbolize::demangle::printable;
 use gimli::{AttributeValue, DebugInfoOffset, Reader as _, Unit, UnitOffset};
@@ -74,7 +74,9 @@ impl<'a, 'data> Names<'a, 'data> {
         let mut last = Unscoped { known: entry.0, other: None, entry, is_external: false };
         // What was found before an error stays.
         let _ = self.follow(unit, &mut last, &mut call);
-        if call.name.is_some() && !call.is_linker_name {
+        // One that other units see would have a linker's name if what it stands in were part of it: it is `extern "C"`, or Rust's
+        // `no_mangle`.
+        if call.name.is_some() && !call.is_linker_name && !last.is_external {
             self.unscoped.push(last);
         }
         self.known.insert(entry.0, call.clone());
@@ -92,6 +94,9 @@ impl<'a, 'data> Names<'a, 'data> {
         for group in unscoped.chunk_by(|one, other| place(one) == place(other)) {
             let other = group[0].other.as_ref();
             let unit = other.map_or(unit, |(_, unit)| unit);
+            if has_none(unit) {
+                continue;
+            }
             // The entries of another unit have offsets of their own, and strings of their file's.
             let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, None, None) };
             if let Some((Which::Common, _)) = other {
@@ -102,10 +107,7 @@ impl<'a, 'data> Names<'a, 'data> {
             for one in group {
                 let Some(call) = self.known.get_mut(&one.known) else { continue };
                 let is_operator = matches!(call.name.as_deref(), Some("operator()" | "_FUN"));
-                let scope = scopes.of(&mut there, unit, one.entry.0, is_operator);
-                // One that all units see would have a linker's name if a namespace were part of it: it is `extern "C"`.
-                let scope = scope.filter(|scope| scope.is_type || !one.is_external);
-                call.scope = scope.map(|Scope { name, .. }| name);
+                call.scope = scopes.of(&mut there, unit, one.entry.0, is_operator);
             }
         }
     }

@@ -20,22 +20,13 @@ const MOST_NESTED: usize = 64;
 /// Bytes of a name, beyond which its scope is left out.
 const MOST_BYTES: usize = 1 << 14;
 
-/// What a function stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Scope {
-    /// As a person writes it: `outer::Class`.
-    pub(super) name: Arc<str>,
-    /// The innermost is a class or the like, and no namespace.
-    pub(super) is_type: bool,
-}
-
 /// The scopes of a unit, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Scopes {
     /// The innermost scope around an entry; None where there is none.
     around: HashMap<usize, Option<usize>>,
     /// The names of scopes with all that is around them.
-    full: HashMap<usize, Option<Scope>>,
+    full: HashMap<usize, Option<Arc<str>>>,
 }
 
 /// What an entry says of itself.
@@ -136,7 +127,7 @@ impl Scopes {
         unit: &Unit<Slice<'data>>,
         entry: usize,
         is_operator: bool,
-    ) -> Option<Scope> {
+    ) -> Option<Arc<str>> {
         let around = (*self.around.get(&entry)?)?;
         if said(names, unit, around).is_some_and(|said| said.is_function) {
             return None;
@@ -152,7 +143,7 @@ impl Scopes {
         scope: usize,
         is_operator: bool,
         depth: usize,
-    ) -> Option<Scope> {
+    ) -> Option<Arc<str>> {
         if let Entry::Occupied(known) = self.full.entry(scope) {
             return known.get().clone();
         }
@@ -170,17 +161,33 @@ impl Scopes {
                 let outer = self.around.get(&from).copied().flatten().filter(|_| depth < MOST_NESTED);
                 let outer = outer.and_then(|outer| self.full(names, unit, outer, false, depth + 1));
                 match outer {
-                    Some(outer) if outer.name.len() + own.len() < MOST_BYTES => {
-                        format!("{}::{own}", outer.name)
+                    Some(outer) if outer.len() + own.len() < MOST_BYTES => {
+                        format!("{outer}::{own}")
                     }
                     _ => own,
                 }
             }
         };
-        let full = Scope { name: full.into(), is_type: said.is_type };
+        let full: Arc<str> = full.into();
         self.full.insert(scope, Some(full.clone()));
         Some(full)
     }
+}
+
+/// True for units of C, in which nothing stands in anything: their static functions are no reason to go through them again.
+pub(super) fn has_none(unit: &Unit<Slice<'_>>) -> bool {
+    let root = unit.entries_raw(None).and_then(|entries| unit.entry(entries.next_offset()));
+    let language = root.ok().and_then(|root| root.attr_value(gimli::DW_AT_language).ok().flatten());
+    let Some(AttributeValue::Language(language)) = language else { return false };
+    matches!(
+        language,
+        gimli::DW_LANG_C
+            | gimli::DW_LANG_C89
+            | gimli::DW_LANG_C99
+            | gimli::DW_LANG_C11
+            | gimli::DW_LANG_C17
+            | gimli::DW_LANG_Mips_Assembler
+    )
 }
 
 fn is_scope(tag: gimli::DwTag) -> bool {
