@@ -9,3 +9,4 @@ ci/setup.sh musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfak
 cargo test --workspace --locked --no-fail-fast
 # One short round of each bench: they must work, whatever their figures.
 cargo test --locked --bench tick --bench footprint --bench cold --bench walkers --bench fork --bench whole --bench overhead
+cargo test --locked --package sigprof-analysis --bench readers

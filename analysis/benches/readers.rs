@@ -3,7 +3,7 @@
 //!
 //! Run it alone on the machine, by `ci/bench_readers.sh`, which makes the large binary and says where it is
 //! (`SIGPROF_BIG_BINARY`). All readers run in turn, round after round; figures are medians, and ratios are of the same rounds.
-//! Without that variable, as in the tests, small profiles are read once by what is there.
+//! Without that variable, as in the tests, small profiles are read once, by our reader alone.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{
@@ -13,6 +13,10 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
+
+#[allow(dead_code, reason = "its `main` is not called here")]
+#[path = "../examples/generate.rs"]
+mod generate;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -31,8 +35,11 @@ fn main() -> Result<()> {
     let place = tempfile::tempdir()?;
     let big = std::env::var_os("SIGPROF_BIG_BINARY").map(PathBuf::from);
     let rounds = if big.is_some() { 5 } else { 1 };
-    if let Some(big) = &big {
-        beside_peers(big, place.path(), rounds)?;
+    match &big {
+        Some(big) => beside_peers(big, place.path(), rounds)?,
+        None => println!(
+            "No other readers: SIGPROF_BIG_BINARY is not set; ci/bench_readers.sh makes what it names.\n"
+        ),
     }
     growth(place.path(), rounds, if big.is_some() { &[10_000, 100_000, 1_000_000] } else { &[1000, 10_000] })
 }
@@ -84,12 +91,12 @@ fn beside_peers(binary: &Path, place: &Path, rounds: usize) -> Result<()> {
 }
 
 /// Time and memory by the number of records, ten frames each.
-fn growth(place: &Path, rounds: usize, sizes: &[usize]) -> Result<()> {
+fn growth(place: &Path, rounds: usize, sizes: &[u64]) -> Result<()> {
     println!("`sigprof top` of CPU profiles by their records, medians of {rounds} runs.");
     println!("\n| records | MB | seconds | ns a record | peak memory, MB |\n| --- | --- | --- | --- | --- |");
     for &records in sizes {
         let file = place.join(format!("{records}.prof"));
-        generate(records, &file)?;
+        generate::generate(records, 10, fs::File::create(&file)?)?;
         let command = [SIGPROF, "top", &file.to_string_lossy()].map(String::from);
         let costs: Result<Vec<Cost>> = (0..rounds).map(|_| measure(&command, place)).collect();
         let cost = median(&costs?);
@@ -102,27 +109,6 @@ fn growth(place: &Path, rounds: usize, sizes: &[usize]) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Makes a profile of `records` chains of ten frames (`examples/generate.rs`).
-fn generate(records: usize, file: &Path) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--locked",
-            "--package",
-            "sigprof-analysis",
-            "--example",
-            "generate",
-            "--",
-        ])
-        .args([records.to_string(), "10".into()])
-        .arg(file)
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    succeed(&mut command).map(|_| ())
 }
 
 /// Has the library profile the large program at work for a second; gives the CPU profile.

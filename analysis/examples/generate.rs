@@ -30,7 +30,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn generate(records: u64, depth: usize, file: File) -> Result<(), Box<dyn Error>> {
+pub(crate) fn generate(records: u64, depth: usize, file: File) -> Result<(), Box<dyn Error>> {
     let maps = fs::read("/proc/self/maps")?;
     let lines = maps.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
     let mappings: Vec<Mapping<'_>> =

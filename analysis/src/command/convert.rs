@@ -4,6 +4,7 @@ use super::{
     Input,
     output::{self, Shown, Target},
     view::Values,
+    warn_of_sums,
 };
 use clap::{Args, ValueEnum};
 use flate2::{Compression, write::GzEncoder};
@@ -66,6 +67,12 @@ impl Options {
         };
         // Formats that have room for all values write them all.
         let value = self.values.place(&profile)?;
+        match self.to {
+            // Each sample as it is.
+            Format::Pprof | Format::Cpuprofile => {}
+            Format::Callgrind => warn_of_sums(&profile, 0..profile.sample_types.len()),
+            _ => warn_of_sums(&profile, std::iter::once(value)),
+        }
         let shown = match self.to {
             Format::Pprof | Format::Cpuprofile => Shown::Not,
             _ => Shown::AsText,

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long)]
     icicle: bool,
 
-    /// Compare with this profile: red is what takes more of its own than there, blue is less
+    /// Compare with this profile, or with `-`: red is what takes more of its own than there, blue is less
     #[arg(long, value_name = "BASE", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
 
@@ -56,6 +56,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        self.input.ensure_one_is_standard_input(self.diff.as_deref());
         let profile = self.view.apply(self.input.load()?)?;
         let base = match &self.diff {
             Some(path) => Some(self.view.apply(self.input.load_file(path)?)?),

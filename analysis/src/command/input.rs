@@ -1,10 +1,10 @@
 //! The profiles that a report is of: the options that all reports share.
 
-use clap::{Args, ValueHint};
+use clap::{Args, CommandFactory as _, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use sigprof_analysis::{
     Error, formats,
-    profile::{Profile, merge, subtract},
+    profile::{Profile, ValueType, merge, subtract},
     symbolize::{Options, Progress, Symbolizer},
 };
 use std::{
@@ -14,11 +14,11 @@ use std::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The profiles; several are merged
+    /// The profiles; several are merged. One may be `-`, standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Take the values of this profile away: what a change has cost or saved
+    /// Take the values of this profile, or of `-`, away: what a change has cost or saved
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     base: Vec<PathBuf>,
 
@@ -70,12 +70,27 @@ impl Input {
     /// # Errors
     /// As for [`load`](Self::load).
     pub(crate) fn load_unnamed(&self) -> Result<Profile, Error> {
-        let profile = read_all(&self.files)?;
-        if self.base.is_empty() {
-            return Ok(profile);
+        self.ensure_one_is_standard_input(None);
+        let mut profile = read_all(&self.files)?;
+        if !self.base.is_empty() {
+            let name = |files: &[PathBuf]| files.first().map_or_else(PathBuf::new, |path| shown_name(path));
+            let (name, base_name) = (name(&self.files), name(&self.base));
+            profile = subtract((&name, profile), (&base_name, read_all(&self.base)?))?;
         }
-        let name = |files: &[PathBuf]| files.first().map_or(Path::new(""), PathBuf::as_path).to_owned();
-        subtract((&name(&self.files), profile), (&name(&self.base), read_all(&self.base)?))
+        if profile.is_clamped {
+            eprintln!("sigprof: put together, {CLAMPED}");
+        }
+        Ok(profile)
+    }
+
+    /// Ends the command, as one that is called wrongly, where more than one of the profiles, with `other` that is read besides,
+    /// is standard input: it can be read but once.
+    pub(crate) fn ensure_one_is_standard_input(&self, other: Option<&Path>) {
+        let named = self.files.iter().chain(&self.base).map(PathBuf::as_path).chain(other);
+        if named.filter(|path| is_standard_input(path)).count() > 1 {
+            let reason = "`-` is standard input, which can be read but once; name files";
+            super::Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, reason).exit();
+        }
     }
 
     /// Reads and names one more profile, to be compared with those of the arguments.
@@ -83,7 +98,7 @@ impl Input {
     /// # Errors
     /// Where it cannot be read.
     pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
-        let mut profile = formats::read_file(path)?;
+        let mut profile = read_one(path)?;
         profile.unite_equal_samples();
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
@@ -91,7 +106,8 @@ impl Input {
 
     /// What to call the profile: the names of its files.
     pub(crate) fn title(&self) -> String {
-        let names: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<String> =
+            self.files.iter().map(|path| shown_name(path).display().to_string()).collect();
         names.join(", ")
     }
 
@@ -129,10 +145,48 @@ impl Names {
     }
 }
 
+/// What is said of numbers that do not fit, behind the name of what has them.
+const CLAMPED: &str = "a value, period or duration is beyond 2^63-1 or -2^63, and is taken for that: its sums and shares are wrong";
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What messages call a file.
+fn shown_name(path: &Path) -> PathBuf {
+    if is_standard_input(path) { "standard input".into() } else { path.into() }
+}
+
+/// Reads a file, or standard input, and says on stderr where its numbers are too large.
+fn read_one(path: &Path) -> Result<Profile, Error> {
+    let name = shown_name(path);
+    let mut profile = if is_standard_input(path) {
+        formats::read_stream(std::io::stdin().lock(), &name)?
+    } else {
+        formats::read_file(path)?
+    };
+    // What is marked later is of sums.
+    if std::mem::take(&mut profile.is_clamped) {
+        eprintln!("sigprof: {}: {CLAMPED}", name.display());
+    }
+    Ok(profile)
+}
+
 fn read_all(files: &[PathBuf]) -> Result<Profile, Error> {
-    let read = |file: &PathBuf| formats::read_file(file).map(|profile| (file.clone(), profile));
+    let read = |file: &PathBuf| read_one(file).map(|profile| (shown_name(file), profile));
     let merged = merge(files.iter().map(read))?;
     Ok(merged.unwrap_or_else(|| Profile::new(Profile::cpu_types())))
+}
+
+/// Says on stderr that the sums of some sample types of a profile are beyond what is counted.
+pub(crate) fn warn_of_sums(profile: &Profile, mut sample_types: impl Iterator<Item = usize>) {
+    if let Some(place) = sample_types.find(|&place| !profile.sums_fit(place)) {
+        let ValueType { kind, unit } = &profile.sample_types[place];
+        eprintln!(
+            "sigprof: values of {kind} in {unit} add up to more than 2^63-1, which sums and shares are cut to; \
+             fewer profiles at a time, or another --sample-type, may fit"
+        );
+    }
 }
 
 /// A bar on stderr, where that is a terminal and there is time to read it.

@@ -26,7 +26,7 @@ use sigprof_analysis::Error;
 use std::process::ExitCode;
 
 pub(crate) use functions::Functions;
-pub(crate) use input::Input;
+pub(crate) use input::{Input, warn_of_sums};
 pub(crate) use shown::{Edges, Order, Rows, Shown};
 pub(crate) use view::View;
 

@@ -46,6 +46,9 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
+        // The page has all types.
+        let others = (0..profile.sample_types.len()).filter(|&place| place != profile.default_type);
+        super::warn_of_sums(&profile, others);
         let whole = page::totals(&profile);
         // Lines, so that source can be shown; the page itself makes functions of them.
         let (profile, context) = self.view.look(profile, Granularity::Lines)?;

@@ -230,6 +230,7 @@ impl View {
 
         drop_frames(&mut profile)?;
         let mut context = Context::new(&profile);
+        super::warn_of_sums(&profile, std::iter::once(profile.default_type));
         let mut idle = add_label_frames(&mut profile, &self.tagroot, &self.tagleaf);
         idle.extend(threads.apply(&mut profile)?);
         idle.extend(labels.apply(&mut profile));

@@ -2,7 +2,7 @@
 
 use super::{expression, retain};
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     profile::{Location, LocationId, Profile, SampleRef},
 };
 use regex::Regex;
@@ -207,7 +207,15 @@ pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
     if profile.drop_frames.is_empty() {
         return Ok(());
     }
-    let whole = |option: &str, text: &str| expression(option, &format!("^(?:{text})$"));
+    /// Those of Go's and of tcmalloc's writers have some hundred bytes; what is made of one takes many times its room.
+    const MOST_BYTES: usize = 16 << 10;
+    let whole = |option: &str, text: &str| {
+        if text.len() > MOST_BYTES {
+            let reason = format!("{option}: has {} bytes, more than {MOST_BYTES}", text.len());
+            return Err(Error::new(ErrorKind::Format, reason).advise("the file is damaged, or made to harm"));
+        }
+        expression(option, &format!("^(?:{text})$"))
+    };
     let drop = whole("drop_frames of the profile", &profile.drop_frames)?;
     let keep = (!profile.keep_frames.is_empty())
         .then(|| whole("keep_frames of the profile", &profile.keep_frames))

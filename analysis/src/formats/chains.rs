@@ -41,7 +41,9 @@ impl Chains {
     /// None yet, of a profile whose counts stand for `period_micros` each.
     pub(super) fn new(period_micros: u64) -> Self {
         let mut profile = Profile::new(Profile::cpu_types());
-        let nanos = i64::try_from(period_micros).unwrap_or(i64::MAX).saturating_mul(1000);
+        let nanos = i64::try_from(period_micros).ok().and_then(|micros| micros.checked_mul(1000));
+        profile.is_clamped = nanos.is_none();
+        let nanos = nanos.unwrap_or(i64::MAX);
         profile.period = nanos;
         profile.period_type = Some(ValueType::new("cpu", "nanoseconds"));
         Self {
@@ -89,8 +91,9 @@ impl Chains {
             }
             self.chain.push(id);
         }
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.profile.samples.push(&self.chain, &[count, count.saturating_mul(self.nanos)], labels);
+        let values = [i128::from(count), i128::from(count) * i128::from(self.nanos)].map(i64::try_from);
+        self.profile.is_clamped |= values.iter().any(Result::is_err);
+        self.profile.samples.push(&self.chain, &values.map(|value| value.unwrap_or(i64::MAX)), labels);
     }
 
     /// The profile, with the executable ones of `mappings`, which are those of `process` where that is known.
@@ -101,7 +104,7 @@ impl Chains {
     ) -> Profile {
         self.unite_calls();
         let mut profile = self.profile;
-        profile.samples.add_up_equal();
+        profile.is_clamped |= profile.samples.add_up_equal();
         profile.mappings = model_mappings(mappings, process);
         let mut places: Vec<(u64, u64, MappingId)> = profile
             .mappings
@@ -255,8 +258,16 @@ mod tests {
 
     #[test]
     fn counts_saturate() {
+        let is_clamped = |records: &[(u64, &[u64])]| of(records).is_clamped;
         assert_eq!(addresses(&of(&[(u64::MAX, &[1])])), [(i64::MAX, vec![1])]);
+        assert!(is_clamped(&[(u64::MAX, &[1])]));
         assert_eq!(Chains::new(u64::MAX).finish(&[], None).period, i64::MAX);
+        assert!(Chains::new(u64::MAX).finish(&[], None).is_clamped);
+        // Periods of 10 ms: the count fits, and the time does not.
+        let most = i64::MAX as u64 / 10_000_000;
+        assert!(is_clamped(&[(most + 1, &[1])]) && !is_clamped(&[(most, &[1])]));
+        // Each of two records fits, and their sum does not.
+        assert!(is_clamped(&[(most, &[1]), (1, &[1])]) && !is_clamped(&[(most, &[1]), (1, &[2])]));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::{
     profile::Profile,
 };
 use sigprof::recover::Spool;
-use std::{fs::File, path::Path};
+use std::{fs::File, io::Read, path::Path};
 
 /// Reads a profile of any known format, which is told from its first bytes.
 ///
@@ -44,9 +44,18 @@ pub fn read_file(path: &Path) -> Result<Profile, Error> {
         return read(&map).map_err(|error| error.at(path));
     }
     // A pipe, or a file of /proc: what cannot be mapped.
+    read_stream(file, path)
+}
+
+/// Reads a profile of any known format from what has no end known beforehand, as a pipe or standard input; `name` is what errors
+/// call it.
+///
+/// # Errors
+/// As for [`read_file`].
+pub fn read_stream(mut stream: impl Read, name: &Path) -> Result<Profile, Error> {
     let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut &file, &mut bytes).map_err(fails)?;
-    read(&bytes).map_err(|error| error.at(path))
+    stream.read_to_end(&mut bytes).map_err(|error| Error::io(name, "read the profile", error))?;
+    read(&bytes).map_err(|error| error.at(name))
 }
 
 /// Reads a profile of any known format.

@@ -15,8 +15,11 @@ use std::path::Path;
 /// As for [`merge`](super::merge()).
 pub fn subtract(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<Profile, Error> {
     for value in base.1.samples.values_mut() {
+        base.1.is_clamped |= *value == i64::MIN;
         *value = value.saturating_neg();
     }
+    // Times are the profile's own.
+    base.1.duration_nanos = 0;
     let (time_nanos, duration_nanos) = (profile.1.time_nanos, profile.1.duration_nanos);
     let mut merger = Merger::new(profile.0.into(), profile.1);
     merger.add(base.0, &base.1)?;

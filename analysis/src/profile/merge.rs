@@ -119,8 +119,9 @@ impl Merger {
     }
 
     pub(super) fn finish(mut self) -> Profile {
-        self.builder.profile.samples.add_up_equal();
-        self.builder.profile.samples.drop_zeros();
+        let profile = &mut self.builder.profile;
+        profile.is_clamped |= profile.samples.add_up_equal();
+        profile.samples.drop_zeros();
         self.builder.finish()
     }
 
@@ -183,8 +184,9 @@ impl Merger {
         }
         // As often as they double: the room for many alike profiles is that for two, and the work stays linear.
         if samples.len() > 2 * self.compact {
-            samples.add_up_equal();
+            let is_clamped = samples.add_up_equal();
             self.compact = samples.len();
+            self.builder.profile.is_clamped |= is_clamped;
         }
         self.sources += 1;
     }
@@ -200,6 +202,8 @@ impl Merger {
         if profile.time_nanos == 0 || (1..profile.time_nanos).contains(&from.time_nanos) {
             profile.time_nanos = from.time_nanos;
         }
+        profile.is_clamped |=
+            from.is_clamped || profile.duration_nanos.checked_add(from.duration_nanos).is_none();
         profile.duration_nanos = profile.duration_nanos.saturating_add(from.duration_nanos);
         if profile.doc_url.is_empty() {
             profile.doc_url = from.doc_url.clone();

@@ -51,6 +51,8 @@ pub struct Profile {
     pub label_sets: Vec<Vec<Label>>,
     /// The samples.
     pub samples: Samples,
+    /// A value, the period or the duration did not fit into 64 bits with a sign, and is the largest or smallest number that does.
+    pub is_clamped: bool,
 }
 
 /// What a value counts, and in which unit, as `cpu` in `nanoseconds`.
@@ -225,6 +227,7 @@ impl Profile {
             locations: Vec::new(),
             label_sets: vec![Vec::new()],
             samples: Samples::new(width),
+            is_clamped: false,
         }
     }
 
@@ -267,7 +270,15 @@ impl Profile {
 
     /// The sum of one value over all samples. It saturates, as every sum of values does.
     pub fn total(&self, sample_type: usize) -> i64 {
-        self.samples.iter().fold(0, |sum: i64, sample| sum.saturating_add(sample.values[sample_type]))
+        let values = self.samples.iter().map(|sample| i128::from(sample.values[sample_type]));
+        values.sum::<i128>().clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Whether no sum of one value, over whichever samples, is beyond 64 bits with a sign: that of all of them taken as positive
+    /// is not.
+    pub fn sums_fit(&self, sample_type: usize) -> bool {
+        let values = self.samples.iter().map(|sample| i128::from(sample.values[sample_type]));
+        values.map(i128::abs).sum::<i128>() <= i64::MAX.into()
     }
 
     /// Tells what does not fit together: a number that is beyond its vector, samples of another width.
@@ -319,8 +330,14 @@ mod tests {
         let mut profile = profile();
         profile.samples.push(&[LocationId(0)], &[2, 30], LabelSetId(0));
         assert_eq!((profile.total(0), profile.total(1)), (3, 40));
+        assert!(profile.sums_fit(1));
         profile.samples.push(&[], &[0, i64::MAX], LabelSetId(0));
         assert_eq!(profile.total(1), i64::MAX);
+        assert_eq!((profile.sums_fit(0), profile.sums_fit(1)), (true, false));
+        // What comes last takes from the sum itself, and not from what it was cut to.
+        profile.samples.push(&[], &[0, -50], LabelSetId(0));
+        assert_eq!(profile.total(1), i64::MAX - 10);
+        assert!(!profile.sums_fit(1));
     }
 
     #[test]

@@ -105,8 +105,10 @@ impl Samples {
     }
 
     /// Makes one of all samples that have the same chain and the same labels; it stands in the place of the first of them, and
-    /// its values are their sums, which saturate.
-    pub fn add_up_equal(&mut self) {
+    /// its values are their sums, which saturate. Tells whether one did.
+    #[must_use]
+    pub fn add_up_equal(&mut self) -> bool {
+        let mut is_clamped = false;
         let hashes = RandomState::default();
         let mut known: HashTable<u32> = HashTable::new();
         let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
@@ -122,6 +124,7 @@ impl Samples {
                 for value in 0..self.width {
                     let added = self.values[place * self.width + value];
                     let sum = &mut self.values[first as usize * self.width + value];
+                    is_clamped |= sum.checked_add(added).is_none();
                     *sum = sum.saturating_add(added);
                 }
             } else {
@@ -139,6 +142,7 @@ impl Samples {
             begin = end;
         }
         self.cut(kept, kept_frames);
+        is_clamped
     }
 
     /// Leaves out the samples whose values are all 0.
@@ -226,7 +230,7 @@ mod tests {
             let chain: Vec<LocationId> = chain.iter().copied().map(LocationId).collect();
             samples.push(&chain, &values, LabelSetId(labels));
         }
-        samples.add_up_equal();
+        assert!(samples.add_up_equal(), "the fifth and the last are beyond the largest number");
         let found =
             samples.iter().map(|sample| (sample.chain.len(), sample.values.to_vec(), sample.labels.0));
         let expected =
@@ -259,7 +263,7 @@ mod tests {
             samples.push(&chain, &[i64::from(state >> 8 & 15)], labels);
             *expected.entry((chain, labels)).or_insert(0) += i64::from(state >> 8 & 15);
         }
-        samples.add_up_equal();
+        assert!(!samples.add_up_equal());
         let found = samples.iter().map(|sample| ((sample.chain.to_vec(), sample.labels), sample.values[0]));
         assert_eq!(samples.len(), expected.len());
         assert_eq!(found.collect::<std::collections::BTreeMap<_, _>>(), expected);

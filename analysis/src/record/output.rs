@@ -42,6 +42,9 @@ impl Output {
         };
         let absolute =
             std::path::absolute(path).map_err(|error| Error::io(path, "write the profile", error))?;
+        if path == Path::new("-") {
+            return cannot("`-` is standard output for other commands, and a recorded program's own here");
+        }
         if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return cannot("it is no name of a file");
         }
@@ -171,6 +174,8 @@ mod tests {
             let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("--output"), "{error}");
         }
+        let error = Output::prepare(Path::new("-")).unwrap_err().to_string();
+        assert!(error.contains("standard output") && error.contains("--output"), "{error}");
         Output::prepare(&scratch.path().join("profile")).unwrap();
         assert_eq!(names(scratch.path()), [""; 0]);
     }

@@ -48,6 +48,7 @@ impl Context {
     pub fn new(profile: &Profile) -> Self {
         let values =
             profile.samples.iter().map(|sample| sample.values[profile.default_type].saturating_abs());
+        // It is cut where `Profile::sums_fit` says so.
         let total = values.fold(0, i64::saturating_add);
         Self { total, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
     }

@@ -28,10 +28,10 @@ fn rust(name: &str) -> Option<String> {
     let whole = &name[..end.unwrap_or(name.len())];
     let demangled =
         rustc_demangle::try_demangle(whole).or_else(|_| rustc_demangle::try_demangle(name)).ok()?;
-    let mut text = Bounded(String::new());
+    let mut out = Bounded::of(name);
     // It has limits of its own, and puts words in the place of what is beyond them.
-    write!(text, "{demangled:#}").ok()?;
-    (!text.0.ends_with(" limit reached}")).then_some(text.0)
+    write!(out, "{demangled:#}").ok()?;
+    (!out.text.ends_with(" limit reached}")).then_some(out.text)
 }
 
 fn cpp(name: &str) -> Option<String> {
@@ -42,9 +42,9 @@ fn cpp(name: &str) -> Option<String> {
     let write = cpp_demangle::DemangleOptions::default().recursion_limit(MOST_DEPTH);
     let symbol = cpp_demangle::BorrowedSymbol::with_tail_and_options(name.as_bytes(), &parse).ok();
     let (symbol, _) = symbol.filter(|(_, tail)| tail.is_empty())?;
-    let mut text = Bounded(String::new());
-    symbol.structured_demangle(&mut text, &write).ok()?;
-    let Bounded(mut text) = text;
+    let mut out = Bounded::of(name);
+    symbol.structured_demangle(&mut out, &write).ok()?;
+    let mut text = out.text;
     text.truncate(text.find(" [clone ").unwrap_or(text.len()));
     Some(text)
 }
@@ -76,15 +76,31 @@ fn call_offset(text: &str) -> Option<&str> {
     })
 }
 
-/// Text that cannot be more than [`MOST_BYTES`].
-struct Bounded(String);
+/// A C++ name says by a number what it has said before, so that each few bytes of it can double what it becomes. Those of templates in
+/// templates become twenty times as long; what goes on is left as the linker has it.
+const MOST_GROWTH: usize = 32;
+/// What a short one may become in any case.
+const ALWAYS: usize = 1 << 10;
+
+/// A text that refuses to become too long.
+struct Bounded {
+    text: String,
+    most: usize,
+}
+
+impl Bounded {
+    /// Of a name of so many bytes.
+    fn of(name: &str) -> Self {
+        Self { text: String::new(), most: (MOST_GROWTH * name.len() + ALWAYS).min(MOST_BYTES) }
+    }
+}
 
 impl fmt::Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > MOST_BYTES {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.text.len() + more.len() > self.most {
             return Err(fmt::Error);
         }
-        self.0.push_str(text);
+        self.text.push_str(more);
         Ok(())
     }
 }
@@ -133,6 +149,20 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(demangle(name), expected);
         }
+    }
+
+    /// A pair of pairs of pairs: each level names the one before twice, in ten bytes.
+    #[test]
+    fn a_name_that_doubles_with_each_part_stays_as_it_is() {
+        // S_ is a, S0_ the template p, S1_ the first pair, and each other the pair before it.
+        let levels = |count: usize| {
+            let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+            let more = digits[1..=count].iter().map(|&digit| format!("S0_IS{0}_S{0}_E", char::from(digit)));
+            format!("_Z1f1a1pIS_S_E{}", more.collect::<String>())
+        };
+        assert_eq!(demangle(&levels(1)), "f(a, p<a, a>, p<p<a, a>, p<a, a> >)");
+        let name = levels(30);
+        assert_eq!(demangle(&name), name);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `dwarf/` | functions, lines, inlined calls |
 //! | `symbol_table`, `frame_bounds` | `.symtab` and `.dynsym`; `.eh_frame` for functions without a name |
 //! | `perf_map`, `vdso` | code that no file has |
+//! | `texts` | names and paths of an object, each once and not without end |
 //! | `naming` | from what was found to the profile's functions |
 
 mod debug_files;
@@ -24,6 +25,7 @@ mod parallel;
 pub mod perf_map;
 mod section;
 mod symbol_table;
+mod texts;
 mod vdso;
 mod wanted;
 

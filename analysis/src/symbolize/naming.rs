@@ -10,14 +10,20 @@ pub(super) struct Naming<'a> {
     demangle: bool,
     functions: HashMap<Function, FunctionId>,
     demangled: HashMap<Arc<str>, Arc<str>>,
+    /// How many bytes demangled names may still have beyond [`USUAL_GROWTH`].
+    growth_left: usize,
 }
+
+/// Demangled names are about as long as the linker's, and those of templates a few times as long.
+const USUAL_GROWTH: usize = 4;
+const MOST_GROWTH: usize = 16 << 20;
 
 impl<'a> Naming<'a> {
     pub(super) fn new(profile: &'a mut Profile, demangle: bool) -> Self {
         let functions = profile.functions.iter().enumerate();
         let functions =
             functions.map(|(place, function)| (function.clone(), FunctionId::at(place))).collect();
-        Self { profile, demangle, functions, demangled: HashMap::new() }
+        Self { profile, demangle, functions, demangled: HashMap::new(), growth_left: MOST_GROWTH }
     }
 
     /// Gives a location its calls, and says of its mapping what is known now.
@@ -52,9 +58,17 @@ impl<'a> Naming<'a> {
     }
 
     fn demangled(&mut self, name: &Arc<str>) -> Arc<str> {
+        let left = &mut self.growth_left;
         let demangled = || {
             let demangled = demangle(name);
-            if demangled == **name { name.clone() } else { demangled.into() }
+            let growth = demangled.len().saturating_sub(USUAL_GROWTH * name.len());
+            match left.checked_sub(growth) {
+                Some(less) if demangled != **name => {
+                    *left = less;
+                    demangled.into()
+                }
+                _ => name.clone(),
+            }
         };
         self.demangled.entry(name.clone()).or_insert_with(demangled).clone()
     }

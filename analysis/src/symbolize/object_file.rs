@@ -6,6 +6,7 @@ use super::{
     frame_bounds,
     image::Image,
     section, symbol_table,
+    texts::Texts,
 };
 use crate::{error::Error, symbolize::demangle::is_mangled};
 use object::{Object as _, ObjectSection as _};
@@ -25,6 +26,8 @@ struct NameFiles {
     /// The object itself, its debug file, and the tables of its MiniDebugInfo, as far as they are there.
     symbols: Vec<Arc<Image>>,
     debug: Option<DebugInfo>,
+    /// Of all of them.
+    texts: Texts,
     /// What is damaged.
     notes: Vec<String>,
 }
@@ -50,7 +53,7 @@ pub(super) struct Named {
 impl Named {
     /// Code that a just-in-time compiler has made.
     pub(super) fn of_code(code: &super::perf_map::Code) -> Self {
-        let call = Call { name: Some(code.name.as_str().into()), ..Call::default() };
+        let call = Call { name: Some(code.name.clone()), ..Call::default() };
         Self { calls: vec![call], range: Some(code.range.clone()), is_nameless: false }
     }
 }
@@ -98,7 +101,8 @@ impl ObjectFile {
     /// Looks up the addresses of one unit of a plan.
     pub(super) fn look_up_unit(&self, plan: &Plan, unit: &UnitAddresses) -> Vec<Place> {
         let addresses: Vec<u64> = unit.places.iter().map(|&place| plan.addresses[place]).collect();
-        self.names().debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &addresses))
+        let names = self.names();
+        names.debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &names.texts, &addresses))
     }
 
     /// Puts together what `units`, in the order of the plan's, and the tables of symbols have. Functions without a name are called
@@ -116,7 +120,9 @@ impl ObjectFile {
         }
         let mut symbols = vec![None; plan.addresses.len()];
         for image in &self.names().symbols {
-            for (symbol, found) in symbols.iter_mut().zip(symbol_table::find(image, &plan.addresses)) {
+            for (symbol, found) in
+                symbols.iter_mut().zip(symbol_table::find(image, &self.names().texts, &plan.addresses))
+            {
                 *symbol = symbol.take().or(found);
             }
         }
@@ -168,7 +174,7 @@ fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
             && (is_mangled(&symbol.name) || is_plain)
             && function.as_ref().is_some_and(|range| range.start == symbol.range.start);
         if outermost.name.is_none() || is_fuller {
-            outermost.name = Some(symbol.name.into());
+            outermost.name = Some(symbol.name);
             outermost.is_linker_name = true;
         }
     }
@@ -179,11 +185,13 @@ impl NameFiles {
     fn find(image: &Arc<Image>, is_debug_file: bool, places: &Places) -> Self {
         let mut notes = Vec::new();
         let mut symbols = vec![image.clone()];
+        let mut bytes = image.bytes().len();
         let mut debug = DebugInfo::read(image.clone(), places, &mut notes);
         let has_symbols = |image: &Image| image.elf().is_some_and(|elf| elf.symbol_table().is_some());
         if (debug.is_none() || !has_symbols(image)) && !is_debug_file {
             if let Some(separate) = places.debug_file(image).map(Arc::new) {
                 debug = debug.or_else(|| DebugInfo::read(separate.clone(), places, &mut notes));
+                bytes = bytes.saturating_add(separate.bytes().len());
                 symbols.push(separate);
             }
         }
@@ -193,7 +201,8 @@ impl NameFiles {
                 Err(reason) => notes.push(reason),
             }
         }
-        Self { symbols, debug, notes }
+        let texts = Texts::of_files(bytes);
+        Self { symbols, debug, texts, notes }
     }
 }
 

@@ -8,13 +8,14 @@ use std::{
     ops::Range,
     os::unix::fs::MetadataExt as _,
     path::Path,
+    sync::Arc,
 };
 
 /// A piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Its name.
-    pub name: String,
+    /// Its name; one copy for all addresses that are in it.
+    pub name: Arc<str>,
     /// Its addresses, in the process.
     pub range: Range<u64>,
 }
@@ -22,18 +23,32 @@ pub struct Code {
 /// Looks up `addresses`, which are sorted, in the text of a map. Of two pieces of code at an address the later one in the text
 /// is there: compilers reuse memory. Lines of another form are passed over, as the last one may be cut.
 pub fn find(text: &[u8], addresses: &[u64]) -> Vec<Option<Code>> {
-    let mut lines: Vec<Option<(&[u8], Range<u64>)>> = vec![None; addresses.len()];
-    for line in text.split(|&byte| byte == b'\n') {
+    let mut found: Vec<Option<Code>> = vec![None; addresses.len()];
+    // From the last line on. For each place one that is still to be named, itself or further on, and one behind all of them: so a
+    // text in which each line is around all addresses takes no longer than another.
+    let mut open: Vec<usize> = (0..=addresses.len()).collect();
+    for line in text.rsplit(|&byte| byte == b'\n') {
         let Some((range, name)) = parse_line(line) else { continue };
         let first = addresses.partition_point(|&address| address < range.start);
-        for (_, found) in
-            addresses[first..].iter().zip(&mut lines[first..]).take_while(|(at, _)| **at < range.end)
-        {
-            *found = Some((name, range.clone()));
+        let mut place = next_open(&mut open, first);
+        let mut shared: Option<Arc<str>> = None;
+        while addresses.get(place).is_some_and(|&address| address < range.end) {
+            let name = shared.get_or_insert_with(|| printable(name).into()).clone();
+            found[place] = Some(Code { name, range: range.clone() });
+            open[place] = place + 1;
+            place = next_open(&mut open, place);
         }
     }
-    let code = |(name, range)| Code { name: printable(name), range };
-    lines.into_iter().map(|line| line.map(code)).collect()
+    found
+}
+
+/// The first place from `place` on that is still to be named. The way to it is made shorter.
+fn next_open(open: &mut [usize], mut place: usize) -> usize {
+    while open[place] != place {
+        open[place] = open[open[place]];
+        place = open[place];
+    }
+    place
 }
 
 fn parse_line(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
@@ -82,7 +97,10 @@ mod tests {
     use super::*;
 
     fn names(text: &str, addresses: &[u64]) -> Vec<Option<String>> {
-        find(text.as_bytes(), addresses).into_iter().map(|code| code.map(|code| code.name)).collect()
+        find(text.as_bytes(), addresses)
+            .into_iter()
+            .map(|code| code.map(|code| code.name.to_string()))
+            .collect()
     }
 
     #[test]
@@ -98,6 +116,27 @@ mod tests {
         let text = "1000 100 old\n1080 10 new\n";
         let expected = ["old", "new", "old"].map(|name| Some(name.to_owned()));
         assert_eq!(names(text, &[0x1000, 0x1080, 0x1090]), expected);
+    }
+
+    /// As a look at each line in turn finds them.
+    #[test]
+    fn of_many_lines_the_last_around_each_address_is_found() {
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let lines: Vec<(u64, u64)> = (0..random(12)).map(|_| (random(40), random(20))).collect();
+            let text: String =
+                (0..).zip(&lines).map(|(i, (at, size))| format!("{at:x} {size:x} f{i}\n")).collect();
+            let addresses: Vec<u64> = (0..64).filter(|_| random(3) > 0).collect();
+            let expected = addresses.iter().map(|&address| {
+                let around = |&(at, size): &(u64, u64)| (at..at + size).contains(&address);
+                lines.iter().rposition(around).map(|i| format!("f{i}"))
+            });
+            assert_eq!(names(&text, &addresses), expected.collect::<Vec<_>>(), "{text}{addresses:x?}");
+        }
     }
 
     #[test]
@@ -119,7 +158,7 @@ mod tests {
                 .is_err_and(|error| error.to_string().contains("not a regular file"))
         );
         let found = find_in_file(&real, &[0x1000]).expect("is ours").expect("is there");
-        assert_eq!(found[0].as_ref().map(|code| code.name.as_str()), Some("f"));
+        assert_eq!(found[0].as_ref().map(|code| &*code.name), Some("f"));
         assert!(matches!(find_in_file(&directory.path().join("none"), &[1]), Ok(None)));
     }
 }

@@ -4,9 +4,23 @@ use super::image::Elf;
 use object::{CompressionFormat, Object as _, ObjectSection};
 use std::{borrow::Cow, io::Read};
 
-/// A section of up to 64 MiB may be compressed by any factor, a larger one by 100: real ones are by 3 to 20.
-const SMALL: u64 = 64 << 20;
-const FACTOR: u64 = 100;
+/// What the compressed sections of a file become together may be 16 MiB in any case, and 50 times the file: real ones are by 3 to
+/// 20 times as large.
+const ALWAYS: u64 = 16 << 20;
+const FACTOR: u64 = 50;
+
+/// What the compressed parts of a file may still take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    left: u64,
+}
+
+impl Room {
+    /// That of a file, or a section, of so many bytes.
+    pub(super) fn of(bytes: usize) -> Self {
+        Self { left: (bytes as u64).saturating_mul(FACTOR).saturating_add(ALWAYS) }
+    }
+}
 
 /// The section of a name, or that of the older way to compress, by which `.debug_info` becomes `.zdebug_info`.
 pub(super) fn find<'data, 'file>(
@@ -21,20 +35,26 @@ pub(super) fn find<'data, 'file>(
 ///
 /// # Errors
 /// Where it is damaged, or its contents would take more than any real section; the text says which.
-pub(super) fn contents<'data>(section: &impl ObjectSection<'data>) -> Result<Cow<'data, [u8]>, String> {
+pub(super) fn contents<'data>(
+    section: &impl ObjectSection<'data>,
+    room: &mut Room,
+) -> Result<Cow<'data, [u8]>, String> {
     let name = || String::from_utf8_lossy(section.name_bytes().unwrap_or_default()).into_owned();
     let compressed = section.compressed_data().map_err(|error| format!("{}: {error}", name()))?;
     let (data, size) = (compressed.data, compressed.uncompressed_size);
     let decoded = match compressed.format {
         CompressionFormat::None => return Ok(Cow::Borrowed(data)),
-        CompressionFormat::Zlib => bounded(&mut flate2::read::ZlibDecoder::new(data), data.len(), size),
+        CompressionFormat::Zlib => {
+            bounded(&mut flate2::read::ZlibDecoder::new(data), data.len(), size, *room)
+        }
         CompressionFormat::Zstandard => match ruzstd::decoding::StreamingDecoder::new(data) {
-            Ok(mut decoder) => bounded(&mut decoder, data.len(), size),
+            Ok(mut decoder) => bounded(&mut decoder, data.len(), size, *room),
             Err(error) => Err(error.to_string()),
         },
         _ => Err("its compression is not known".into()),
     };
     let bytes = decoded.map_err(|reason| format!("{}: {reason}", name()))?;
+    room.left = room.left.saturating_sub(bytes.len() as u64);
     if bytes.len() as u64 == size {
         Ok(Cow::Owned(bytes))
     } else {
@@ -53,18 +73,14 @@ pub(super) fn mini_debug_info(compressed: &[u8]) -> Result<Vec<u8>, String> {
     // The reader wants bytes of its own.
     let bytes = std::io::Cursor::new(compressed.to_vec());
     let mut reader = xz4rust::XzReader::new_with_buffer_size_and_decoder(bytes, buffer, decoder);
-    let most = most_bytes(compressed.len());
-    bounded(&mut reader, compressed.len(), most).map_err(|reason| format!(".gnu_debugdata: {reason}"))
-}
-
-fn most_bytes(compressed: usize) -> u64 {
-    SMALL.max((compressed as u64).saturating_mul(FACTOR))
+    let room = Room::of(compressed.len());
+    bounded(&mut reader, compressed.len(), room.left, room)
+        .map_err(|reason| format!(".gnu_debugdata: {reason}"))
 }
 
 /// Reads at most `size` bytes, and one more to show that there are too many.
-fn bounded(reader: &mut dyn Read, compressed: usize, size: u64) -> Result<Vec<u8>, String> {
-    let most = most_bytes(compressed);
-    if size > most {
+fn bounded(reader: &mut dyn Read, compressed: usize, size: u64, room: Room) -> Result<Vec<u8>, String> {
+    if size > room.left {
         return Err(format!("{compressed} bytes claim to be {size}, which is not believed"));
     }
     // What is claimed is not allocated before it is there.
@@ -83,14 +99,18 @@ mod tests {
     #[test]
     fn what_is_claimed_and_not_there_takes_no_memory() {
         let mut nothing: &[u8] = &[];
-        assert!(bounded(&mut nothing, 10, 1 << 40).is_err_and(|reason| reason.contains("not believed")));
-        assert_eq!(bounded(&mut nothing, 10, 1 << 20).map(|bytes| bytes.capacity()), Ok(0));
+        assert!(
+            bounded(&mut nothing, 10, 1 << 40, Room::of(10))
+                .is_err_and(|reason| reason.contains("not believed"))
+        );
+        assert_eq!(bounded(&mut nothing, 10, 1 << 20, Room::of(10)).map(|bytes| bytes.capacity()), Ok(0));
     }
 
     #[test]
     fn what_goes_on_beyond_its_size_is_refused() {
         assert!(
-            bounded(&mut std::io::repeat(1), 10, 100).is_err_and(|reason| reason.contains("more than 100"))
+            bounded(&mut std::io::repeat(1), 10, 100, Room::of(10))
+                .is_err_and(|reason| reason.contains("more than 100"))
         );
     }
 

@@ -3,17 +3,17 @@
 //! Addresses are looked up all together, in one pass over the table: nothing is sorted or kept of the many symbols that no
 //! sample is in.
 
-use super::{demangle::printable, image::Image};
+use super::{image::Image, texts::Texts};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolKind, elf::SHF_EXECINSTR,
 };
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// The symbol around an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Symbol {
     /// As the linker has it, without a version such as `@@GLIBC_2.14`.
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     /// Its code; where the symbol has no size, as far as the next one or the section's end.
     pub(super) range: Range<u64>,
 }
@@ -52,7 +52,7 @@ struct Found<'data> {
 }
 
 /// Looks up `addresses`, which are sorted, in both tables of the file.
-pub(super) fn find(image: &Image, addresses: &[u64]) -> Vec<Option<Symbol>> {
+pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
     let none = Found { sized: None, label: None, highest: 0, lowest: u64::MAX };
     // One more, for what lies behind the last address.
     let mut found = vec![none; addresses.len() + 1];
@@ -95,11 +95,11 @@ pub(super) fn find(image: &Image, addresses: &[u64]) -> Vec<Option<Symbol>> {
             }
         }
     }
-    choose(&found, addresses)
+    choose(&found, texts, addresses)
 }
 
 /// A label names what lies behind it up to the next symbol, unless it stands in a function.
-fn choose(found: &[Found<'_>], addresses: &[u64]) -> Vec<Option<Symbol>> {
+fn choose(found: &[Found<'_>], texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
     let mut nexts = vec![u64::MAX; found.len()];
     for place in (1..found.len()).rev() {
         nexts[place - 1] = nexts[place].min(found[place].lowest);
@@ -110,22 +110,22 @@ fn choose(found: &[Found<'_>], addresses: &[u64]) -> Vec<Option<Symbol>> {
         highest = highest.max(found[place].highest);
         label = found[place].label.or(label);
         symbols.push(if let Some(sized) = found[place].sized {
-            Some(Symbol { name: plain_name(sized.name), range: sized.start..sized.end })
+            Some(Symbol { name: texts.get(plain_name(sized.name)), range: sized.start..sized.end })
         } else {
             label.and_then(|(label, section_end)| {
                 let end = nexts[place].min(section_end);
                 let is_around = label.start >= highest && address < end;
-                is_around.then(|| Symbol { name: plain_name(label.name), range: label.start..end })
+                is_around.then(|| Symbol { name: texts.get(plain_name(label.name)), range: label.start..end })
             })
         });
     }
     symbols
 }
 
-fn plain_name(name: &[u8]) -> String {
+fn plain_name(name: &[u8]) -> &[u8] {
     // One that begins so has no version, and one that ends so is a jump to the function.
     let version = name.iter().skip(1).position(|&byte| byte == b'@').filter(|_| !name.ends_with(b"@plt"));
-    printable(&name[..version.map_or(name.len(), |before| before + 1)])
+    &name[..version.map_or(name.len(), |before| before + 1)]
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
             ("", ""),
         ];
         for (name, expected) in cases {
-            assert_eq!(plain_name(name.as_bytes()), expected);
+            assert_eq!(plain_name(name.as_bytes()), expected.as_bytes());
         }
     }
 }

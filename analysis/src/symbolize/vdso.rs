@@ -24,7 +24,7 @@ pub(super) fn own() -> Option<Image> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbolize::symbol_table;
+    use crate::symbolize::{symbol_table, texts::Texts};
     use object::{Object as _, ObjectSymbol as _};
 
     #[test]
@@ -34,7 +34,7 @@ mod tests {
         let elf = image.elf().expect("is ELF");
         let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok("__vdso_clock_gettime"));
         let address = symbol.expect("is on all architectures that we run on").address();
-        let found = symbol_table::find(&image, &[address]);
+        let found = symbol_table::find(&image, &Texts::of_files(0), &[address]);
         assert!(found[0].as_ref().is_some_and(|symbol| symbol.name.contains("clock_gettime")), "{found:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is to be looked up, by object.
 
 use super::opened::Key;
-use crate::profile::{LabelValue, LocationId, Mapping, Profile, label};
+use crate::profile::{LabelValue, LocationId, Mapping, MappingId, Profile, label};
 use std::collections::HashMap;
 
 /// The locations that samples use and that have no name, by where their names would be.
@@ -28,7 +28,8 @@ pub(super) struct Place {
 impl Wanted {
     /// Those of a profile. `key` tells which object a mapping is of.
     pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<Key>) -> Self {
-        let keys: Vec<Option<Key>> = profile.mappings.iter().map(key).collect();
+        // Of mappings that are used: a list of objects may be longer than all else.
+        let mut keys: HashMap<MappingId, Option<Key>> = HashMap::new();
         let mut objects: Vec<(Key, Vec<Place>)> = Vec::new();
         let mut generated: Vec<(u32, Vec<Place>)> = Vec::new();
         let (mut object_at, mut generated_at) = (HashMap::new(), HashMap::new());
@@ -57,8 +58,12 @@ impl Wanted {
                 };
                 let place =
                     Place { location: id, address, file_offset, distance, is_mapped: mapping.is_some() };
-                if let Some(key) = location.mapping.and_then(|id| keys[id.index()].as_ref()) {
-                    let at = *object_at.entry(key).or_insert_with(|| {
+                let key = location
+                    .mapping
+                    .zip(mapping)
+                    .and_then(|(id, mapping)| keys.entry(id).or_insert_with(|| key(mapping)).as_ref());
+                if let Some(key) = key {
+                    let at = *object_at.entry(key.clone()).or_insert_with(|| {
                         objects.push((key.clone(), Vec::new()));
                         objects.len() - 1
                     });

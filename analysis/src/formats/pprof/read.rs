@@ -8,12 +8,21 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     profile::{
-        Builder, Function, FunctionId, Known, Label, LabelSetId, LabelValue, Line, Location, LocationId,
-        Mapping, MappingId, Profile, ValueType,
+        Function, FunctionId, Known, Label, LabelSetId, LabelValue, Line, Location, LocationId, Mapping,
+        MappingId, Profile, ValueType,
     },
 };
 use foldhash::fast::RandomState;
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use hashbrown::HashTable;
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher as _, Hash as _, Hasher as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// Those of heap profiles have four; each sample has a value for every one.
+const MOST_TYPES: usize = 256;
 
 /// Reads a profile that is not packed by gzip.
 ///
@@ -23,29 +32,26 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 /// # Errors
 /// Where the bytes are no protobuf, or their parts do not fit together.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
-    /// Those of heap profiles have four; each sample has a value for every one.
-    const MOST_TYPES: usize = 256;
     let outline = Outline::of(bytes)?;
     if outline.sample_types.is_empty() {
         return Err(Error::new(ErrorKind::Format, "the profile names no sample types")
             .advise("the file is cut or damaged, or no pprof profile"));
     }
-    if outline.sample_types.len() > MOST_TYPES {
-        let number = outline.sample_types.len();
+    if outline.number_of_types > MOST_TYPES {
+        let number = outline.number_of_types;
         return Err(Error::new(
             ErrorKind::Format,
             format!("the profile names {number} sample types, more than {MOST_TYPES}"),
         )
         .advise("the file is damaged, or no pprof profile"));
     }
-    let mut strings = Strings { bytes: outline.strings, known: HashMap::default() };
+    let mut strings = Strings { bytes: outline.strings, ..Strings::default() };
     let mut types = Vec::with_capacity(outline.sample_types.len());
     for message in outline.sample_types {
         types.push(strings.value_type(message)?);
     }
     let default = strings.signed(outline.default_type)?;
-    let mut builder = Builder::new(types);
-    let profile = &mut builder.profile;
+    let mut profile = Profile::new(types);
     if let Some(place) = profile.sample_types.iter().position(|known| known.kind == default) {
         profile.default_type = place;
     }
@@ -60,10 +66,13 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         profile.comments.push(strings.signed(place)?);
     }
 
+    let mut paths = PathBytes { taken: 0, most: most_path_bytes(bytes.len()) };
     let mut mapping_ids = Ids::new("mapping");
     let mut function_ids = Ids::new("function");
     for_each(bytes, |part, message| match part {
-        field::MAPPING => read_mapping(message, &mut strings, &mut mapping_ids, &mut profile.mappings),
+        field::MAPPING => {
+            read_mapping(message, &mut strings, &mut mapping_ids, &mut paths, &mut profile.mappings)
+        }
         field::FUNCTION => read_function(message, &mut strings, &mut function_ids, &mut profile.functions),
         _ => Ok(()),
     })?;
@@ -78,15 +87,29 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         _ => Ok(()),
     })?;
     let mut samples = SampleReader {
-        builder,
+        profile,
         strings,
+        label_sets: HashTable::new(),
+        hashes: RandomState::default(),
         locations: location_ids,
         chain: Vec::new(),
         values: Vec::new(),
         labels: Vec::new(),
     };
     for_each(bytes, |part, message| if part == field::SAMPLE { samples.read(message) } else { Ok(()) })?;
-    Ok(samples.builder.finish())
+    Ok(samples.profile)
+}
+
+/// Each mapping has its path as a copy. Those of a large program's thousand mappings are some hundred kilobytes in all; a file could name
+/// one that is half of it in every few bytes.
+fn most_path_bytes(bytes: usize) -> usize {
+    bytes.saturating_mul(4).saturating_add(4 << 20)
+}
+
+/// How long the paths of all mappings are together.
+struct PathBytes {
+    taken: usize,
+    most: usize,
 }
 
 /// Calls `visit` with the number of each field that is a message, and with that.
@@ -107,12 +130,15 @@ fn for_each<'a>(
 #[derive(Default)]
 struct Outline<'a> {
     sample_types: Vec<Message<'a>>,
+    number_of_types: usize,
     strings: Vec<&'a [u8]>,
     period_type: Option<Message<'a>>,
     period: i64,
     time_nanos: i64,
     duration_nanos: i64,
+    /// Each once: two bytes more of the file would show a text of any length again.
     comments: Vec<i64>,
+    known_comments: HashSet<i64, RandomState>,
     drop_frames: i64,
     keep_frames: i64,
     default_type: i64,
@@ -136,7 +162,13 @@ impl<'a> Outline<'a> {
     fn take(&mut self, field: &Field<'a>) -> Result<(), Malformed> {
         let number = || field.number_value().map(|number| number as i64);
         match field.number {
-            field::SAMPLE_TYPE => self.sample_types.push(field.message()?),
+            field::SAMPLE_TYPE => {
+                self.number_of_types += 1;
+                let message = field.message()?;
+                if self.number_of_types <= MOST_TYPES {
+                    self.sample_types.push(message);
+                }
+            }
             // Looked at later; here only that they are messages.
             field::SAMPLE | field::MAPPING | field::LOCATION | field::FUNCTION => {
                 field.message()?;
@@ -150,7 +182,7 @@ impl<'a> Outline<'a> {
             field::PERIOD => self.period = number()?,
             // An empty one says nothing, and takes a byte of the file.
             field::COMMENT => field.numbers(|number| {
-                if number != 0 {
+                if number != 0 && self.known_comments.insert(number as i64) {
                     self.comments.push(number as i64);
                 }
             })?,
@@ -163,9 +195,13 @@ impl<'a> Outline<'a> {
 }
 
 /// The texts, each made once when it is first asked for.
+#[derive(Default)]
 struct Strings<'a> {
     bytes: Vec<&'a [u8]>,
     known: HashMap<u64, Arc<str>, RandomState>,
+    /// Those of labels, by place: of equal texts at several places the one copy, so that they are told apart by where it lies.
+    unique: HashMap<u64, Arc<str>, RandomState>,
+    copies: HashSet<Arc<str>, RandomState>,
 }
 
 impl Strings<'_> {
@@ -186,6 +222,18 @@ impl Strings<'_> {
         };
         self.known.insert(place, text.clone());
         Ok(text)
+    }
+
+    /// The one copy of the text at `place`.
+    fn unique(&mut self, place: u64) -> Result<Arc<str>, Error> {
+        if let Some(known) = self.unique.get(&place) {
+            return Ok(known.clone());
+        }
+        let text = self.get(place)?;
+        let copy = self.copies.get(&text).cloned().unwrap_or(text);
+        self.copies.insert(copy.clone());
+        self.unique.insert(place, copy.clone());
+        Ok(copy)
     }
 
     /// The text at a place that was written with a sign; a negative one is beyond all texts.
@@ -253,6 +301,7 @@ fn read_mapping(
     whole: Message<'_>,
     strings: &mut Strings<'_>,
     ids: &mut Ids,
+    paths: &mut PathBytes,
     mappings: &mut Vec<Mapping>,
 ) -> Result<(), Error> {
     let (mut id, mut start, mut end, mut offset, mut file, mut build_id) = (0, 0, 0, 0, 0, 0);
@@ -275,6 +324,13 @@ fn read_mapping(
     }
     ids.add(id, whole, mappings.len())?;
     let name = strings.get(file)?;
+    paths.taken = paths.taken.saturating_add(name.len());
+    if paths.taken > paths.most {
+        let reason = format!("the paths of mappings are more than {} bytes together", paths.most);
+        return Err(Error::new(ErrorKind::Format, reason)
+            .at_offset(whole.offset() as u64)
+            .advise("no profile has so many; the file is damaged, or made to harm"));
+    }
     let path = name.strip_suffix(" (deleted)");
     mappings.push(Mapping {
         start,
@@ -352,8 +408,11 @@ fn read_line(mut message: Message<'_>, functions: &Ids) -> Result<Option<Line>, 
 }
 
 struct SampleReader<'a> {
-    builder: Builder,
+    profile: Profile,
     strings: Strings<'a>,
+    /// The places of the sets of labels that are there, by what is in them.
+    label_sets: HashTable<u32>,
+    hashes: RandomState,
     locations: Ids,
     // Of the sample that is being read.
     chain: Vec<LocationId>,
@@ -366,7 +425,7 @@ impl SampleReader<'_> {
         self.chain.clear();
         self.values.clear();
         self.labels.clear();
-        let width = self.builder.profile.sample_types.len();
+        let width = self.profile.sample_types.len();
         let mut number_of_values = 0_usize;
         let mut unknown = None;
         let mut message = whole;
@@ -400,12 +459,35 @@ impl SampleReader<'_> {
                 "a sample has {number_of_values} values, where the profile has {width} types"
             )));
         }
-        let labels = match self.labels.as_slice() {
-            [] => LabelSetId(0),
-            _ => self.builder.label_set(std::mem::take(&mut self.labels)),
-        };
-        self.builder.profile.samples.push(&self.chain, &self.values, labels);
+        let labels = self.label_set();
+        self.profile.samples.push(&self.chain, &self.values, labels);
         Ok(())
+    }
+
+    /// The number of the set of labels that was read.
+    ///
+    /// Sets are compared by where their texts lie: a text of any length may be in each of many.
+    fn label_set(&mut self) -> LabelSetId {
+        let Self { labels, label_sets, hashes, profile, .. } = self;
+        if labels.is_empty() {
+            return LabelSetId(0);
+        }
+        let sets = &mut profile.label_sets;
+        let hash_of = |labels: &[Label]| {
+            let mut hasher = hashes.build_hasher();
+            labels.iter().for_each(|label| identity(label).hash(&mut hasher));
+            hasher.finish()
+        };
+        let hash = hash_of(labels);
+        let is_equal =
+            |&place: &u32| sets[place as usize].iter().map(identity).eq(labels.iter().map(identity));
+        if let Some(&place) = label_sets.find(hash, is_equal) {
+            return LabelSetId(place);
+        }
+        let id = LabelSetId::at(sets.len());
+        sets.push(labels.as_slice().into());
+        label_sets.insert_unique(hash, id.0, |&place| hash_of(&sets[place as usize]));
+        id
     }
 
     fn label(&mut self, mut message: Message<'_>) -> Result<(), Error> {
@@ -424,11 +506,20 @@ impl SampleReader<'_> {
             return Ok(());
         }
         let value = if text != 0 {
-            LabelValue::Text(self.strings.get(text)?)
+            LabelValue::Text(self.strings.unique(text)?)
         } else {
-            LabelValue::Number(number, self.strings.get(unit)?)
+            LabelValue::Number(number, self.strings.unique(unit)?)
         };
-        self.labels.push(Label { key: self.strings.get(key)?, value });
+        self.labels.push(Label { key: self.strings.unique(key)?, value });
         Ok(())
     }
+}
+
+/// What tells labels apart whose texts are there once: where these lie, and the number.
+fn identity(label: &Label) -> (*const u8, *const u8, Option<i64>) {
+    let (text, number) = match &label.value {
+        LabelValue::Text(text) => (text, None),
+        LabelValue::Number(number, unit) => (unit, Some(*number)),
+    };
+    (label.key.as_ptr(), text.as_ptr(), number)
 }

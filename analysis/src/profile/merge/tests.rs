@@ -199,6 +199,34 @@ fn a_base_is_taken_away() {
 }
 
 #[test]
+fn sums_and_differences_beyond_64_bits_are_marked() {
+    let of = |value: i64, duration_nanos: i64| {
+        let mut profile = process(Some(1), 0x5000);
+        profile.samples.values_mut()[0] = value;
+        Profile { duration_nanos, ..profile }
+    };
+    let sum = |one: Profile, other: Profile| merged(vec![one, other]).unwrap();
+    let found = sum(of(i64::MAX - 1, 5), of(1, 5));
+    assert_eq!((values(&found)[0], found.duration_nanos, found.is_clamped), (i64::MAX, 10, false));
+    let found = sum(of(i64::MAX - 1, 5), of(2, 5));
+    assert_eq!((values(&found)[0], found.is_clamped), (i64::MAX, true));
+    // One that was marked when it was read; a duration.
+    assert!(sum(of(1, 0), Profile { is_clamped: true, ..of(1, 0) }).is_clamped);
+    assert!(sum(Profile { is_clamped: true, ..of(1, 0) }, of(1, 0)).is_clamped);
+    assert!(sum(of(1, i64::MAX), of(1, 1)).is_clamped);
+
+    let difference = |one: Profile, other: Profile| {
+        let (new, old) = (Path::new("new"), Path::new("old"));
+        let found = subtract((new, one), (old, other)).unwrap();
+        (values(&found)[0], found.is_clamped)
+    };
+    assert_eq!(difference(of(-2, i64::MAX), of(i64::MAX, i64::MAX)), (i64::MIN, true));
+    assert_eq!(difference(of(-1, i64::MAX), of(i64::MAX, i64::MAX)), (i64::MIN, false));
+    // The smallest number has no counterpart.
+    assert_eq!(difference(of(-5, 0), of(i64::MIN, 0)), (i64::MAX - 5, true));
+}
+
+#[test]
 fn many_alike_profiles_take_the_room_of_few() {
     let mut merger = Merger::new("first".into(), process(Some(1), 0x5000));
     for _ in 1..200 {

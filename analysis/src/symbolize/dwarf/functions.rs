@@ -6,6 +6,9 @@ use std::ops::Range;
 
 /// Calls inlined into each other at one address. Compilers stop at some dozens.
 const MOST_INLINED: usize = 512;
+/// The same on the average of a unit's addresses, where these are more than a few.
+const USUALLY_INLINED: usize = 32;
+const FEW_INLINED: usize = 16 * MOST_INLINED;
 /// Functions that stand in each other, as in Pascal and GNU C.
 const MOST_NESTED: usize = 64;
 /// Ranges that are read of one unit. The largest units have some hundred thousand; a damaged one in which all entries share one
@@ -49,7 +52,13 @@ struct Code {
 
 /// The functions around `addresses`, which are sorted. Behind damage in the unit nothing is found.
 pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Option<Chain>> {
-    let mut walk = Walk { unit, addresses, chains: vec![None; addresses.len()], budget: MOST_RANGES };
+    let mut walk = Walk {
+        unit,
+        addresses,
+        chains: vec![None; addresses.len()],
+        budget: MOST_RANGES,
+        inlined_left: FEW_INLINED.saturating_add(addresses.len().saturating_mul(USUALLY_INLINED)),
+    };
     // What was found before an error stays.
     let _ = walk.run();
     walk.chains
@@ -60,6 +69,7 @@ struct Walk<'a, 'data> {
     addresses: &'a [u64],
     chains: Vec<Option<Chain>>,
     budget: u32,
+    inlined_left: usize,
 }
 
 impl Walk<'_, '_> {
@@ -98,9 +108,11 @@ impl Walk<'_, '_> {
     fn enter_function(&mut self, entry: UnitOffset, code: &Code) -> gimli::Result<bool> {
         let mut is_any = false;
         let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
+        let left = &mut self.inlined_left;
         each_range(unit, code, &mut self.budget, |range| {
             for place in within(addresses, &range) {
                 if chains[place].as_ref().is_none_or(|chain| chain.range.start < range.start) {
+                    *left += chains[place].as_ref().map_or(0, |chain| chain.inlined.len());
                     chains[place] =
                         Some(Chain { function: entry, range: range.clone(), inlined: Vec::new() });
                     is_any = true;
@@ -118,6 +130,7 @@ impl Walk<'_, '_> {
         code: &Code,
     ) -> gimli::Result<()> {
         let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
+        let left = &mut self.inlined_left;
         each_range(unit, code, &mut self.budget, |range| {
             for place in within(addresses, &range) {
                 let Some(chain) = chains[place].as_mut().filter(|chain| chain.function == function) else {
@@ -126,8 +139,10 @@ impl Walk<'_, '_> {
                 // One beside it that also has the address is none that this one is in.
                 while chain.inlined.last().is_some_and(|outer| outer.depth >= depth) {
                     chain.inlined.pop();
+                    *left += 1;
                 }
-                if chain.inlined.len() < MOST_INLINED {
+                if chain.inlined.len() < MOST_INLINED && *left > 0 {
+                    *left -= 1;
                     let Code { call_file, call_line, call_column, .. } = *code;
                     chain.inlined.push(Inlined { entry, call_file, call_line, call_column, depth });
                 }

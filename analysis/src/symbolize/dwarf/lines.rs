@@ -1,7 +1,7 @@
 //! The source lines of a unit.
 
 use super::Slice;
-use crate::symbolize::demangle::printable;
+use crate::symbolize::texts::Texts;
 use gimli::{AttributeValue, ColumnType, Reader as _, UnitRef};
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,12 +19,13 @@ pub(super) struct Row {
 /// The table of lines of a unit.
 pub(super) struct Lines<'a, 'data> {
     unit: UnitRef<'a, Slice<'data>>,
+    texts: &'a Texts,
     files: HashMap<u64, Arc<str>>,
 }
 
 impl<'a, 'data> Lines<'a, 'data> {
-    pub(super) fn new(unit: UnitRef<'a, Slice<'data>>) -> Self {
-        Self { unit, files: HashMap::new() }
+    pub(super) fn new(unit: UnitRef<'a, Slice<'data>>, texts: &'a Texts) -> Self {
+        Self { unit, texts, files: HashMap::new() }
     }
 
     /// The rows of `addresses`, which are sorted.
@@ -70,7 +71,7 @@ impl<'a, 'data> Lines<'a, 'data> {
         if let Some(file) = self.files.get(&number) {
             return file.clone();
         }
-        let file: Arc<str> = self.path(number).map(|path| printable(&path)).unwrap_or_default().into();
+        let file = self.texts.get(&self.path(number).unwrap_or_default());
         self.files.insert(number, file.clone());
         file
     }

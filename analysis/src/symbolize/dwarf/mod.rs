@@ -18,7 +18,7 @@ use names::Names;
 pub(super) use sections::Sections;
 pub(super) use units::UnitAddresses;
 
-use super::{debug_files::Places, image::Image};
+use super::{debug_files::Places, image::Image, texts::Texts};
 use gimli::{EndianSlice, RunTimeEndian, UnitRef};
 use std::{ops::Range, sync::Arc, sync::OnceLock};
 
@@ -92,8 +92,8 @@ impl DebugInfo {
     }
 
     /// Looks up `addresses`, which are sorted, in one unit. Gives nothing for those that the unit has nothing of, and for those
-    /// behind damage.
-    pub(super) fn look_up(&self, unit: &UnitAddresses, addresses: &[u64]) -> Vec<Place> {
+    /// behind damage. Names and paths are of `texts`.
+    pub(super) fn look_up(&self, unit: &UnitAddresses, texts: &Texts, addresses: &[u64]) -> Vec<Place> {
         let nothing = || vec![Place::default(); addresses.len()];
         let dwarf = self.dwarf();
         let offset = gimli::DebugInfoOffset(unit.offset);
@@ -102,14 +102,14 @@ impl DebugInfo {
             return nothing();
         };
         let skeleton_ref = UnitRef::new(&dwarf, &skeleton);
-        let mut lines = lines::Lines::new(skeleton_ref);
+        let mut lines = lines::Lines::new(skeleton_ref, texts);
         let rows = lines.find(addresses);
         let found = split::with_unit(&self.main, skeleton_ref, |dwo, unit| {
-            let mut names = Names::new(dwo, None, None);
+            let mut names = Names::new(dwo, texts, None, None);
             functions_of(UnitRef::new(dwo, unit), &mut names, &mut lines, addresses)
         });
         let mut places = found.unwrap_or_else(|| {
-            let mut names = Names::new(&dwarf, Some(&self.main_units), Some(&self.common_units));
+            let mut names = Names::new(&dwarf, texts, Some(&self.main_units), Some(&self.common_units));
             functions_of(skeleton_ref, &mut names, &mut lines, addresses)
         });
         for (place, row) in places.iter_mut().zip(&rows) {

@@ -4,8 +4,10 @@ use super::{
     Call, Dwarf, Slice,
     scopes::{Scopes, has_none},
 };
-use crate::symbolize::demangle::printable;
-use gimli::{AttributeValue, DebugInfoOffset, Reader as _, Unit, UnitOffset};
+use crate::symbolize::{demangle::printable, texts::Texts};
+use gimli::{
+    AttributeValue, DebugAbbrevOffset, DebugInfoOffset, Reader as _, Section as _, Unit, UnitOffset,
+};
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock},
@@ -15,6 +17,8 @@ use std::{
 const MOST_STEPS: usize = 16;
 /// Units that are kept open for references into them.
 const MOST_UNITS: usize = 1024;
+/// What an entry of a table of files takes in the file, about: less than a name and a directory's number.
+const FILE_ENTRY: usize = 4;
 
 /// Which file an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,8 +36,11 @@ enum Next<'data> {
 /// Finds names, and keeps them.
 pub(super) struct Names<'a, 'data> {
     dwarf: &'a Dwarf<'data>,
+    texts: &'a Texts,
     starts: [Option<&'a OnceLock<Vec<u64>>>; 2],
     units: HashMap<(Which, u64), Option<Arc<Unit<Slice<'data>>>>>,
+    /// Bytes that the units in `units` were made of.
+    open_bytes: usize,
     known: HashMap<usize, Call>,
     /// The declarations of those that have no linker's name, until their scopes are found.
     unscoped: Vec<Unscoped<'data>>,
@@ -53,13 +60,16 @@ impl<'a, 'data> Names<'a, 'data> {
     /// Those of one unit. References to other units are followed where there is a place for the list of these.
     pub(super) fn new(
         dwarf: &'a Dwarf<'data>,
+        texts: &'a Texts,
         main: Option<&'a OnceLock<Vec<u64>>>,
         common: Option<&'a OnceLock<Vec<u64>>>,
     ) -> Self {
         Self {
             dwarf,
+            texts,
             starts: [main, common],
             units: HashMap::new(),
+            open_bytes: 0,
             known: HashMap::new(),
             unscoped: Vec::new(),
         }
@@ -98,7 +108,7 @@ impl<'a, 'data> Names<'a, 'data> {
                 continue;
             }
             // The entries of another unit have offsets of their own, and strings of their file's.
-            let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, None, None) };
+            let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, self.texts, None, None) };
             if let Some((Which::Common, _)) = other {
                 let Some(common) = self.dwarf.sup() else { continue };
                 there.dwarf = common;
@@ -160,7 +170,7 @@ impl<'a, 'data> Names<'a, 'data> {
             let text = || {
                 let text = dwarf.attr_string(unit, attribute.value()).ok()?;
                 let text = text.to_slice().ok()?;
-                (!text.is_empty()).then(|| Arc::<str>::from(printable(&text)))
+                (!text.is_empty()).then(|| self.texts.get(&text))
             };
             match attribute.name() {
                 gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name if !call.is_linker_name => {
@@ -204,15 +214,54 @@ impl<'a, 'data> Names<'a, 'data> {
         });
         let at = starts.partition_point(|&start| start <= offset.0 as u64);
         let start = *starts.get(at.checked_sub(1)?)?;
-        if self.units.len() >= MOST_UNITS {
+        // Units that all have the whole table of abbreviations, or of files, are kept open one at a time.
+        let most_bytes = dwarf.debug_abbrev.reader().len() + dwarf.debug_line.reader().len();
+        if self.units.len() >= MOST_UNITS || self.open_bytes > most_bytes {
             self.units.clear();
+            self.open_bytes = 0;
         }
+        let open_bytes = &mut self.open_bytes;
         let unit = self.units.entry((which, start)).or_insert_with(|| {
             let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(start as usize)).ok()?;
-            dwarf.unit(header).ok().map(Arc::new)
+            *open_bytes += bytes_of_abbreviations(dwarf, header.debug_abbrev_offset());
+            let unit = dwarf.unit(header).ok()?;
+            if let Some(program) = &unit.line_program {
+                let header = program.header();
+                *open_bytes += FILE_ENTRY * (header.file_names().len() + header.include_directories().len());
+            }
+            Some(Arc::new(unit))
         });
         let unit = unit.clone()?;
         let offset = offset.to_unit_offset(&unit.header)?;
         Some(Next::Other(which, unit, offset))
     }
+}
+
+/// The length of the table of abbreviations at `offset` (DWARF 5, 7.5.3).
+fn bytes_of_abbreviations(dwarf: &Dwarf<'_>, offset: DebugAbbrevOffset) -> usize {
+    let mut table = *dwarf.debug_abbrev.reader();
+    if table.skip(offset.0).is_err() {
+        return 0;
+    }
+    let whole = table.len();
+    let mut pass_over = || -> gimli::Result<()> {
+        // Code, tag, whether it has children; pairs of an attribute and its form, the last of zeros.
+        while table.read_uleb128()? != 0 {
+            table.skip_leb128()?;
+            table.skip(1)?;
+            loop {
+                let (attribute, form) = (table.read_uleb128()?, table.read_uleb128()?);
+                if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+                    table.skip_leb128()?;
+                }
+                if (attribute, form) == (0, 0) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    };
+    // Damage is found by whoever reads the unit.
+    let _ = pass_over();
+    whole - table.len()
 }

@@ -1,7 +1,10 @@
 //! The sections of debug information, decompressed.
 
 use super::{Dwarf, Slice};
-use crate::symbolize::{image::Image, section};
+use crate::symbolize::{
+    image::Image,
+    section::{self, Room},
+};
 use gimli::{RunTimeEndian, SectionId};
 use object::{Object as _, ObjectSection as _};
 use std::{borrow::Cow, sync::Arc};
@@ -48,11 +51,12 @@ impl Sections {
         let elf = image.elf()?;
         let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let mut decompressed = Vec::new();
+        let mut room = Room::of(image.bytes().len());
         let mut has_info = false;
         for id in READ.into_iter().take(if is_split { READ.len() } else { ALWAYS }) {
             let Some(name) = (if is_split { id.dwo_name() } else { Some(id.name()) }) else { continue };
             let Some(found) = section::find(&elf, name) else { continue };
-            match section::contents(&found) {
+            match section::contents(&found, &mut room) {
                 Ok(bytes) => {
                     has_info |= id == SectionId::DebugInfo && !bytes.is_empty();
                     if let Cow::Owned(bytes) = bytes {

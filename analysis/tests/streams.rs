@@ -1,0 +1,179 @@
+//! Standard input and output in the place of files, and what is said of numbers that do not fit.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn recursion() -> PathBuf {
+    data("recursion.pb.gz")
+}
+
+/// Runs the command with a file as its standard input.
+fn sigprof<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sigprof"))
+        .args(arguments)
+        .stdin(File::open(input).expect("is there"))
+        .output()
+        .expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What it prints, which is all that it has to say.
+fn printed<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &Path) -> String {
+    let output = sigprof(arguments, input);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+}
+
+const NOTHING: &str = "/dev/null";
+
+#[test]
+fn a_profile_may_come_from_standard_input() {
+    let file = recursion();
+    let name = file.to_str().unwrap();
+    let expected = printed(&["top", name], Path::new(NOTHING));
+    assert!(expected.contains("Showing nodes accounting for"), "{expected}");
+    assert_eq!(printed(&["top", "-"], &file), expected);
+    // A pipe, not yet written when it is opened.
+    let mut cat = Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn().expect("cat starts");
+    let piped = Command::new(env!("CARGO_BIN_EXE_sigprof"))
+        .args(["top", "-"])
+        .stdin(cat.stdout.take().expect("is piped"))
+        .output()
+        .expect("the command starts");
+    assert!(cat.wait().expect("ends").success());
+    assert_eq!(text(&piped.stdout), expected);
+
+    let twice = printed(&["top", name, name], Path::new(NOTHING));
+    assert_eq!(printed(&["top", name, "-"], &file), twice);
+    let base = printed(&["top", "--base", name, name], Path::new(NOTHING));
+    assert_eq!(printed(&["top", "--base", "-", name], &file), base);
+    let folded = printed(&["convert", "--to", "folded", name], Path::new(NOTHING));
+    assert_eq!(printed(&["convert", "--to", "folded", "-"], &file), folded);
+    let picture = printed(&["flamegraph", "--title", "t", "--diff", name, name], Path::new(NOTHING));
+    assert_eq!(printed(&["flamegraph", "--title", "t", "--diff", "-", name], &file), picture);
+}
+
+#[test]
+fn standard_input_is_called_that() {
+    let output = sigprof(&["top", "-"], Path::new(NOTHING));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("sigprof: standard input: the file is empty"), "{output:?}");
+    // Not a file of that name.
+    let scratch = tempfile::tempdir().unwrap();
+    fs::copy(recursion(), scratch.path().join("-")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+    let named = command.args(["top", "./-"]).current_dir(scratch.path()).output().unwrap();
+    assert_eq!(text(&named.stdout), printed(&["top", "-"], &recursion()));
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    for arguments in [
+        &["top", "-", "-"][..],
+        &["top", "--base", "-", "-"],
+        &["convert", "--to", "folded", "-", "-"],
+        &["flamegraph", "--diff", "-", "-"],
+    ] {
+        let output = sigprof(arguments, &recursion());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains("can be read but once"), "{output:?}");
+    }
+}
+
+/// Each command that writes a file takes `-` for standard output, and makes no file of that name.
+#[test]
+fn output_may_be_standard_output() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = recursion();
+    for arguments in [
+        &["convert", "--to", "pprof"][..],
+        &["convert", "--to", "folded"],
+        &["flamegraph"],
+        &["report"],
+        &["callgraph"],
+        &["callgraph", "--format", "dot"],
+    ] {
+        let run = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+            let output =
+                command.args(arguments).args(more).arg(&file).current_dir(scratch.path()).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+            output.stdout
+        };
+        let written = run(&[]);
+        assert!(!written.is_empty(), "{arguments:?}");
+        assert!(run(&["-o", "-"]) == written, "{arguments:?}");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "{arguments:?}");
+        // A file has the same.
+        assert!(run(&["-o", "file"]).is_empty(), "{arguments:?}");
+        assert!(fs::read(scratch.path().join("file")).unwrap() == written, "{arguments:?}");
+        fs::remove_file(scratch.path().join("file")).unwrap();
+    }
+}
+
+/// A CPU profile with records of one address each.
+fn cpu_profile(path: &Path, records: &[(u64, u64)], period_micros: u64) {
+    let mut words = vec![0, 3, 0, period_micros, 0];
+    words.extend(records.iter().flat_map(|&(count, pc)| [count, 1, pc]));
+    words.extend([0, 1, 0]);
+    let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_said() {
+    const MOST: u64 = i64::MAX as u64 / 1000;
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let profile = |name: &str, records: &[(u64, u64)], period: u64| {
+        cpu_profile(Path::new(&path(name)), records, period);
+        path(name)
+    };
+    let fits = profile("fits", &[(MOST, 0x1000)], 1);
+    let count = profile("count", &[(u64::MAX, 0x1000)], 1);
+    let period = profile("period", &[(1, 0x1000)], u64::MAX);
+    let two = profile("two", &[(MOST, 0x1000), (MOST, 0x2000)], 1);
+    let messages = |arguments: &[&str]| {
+        let output = sigprof(arguments, Path::new(NOTHING));
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        let messages = text(&output.stderr);
+        messages.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let is_cut = |line: &str, name: &str| {
+        line.starts_with(&format!("sigprof: {name}: a value, period or duration is"))
+    };
+    let is_sum =
+        |line: &str| line.starts_with("sigprof: values of cpu in nanoseconds add up to more than 2^63-1");
+
+    assert_eq!(messages(&["top", &fits]), [""; 0]);
+    // While it is read, in commands of all kinds; one line, unless sums are too large besides.
+    for command in [&["top", "-i", "samples"][..], &["raw", "-i", "samples"], &["convert", "--to", "pprof"]] {
+        for name in [&count, &period] {
+            let said = messages(&[command, &[name.as_str()]].concat());
+            assert!(said.len() == 1 && is_cut(&said[0], name), "{command:?} {said:?}");
+        }
+    }
+    // A sum over samples that fit each; where nothing is added up there is nothing to say.
+    for command in [&["top"][..], &["flamegraph"], &["report"], &["convert", "--to", "callgrind"]] {
+        let said = messages(&[command, &[two.as_str()]].concat());
+        assert!(said.len() == 1 && is_sum(&said[0]), "{command:?} {said:?}");
+    }
+    assert_eq!(messages(&["convert", "--to", "pprof", &two]), [""; 0]);
+    assert_eq!(messages(&["top", "-i", "samples", &two]), [""; 0]);
+    // What is put together of profiles that fit.
+    let said = messages(&["convert", "--to", "pprof", &fits, &fits]);
+    assert!(said.len() == 1 && said[0].starts_with("sigprof: put together, a value"), "{said:?}");
+    // A difference of the largest numbers is none.
+    assert_eq!(messages(&["top", "--base", &fits, &fits]), [""; 0]);
+}
