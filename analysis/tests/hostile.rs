@@ -2,7 +2,8 @@
 //! `analysis/src/symbolize/mod.rs` promise.
 //!
 //! Each is read by the command in a process of its own, whose peak of resident memory the kernel tells when it has ended. That figure
-//! begins with what the process that started it had, so inputs are written to files as they are made.
+//! is no less than what the process that started it had, so inputs are written to files as they are made; once a test has failed
+//! here, and its backtrace was named, other figures say little.
 
 use std::{
     fs::{self, File},
@@ -30,6 +31,7 @@ struct Outcome {
 }
 
 #[expect(unsafe_code, reason = "no safe wrapper gives what one child has used")]
+#[expect(clippy::zombie_processes, reason = "it is waited for by `wait4`, which tells that")]
 fn run(arguments: &[&std::ffi::OsStr]) -> Outcome {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sigprof"))
         .args(arguments)
