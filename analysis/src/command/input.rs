@@ -51,6 +51,7 @@ impl Input {
     pub(crate) fn load(&self) -> Result<Profile, Error> {
         let mut profile = self.load_unnamed()?;
         profile.unite_equal_samples();
+        tell_of_sums(&mut profile);
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
@@ -77,9 +78,7 @@ impl Input {
             let (name, base_name) = (name(&self.files), name(&self.base));
             profile = subtract((&name, profile), (&base_name, read_all(&self.base)?))?;
         }
-        if profile.is_clamped {
-            eprintln!("sigprof: put together, {CLAMPED}");
-        }
+        tell_of_sums(&mut profile);
         Ok(profile)
     }
 
@@ -100,6 +99,7 @@ impl Input {
     pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
         let mut profile = read_one(path)?;
         profile.unite_equal_samples();
+        tell_of_sums(&mut profile);
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
@@ -170,6 +170,13 @@ fn read_one(path: &Path) -> Result<Profile, Error> {
         eprintln!("sigprof: {}: {CLAMPED}", name.display());
     }
     Ok(profile)
+}
+
+/// Says on stderr, once, where what was put together of several samples is too large.
+fn tell_of_sums(profile: &mut Profile) {
+    if std::mem::take(&mut profile.is_clamped) {
+        eprintln!("sigprof: put together, {CLAMPED}");
+    }
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Profile, Error> {

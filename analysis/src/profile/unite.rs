@@ -29,7 +29,7 @@ impl Profile {
                 *id = LabelSetId(first[id.index()]);
             }
         }
-        self.samples.add_up_equal();
+        self.is_clamped |= self.samples.add_up_equal();
         self.samples.drop_zeros();
     }
 }
@@ -86,5 +86,17 @@ mod tests {
             profile.samples.iter().map(|sample| (sample.chain[0].0, sample.values.to_vec(), sample.labels.0));
         assert_eq!(found.collect::<Vec<_>>(), [(0, vec![3, 30], 1), (0, vec![4, 40], 0)]);
         assert_eq!(profile.locations[1].lines, profile.locations[0].lines);
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_are_told() {
+        for (value, expected) in [(i64::MAX, true), (i64::MAX / 2, false)] {
+            let mut profile = doubled();
+            for location in [0, 1] {
+                profile.samples.push(&[LocationId(location)], &[1, value], LabelSetId(0));
+            }
+            profile.unite_equal_samples();
+            assert_eq!(profile.is_clamped, expected, "{value}");
+        }
     }
 }

@@ -169,7 +169,7 @@ fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
     }
     if let Some(outermost) = calls.last_mut() {
         // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
-        let is_plain = outermost.name.as_deref() == Some(symbol.name.as_str());
+        let is_plain = outermost.name.as_deref() == Some(&*symbol.name);
         let is_fuller = !outermost.is_linker_name
             && (is_mangled(&symbol.name) || is_plain)
             && function.as_ref().is_some_and(|range| range.start == symbol.range.start);

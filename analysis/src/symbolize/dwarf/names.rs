@@ -4,7 +4,7 @@ use super::{
     Call, Dwarf, Slice,
     scopes::{Scopes, has_none},
 };
-use crate::symbolize::{demangle::printable, texts::Texts};
+use crate::symbolize::texts::Texts;
 use gimli::{
     AttributeValue, DebugAbbrevOffset, DebugInfoOffset, Reader as _, Section as _, Unit, UnitOffset,
 };
@@ -43,14 +43,22 @@ pub(super) struct Names<'a, 'data> {
     open_bytes: usize,
     known: HashMap<usize, Call>,
     /// The declarations of those that have no linker's name, until their scopes are found.
-    unscoped: Vec<Unscoped<'data>>,
+    unscoped: Vec<Unscoped>,
 }
 
 /// A function whose name lacks what it stands in.
-struct Unscoped<'data> {
+struct Unscoped {
     /// In `known`.
     known: usize,
-    /// Where it is declared; None for the unit that we are of.
+    /// The file and the unit, by its offset, that it is declared in; None for the unit that we are of. It is opened again then:
+    /// those of many functions would take much memory at a time.
+    other: Option<(Which, DebugInfoOffset)>,
+    entry: UnitOffset,
+}
+
+/// Where following a function's entries has led.
+struct Place<'data> {
+    /// None for the unit that we are of.
     other: Option<(Which, Arc<Unit<Slice<'data>>>)>,
     entry: UnitOffset,
     is_external: bool,
@@ -81,13 +89,18 @@ impl<'a, 'data> Names<'a, 'data> {
             return known.clone();
         }
         let mut call = Call::default();
-        let mut last = Unscoped { known: entry.0, other: None, entry, is_external: false };
+        let mut last = Place { other: None, entry, is_external: false };
         // What was found before an error stays.
         let _ = self.follow(unit, &mut last, &mut call);
         // One that other units see would have a linker's name if what it stands in were part of it: it is `extern "C"`, or Rust's
         // `no_mangle`.
         if call.name.is_some() && !call.is_linker_name && !last.is_external {
-            self.unscoped.push(last);
+            let start = |unit: &Unit<Slice<'data>>| unit.header.offset().as_debug_info_offset();
+            let other = last.other.map(|(which, unit)| start(&unit).map(|start| (which, start)));
+            // Nothing is declared in a unit of types that leads to other units.
+            if other != Some(None) {
+                self.unscoped.push(Unscoped { known: entry.0, other: other.flatten(), entry: last.entry });
+            }
         }
         self.known.insert(entry.0, call.clone());
         call
@@ -96,20 +109,23 @@ impl<'a, 'data> Names<'a, 'data> {
     /// Gives the functions that were asked for since the last time, and have no linker's name, what they stand in.
     pub(super) fn find_scopes(&mut self, unit: &Unit<Slice<'data>>) {
         let mut unscoped = std::mem::take(&mut self.unscoped);
-        let place = |one: &Unscoped<'_>| {
-            let other = one.other.as_ref();
-            other.map(|(which, unit)| (*which, unit.header.offset().as_debug_info_offset().map(|at| at.0)))
-        };
-        unscoped.sort_by_key(|one| (place(one), one.entry.0));
-        for group in unscoped.chunk_by(|one, other| place(one) == place(other)) {
-            let other = group[0].other.as_ref();
-            let unit = other.map_or(unit, |(_, unit)| unit);
+        unscoped.sort_by_key(|one| (one.other, one.entry.0));
+        for group in unscoped.chunk_by(|one, other| one.other == other.other) {
+            let opened = match group[0].other {
+                None => None,
+                Some((which, start)) => {
+                    let entry = DebugInfoOffset(start.0.saturating_add(group[0].entry.0));
+                    let Some(Next::Other(_, unit, _)) = self.enter(which, entry) else { continue };
+                    Some((which, unit))
+                }
+            };
+            let unit = opened.as_ref().map_or(unit, |(_, unit)| unit);
             if has_none(unit) {
                 continue;
             }
             // The entries of another unit have offsets of their own, and strings of their file's.
             let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, self.texts, None, None) };
-            if let Some((Which::Common, _)) = other {
+            if let Some((Which::Common, _)) = opened {
                 let Some(common) = self.dwarf.sup() else { continue };
                 there.dwarf = common;
             }
@@ -134,7 +150,7 @@ impl<'a, 'data> Names<'a, 'data> {
     fn follow(
         &mut self,
         unit: &Unit<Slice<'data>>,
-        last: &mut Unscoped<'data>,
+        last: &mut Place<'data>,
         call: &mut Call,
     ) -> gimli::Result<()> {
         for _ in 0..MOST_STEPS {
