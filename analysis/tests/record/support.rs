@@ -272,3 +272,24 @@ fn library() -> &'static Path {
         path.into()
     })
 }
+
+/// Perl at work until it has used so many seconds.
+pub(crate) fn perl(seconds: f64) -> String {
+    format!(
+        "my $i = 0; while ((times)[0] + (times)[1] < {seconds}) {{ $i++ for 1 .. 1000 }} print \"done\\n\""
+    )
+}
+
+/// Compiles a program of its own that may use `burn(SECONDS)`, and gives its path.
+pub(crate) fn compile(rig: &Rig, main: &str) -> String {
+    let source = rig.path("own.c");
+    let burn = "static volatile long sink; void burn(double seconds) { \
+        double until = clock() + seconds * CLOCKS_PER_SEC; while (clock() < until) for (int i = 0; i < 20000; i++) sink += i; }";
+    let headers = "#include <signal.h>\n#include <time.h>\n#include <unistd.h>\n";
+    fs::write(&source, format!("{headers}void ProfilerFlush(void) __attribute__((weak));\n{burn}\n{main}\n"))
+        .unwrap();
+    let program = rig.path("own").to_str().unwrap().to_owned();
+    let compiled = Command::new("gcc").args(["-O1", "-o", &program]).arg(&source).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "gcc is missing: ci/setup.sh installs it");
+    program
+}

@@ -1,0 +1,75 @@
+//! How a command ends, and what is said of it.
+
+use super::support::{Finished, Rig, compile, send};
+use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
+
+#[test]
+fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
+    let rig = Rig::new();
+    for (end, number) in
+        [(&["signal", "9"][..], 9), (&["signal", "6"], 6), (&["segv"], 11), (&["signal", "40"], 40)]
+    {
+        let command = [&[rig.program(), "burn", "250"], end].concat();
+        let finished = rig.record(&[], &command);
+        // A real-time signal cannot be repeated by a command of few words.
+        let expected = if number == 40 { (Some(168), None) } else { (None, Some(number)) };
+        assert_eq!(finished.end(), expected, "{end:?}: {}", finished.stderr);
+        assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
+        let time = rig.profile().total(1) as f64 / 1e9;
+        assert!((0.1..0.35).contains(&time), "{end:?}: {time}");
+        assert_eq!(rig.left(), [""; 0]);
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let rig = Rig::new();
+    for status in [0, 1, 2, 42, 125, 126, 127, 128, 130, 254, 255] {
+        let finished = rig.record(&["--quiet"], &["sh", "-c", &format!("exit {status}")]).expect(status);
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
+    }
+}
+
+#[test]
+fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
+    let rig = Rig::new();
+    let mut child =
+        rig.command(&[], &[rig.program(), "burn", "250", "say", "ready", "wait"]).spawn().unwrap();
+    let mut ready = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    send(child.id(), 15);
+    let finished = Finished::of(child);
+    assert_eq!(finished.end(), (None, Some(15)), "{}", finished.stderr);
+    assert!(finished.stderr.contains("ended by SIGTERM"), "{}", finished.stderr);
+    assert!(rig.profile().total(0) >= 5);
+}
+
+#[test]
+fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
+    let rig = Rig::new();
+    // An executable that the kernel looks at, and refuses.
+    fs::write(rig.path("garbage"), [&b"\x7fELF"[..], &[1; 200]].concat()).unwrap();
+    fs::set_permissions(rig.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = compile(
+        &rig,
+        "int main(int n, char **words) { burn(0.1); execv(\"garbage\", words); burn(0.05); raise(SIGKILL); }",
+    );
+    let finished = rig.record(&[], &[&program]);
+    assert_eq!(finished.end(), (None, Some(9)), "{}", finished.stderr);
+    assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
+}
+
+#[test]
+fn no_samples_come_with_a_reason() {
+    let rig = Rig::new();
+    let finished = rig.record(&[], &["true"]).expect(0);
+    assert!(
+        finished.stderr.contains("no samples: the program used less time than one period"),
+        "{}",
+        finished.stderr
+    );
+    let finished = rig.record(&[], &["env", "-i", rig.program(), "burn", "300"]).expect(0);
+    assert!(finished.stderr.contains("LD_PRELOAD"), "{}", finished.stderr);
+    let finished = rig.record(&[], &[rig.program(), "signal", "9"]);
+    assert!(finished.stderr.contains("before its first tick"), "{}", finished.stderr);
+}

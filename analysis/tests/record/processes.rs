@@ -1,0 +1,148 @@
+//! Whose time is in the profile: all processes of a command, and no others.
+
+use super::support::{Finished, Rig, compile, perl};
+use sigprof_analysis::profile::label;
+
+#[test]
+fn all_processes_of_a_pipeline_are_in_one_profile() {
+    let rig = Rig::new();
+    let script = format!(
+        "perl -e '{}' | gzip -9 > out.gz; cat /bin/sh /bin/sh /bin/sh /bin/sh | gzip -9 > two.gz",
+        perl(0.2)
+    );
+    let finished = rig.record(&[], &["sh", "-c", &script]).expect(0);
+    let profile = rig.profile();
+    assert_eq!(profile.check(), Ok(()));
+    let processes = rig.times_by(&profile, label::PROCESS);
+    assert!(processes["perl"] > 0.15 && processes.contains_key("gzip"), "{processes:?}");
+    assert!(rig.times_by(&profile, label::PROCESS_ID).len() >= 2);
+    let whole = finished.stderr.contains("100.0 % of call chains whole") || finished.stderr.contains("99.");
+    assert!(whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
+    // By these later readers tell whether a binary is the one that ran.
+    let is_perl = |mapping: &&sigprof_analysis::profile::Mapping| mapping.file.ends_with("perl");
+    assert!(profile.mappings.iter().find(is_perl).is_some_and(|mapping| mapping.build_id.len() >= 16));
+    // The names are in the file: binaries may be gone when somebody looks.
+    assert!(profile.functions.iter().any(|function| function.name.starts_with("Perl_")));
+    assert!(profile.comments.iter().any(|comment| comment.starts_with("command: sh -c perl")));
+    assert!(profile.duration_nanos > 100_000_000 && profile.time_nanos > 0);
+    assert_eq!(rig.left(), [""; 0]);
+}
+
+#[test]
+fn the_time_in_the_profile_is_the_time_that_was_used() {
+    let rig = Rig::new();
+    rig.record(&["-F", "250"], &[rig.program(), "burn", "300", "fork", "200", "threads", "2", "150"])
+        .expect(0);
+    let profile = rig.profile();
+    let time = profile.total(1) as f64 / 1e9;
+    assert!((0.70..1.0).contains(&time), "0.8 s were used, and {time} s are in the profile");
+    assert_eq!(profile.period, 4_000_000);
+    let threads = rig.times_by(&profile, label::THREAD);
+    for (name, least) in [("worker-1", 0.1), ("worker-2", 0.1), ("worker", 0.4)] {
+        assert!(threads.get(name).is_some_and(|time| *time > least), "{name}: {threads:?}");
+    }
+    assert_eq!(rig.times_by(&profile, label::THREAD_ID).len(), 4);
+    assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 2);
+}
+
+#[test]
+fn the_time_of_earlier_children_is_not_the_commands() {
+    let rig = Rig::new();
+    // As cargo does, which compiles, and then becomes the recorder.
+    let script = format!(
+        "'{}' burn 600; exec '{}' record -- '{}' burn 250",
+        rig.program(),
+        rig.sigprof(),
+        rig.program()
+    );
+    let finished = Finished::of(rig.prepared("sh").args(["-c", &script]).spawn().unwrap()).expect(0);
+    assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("the command used"), "{}", finished.stderr);
+}
+
+#[test]
+fn programs_that_follow_each_other_in_one_process_are_all_there() {
+    let rig = Rig::new();
+    // `env` looks for the program in several directories, and fails in all but one.
+    let path = format!("/nonexistent:{}:/usr/bin:/bin", rig.path("").display());
+    let script = format!(
+        "exec env PATH={path} worker burn 250 exec /bin/sh -c 'exec perl -e \"{}\"'",
+        perl(0.55).replace('$', "\\$").replace('"', "\\\"")
+    );
+    rig.record(&[], &["sh", "-c", &script]).expect(0);
+    let profile = rig.profile();
+    let processes = rig.times_by(&profile, label::PROCESS);
+    assert!(processes["worker"] > 0.1 && processes["perl"] > 0.1, "{processes:?}");
+    assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1, "one process");
+}
+
+#[test]
+fn a_failed_exec_loses_nothing() {
+    let rig = Rig::new();
+    let script = "my $i = 0; my $end = 0; while ($end < 2) { $end++; while ((times)[0] + (times)[1] < 0.4 * $end) { $i++ for 1 .. 1000 } no warnings; exec '/nonexistent/program' if $end == 1; exec '/etc/passwd' if $end == 1 }";
+    rig.record(&[], &["perl", "-e", script]).expect(0);
+    let time = rig.profile().total(1) as f64 / 1e9;
+    // A machine with more to do than it can passes busy threads by for a tenth of a second.
+    assert!((0.55..1.0).contains(&time), "{time}");
+}
+
+#[test]
+fn without_children_the_commands_own_process_is_there_alone() {
+    let rig = Rig::new();
+    let command = [
+        rig.program(),
+        "fork",
+        "100",
+        "burn",
+        "100",
+        "exec",
+        "sh",
+        "-c",
+        "perl -e 'for (1..3000000) {$i++}'; gzip -9 < /bin/sh > /dev/null; exec perl -e 'for (1..2000000) {$i++}'",
+    ];
+    rig.record(&["--no-children"], &command).expect(0);
+    let profile = rig.profile();
+    let processes = rig.times_by(&profile, label::PROCESS);
+    assert_eq!(processes.keys().collect::<Vec<_>>(), ["perl", "worker"], "and what the process became");
+    assert!((0.05..0.33).contains(&processes["worker"]), "{processes:?}");
+    assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1);
+}
+
+#[test]
+fn more_processes_than_a_directory_holds_are_all_there() {
+    let rig = Rig::new();
+    // 300 that are killed, and so leave spools that nobody else removes.
+    let script = format!("for i in $(seq 300); do '{}' burn 5 signal 9; done 2> /dev/null", rig.program());
+    let finished = rig.record(&["-F", "1000", "--clock", "perf"], &["sh", "-c", &script]).expect(137);
+    let processes = rig.times_by(&rig.profile(), label::PROCESS_ID).len();
+    assert!(processes >= 295, "{processes} of 300 are there: {}", finished.stderr);
+    assert_eq!(rig.left(), [""; 0]);
+}
+
+#[test]
+fn the_clock_and_the_depth_are_those_that_were_asked_for() {
+    let rig = Rig::new();
+    rig.record(
+        &["--clock", "wall", "--max-depth", "1", "-o", "wall.pb"],
+        &["perl", "-e", "select undef, undef, undef, 0.03 for 1 .. 20"],
+    )
+    .expect(0);
+    let profile = rig.profile_at("wall.pb");
+    let time = profile.total(1) as f64 / 1e9;
+    assert!((0.15..1.5).contains(&time), "it waits for most of that time: {time}");
+    assert!(profile.samples.iter().all(|sample| sample.chain.len() == 1));
+}
+
+#[test]
+fn a_flush_doubles_nothing() {
+    let rig = Rig::new();
+    let program = compile(
+        &rig,
+        "int main(void) { burn(0.3); if (!ProfilerFlush) return 1; ProfilerFlush(); burn(0.05); return 0; }",
+    );
+    let finished = rig.record(&[], &[&program]).expect(0);
+    let time = rig.profile().total(1) as f64 / 1e9;
+    assert!((0.25..0.45).contains(&time), "0.35 s were used, and {time} s are in the profile");
+    assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
+}

@@ -1,0 +1,93 @@
+//! What is refused before it runs, and what is not.
+
+use super::support::{Finished, Rig};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::Command,
+};
+
+#[test]
+fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
+    let rig = Rig::new();
+    let ran = rig.path("ran");
+    let touch = format!("#!/bin/sh\ntouch '{}'\n", ran.display());
+    let executable = |name: &str, bytes: &[u8], mode| {
+        fs::write(rig.path(name), bytes).unwrap();
+        fs::set_permissions(rig.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        rig.path(name).to_str().unwrap().to_owned()
+    };
+    let not_executable = executable("plain", touch.as_bytes(), 0o644);
+    let of_other_width = {
+        let mut bytes = fs::read(rig.program()).unwrap();
+        bytes[4] = 1;
+        executable("narrow", &bytes, 0o755)
+    };
+    let source = rig.path("static.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let is_static = rig.path("is static").to_str().unwrap().to_owned();
+    let compiled = Command::new("gcc").args(["-static", "-o", &is_static]).arg(&source).status();
+    assert!(
+        compiled.is_ok_and(|status| status.success()),
+        "gcc and libc6-dev are missing: ci/setup.sh installs them"
+    );
+    symlink(&is_static, rig.path("link")).unwrap();
+    let script_of_static =
+        executable("script", format!("#!{}\n", rig.path("link").display()).as_bytes(), 0o755);
+    let good = executable("good", touch.as_bytes(), 0o755);
+    let mut cases: Vec<(&[&str], String, i32, &str)> = vec![
+        (&[], "no-such-command".into(), 127, "not found"),
+        (&[], "/no/such/command".into(), 127, "not found"),
+        (&[], not_executable, 126, "cannot be executed"),
+        (&[], rig.path("").to_str().unwrap().into(), 126, "cannot be executed"),
+        (&[], is_static, 1, "statically linked"),
+        (&[], script_of_static, 1, "statically linked"),
+        (&[], of_other_width, 1, "32-bit program"),
+        (&["-o", "missing/profile"], good.clone(), 1, "cannot write the profile"),
+        (&["-o", "."], good.clone(), 1, "it is"),
+        (&["--timer-signal", "SIGUSR1"], good.clone(), 1, "SIGRTMIN"),
+        (&["-F", "0"], good.clone(), 2, "1..=10000"),
+        (&["--max-memory", "1M"], good.clone(), 2, "8M and 1G"),
+        (&["--clock", "sun"], good.clone(), 2, "wall"),
+    ];
+    if nix::unistd::geteuid().is_root() {
+        // The program is another user's, and would run with that one's rights.
+        let other = executable("setuid", &fs::read(rig.program()).unwrap(), 0o755);
+        nix::unistd::chown(other.as_str(), Some(65534.into()), None).unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o4755)).unwrap();
+        cases.push((&[], other, 1, "more rights than yours (setuid)"));
+    }
+    let before = rig.names();
+    for (options, command, status, reason) in cases {
+        let finished = rig.record(options, &[&command]);
+        assert_eq!(finished.end(), (Some(status), None), "{command}: {}", finished.stderr);
+        assert!(finished.stderr.contains(reason), "{command}: {reason}: {}", finished.stderr);
+        assert!(!ran.exists() && rig.names() == before && rig.left().is_empty(), "{command}");
+    }
+    let no_library = rig.command(&[], &[&good]).env("SIGPROF_LIBRARY", "/no/library.so").spawn().unwrap();
+    let finished = Finished::of(no_library).expect(1);
+    assert!(finished.stderr.contains("/no/library.so") && !ran.exists(), "{}", finished.stderr);
+    rig.record(&[], &[&good]).expect(0);
+    assert!(ran.exists(), "what is not refused runs");
+}
+
+#[test]
+fn a_script_without_a_first_line_is_the_shells() {
+    let rig = Rig::new();
+    fs::write(rig.path("bare"), "echo \"$1\"; exit 5\n").unwrap();
+    fs::set_permissions(rig.path("bare"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(rig.record(&["-q"], &["./bare", "word"]).expect(5).stdout, "word\n");
+}
+
+#[test]
+fn a_library_whose_path_cannot_stand_in_the_environment_is_linked() {
+    let rig = Rig::new();
+    let directory = rig.path("a b:c");
+    fs::create_dir(&directory).unwrap();
+    let library = directory.join("libprofiler.so");
+    fs::copy(rig.library(), &library).unwrap();
+    let child = rig.command(&[], &[rig.program(), "burn", "250"]).env("SIGPROF_LIBRARY", &library).spawn();
+    let finished = Finished::of(child.unwrap()).expect(0);
+    assert!(!finished.stderr.contains("cannot be preloaded"), "{}", finished.stderr);
+    assert!(rig.profile().total(0) > 0);
+}
