@@ -30,8 +30,8 @@ pub use objects::{
 };
 pub use process::{in_each_child, is_alone, is_privileged, process, signal_number, undisturbed};
 pub use sessions::{
-    FileOptions, State, Stopped, complete, enable_toggle, flush, is_special, is_without_recorder, listen,
-    live_ticks, prepare, spool_refusal, start, stop, with_state,
+    FileOptions, RECORDERS_FILE, State, Stopped, complete, enable_toggle, flush, is_special,
+    is_without_recorder, listen, live_ticks, prepare, spool_refusal, start, stop, with_state,
 };
 pub use stacks::{stack_from_here, stack_of_context};
 pub use threads::{awaits_threads, host_enters_sandbox, register_thread};

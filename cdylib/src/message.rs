@@ -192,6 +192,12 @@ pub(crate) fn failed(path: &[u8], failure: Failure) {
     no_profile(path, failure, None);
 }
 
+/// True where a recorder's process may write neither a spool nor a file, as one does that has become another user. stderr is the
+/// command's own then, and the recorder says how much time is missing.
+pub(crate) fn is_of_recording(failure: Failure) -> bool {
+    settings().keeps_spool && matches!(failure, Failure::Output { .. })
+}
+
 /// The same, and where the program's handler is, if that is the reason. Not for signal context.
 pub(crate) fn refused(path: &[u8], failure: Failure) {
     let mut line = Line::new();
@@ -243,6 +249,7 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
 /// One line that says what is wrong with the profile at `path`.
 pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
     match notice {
+        Notice::NoProfile { failure, spool: None } if is_of_recording(failure) => {}
         Notice::NoProfile { failure, spool } => no_profile(path, failure, spool),
         Notice::NoList(failure) => {
             let mut line = Line::new();

@@ -103,7 +103,8 @@ fn start(settings: &Environment, base: &[u8]) {
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
         // The recorder that asked for the profile is gone: nobody wants to know.
-        if settings.keeps_spool && interface::is_without_recorder(failure) {
+        let is_without_recorder = settings.keeps_spool && interface::is_without_recorder(failure);
+        if is_without_recorder || message::is_of_recording(failure) {
             return;
         }
         return message::refused(&path, failure);

@@ -35,7 +35,7 @@ pub use notices::{Listener, Notice};
 pub(crate) use notices::{listen, tell};
 pub(crate) use output::{Naming, is_special};
 pub(crate) use session::{Session, Started};
-pub(crate) use spool::{DEFAULT_DIRECTORY, NO_DIRECTORY, SUFFIX, SpoolPlace};
+pub(crate) use spool::{DEFAULT_DIRECTORY, RECORDERS_FILE, SUFFIX, SpoolPlace, is_without_recorder};
 pub(crate) use start_options::{Sink, StartOptions};
 pub(crate) use summary::Ended;
 pub use summary::{Losses, NoSamples, SpoolUse, Summary, Walks};

@@ -12,6 +12,7 @@
 use super::output::Output;
 use crate::{
     config::SpoolChoice,
+    error::Failure,
     format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
     sample::{
         spool_memory::{HeadFacts, SpoolMemory},
@@ -42,8 +43,14 @@ const SHARE: u64 = 8;
 const UNIT: usize = 64 << 10;
 
 /// What fails, and how, where a recorder's directory is not there any more.
-pub(crate) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::NO_SUCH_FILE);
+pub(super) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::NO_SUCH_FILE);
 const USE_DIRECTORY: &str = "use the spool directory";
+
+/// The file in a recorder's directory that it has locked as long as it collects what comes there.
+pub(crate) const RECORDERS_FILE: &CStr = c"session";
+/// What fails, and how, where it does not any more.
+pub(super) const NO_RECORDER: (&str, i32) =
+    ("leave samples to a recorder that has ended", errno::NO_SUCH_FILE);
 
 /// Where a session's spool is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +89,12 @@ pub(super) struct SpoolFor<'a> {
     pub(super) is_collected: bool,
 }
 
+/// True of a failure of these kinds.
+pub(crate) fn is_without_recorder(failure: Failure) -> bool {
+    let kinds = [NO_DIRECTORY, NO_RECORDER];
+    matches!(failure, Failure::System { action, errno } if kinds.contains(&(action, errno)))
+}
+
 impl Spool {
     /// Makes a spool at `place`, and the memory that is shared with it.
     ///
@@ -104,6 +117,9 @@ impl Spool {
             Directory::open_own(path.as_c_str(), access)
         };
         let directory = directory.map_err(system(USE_DIRECTORY))?;
+        if is_recorders && directory.is_unlocked(RECORDERS_FILE) {
+            return Err(NO_RECORDER);
+        }
         let room = directory.file_system().map_err(system("look at the spool's file system"))?;
         if !room.is_in_place {
             return Err(system("trust the spool's file system")(errno::NOT_SUPPORTED));

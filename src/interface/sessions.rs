@@ -91,9 +91,13 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     .map(|_| ())
 }
 
-/// True of a start that failed since the recorder's directory of spools is not there any more.
+/// The file in a recorder's directory of spools that it keeps locked, by `flock(2)` and alone, as long as it collects them.
+/// Programs that find it without a lock record nothing.
+pub const RECORDERS_FILE: &CStr = control::RECORDERS_FILE;
+
+/// True of a start that failed since the recorder has ended, or its directory of spools is not there any more.
 pub fn is_without_recorder(failure: Failure) -> bool {
-    matches!(failure, Failure::System { action, errno } if (action, errno) == control::NO_DIRECTORY)
+    control::is_without_recorder(failure)
 }
 
 /// True where `path` leads to a device or a pipe, beside which nothing can be written.

@@ -131,6 +131,15 @@ impl Directory {
         File::open_at(self.0.number(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
     }
 
+    /// True where nobody holds a lock on the file `name` in it; false where there is no such file, or the system does not tell.
+    pub(crate) fn is_unlocked(&self, name: &CStr) -> bool {
+        let Ok(file) = self.read(name) else { return false };
+        // A shared one, which several may try at once: it is gone with the file.
+        let arguments = [file.number() as usize, (libc::LOCK_SH | libc::LOCK_NB) as usize, 0, 0, 0, 0];
+        // SAFETY: a plain call on our own descriptor.
+        check(unsafe { system_call(libc::SYS_flock, arguments) }).is_ok()
+    }
+
     /// Calls `visit` with the name of each entry, from the first on, until it returns false.
     pub(crate) fn for_each(&self, visit: impl FnMut(&CStr) -> bool) {
         entries::for_each(self.0.number(), visit);
@@ -214,6 +223,22 @@ mod tests {
         let mut buffer = [0; 20];
         let got = directory.read(c"file 7").unwrap().read_some(&mut buffer).unwrap();
         assert_eq!(&buffer[..got], b"file 7");
+    }
+
+    #[test]
+    fn a_lock_is_seen_while_it_is_held() {
+        use nix::fcntl::{Flock, FlockArg};
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        assert!(!directory.is_unlocked(c"file"), "there is none");
+        let file = fs::File::create(scratch.path().join("file")).unwrap();
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
+        assert!(!directory.is_unlocked(c"file"));
+        drop(lock);
+        assert!(
+            directory.is_unlocked(c"file") && directory.is_unlocked(c"file"),
+            "and nothing is held of it"
+        );
     }
 
     #[test]

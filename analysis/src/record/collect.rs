@@ -4,7 +4,7 @@
 //! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
 //! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
 
-use super::{Session, directory_of};
+use super::{Session, directory_of, environment};
 use crate::{
     Error,
     error::ErrorKind,
@@ -16,6 +16,7 @@ use sigprof::{
     recover::{self, Owner, RecoverError, Spool},
 };
 use std::{
+    collections::HashSet,
     fs,
     io::{BufWriter, Write as _},
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
@@ -28,6 +29,8 @@ use std::{
 const SHARE: u32 = 20;
 /// What the names of files begin with that were collected meanwhile.
 const PART: &str = "collected-";
+/// What comments of such a file begin with; the name of a spool follows that is in it.
+const PART_OF: &str = "collected from ";
 
 /// Collects what processes leave behind in one directory.
 #[derive(Debug)]
@@ -39,10 +42,12 @@ pub struct Collector {
     problems: Vec<Error>,
     /// Spools that cannot be read, which stay.
     unreadable: Vec<PathBuf>,
+    /// Spools whose samples are in a file of what was collected meanwhile. A recorder that is killed may leave both.
+    counted: HashSet<PathBuf>,
     /// The directory has no room for a file of what was collected meanwhile: all waits for the end, which needs none there.
     has_no_room: bool,
     /// How long the last search for room took, and when that was.
-    last_search: Option<(Duration, Instant)>,
+    last_search: Option<Search>,
     /// What is in files of its own.
     collected: Progress,
     /// How long the last look at everything took, and when that was.
@@ -113,10 +118,10 @@ impl Sources {
     }
 }
 
-/// Removes a spool, which another process of the command may have done, if it held no sample.
+/// Removes a spool, which another process of the command may have done, if it held no sample. Who reads it meanwhile goes on.
 fn discard(spool: &Spool) -> Result<(), Error> {
     match spool.discard() {
-        Err(error) if spool.path().exists() => Err(failure(error)),
+        Err(error) if fs::remove_file(spool.path()).is_err() && spool.path().exists() => Err(failure(error)),
         _ => Ok(()),
     }
 }
@@ -135,6 +140,11 @@ impl Collector {
             tally: Tally::default(),
             problems: Vec::new(),
             unreadable: Vec::new(),
+            counted: parts_in(spools)
+                .into_iter()
+                .filter_map(|path| read_part(&path).ok())
+                .flat_map(|part| part.1)
+                .collect(),
             has_no_room: false,
             last_search: None,
             collected: Progress::default(),
@@ -145,17 +155,12 @@ impl Collector {
     /// Makes room in the directory if there are `many` spools that nobody needs any more. Where most of them are in use it is
     /// looked for less often, for a twentieth of a processor, as long as the directory is not nearly full.
     pub(super) fn relieve(&mut self, many: usize) {
-        let spools = self.count_spools();
-        if spools < many || self.has_no_room {
-            return;
-        }
-        let is_early = self.last_search.is_some_and(|(cost, when)| when.elapsed() < cost * SHARE);
-        if is_early && spools < 4 * many {
+        if self.has_no_room || !is_search_due(self.count_spools(), many, self.last_search) {
             return;
         }
         let start = Instant::now();
         let looked = self.look();
-        self.last_search = Some((start.elapsed(), Instant::now()));
+        self.last_search = Some(Search { cost: start.elapsed(), end: Instant::now() });
         let Some((mut over, _)) = looked else { return };
         // Of one of another container nobody knows whether it still runs.
         over.retain(|spool| spool.owner() == Owner::Gone);
@@ -168,11 +173,12 @@ impl Collector {
             return self.discard(read);
         }
         let spools = &self.spools;
-        let written = merge(profiles).and_then(|profile| keep_part(spools, &profile));
+        let written = merge(profiles).and_then(|profile| keep_part(spools, profile, &read));
         match written {
             Ok(progress) => {
                 self.collected.samples += progress.samples;
                 self.collected.time += progress.time;
+                self.counted.extend(read.iter().map(|spool| spool.path().into()));
                 self.discard(read);
             }
             Err(_) => {
@@ -191,7 +197,9 @@ impl Collector {
         }
         let start = Instant::now();
         let mut progress = self.collected;
-        for spool in recover::spools(&self.spools).map(|found| found.spools).unwrap_or_default() {
+        let mut spools = recover::spools(&self.spools).map(|found| found.spools).unwrap_or_default();
+        spools.retain(|spool| !self.counted.contains(spool.path()));
+        for spool in spools {
             let samples = spool.samples_so_far().unwrap_or(0);
             progress.samples += samples;
             progress.time += spool.period().saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
@@ -200,13 +208,19 @@ impl Collector {
         progress
     }
 
-    /// Waits until all processes that have a spool are gone, for at most `patience`.
+    /// Waits until all processes of the command are gone, for at most `patience`.
     pub(super) fn wait_for_others(&self, patience: Duration) {
         const STEP: Duration = Duration::from_millis(5);
         let start = Instant::now();
-        while start.elapsed() < patience && self.look().is_some_and(|(_, running)| !running.is_empty()) {
+        while start.elapsed() < patience && self.goes_on() {
             thread::sleep(STEP);
         }
+    }
+
+    /// True while processes run that have a spool, or will have one: of a command that ends right behind a fork, as `daemon(3)`
+    /// does, the child may not have come so far.
+    fn goes_on(&self) -> bool {
+        self.running() > 0 || environment::is_anyones(&self.spools)
     }
 
     /// How many processes with a spool still run.
@@ -218,9 +232,9 @@ impl Collector {
     pub fn finish(mut self) -> Collected {
         let mut profiles = Vec::new();
         let mut done: Vec<PathBuf> = Vec::new();
-        for path in self.parts() {
-            match formats::read_file(&path) {
-                Ok(profile) => {
+        for path in parts_in(&self.spools) {
+            match read_part(&path) {
+                Ok((profile, _)) => {
                     profiles.push(profile);
                     done.push(path);
                 }
@@ -235,7 +249,10 @@ impl Collector {
             }
         };
         self.tally.running = processes(&running);
-        let (of_spools, read) = self.read_all(over);
+        let (of_spools, mut read) = self.read_all(over);
+        // Of those that are still there nothing is wanted any more.
+        let counted = self.counted.iter().filter_map(|path| Spool::open(path).ok());
+        read.extend(counted.map(Spool::known_to_be_over));
         profiles.extend(of_spools);
         for path in self.files() {
             match self.read_file(&path) {
@@ -277,7 +294,9 @@ impl Collector {
 
     fn looked_at(&self) -> Result<(Vec<Spool>, Vec<Spool>), RecoverError> {
         let mut spools = recover::spools(&self.spools)?.spools;
-        spools.retain(|spool| !self.unreadable.iter().any(|path| path == spool.path()));
+        spools.retain(|spool| {
+            !self.counted.contains(spool.path()) && !self.unreadable.iter().any(|path| path == spool.path())
+        });
         let identity = |spool: &Spool| (spool.process(), spool.process_start());
         // A spool that is not marked as left belongs to the program that runs now.
         let newer: Vec<(u32, u64)> = spools
@@ -347,14 +366,9 @@ impl Collector {
             if let Err(error) = discard(&spool) {
                 self.problems.push(error);
                 // It was read, and must not be again.
-                self.unreadable.push(spool.path().into());
+                self.counted.insert(spool.path().into());
             }
         }
-    }
-
-    /// What was collected meanwhile.
-    fn parts(&self) -> Vec<PathBuf> {
-        files_of(&self.spools, |name| name.starts_with(PART.as_bytes()) && name.ends_with(b".pb"))
     }
 
     /// Profiles that found no place in a spool.
@@ -384,11 +398,44 @@ impl Tally {
     }
 }
 
-/// Keeps a profile in a file of its own in the directory of the spools, where a collector finds it.
+/// A search for room that has been made.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    cost: Duration,
+    end: Instant,
+}
+
+/// Whether room is looked for where there are so many `spools`: where `many` are, at most a twentieth of the time, and at once
+/// where the directory is nearly full.
+fn is_search_due(spools: usize, many: usize, last: Option<Search>) -> bool {
+    let is_early = |last: Search| last.end.elapsed() < last.cost * SHARE;
+    spools >= many && (spools >= 4 * many || !last.is_some_and(is_early))
+}
+
+/// The files of what was collected meanwhile.
+fn parts_in(directory: &Path) -> Vec<PathBuf> {
+    files_of(directory, |name| name.starts_with(PART.as_bytes()) && name.ends_with(b".pb"))
+}
+
+/// Reads such a file, and what spools it was made of.
+fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
+    let mut profile = formats::read_file(path)?;
+    let directory = directory_of(path);
+    let spools = profile.comments.iter().filter_map(|comment| comment.strip_prefix(PART_OF));
+    // A name alone: what somebody else has written leads nowhere else.
+    let spools = spools.filter(|name| !name.contains('/')).map(|name| directory.join(name)).collect();
+    profile.comments.retain(|comment| !comment.starts_with(PART_OF));
+    Ok((profile, spools))
+}
+
+/// Keeps the profile of `spools` in a file of its own beside them, where a collector finds it.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub(super) fn keep_part(directory: &Path, profile: &Profile) -> Result<Progress, Error> {
+fn keep_part(directory: &Path, mut profile: Profile, spools: &[Spool]) -> Result<Progress, Error> {
+    let name = |spool: &Spool| Some(spool.path().file_name()?.to_str()?.to_owned());
+    profile.comments.extend(spools.iter().filter_map(name).map(|name| format!("{PART_OF}{name}").into()));
+    let profile = &profile;
     let fails = |error| Error::io(directory, "keep what was collected", error);
     // Under another name first: a recorder may be killed here, too.
     let temporary = tempfile::NamedTempFile::new_in(directory).map_err(fails)?;
@@ -447,4 +494,33 @@ fn progress_of(profile: &Profile) -> Progress {
     let at_least_zero = |number: i64| u64::try_from(number).unwrap_or(0);
     let nanos = Duration::from_nanos(at_least_zero(profile.total(profile.sample_types.len() - 1)));
     Progress { samples: at_least_zero(profile.total(0)), time: nanos }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(cost: Duration, age: Duration) -> Option<Search> {
+        Some(Search { cost, end: Instant::now().checked_sub(age).unwrap() })
+    }
+
+    #[test]
+    fn a_search_for_room_takes_a_twentieth_of_the_time_unless_there_is_hardly_any() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let second = Duration::from_secs(1);
+        // Spools of which 48 are many; the last search; whether it is time for another.
+        for (spools, last, is_due) in [
+            (0, None, false),
+            (47, None, false),
+            (48, None, true),
+            (47, search(second, MINUTE), false),
+            (48, search(second, MINUTE), true),
+            (48, search(second, Duration::ZERO), false),
+            (191, search(MINUTE, 19 * MINUTE), false),
+            (191, search(MINUTE, 21 * MINUTE), true),
+            (192, search(MINUTE, Duration::ZERO), true),
+        ] {
+            assert_eq!(is_search_due(spools, 48, last), is_due, "{spools} {last:?}");
+        }
+    }
 }

@@ -3,10 +3,10 @@
 //! It lies in memory where that can be had, since its files are written to at every tick, and its name says whose it is. A
 //! recorder that ends removes it; one that is killed leaves it to `sigprof recover`.
 
-use super::{Collector, Output, directory_of, environment::can_be_preloaded};
+use super::{Collector, Output, directory_of, environment::can_be_preloaded, reason_alone};
 use crate::{Error, error::ErrorKind};
 use nix::fcntl::{Flock, FlockArg};
-use sigprof::Clock;
+use sigprof::{Clock, interface::RECORDERS_FILE};
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -23,13 +23,17 @@ use tempfile::TempDir;
 /// What the names of such directories begin with; the user's id and a random word follow.
 const PREFIX: &str = "sigprof-record-";
 /// The file that says who records what.
-const SESSION: &str = "session";
+const SESSION: &str = match RECORDERS_FILE.to_str() {
+    Ok(name) => name,
+    Err(_) => panic!("its name is text"),
+};
 
 /// The directory of this recording.
 pub(super) struct PrivateDirectory {
     directory: TempDir,
     session: Session,
-    /// Says that the recorder runs, to processes of other containers as well, which cannot tell by its process id.
+    /// Says that the recorder runs, to processes of other containers as well, which cannot tell by its process id. Those that
+    /// begin when it is gone record nothing.
     _going_on: Flock<File>,
 }
 
@@ -43,12 +47,17 @@ impl PrivateDirectory {
         let mut failure = None;
         for place in places() {
             let private = fs::Permissions::from_mode(0o700);
-            match tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place) {
-                Ok(directory) => return Self::of(directory, output, clock),
+            let directory = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place);
+            let made = directory
+                .map_err(|error| {
+                    Error::io(&place, "make a directory for the samples", reason_alone(&place, error))
+                })
+                // Where there is no room for the few bytes of a session there is none for samples.
+                .and_then(|directory| Self::of(directory, output, clock));
+            match made {
+                Ok(made) => return Ok(made),
                 // The first place is the one that is worth mending.
-                Err(error) => {
-                    _ = failure.get_or_insert(Error::io(&place, "make a directory for the samples", error))
-                }
+                Err(error) => _ = failure.get_or_insert(error),
             }
         }
         let failure = failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "no directory takes the samples"));
@@ -64,7 +73,8 @@ impl PrivateDirectory {
         let path = directory.path().join(SESSION);
         let fails = |error| Error::io(&path, "write", error);
         // Locked before it says anything: without a session a directory is nobody's.
-        let going_on = locked(&path, true).map_err(fails)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(fails)?;
+        let going_on = locked(file, FlockArg::LockExclusiveNonblock).map_err(fails)?;
         fs::write(&path, session.to_bytes()).map_err(fails)?;
         Ok(Self { directory, session, _going_on: going_on })
     }
@@ -168,13 +178,18 @@ impl Session {
     }
 }
 
-/// Opens the file of a session, and locks it until it is closed.
+/// Locks a file until it is closed.
 ///
 /// # Errors
-/// Those of open(2) and flock(2): `WouldBlock` where another process has locked it.
-fn locked(path: &Path, is_new: bool) -> io::Result<Flock<File>> {
-    let file = OpenOptions::new().read(true).write(true).create_new(is_new).open(path)?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+/// Those of flock(2): `WouldBlock` where another process has locked it.
+fn locked(file: File, how: FlockArg) -> io::Result<Flock<File>> {
+    Flock::lock(file, how).map_err(|(_, errno)| errno.into())
+}
+
+/// The right to what a recorder has left, until it is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    _locks: Vec<Flock<File>>,
 }
 
 /// A directory that a recorder has left, or still uses.
@@ -203,13 +218,19 @@ impl Left {
     ///
     /// # Errors
     /// Where the system does not tell.
-    pub fn claim(&self) -> Result<Option<Flock<File>>, Error> {
-        let path = self.path.join(SESSION);
-        match locked(&path, false) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(Error::io(&path, "lock", error)),
+    pub fn claim(&self) -> Result<Option<Claim>, Error> {
+        // Of the session's file no more than processes take that look whether the recorder is there: to these it is not.
+        let session = self.path.join(SESSION);
+        let locks = [(&session, FlockArg::LockSharedNonblock), (&self.path, FlockArg::LockExclusiveNonblock)];
+        let mut claim = Vec::new();
+        for (path, how) in locks {
+            match File::open(path).and_then(|file| locked(file, how)) {
+                Ok(lock) => claim.push(lock),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(Error::io(path, "lock", error)),
+            }
         }
+        Ok(Some(Claim { _locks: claim }))
     }
 
     /// Makes the profile of what is in it.
@@ -269,7 +290,8 @@ mod tests {
         let private = fs::Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         let path = directory.path().join(SESSION);
-        let recorder = locked(&path, true).unwrap();
+        let file = File::create(&path).unwrap();
+        let recorder = locked(file, FlockArg::LockExclusiveNonblock).unwrap();
         let (output, target) = ("/o".into(), "/t".into());
         let session = Session { recorder: 1, output, target, is_wall: false };
         fs::write(&path, session.to_bytes()).unwrap();
@@ -278,6 +300,10 @@ mod tests {
         drop(recorder);
         let claim = left.claim().unwrap();
         assert!(claim.is_some() && left.claim().unwrap().is_none(), "two recover it at once");
+        drop(claim);
+        // As a process does that begins then.
+        let _look = locked(File::open(&path).unwrap(), FlockArg::LockSharedNonblock).unwrap();
+        assert!(left.claim().unwrap().is_some(), "who looks is in nobody's way");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Options;
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::Path,
 };
@@ -75,6 +76,20 @@ pub(super) fn can_be_preloaded(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte) || byte.is_ascii_whitespace())
 }
 
+/// True where a process of this user has these `spools` in the environment that it was started with. One that has ended and was
+/// not waited for has none any more.
+pub(super) fn is_anyones(spools: &Path) -> bool {
+    let mut entry = b"CPUPROFILE_SPOOL=".to_vec();
+    entry.extend_from_slice(spools.as_os_str().as_bytes());
+    let is_process = |name: &OsStr| name.as_bytes().iter().all(u8::is_ascii_digit);
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    // Those of others cannot be read.
+    processes.filter(|process| is_process(&process.file_name())).any(|process| {
+        let variables = fs::read(process.path().join("environ")).unwrap_or_default();
+        variables.split(|&byte| byte == 0).any(|variable| variable == entry)
+    })
+}
+
 /// A variable as `execve(2)` takes it.
 pub(super) fn entry((name, value): (OsString, OsString)) -> Vec<u8> {
     let mut entry = name.into_vec();
@@ -135,6 +150,19 @@ mod tests {
         {
             assert_eq!(value(&made, name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_spools_as_long_as_it_runs() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spools = scratch.path().join("spools");
+        assert!(!is_anyones(&spools));
+        let mut child =
+            std::process::Command::new("sleep").arg("1000").env("CPUPROFILE_SPOOL", &spools).spawn().unwrap();
+        assert!(is_anyones(&spools) && !is_anyones(scratch.path()), "the whole path counts");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_anyones(&spools));
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod run;
 mod summary;
 
 pub use collect::{Collected, Collector, Sources, Tally};
-pub use directory::{Left, Session, left_behind};
+pub use directory::{Claim, Left, Session, left_behind};
 pub use output::{Output, reason_alone};
 pub use refusal::Refusal;
 pub use run::End;
@@ -114,6 +114,13 @@ impl Options {
             Some(warning) => Err(Error::new(ErrorKind::Request, warning.clone())),
         }
     }
+}
+
+/// Whether ticks of a clock can be the signal of this name or number.
+pub fn can_tick(clock: Clock, signal: &str) -> bool {
+    let options = Options { clock, timer_signal: Some(signal.into()), ..Options::default() };
+    // An empty one would be none at all.
+    !signal.trim().is_empty() && options.check().is_ok()
 }
 
 /// What came of a recording.

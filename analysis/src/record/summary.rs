@@ -12,8 +12,11 @@ use std::{
 };
 
 /// Whose time is in no sample.
-const UNRECORDED: &str = "programs that cannot be recorded (static, of another machine, with more rights, or without \
+const UNRECORDED: &str = "programs that cannot be recorded (static, of another machine, with other rights, or without \
                           LD_PRELOAD or CPUPROFILE in their environment), or of threads that block the signal of the ticks";
+/// The same of time that programs know of themselves.
+const UNTOLD: &str =
+    "programs that ended before their first or next tick, of which a higher frequency finds more";
 
 /// What came of a recording.
 #[derive(Clone, Debug)]
@@ -62,14 +65,14 @@ impl Summary {
         if counts.samples == 0 {
             writeln!(out, "sigprof: there are no samples: {}", self.reason())?;
         } else if counts.is_of_cpu && self.is_short_of(counts.time) {
-            let used = Seconds(self.used);
-            writeln!(out, "sigprof: the command used {used} of CPU; the rest is of {UNRECORDED}")?;
+            let (used, whose) = (Seconds(self.used), self.whose_rest(counts.time));
+            writeln!(out, "sigprof: the command used {used} of CPU; the rest is of {whose}")?;
         }
         if tally.killed > 0 {
             let whose = several(tally.killed, "process");
             writeln!(
                 out,
-                "sigprof: {whose} ended without a word (killed, or crashed); the samples until then are there"
+                "sigprof: {whose} ended without a word (killed, crashed, or as Go programs do); the samples until then are there"
             )?;
         }
         if tally.cut > 0 {
@@ -84,7 +87,7 @@ impl Summary {
                 (several(tally.running, "process"), if tally.running == 1 { "runs" } else { "run" });
             writeln!(
                 out,
-                "sigprof: {whose} still {verb}: `sigprof recover` makes the profile when that is over"
+                "sigprof: {whose} still {verb}: `sigprof recover` makes the profile when that is over; what starts from now on is not recorded"
             )?;
         }
         if let Some(path) = &self.path {
@@ -100,6 +103,12 @@ impl Summary {
         missing > LEAST && missing > self.used / 5
     }
 
+    /// Whose most of the time is that is in no sample.
+    fn whose_rest(&self, sampled: Duration) -> &'static str {
+        let missing = self.used.saturating_sub(sampled);
+        if self.tally.unaccounted >= missing / 2 { UNTOLD } else { UNRECORDED }
+    }
+
     /// Why there are no samples.
     fn reason(&self) -> String {
         let tally = &self.tally;
@@ -111,7 +120,7 @@ impl Summary {
         }
         let is_of_others = matches!(tally.no_samples, None | Some(NoSamples::NoTimeUsed));
         if is_of_others && self.is_short_of(Duration::ZERO) {
-            return format!("{} of CPU were used by {UNRECORDED}", Seconds(self.used));
+            return format!("{} of CPU were used by {}", Seconds(self.used), self.whose_rest(Duration::ZERO));
         }
         match tally.no_samples {
             Some(reason) => reason.to_string(),
@@ -215,6 +224,8 @@ mod tests {
     fn no_samples_have_a_reason() {
         let mut summary = summary();
         assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that cannot"));
+        summary.tally.unaccounted = Duration::from_millis(500);
+        assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that ended before"));
         summary.used = Duration::ZERO;
         assert!(text(&summary).contains("no samples: the command was ended before its first tick"));
         summary.used = Duration::from_secs(1);

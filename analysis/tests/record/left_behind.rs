@@ -1,10 +1,12 @@
 //! What a recorder or a program leaves behind, and `sigprof recover` makes of it.
 
 use super::support::{Finished, Rig, children_of, is_zombie, send, wait_until};
-use sigprof_analysis::profile::label;
+use sigprof_analysis::{formats, profile::label};
 use std::{
-    fs,
+    collections::BTreeMap,
+    fs::{self, File},
     io::Read as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -127,4 +129,155 @@ fn an_output_that_vanishes_meanwhile_loses_no_sample() {
     rig.recover(&["-o", "saved.pb.gz", left]).expect(0);
     assert!(rig.profile_at("saved.pb.gz").total(0) >= 4);
     assert_eq!(rig.left(), [""; 0]);
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_is_kept() {
+    let rig = Rig::new();
+    let child =
+        rig.command(&["-o", "/dev/full"], &[rig.program(), "burn", "250", "exit", "6"]).spawn().unwrap();
+    let recorder = child.id().to_string();
+    let finished = Finished::of(child).expect(6);
+    let advice = format!("`sigprof recover -o FILE {recorder}` writes it");
+    assert!(
+        finished.stderr.contains("No space left on device (os error 28); what was recorded is kept"),
+        "{}",
+        finished.stderr
+    );
+    assert!(finished.stderr.contains(&advice), "{}", finished.stderr);
+    rig.recover(&["-o", "saved.pb.gz", &recorder]).expect(0);
+    assert!(rig.profile_at("saved.pb.gz").total(0) >= 4);
+    assert_eq!(rig.left(), [""; 0]);
+}
+
+#[test]
+fn a_recorder_that_is_killed_while_it_writes_loses_nothing() {
+    let rig = Rig::new();
+    // Nobody reads from it, so the recorder waits there for ever.
+    let made = Command::new("mkfifo").arg(rig.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()), "coreutils are missing");
+    let mut child = rig.command(&["-o", "pipe"], &[rig.program(), "burn", "250"]).spawn().unwrap();
+    let recorder = child.id().to_string();
+    let opens = format!("{} ", nix::libc::SYS_openat);
+    wait_until("it opens the pipe", || {
+        let call = fs::read_to_string(format!("/proc/{recorder}/syscall"));
+        call.is_ok_and(|call| call.starts_with(&opens)) && children_of(child.id()).is_empty()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    rig.recover(&["-o", "saved.pb.gz", &recorder]).expect(0);
+    assert!(rig.profile_at("saved.pb.gz").total(0) >= 4);
+    assert_eq!(rig.left(), [""; 0]);
+}
+
+/// The recorder is killed when it has collected some spools meanwhile, and has not removed them yet.
+#[test]
+fn spools_that_were_collected_already_count_once() {
+    let rig = Rig::new();
+    let script =
+        format!("for i in $(seq 120); do '{0}' burn 15 signal 9; done; '{0}' say ready wait", rig.program());
+    let mut child = rig.command(&["-F", "250"], &["sh", "-c", &script]).spawn().unwrap();
+    let mut spools: BTreeMap<PathBuf, File> = BTreeMap::new();
+    let mut directory = PathBuf::new();
+    wait_until("some are collected", || {
+        let [left] = &rig.left()[..] else { return false };
+        directory = left.into();
+        for path in spools_in(&directory) {
+            // They can be read like that when they are gone, too.
+            if let Ok(file) = File::open(&path) {
+                spools.entry(path).or_insert(file);
+            }
+        }
+        directory.join("collected-0.pb").exists()
+    });
+    let mut ready = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    let shell = children_of(child.id())[0];
+    let program = children_of(shell)[0];
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for process in [shell, program] {
+        send(process, 9);
+        wait_until("it is gone", || is_gone(process));
+    }
+    let total = |path: &Path| formats::read_file(path).unwrap().total(0);
+    let parts: Vec<PathBuf> =
+        files_in(&directory).filter(|path| path.extension() == Some("pb".as_ref())).collect();
+    let samples: i64 = parts.iter().chain(&spools_in(&directory)).map(|path| total(path)).sum();
+    let mut restored = 0;
+    for (path, mut file) in spools.into_iter().filter(|(path, _)| !path.exists()) {
+        std::io::copy(&mut file, &mut File::create(path).unwrap()).unwrap();
+        restored += 1;
+    }
+    assert!(restored > 0 && samples > 48, "{restored} {samples}");
+    rig.recover(&[directory.to_str().unwrap()]).expect(0);
+    let profile = rig.profile();
+    assert_eq!(profile.total(0), samples, "{restored} were there twice");
+    assert!(!profile.comments.iter().any(|comment| comment.contains("spool")), "{:?}", profile.comments);
+    assert_eq!(rig.left(), [""; 0]);
+}
+
+/// A daemon that outlives the command starts processes when its recorder has ended, or was killed.
+#[test]
+fn processes_that_begin_behind_the_recorder_leave_nothing() {
+    let daemon = format!(
+        "use POSIX; if (fork) {{ {WAIT} until -e 'ready'; exit }} setsid; {} \
+         open STDOUT, '>/dev/null'; open STDERR, '>/dev/null'; open F, '>ready.new'; print F $$; close F; rename 'ready.new', 'ready'; \
+         {WAIT} until -e 'go'; if (!fork) {{ {} exit }} wait; system('./worker', 'burn', '100'); \
+         rename 'ready', 'done'; sleep 1000 while 1",
+        burn(0.25),
+        burn(0.1),
+    );
+    for is_killed in [false, true] {
+        let rig = Rig::new();
+        let mut child = rig.command(&[], &["perl", "-e", &daemon]).spawn().unwrap();
+        if is_killed {
+            wait_until("the daemon runs", || rig.path("ready").exists());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            let finished = Finished::of(child).expect(0);
+            assert!(finished.stderr.contains("1 process still runs"), "{}", finished.stderr);
+        }
+        let process = fs::read_to_string(rig.path("ready")).unwrap().parse().unwrap();
+        let [left] = &rig.left()[..] else { panic!("one directory is left: {:?}", rig.left()) };
+        let own = format!("{process}-");
+        let is_own = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&own);
+        let before: Vec<PathBuf> =
+            spools_in(Path::new(left)).into_iter().filter(|path| !is_own(path)).collect();
+        fs::write(rig.path("go"), "").unwrap();
+        wait_until("it has started others", || rig.path("done").exists());
+        let after: Vec<PathBuf> =
+            spools_in(Path::new(left)).into_iter().filter(|path| !is_own(path)).collect();
+        assert_eq!((before, rig.names_that("prof_")), (after, Vec::new()));
+        send(process, 9);
+        wait_until("it is gone", || is_gone(process));
+        rig.recover(&["-o", "late.pb.gz", left]).expect(0);
+        let programs = rig.times_by(&rig.profile_at("late.pb.gz"), label::PROCESS);
+        assert_eq!(programs.keys().collect::<Vec<_>>(), ["perl"], "and not the worker");
+        assert_eq!(rig.left(), [""; 0]);
+    }
+}
+
+/// A moment, in Perl.
+const WAIT: &str = "select undef, undef, undef, 0.01";
+
+/// Uses so many seconds, in Perl.
+fn burn(seconds: f64) -> String {
+    format!("while ((times)[0] + (times)[1] < {seconds}) {{ $i++ for 1 .. 1000 }}")
+}
+
+fn is_gone(process: u32) -> bool {
+    fs::metadata(format!("/proc/{process}")).is_err() || is_zombie(process)
+}
+
+fn files_in(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn spools_in(directory: &Path) -> Vec<PathBuf> {
+    let mut spools: Vec<PathBuf> =
+        files_in(directory).filter(|path| path.extension() == Some("spool".as_ref())).collect();
+    spools.sort();
+    spools
 }

@@ -24,5 +24,5 @@ names! {
     SYS_rt_sigpending "rt_sigpending", SYS_rt_sigtimedwait "rt_sigtimedwait", SYS_rt_sigqueueinfo "rt_sigqueueinfo",
     SYS_timer_create "timer_create", SYS_timer_settime "timer_settime", SYS_timer_delete "timer_delete", SYS_signalfd4 "signalfd4",
     SYS_fstat "fstat", SYS_fchmod "fchmod", SYS_kill "kill", SYS_tgkill "tgkill", SYS_uname "uname", SYS_fcntl "fcntl",
-    SYS_ioctl "ioctl", SYS_prctl "prctl", SYS_perf_event_open "perf_event_open",
+    SYS_ioctl "ioctl", SYS_prctl "prctl", SYS_perf_event_open "perf_event_open", SYS_flock "flock",
 }

@@ -175,6 +175,11 @@ impl Place {
         }
     }
 
+    /// Whether absolute paths mean what they did at the start, as far as the root is concerned.
+    pub(crate) fn has_same_root(&self) -> bool {
+        root().is_ok_and(|root| self.root == Some(root))
+    }
+
     /// Whether the process has the rights of another user now.
     pub(super) fn has_changed_user(&self) -> bool {
         self.user != process::effective_user()

@@ -6,8 +6,8 @@ use crate::{
     control::{
         maps_text::KeptLines,
         notices::{self, Notice},
-        output::{self, Naming, Opening, Output},
-        spool::{NO_DIRECTORY, Spool, SpoolFor, SpoolPlace},
+        output::{self, Naming, Opening, Output, Place},
+        spool::{NO_DIRECTORY, NO_RECORDER, Spool, SpoolFor, SpoolPlace, is_without_recorder},
         start_options::{Sink, StartOptions},
         summary::SpoolUse,
         ticks,
@@ -84,11 +84,13 @@ impl Session {
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
-        // The recorder is gone, and nobody else wants the profile. A forked child has a parent that is recorded, so it only
-        // cannot see the directory (`chroot`); the file that it writes in the place opened by its parent is collected.
+        // The recorder is gone, and nobody else wants the profile. A forked child behind another root than its parent's only
+        // does not see the directory; the file that it writes in the place opened by its parent is collected.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
             let is_recorders = options.keeps_spool && options.spool != SpoolPlace::Default;
-            if is_recorders && !options.is_child && (action, errno) == NO_DIRECTORY {
+            let sees_all = !options.is_child || options.near.is_some_and(Place::has_same_root);
+            let is_missing = sees_all && (action, errno) == NO_DIRECTORY;
+            if is_recorders && (is_missing || (action, errno) == NO_RECORDER) {
                 return Err(Failure::System { action, errno });
             }
         }
@@ -192,9 +194,11 @@ impl Session {
             max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };
-        // Nobody waits for what comes of it.
+        // Nobody waits for what comes of it; and nobody wants to know that the recorder is gone.
         let told = |&failure: &Failure| {
-            notices::tell(path.as_bytes(), Notice::NoProfile { failure, spool: None });
+            if !is_without_recorder(failure) {
+                notices::tell(path.as_bytes(), Notice::NoProfile { failure, spool: None });
+            }
         };
         Self::start(&options).inspect_err(told).map(Some)
     }
