@@ -13,7 +13,7 @@ use crate::{
     sample::{handler::LIVE_TICKS, unwind::objects},
     sys::errno,
 };
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 
 /// Sessions of the C interface and of the environment.
 #[derive(Clone, Copy)]

@@ -1,6 +1,9 @@
 //! Where a picture or a converted profile goes: a file that appears when it is complete, or standard output.
 
-use clap::{Args, ValueHint};
+use clap::{
+    Args, ValueHint,
+    builder::{PathBufValueParser, TypedValueParser},
+};
 use sigprof_analysis::{Error, error::ErrorKind, record::reason_alone};
 use std::{
     fs,
@@ -69,6 +72,16 @@ pub(crate) struct Title {
     /// Write this at the top [default: the name of the program]
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
+}
+
+/// Takes the name of a profile's file.
+pub(crate) fn profile_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path == Path::new("-") {
+            return Err("a profile goes to a file, and not to standard output; a file of this name is ./-");
+        }
+        Ok(path)
+    })
 }
 
 /// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all

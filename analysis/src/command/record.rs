@@ -1,6 +1,7 @@
 //! `sigprof record`: runs a command, and makes its profile.
 
-use clap::{Args, ValueEnum, ValueHint};
+use super::output::profile_file;
+use clap::{Args, ValueEnum, ValueHint, error::ErrorKind as Usage};
 use sigprof::Clock;
 use sigprof_analysis::{
     Error,
@@ -34,7 +35,7 @@ const HOTTEST: usize = 10;
   sigprof top sigprof.pb.gz")]
 pub(crate) struct Options {
     /// The profile; one that is there already is kept as FILE.old. `.pb` is written unpacked, all else with gzip
-    #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT,
+    #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT, value_parser = profile_file(),
         value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
@@ -44,12 +45,12 @@ pub(crate) struct Options {
 
     /// Samples for each second of that time, 1 to 10000
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = sigprof::DEFAULT_FREQUENCY,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(sigprof::MAX_FREQUENCY)), help_heading = "Sampling")]
+        value_parser = |text: &str| number(text, sigprof::MAX_FREQUENCY), help_heading = "Sampling")]
     frequency: u32,
 
     /// Frames of a call chain at most, 1 to 4095; the innermost are kept
     #[arg(long, value_name = "FRAMES", default_value_t = sigprof::DEFAULT_DEPTH as u32,
-        value_parser = clap::value_parser!(u32).range(1..=sigprof::MAX_DEPTH as i64 - 1), help_heading = "Sampling")]
+        value_parser = |text: &str| number(text, sigprof::MAX_DEPTH as u32 - 1), help_heading = "Sampling")]
     max_depth: u32,
 
     /// Memory that the profiler takes in each process at most, 8M to 1G (K, M, G, or plain bytes)
@@ -105,8 +106,21 @@ impl From<ClockName> for Clock {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let clock = self.clock.into();
+        if let Some(name) = self.timer_signal.as_deref().filter(|name| !record::can_tick(clock, name)) {
+            let own = if clock == Clock::Wall { "SIGALRM" } else { "SIGPROF" };
+            let reason = format!(
+                "invalid value '{name}' for '--timer-signal <SIGNAL>': it is neither {own} nor one from SIGRTMIN to SIGRTMAX, as SIGRTMIN+3"
+            );
+            let _ = clap::Error::raw(
+                Usage::ValueValidation,
+                reason + "\n\nFor more information, try '--help'.\n",
+            )
+            .print();
+            return Ok(ExitCode::from(2));
+        }
         let options = record::Options {
-            clock: self.clock.into(),
+            clock,
             frequency: self.frequency,
             depth: self.max_depth as usize,
             max_memory: self.max_memory,
@@ -164,6 +178,12 @@ fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
     top::write(&profile, &context, &trim, out)
 }
 
+/// A number from 1 on.
+fn number(text: &str, most: u32) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("it is no number from 1 to {most}"))
+}
+
 /// Bytes, with a unit or without.
 fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
@@ -172,7 +192,9 @@ fn bytes(text: &str) -> Result<usize, String> {
         Some(b'G') => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
-    let number = digits.parse::<usize>().map_err(|_| "it is no number of bytes, as 64M is".to_owned())?;
+    let number = digits
+        .parse::<usize>()
+        .map_err(|_| "it is no number of bytes, as 64M, within 8M and 1G".to_owned())?;
     let bytes = number.saturating_mul(1 << shift);
     if (sigprof::LEAST_MAX_MEMORY..=sigprof::MOST_MAX_MEMORY).contains(&bytes) {
         Ok(bytes)

@@ -1,5 +1,6 @@
 //! `sigprof recover`: profiles of programs that were killed, by hand.
 
+use super::output::profile_file;
 use clap::Args;
 use sigprof::recover::{self, Owner, Spool};
 use sigprof_analysis::{
@@ -31,7 +32,7 @@ pub(crate) struct Options {
     list: bool,
 
     /// The profile's file, for one recording or program that is named
-    #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list",
+    #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list", value_parser = profile_file(),
         value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
 

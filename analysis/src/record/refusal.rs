@@ -30,6 +30,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotFound(command) if command.is_empty() => f.write_str("'': command not found"),
             Self::NotFound(command) => write!(f, "{}: command not found", command.to_string_lossy()),
             Self::NotExecutable(command, reason) => {
                 write!(f, "{}: cannot be executed: {reason}", command.to_string_lossy())

@@ -36,6 +36,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         executable("script", format!("#!{}\n", rig.path("link").display()).as_bytes(), 0o755);
     let good = executable("good", touch.as_bytes(), 0o755);
     let mut cases: Vec<(&[&str], String, i32, &str)> = vec![
+        (&[], String::new(), 127, "'': command not found"),
         (&[], "no-such-command".into(), 127, "not found"),
         (&[], "/no/such/command".into(), 127, "not found"),
         (&[], not_executable, 126, "cannot be executed"),
@@ -45,10 +46,6 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         (&[], of_other_width, 1, "32-bit program"),
         (&["-o", "missing/profile"], good.clone(), 1, "cannot write the profile"),
         (&["-o", "."], good.clone(), 1, "it is"),
-        (&["--timer-signal", "SIGUSR1"], good.clone(), 1, "SIGRTMIN"),
-        (&["-F", "0"], good.clone(), 2, "1..=10000"),
-        (&["--max-memory", "1M"], good.clone(), 2, "8M and 1G"),
-        (&["--clock", "sun"], good.clone(), 2, "wall"),
     ];
     if nix::unistd::geteuid().is_root() {
         // The program is another user's, and would run with that one's rights.
@@ -64,6 +61,39 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         assert!(finished.stderr.contains(reason), "{command}: {reason}: {}", finished.stderr);
         assert!(!ran.exists() && rig.names() == before && rig.left().is_empty(), "{command}");
     }
+    for (options, reason) in [
+        (&["--timer-signal", "SIGUSR1"][..], "SIGPROF nor one from SIGRTMIN to SIGRTMAX"),
+        (&["--timer-signal", "FOO"], "for '--timer-signal"),
+        (&["--timer-signal", ""], "SIGRTMIN to SIGRTMAX"),
+        (&["--timer-signal", "65"], "SIGRTMIN to SIGRTMAX"),
+        (&["--timer-signal", "SIGALRM"], "SIGPROF nor"),
+        (&["--timer-signal", "SIGPROF", "--clock", "wall"], "SIGALRM nor"),
+        (&["-F", "0"], "for '--frequency <HZ>': it is no number from 1 to 10000"),
+        (&["-F", "10001"], "1 to 10000"),
+        (&["-F", "99999999999999999999"], "1 to 10000"),
+        (&["-F", "often"], "1 to 10000"),
+        (&["-F", ""], "1 to 10000"),
+        (&["--max-depth", "0"], "for '--max-depth <FRAMES>': it is no number from 1 to 4095"),
+        (&["--max-depth", "4096"], "1 to 4095"),
+        (&["--max-memory", "1M"], "for '--max-memory <BYTES>': it is not within 8M and 1G"),
+        (&["--max-memory", "2G"], "8M and 1G"),
+        (&["--max-memory", "M"], "as 64M, within 8M and 1G"),
+        (&["--max-memory", ""], "as 64M, within 8M and 1G"),
+        (&["--clock", "sun"], "cpu, itimer, perf, wall"),
+        (&["-o", "-"], "for '--output <FILE>': a profile goes to a file"),
+        (&["-o", ""], "'--output <FILE>'"),
+        (&["--live", "--quiet"], "'--quiet'"),
+        (&["--no-such-option"], "--no-such-option"),
+    ] {
+        let finished = rig.record(options, &[&good]).expect(2);
+        let stderr = &finished.stderr;
+        assert!(stderr.contains(reason) && !stderr.contains("CPUPROFILE"), "{options:?}: {stderr}");
+        assert!(!ran.exists() && rig.names() == before && rig.left().is_empty(), "{options:?}");
+    }
+    for options in [["--timer-signal", "SIGPROF"], ["--timer-signal", "rtmin+3"], ["--max-depth", "4095"]] {
+        rig.record(&[&["-q"], &options[..]].concat(), &["true"]).expect(0);
+    }
+    fs::remove_file(rig.path("sigprof.pb.gz")).unwrap();
     let no_library = rig.command(&[], &[&good]).env("SIGPROF_LIBRARY", "/no/library.so").spawn().unwrap();
     let finished = Finished::of(no_library).expect(1);
     assert!(finished.stderr.contains("/no/library.so") && !ran.exists(), "{}", finished.stderr);
