@@ -13,7 +13,8 @@ use std::{
 
 /// Whose time is in no sample.
 const UNRECORDED: &str = "programs that cannot be recorded (static, of another machine, with other rights, or without \
-                          LD_PRELOAD or CPUPROFILE in their environment), or of threads that block the signal of the ticks";
+                          LD_PRELOAD or CPUPROFILE in their environment) or ended before their first tick, or of \
+                          threads that block the signal of the ticks";
 /// The same of time that programs know of themselves.
 const UNTOLD: &str =
     "programs that ended before their first or next tick, of which a higher frequency finds more";
@@ -224,6 +225,10 @@ mod tests {
     fn no_samples_have_a_reason() {
         let mut summary = summary();
         assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that cannot"));
+        assert!(
+            text(&summary).contains(" or ended before their first tick, or"),
+            "what was swept has said nothing"
+        );
         summary.tally.unaccounted = Duration::from_millis(500);
         assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that ended before"));
         summary.used = Duration::ZERO;
