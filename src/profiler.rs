@@ -193,6 +193,7 @@ impl Builder {
             is_child: false,
             spool: SpoolPlace::of(&self.spool),
             keeps_spool: false,
+            starts_at_random: false,
             max_memory: self.max_memory,
             lines: None,
         })

@@ -56,6 +56,7 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             spool: &settings.spool,
             // The program names a file, and finds it.
             keeps_spool: false,
+            starts_at_random: false,
             max_memory: settings.max_memory,
         };
         // SAFETY: the caller's word for the filter.

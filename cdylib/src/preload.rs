@@ -91,6 +91,7 @@ fn start(settings: &Environment, base: &[u8]) {
         filter: None,
         spool: &settings.spool,
         keeps_spool: settings.keeps_spool,
+        starts_at_random: settings.starts_at_random,
         max_memory: settings.max_memory,
     };
     if let Some((signal, name)) = &settings.toggle_signal {

@@ -39,6 +39,9 @@ pub struct Environment {
     pub spool: SpoolChoice,
     /// `CPUPROFILE_KEEP_SPOOL`: the profile is left in the spool, for `sigprof record`.
     pub keeps_spool: bool,
+    /// `CPUPROFILE_RANDOM_START`: the first thread has a timer of its own from the start, whose first tick comes at a random place in
+    /// the first period.
+    pub starts_at_random: bool,
     /// `CPUPROFILE_CHILD_OF`: only the children of this process are profiled, for `sigprof record --no-children`.
     pub child_of: Option<u32>,
     /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most,
@@ -113,6 +116,7 @@ impl Environment {
             spool: SpoolChoice::from_value(variables.spool),
             child_of: variables.child_of.and_then(|id| core::str::from_utf8(id).ok()?.parse().ok()),
             keeps_spool: variables.keep_spool.is_some_and(is_true),
+            starts_at_random: variables.random_start.is_some_and(is_true),
             max_memory: max_memory(variables.max_memory, &mut warnings),
             statistics: StatisticsChoice::from_value(variables.statistics),
             warnings,
@@ -168,6 +172,7 @@ struct Variables<'p> {
     quiet: Option<&'p [u8]>,
     spool: Option<&'p [u8]>,
     keep_spool: Option<&'p [u8]>,
+    random_start: Option<&'p [u8]>,
     child_of: Option<&'p [u8]>,
     max_memory: Option<&'p [u8]>,
     statistics: Option<&'p [u8]>,
@@ -195,6 +200,7 @@ impl<'p> Variables<'p> {
             b"CPUPROFILE_QUIET" => &mut self.quiet,
             b"CPUPROFILE_SPOOL" => &mut self.spool,
             b"CPUPROFILE_KEEP_SPOOL" => &mut self.keep_spool,
+            b"CPUPROFILE_RANDOM_START" => &mut self.random_start,
             b"CPUPROFILE_CHILD_OF" => &mut self.child_of,
             b"CPUPROFILE_MAX_MEMORY" => &mut self.max_memory,
             b"CPUPROFILE_STATISTICS" => &mut self.statistics,

@@ -39,6 +39,7 @@ pub(crate) struct Session {
     spool: Option<Spool>,
     spool_use: SpoolUse,
     keeps_spool: bool,
+    starts_at_random: bool,
     /// A forked child writes no file when it had no ticks.
     skips_empty_file: bool,
     frequency: u32,

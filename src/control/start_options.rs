@@ -34,6 +34,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) spool: SpoolPlace<'a>,
     /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
     pub(crate) keeps_spool: bool,
+    /// The calling thread has a timer of its own from the start, whose first tick comes at a random place in the first period.
+    pub(crate) starts_at_random: bool,
     /// Bytes of memory that the session may take.
     pub(crate) max_memory: usize,
     /// The mapped objects of a parent, for a child that may not see its own.

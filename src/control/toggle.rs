@@ -154,6 +154,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         is_child: false,
         spool: SpoolPlace::of(&options.spool),
         keeps_spool: false,
+        starts_at_random: false,
         max_memory: options.max_memory,
         lines: None,
     })?);

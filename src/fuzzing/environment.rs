@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What the first byte of an entry stands for, from `a` on.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_FREQUENCY",
@@ -31,6 +31,7 @@ const NAMES: [&str; 20] = [
     "CPUPROFILE_PER_THREAD_TIMERS",
     "CPUPROFILE_THREADS",
     "CPUPROFILE_KEEP_SPOOL",
+    "CPUPROFILE_RANDOM_START",
 ];
 
 /// Entries with a NUL between them: a byte that chooses the variable, then its value.
@@ -98,6 +99,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         ("CPUPROFILE_FOLLOW_FORK", environment.follow_fork, true),
         ("CPUPROFILE_THREADS", environment.by_thread, false),
         ("CPUPROFILE_KEEP_SPOOL", environment.keeps_spool, false),
+        ("CPUPROFILE_RANDOM_START", environment.starts_at_random, false),
     ] {
         assert_eq!(taken, value(name).map_or(default, is_yes), "{name}");
     }

@@ -41,6 +41,8 @@ pub struct FileOptions<'a> {
     pub spool: &'a SpoolChoice,
     /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
     pub keeps_spool: bool,
+    /// The calling thread has a timer of its own from the start, whose first tick comes at a random place in the first period.
+    pub starts_at_random: bool,
     /// Bytes of memory that the profiler may take.
     pub max_memory: usize,
 }
@@ -85,6 +87,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         is_child: false,
         spool: SpoolPlace::of(options.spool),
         keeps_spool: options.keeps_spool,
+        starts_at_random: options.starts_at_random,
         max_memory: options.max_memory,
         lines: None,
     })

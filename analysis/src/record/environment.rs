@@ -42,7 +42,7 @@ pub(super) fn of_command(
     variables.extend(settings(options).map(|(name, value)| (name.into(), value.into())));
     variables.push(("CPUPROFILE".into(), places.target.into()));
     variables.push(("CPUPROFILE_SPOOL".into(), places.spools.into()));
-    for name in ["CPUPROFILE_KEEP_SPOOL", "CPUPROFILE_THREADS", "CPUPROFILE_USE_PID", "CPUPROFILE_QUIET"] {
+    for name in ALWAYS_ON {
         variables.push((name.into(), "1".into()));
     }
     if !options.children {
@@ -51,6 +51,16 @@ pub(super) fn of_command(
     }
     variables
 }
+
+/// What is on in each recording.
+const ALWAYS_ON: [&str; 5] = [
+    "CPUPROFILE_KEEP_SPOOL",
+    "CPUPROFILE_THREADS",
+    "CPUPROFILE_USE_PID",
+    "CPUPROFILE_QUIET",
+    // Most processes of a build end before their first period.
+    "CPUPROFILE_RANDOM_START",
+];
 
 /// What the options ask for, as the library takes it.
 pub(super) fn settings(options: &Options) -> impl Iterator<Item = (&'static str, String)> {

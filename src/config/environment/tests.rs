@@ -182,6 +182,8 @@ fn samples_are_by_thread_where_the_user_says_so() {
     for (value, is_by_thread) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
         assert_eq!(environment(&[("CPUPROFILE_THREADS", value)]).by_thread, is_by_thread, "{value}");
         assert_eq!(environment(&[("CPUPROFILE_KEEP_SPOOL", value)]).keeps_spool, is_by_thread, "{value}");
+        let is_random = environment(&[("CPUPROFILE_RANDOM_START", value)]).starts_at_random;
+        assert_eq!(is_random, is_by_thread, "{value}");
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         met_objects,
         recording::{self, OwnedRecording, RecordingOptions, TableMemory},
         table::Shape,
-        weight,
+        thread_timers, weight,
     },
     sync::{AtomicU64, Ordering},
     sys::{clock, file::PathBuffer, memory::MappedBox, process},
@@ -132,6 +132,7 @@ impl Session {
             spool,
             spool_use,
             keeps_spool: options.keeps_spool,
+            starts_at_random: options.starts_at_random,
             skips_empty_file: options.is_child,
             frequency: options.frequency,
             max_memory: options.max_memory,
@@ -155,6 +156,10 @@ impl Session {
                 session.recording.abandon();
             }
             return Err(failure);
+        }
+        if options.starts_at_random {
+            // The process's timer would meet it when a whole period is over.
+            thread_timers::adopt_caller();
         }
         Ok(session)
     }
@@ -191,6 +196,7 @@ impl Session {
             is_child: true,
             spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
             keeps_spool: self.keeps_spool,
+            starts_at_random: self.starts_at_random,
             max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };
