@@ -179,7 +179,7 @@ fn objects() {
     let (profile, profile_size) =
         input(scratch.path(), "profile", |out| inputs::profile_of_object(out, ADDRESSES as u64));
     type Make = fn(usize) -> Vec<u8>;
-    let objects: [(&str, Make); 10] = [
+    let objects: [(&str, Make); 11] = [
         ("sections that claim much", elf::claims),
         ("abbreviations", elf::abbreviations),
         ("units of one table", elf::units_of_one_table),
@@ -188,6 +188,7 @@ fn objects() {
         ("zstd", elf::zstd),
         ("inlined", elf::inlined),
         ("names of inlined", elf::names_of_inlined),
+        ("scopes", elf::scopes),
         ("symbols", elf::symbols),
         ("C++ names", elf::cpp_names),
     ];

@@ -195,7 +195,8 @@ pub(crate) fn failed(path: &[u8], failure: Failure) {
 /// True where a recorder's process may write neither a spool nor a file, as one does that has become another user. stderr is the
 /// command's own then, and the recorder says how much time is missing.
 pub(crate) fn is_of_recording(failure: Failure) -> bool {
-    settings().keeps_spool && matches!(failure, Failure::Output { .. })
+    let is_refused = |errno| [libc::EACCES, libc::EPERM].contains(&errno);
+    settings().keeps_spool && matches!(failure, Failure::Output { errno, .. } if is_refused(errno))
 }
 
 /// The same, and where the program's handler is, if that is the reason. Not for signal context.

@@ -39,6 +39,8 @@ pub(crate) struct Session {
     spool: Option<Spool>,
     spool_use: SpoolUse,
     keeps_spool: bool,
+    /// A recorder's directory of spools, where none could be made: a child tries again, or learns that the recorder is gone.
+    recorders_directory: Option<MappedBox<PathBuffer>>,
     starts_at_random: bool,
     /// A forked child writes no file when it had no ticks.
     skips_empty_file: bool,

@@ -47,7 +47,8 @@ impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
         // The page has all types.
-        let others = (0..profile.sample_types.len()).filter(|&place| place != profile.default_type);
+        let shown = self.view.sample_type(&profile)?;
+        let others = (0..profile.sample_types.len()).filter(|&place| place != shown);
         super::warn_of_sums(&profile, others);
         let whole = page::totals(&profile);
         // Lines, so that source can be shown; the page itself makes functions of them.

@@ -145,6 +145,14 @@ impl From<Rows> for Granularity {
 }
 
 impl View {
+    /// The place of the sample type that is shown.
+    ///
+    /// # Errors
+    /// Where the profile does not have it.
+    pub(crate) fn sample_type(&self, profile: &Profile) -> Result<usize, Error> {
+        self.values.place(profile)
+    }
+
     /// The part of the profile that is asked for, with functions as rows unless something else is.
     ///
     /// # Errors

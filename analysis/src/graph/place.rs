@@ -1,5 +1,6 @@
 //! What a row of a report stands for, and how it is called there.
 
+use crate::report::visible;
 use std::{fmt, path::Path, sync::Arc};
 
 /// A function, a line, a file, an instruction or an object, as far as the profile tells; what is not known, or not asked
@@ -19,7 +20,7 @@ pub struct Place {
 }
 
 impl fmt::Display for Place {
-    /// Address, name, and file with line, as far as there are; where there is neither name nor file, the last part of the
+    /// Address, name, and file with line, as far as there are, without characters that would move a terminal's cursor; where there is neither name nor file, the last part of the
     /// object's path in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";
@@ -28,17 +29,17 @@ impl fmt::Display for Place {
             gap = " ";
         }
         if !self.name.is_empty() {
-            write!(f, "{gap}{}", self.name)?;
+            write!(f, "{gap}{}", visible(&self.name))?;
             gap = " ";
         }
         if self.line != 0 {
-            write!(f, "{gap}{}:{}", self.file, self.line)
+            write!(f, "{gap}{}:{}", visible(&self.file), self.line)
         } else if !self.file.is_empty() {
-            write!(f, "{gap}{}", self.file)
+            write!(f, "{gap}{}", visible(&self.file))
         } else if !self.name.is_empty() {
             Ok(())
         } else if !self.object.is_empty() {
-            write!(f, "{gap}[{}]", base_name(&self.object))
+            write!(f, "{gap}[{}]", visible(base_name(&self.object)))
         } else {
             write!(f, "{gap}<unknown>")
         }
@@ -95,6 +96,8 @@ mod tests {
         assert_eq!(of("", "", 0, 0x10, "/usr/bin/perl"), "0000000000000010 [perl]");
         assert_eq!(of("", "", 0, 0, "[vdso]"), "[vdso]");
         assert_eq!(of("", "", 0, 0, ""), "<unknown>");
+        // Of a file that somebody else has written, on a terminal.
+        assert_eq!(of("\x1b[2J", "\ta\u{202e}.c", 0, 0, ""), "\u{fffd}[2J \u{fffd}a\u{fffd}.c");
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Tally {
     pub process_cpu: Duration,
     /// Time that no tick stands for.
     pub unaccounted: Duration,
+    /// The part of it that processes have used behind their last ticks, or before their first, and not that of threads without ticks.
+    pub behind_last_ticks: Duration,
     /// Why the first of the programs without a sample has none.
     pub no_samples: Option<NoSamples>,
 }
@@ -178,7 +180,6 @@ impl Collector {
             Ok(progress) => {
                 self.collected.samples += progress.samples;
                 self.collected.time += progress.time;
-                self.counted.extend(read.iter().map(|spool| spool.path().into()));
                 self.discard(read);
             }
             Err(_) => {
@@ -394,8 +395,17 @@ impl Tally {
         self.whole_walks += end.whole_walks;
         self.process_cpu += end.process_cpu;
         self.unaccounted += end.unaccounted;
+        if !lacks_ticks(end.unaccounted, spool.period()) {
+            self.behind_last_ticks += end.unaccounted;
+        }
         self.no_samples = self.no_samples.or(end.no_samples);
     }
+}
+
+/// True where a process has so much time in no sample that not all of it can be what it used behind its last tick: its threads have
+/// blocked the signal, or had no timer. As in what a session says of itself.
+fn lacks_ticks(unaccounted: Duration, period: Duration) -> bool {
+    unaccounted > Duration::from_millis(250) && unaccounted > 3 * period
 }
 
 /// A search for room that has been made.

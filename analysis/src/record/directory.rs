@@ -22,6 +22,8 @@ use tempfile::TempDir;
 
 /// What the names of such directories begin with; the user's id and a random word follow.
 const PREFIX: &str = "sigprof-record-";
+/// Attempts to remove a directory in which processes may still be making spools.
+const REMOVALS: usize = 10;
 /// The file that says who records what.
 const SESSION: &str = match RECORDERS_FILE.to_str() {
     Ok(name) => name,
@@ -34,7 +36,7 @@ pub(super) struct PrivateDirectory {
     session: Session,
     /// Says that the recorder runs, to processes of other containers as well, which cannot tell by its process id. Those that
     /// begin when it is gone record nothing.
-    _going_on: Flock<File>,
+    going_on: Flock<File>,
 }
 
 impl PrivateDirectory {
@@ -76,7 +78,7 @@ impl PrivateDirectory {
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(fails)?;
         let going_on = locked(file, FlockArg::LockExclusiveNonblock).map_err(fails)?;
         fs::write(&path, session.to_bytes()).map_err(fails)?;
-        Ok(Self { directory, session, _going_on: going_on })
+        Ok(Self { directory, session, going_on })
     }
 
     /// Who records what.
@@ -123,8 +125,16 @@ impl PrivateDirectory {
             }
             return Some(self.directory.keep());
         }
-        // What a process has left there meanwhile is of no use: its profile has been written.
-        let _ = self.directory.close();
+        // Who begins from now on finds no lock, and leaves nothing; who began before may still make its spool.
+        drop(self.going_on);
+        let path = self.directory.keep();
+        for _ in 0..REMOVALS {
+            // What a process has left there meanwhile is of no use: its profile has been written.
+            match fs::remove_dir_all(&path) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                _ => break,
+            }
+        }
         None
     }
 }

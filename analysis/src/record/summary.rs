@@ -107,7 +107,7 @@ impl Summary {
     /// Whose most of the time is that is in no sample.
     fn whose_rest(&self, sampled: Duration) -> &'static str {
         let missing = self.used.saturating_sub(sampled);
-        if self.tally.unaccounted >= missing / 2 { UNTOLD } else { UNRECORDED }
+        if self.tally.behind_last_ticks >= missing / 2 { UNTOLD } else { UNRECORDED }
     }
 
     /// Why there are no samples.
@@ -230,6 +230,8 @@ mod tests {
             "what was swept has said nothing"
         );
         summary.tally.unaccounted = Duration::from_millis(500);
+        assert!(text(&summary).contains("programs that cannot"), "of threads that block the signal");
+        summary.tally.behind_last_ticks = Duration::from_millis(500);
         assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that ended before"));
         summary.used = Duration::ZERO;
         assert!(text(&summary).contains("no samples: the command was ended before its first tick"));

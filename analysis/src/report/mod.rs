@@ -22,6 +22,7 @@ pub mod traces;
 pub mod tree;
 mod width;
 
+pub(crate) use frame_name::visible;
 pub use sources::SourcePaths;
 pub use style::Colors;
 

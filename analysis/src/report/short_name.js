@@ -108,11 +108,15 @@ function fitted(name, room) {
   if (name.length <= room) return name;
   if (room < 3) return '';
   const { parts, least } = partsOf(name);
-  let short = '';
-  for (let first = 0; first <= parts.length - least; first++) {
-    short = parts.slice(first).join('::');
-    if (short.length <= room) return short;
+  // From the end, as far as they fit: each part of a name is looked at once, however many there are.
+  let taken = 0;
+  let first = parts.length;
+  for (; first > 0; first--) {
+    taken += parts[first - 1].length + (first < parts.length ? 2 : 0);
+    if (taken > room && parts.length - first >= least) break;
   }
+  const short = parts.slice(first).join('::');
+  if (short.length <= room) return short;
   // No half of a character that takes two.
   return `${short.slice(0, room - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

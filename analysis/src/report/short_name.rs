@@ -19,12 +19,20 @@ pub(crate) fn fitted(name: &str, room: usize) -> String {
         return String::new();
     }
     let Parts { parts, least } = parts_of(name);
-    let mut short = String::new();
-    for first in 0..=parts.len() - least {
-        short = parts[first..].join("::");
-        if length(&short) <= room {
-            return short;
+    // From the end, as far as they fit: each part of a name is looked at once, however many there are.
+    let mut taken = 0;
+    let mut first = parts.len();
+    while let Some(before) = first.checked_sub(1) {
+        let gap = if first < parts.len() { "::".len() } else { 0 };
+        taken += length(&parts[before]) + gap;
+        if taken > room && parts.len() - first >= least {
+            break;
         }
+        first = before;
+    }
+    let short = parts[first..].join("::");
+    if length(&short) <= room {
+        return short;
     }
     let mut left = room - 1;
     let fits = |letter: &char| {

@@ -13,9 +13,13 @@ const MOST_BYTES: usize = 1 << 16;
 /// of a function, as `.cold` and `.constprop.0`, have its name.
 pub(super) fn demangle(name: &str) -> String {
     // A jump of the linker's to the function, and not the function.
-    if let Some(function) = name.strip_suffix(JUMP) {
-        return demangle(function) + JUMP;
+    match name.strip_suffix(JUMP) {
+        Some(function) => readable(function) + JUMP,
+        None => readable(name),
     }
+}
+
+fn readable(name: &str) -> String {
     // `cpp_demangle` also takes a bare type, so it would turn the C function `f` into `float`.
     let is_cpp = name.starts_with("_Z") || name.starts_with("___Z");
     let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?);
@@ -208,6 +212,7 @@ mod tests {
             doubles += "TB5_";
         }
         names.push(doubles + &"E".repeat(40));
+        names.push(JUMP.repeat(many));
         for name in names {
             assert_eq!(demangle(&name), name, "{} bytes", name.len());
         }

@@ -10,12 +10,15 @@ pub(super) struct Naming<'a> {
     demangle: bool,
     functions: HashMap<Function, FunctionId>,
     demangled: HashMap<Arc<str>, Arc<str>>,
+    /// Names of functions by what they stand in and their own.
+    scoped: HashMap<(Arc<str>, Arc<str>), Arc<str>>,
     /// How many bytes demangled names may still have beyond [`USUAL_GROWTH`].
     growth_left: usize,
 }
 
-/// Demangled names are about as long as the linker's, and those of templates a few times as long.
+/// Demangled names are about as long as the linker's, and those of templates a few times as long, or some kilobytes longer.
 const USUAL_GROWTH: usize = 4;
+const USUAL_BYTES: usize = 4 << 10;
 const MOST_GROWTH: usize = 16 << 20;
 
 impl<'a> Naming<'a> {
@@ -23,7 +26,14 @@ impl<'a> Naming<'a> {
         let functions = profile.functions.iter().enumerate();
         let functions =
             functions.map(|(place, function)| (function.clone(), FunctionId::at(place))).collect();
-        Self { profile, demangle, functions, demangled: HashMap::new(), growth_left: MOST_GROWTH }
+        Self {
+            profile,
+            demangle,
+            functions,
+            demangled: HashMap::new(),
+            growth_left: MOST_GROWTH,
+            scoped: HashMap::new(),
+        }
     }
 
     /// Gives a location its calls, and says of its mapping what is known now.
@@ -35,7 +45,7 @@ impl<'a> Naming<'a> {
                 let system_name = call.name.clone()?;
                 let name = match &call.scope {
                     _ if !self.demangle => system_name.clone(),
-                    Some(scope) if !call.is_linker_name => format!("{scope}::{system_name}").into(),
+                    Some(scope) if !call.is_linker_name => self.scoped(scope, &system_name),
                     _ => self.demangled(&system_name),
                 };
                 let start_line = i64::try_from(call.start_line).unwrap_or(0);
@@ -61,8 +71,7 @@ impl<'a> Naming<'a> {
         let left = &mut self.growth_left;
         let demangled = || {
             let demangled = demangle(name);
-            let growth = demangled.len().saturating_sub(USUAL_GROWTH * name.len());
-            match left.checked_sub(growth) {
+            match left.checked_sub(growth(demangled.len(), name)) {
                 Some(less) if demangled != **name => {
                     *left = less;
                     demangled.into()
@@ -73,6 +82,19 @@ impl<'a> Naming<'a> {
         self.demangled.entry(name.clone()).or_insert_with(demangled).clone()
     }
 
+    /// The name of a function with what it stands in, or without where it would be too much.
+    fn scoped(&mut self, scope: &Arc<str>, name: &Arc<str>) -> Arc<str> {
+        let left = &mut self.growth_left;
+        let scoped = || match left.checked_sub(growth(scope.len() + 2 + name.len(), name)) {
+            Some(less) => {
+                *left = less;
+                format!("{scope}::{name}").into()
+            }
+            None => name.clone(),
+        };
+        self.scoped.entry((scope.clone(), name.clone())).or_insert_with(scoped).clone()
+    }
+
     fn function(&mut self, function: Function) -> FunctionId {
         let functions = &mut self.profile.functions;
         *self.functions.entry(function).or_insert_with_key(|function| {
@@ -80,4 +102,9 @@ impl<'a> Naming<'a> {
             FunctionId::at(functions.len() - 1)
         })
     }
+}
+
+/// By how much a name of so many bytes is longer than is usual for what it was made of.
+fn growth(bytes: usize, name: &str) -> usize {
+    bytes.saturating_sub((USUAL_GROWTH * name.len()).max(USUAL_BYTES))
 }

@@ -52,6 +52,20 @@ impl Texts {
     }
 }
 
+impl Texts {
+    /// A text that was made of some of these; None where the files do not account for it.
+    pub(super) fn account(&self, text: &str) -> Option<Arc<str>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.known.get(text) {
+            return Some(known.clone());
+        }
+        kept.left = kept.left.checked_sub(text.len())?;
+        let text: Arc<str> = text.into();
+        kept.known.insert(text.clone());
+        Some(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +75,16 @@ mod tests {
         let texts = Texts::of_files(0);
         assert!(Arc::ptr_eq(&texts.get(b"main"), &texts.get(b"main")));
         assert_eq!(&*texts.get(b"\x1b[2J"), "\u{fffd}[2J");
+    }
+
+    #[test]
+    fn what_is_made_of_texts_is_accounted_for_as_well() {
+        let texts = Texts::of_files(0);
+        let whole = "a".repeat(ALWAYS - 1);
+        let kept = texts.account(&whole).expect("there is room");
+        assert!(Arc::ptr_eq(&kept, &texts.account(&whole).expect("it is kept")));
+        assert_eq!(texts.account("bb"), None);
+        assert_eq!(texts.account("b").as_deref(), Some("b"));
     }
 
     /// Each suffix of a text as a name.

@@ -269,6 +269,34 @@ pub(crate) fn names_of_inlined(addresses: usize) -> Vec<u8> {
     file(addresses, sections)
 }
 
+/// Functions that each stand in many namespaces of their own, whose names are the ends of one text.
+pub(crate) fn scopes(addresses: usize) -> Vec<u8> {
+    const LEVELS: usize = 60;
+    const NAMESPACE: u8 = 0x39;
+    let table = [
+        abbreviation(1, COMPILE_UNIT, 1, &CODE_RANGE),
+        abbreviation(2, SUBPROGRAM, 0, &[CODE_RANGE[0], CODE_RANGE[1], NAME]),
+        abbreviation(3, NAMESPACE, 1, &[NAME]),
+        vec![0],
+    ];
+    let text = [vec![b'x'; 60_000], vec![0]].concat();
+    let mut names = (0_u32..).flat_map(|name| (60_000 - 240 - name % 40).to_le_bytes());
+    let mut name = || -> Vec<u8> { names.by_ref().take(4).collect() };
+    let mut entries = [vec![1], code_range(CODE, code_bytes(addresses))].concat();
+    for place in 0..addresses as u64 {
+        (0..LEVELS).for_each(|_| entries.extend([&[3], &name()[..]].concat()));
+        entries.extend([&[2], &code_range(CODE + 16 * place, 16)[..], &name()].concat());
+        entries.extend(vec![0; LEVELS]);
+    }
+    entries.push(0);
+    let sections = vec![
+        section(".debug_abbrev", table.concat()),
+        section(".debug_info", unit(0, &entries)),
+        section(".debug_str", text),
+    ];
+    file(addresses, sections)
+}
+
 /// A symbol at each address, and texts for them: each is named by its place there.
 fn with_symbols(addresses: usize, texts: Vec<u8>, name: impl Fn(usize) -> u32) -> Vec<u8> {
     let mut table = vec![0; 24];

@@ -222,6 +222,15 @@ fn a_name_of_a_megabyte_is_drawn_once_in_a_while() {
     );
 }
 
+/// With a look at all that is left for each part that goes, this would take as long as the square of the name's length.
+#[test]
+fn a_name_of_many_parts_keeps_its_last() {
+    let stacks = format!("main;{}last 1\n", "a::".repeat(300_000));
+    let svg = render(&fixture::profile(&stacks), None, &Options::default()).expect("it is drawn");
+    let text = String::from_utf8(svg).expect("it is text");
+    assert!(text.contains("a::a::last<"), "as many parts as there is room for");
+}
+
 #[test]
 fn an_icicle_stands_on_its_head() {
     let profile = fixture::profile(STACKS);

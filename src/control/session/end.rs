@@ -73,6 +73,8 @@ impl Session {
         ticks::handle_again(recording.signal);
         if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
             notices::tell(self.path(), Notice::NoTicks(failure));
+        } else if self.starts_at_random {
+            thread_timers::adopt_caller();
         }
     }
 

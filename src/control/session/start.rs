@@ -111,6 +111,10 @@ impl Session {
                 },
             )
         });
+        let recorders_directory = match options.spool {
+            SpoolPlace::Directory(path) if options.keeps_spool && spool.is_none() => path_box(path).ok(),
+            _ => None,
+        };
         let started = recording
             .map_err(system("map memory for the table"))
             .and_then(|recording| ticks::install_handler(signal).map(|()| recording));
@@ -132,6 +136,7 @@ impl Session {
             spool,
             spool_use,
             keeps_spool: options.keeps_spool,
+            recorders_directory,
             starts_at_random: options.starts_at_random,
             skips_empty_file: options.is_child,
             frequency: options.frequency,
@@ -194,7 +199,11 @@ impl Session {
             near: self.output.as_ref().and_then(Output::place),
             child_path: base,
             is_child: true,
-            spool: self.spool.as_ref().map_or(SpoolPlace::Off, Spool::place),
+            spool: match (&self.spool, &self.recorders_directory) {
+                (Some(spool), _) => spool.place(),
+                (None, Some(directory)) => SpoolPlace::Directory(directory.as_bytes()),
+                (None, None) => SpoolPlace::Off,
+            },
             keeps_spool: self.keeps_spool,
             starts_at_random: self.starts_at_random,
             max_memory: self.max_memory,

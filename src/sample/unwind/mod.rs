@@ -397,7 +397,9 @@ fn look_up(
         Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(Caller::Switched)),
         Resolved::Lost => return Step::End(End::Unreadable),
     };
-    if keeper.may_be_remembered() {
+    // The byte before a trampoline may be an instruction of another function's.
+    let is_of_another = !HAS_LINK_REGISTER && rule == Rule::SIGNAL_RETURN && frame.lookup != frame.pc;
+    if keeper.may_be_remembered() && !is_of_another {
         engine.rules().insert(frame.lookup, rule);
     }
     step

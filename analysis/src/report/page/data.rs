@@ -57,8 +57,8 @@ pub(super) struct Data<'a> {
 
 #[derive(Debug, Serialize)]
 struct Type<'a> {
-    kind: &'a str,
-    unit: &'a str,
+    kind: Cow<'a, str>,
+    unit: Cow<'a, str>,
     /// What shares are of.
     total: i64,
 }
@@ -114,7 +114,10 @@ impl<'a> Data<'a> {
     pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a Options) -> Self {
         let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
         let types = profile.sample_types.iter().zip(totals);
-        let types = types.map(|(kind, total)| Type { kind: &kind.kind, unit: &kind.unit, total }).collect();
+        let visible = frame_name::visible;
+        let types = types
+            .map(|(kind, total)| Type { kind: visible(&kind.kind), unit: visible(&kind.unit), total })
+            .collect();
         let mut data = Self {
             title,
             program: frame_name::visible(&frame_name::object(profile.mappings.first())).into_owned().into(),

@@ -2,7 +2,7 @@
 
 use super::{
     Call, Dwarf, Slice,
-    scopes::{Scopes, has_none},
+    scopes::{Scopes, has_none, is_operator_of_lambda},
 };
 use crate::symbolize::texts::Texts;
 use gimli::{
@@ -132,7 +132,7 @@ impl<'a, 'data> Names<'a, 'data> {
             let mut scopes = Scopes::find(unit, group.iter().map(|one| one.entry.0).collect());
             for one in group {
                 let Some(call) = self.known.get_mut(&one.known) else { continue };
-                let is_operator = matches!(call.name.as_deref(), Some("operator()" | "_FUN"));
+                let is_operator = is_operator_of_lambda(call.name.as_deref());
                 call.scope = scopes.of(&mut there, unit, one.entry.0, is_operator);
             }
         }
@@ -143,8 +143,14 @@ impl<'a, 'data> Names<'a, 'data> {
         &self,
         unit: &Unit<Slice<'data>>,
         value: AttributeValue<Slice<'data>>,
-    ) -> Option<Slice<'data>> {
-        self.dwarf.attr_string(unit, value).ok()
+    ) -> Option<Arc<str>> {
+        let text = self.dwarf.attr_string(unit, value).ok()?;
+        Some(self.texts.get(&text.to_slice().ok()?))
+    }
+
+    /// The texts of the object.
+    pub(super) fn texts(&self) -> &'a Texts {
+        self.texts
     }
 
     fn follow(

@@ -5,8 +5,8 @@
 //! asked for: static ones, members of local classes, lambdas.
 
 use super::{Call, Slice, names::Names};
-use crate::symbolize::demangle::{demangle, printable};
-use gimli::{AttributeValue, Reader as _, Unit, UnitOffset};
+use crate::symbolize::demangle::demangle;
+use gimli::{AttributeValue, Unit, UnitOffset};
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
@@ -159,7 +159,8 @@ impl Scopes {
                 let own = own.as_deref().map_or_else(|| nameless(&said, is_operator), readable(&said));
                 let from = said.declared.filter(|entry| self.around.contains_key(entry)).unwrap_or(scope);
                 let outer = self.around.get(&from).copied().flatten().filter(|_| depth < MOST_NESTED);
-                let outer = outer.and_then(|outer| self.full(names, unit, outer, false, depth + 1));
+                let is_operator = said.is_function && is_operator_of_lambda(Some(&own));
+                let outer = outer.and_then(|outer| self.full(names, unit, outer, is_operator, depth + 1));
                 match outer {
                     Some(outer) if outer.len() + own.len() < MOST_BYTES => {
                         format!("{outer}::{own}")
@@ -168,9 +169,10 @@ impl Scopes {
                 }
             }
         };
-        let full: Arc<str> = full.into();
-        self.full.insert(scope, Some(full.clone()));
-        Some(full)
+        // One that is longer, or for which the files do not account, is left out.
+        let full = (full.len() < MOST_BYTES).then(|| names.texts().account(&full)).flatten();
+        self.full.insert(scope, full.clone());
+        full
     }
 }
 
@@ -188,6 +190,11 @@ pub(super) fn has_none(unit: &Unit<Slice<'_>>) -> bool {
             | gimli::DW_LANG_C17
             | gimli::DW_LANG_Mips_Assembler
     )
+}
+
+/// True for the names of the functions that a lambda's class has.
+pub(super) fn is_operator_of_lambda(name: Option<&str>) -> bool {
+    matches!(name, Some("operator()" | "_FUN"))
 }
 
 fn is_scope(tag: gimli::DwTag) -> bool {
@@ -233,8 +240,7 @@ fn said<'data>(names: &Names<'_, 'data>, unit: &Unit<Slice<'data>>, scope: usize
         let number = || attribute.value().udata_value().unwrap_or(0);
         match attribute.name() {
             gimli::DW_AT_name => {
-                let text = names.text(unit, attribute.value());
-                said.name = text.and_then(|text| Some(printable(&text.to_slice().ok()?).into()));
+                said.name = names.text(unit, attribute.value());
             }
             gimli::DW_AT_decl_line => said.line = number(),
             gimli::DW_AT_decl_column => said.column = number(),
@@ -249,8 +255,7 @@ fn said<'data>(names: &Names<'_, 'data>, unit: &Unit<Slice<'data>>, scope: usize
     if let (None, Some(declared)) = (&said.name, said.declared.filter(|_| !said.is_function)) {
         let entry = unit.entry(UnitOffset(declared)).ok();
         let name = entry.and_then(|entry| entry.attr_value(gimli::DW_AT_name).ok().flatten());
-        let text = name.and_then(|name| names.text(unit, name));
-        said.name = text.and_then(|text| Some(printable(&text.to_slice().ok()?).into()));
+        said.name = name.and_then(|name| names.text(unit, name));
     }
     Some(said)
 }
