@@ -27,6 +27,7 @@ fn small_alternate_stacks_are_not_used() {
 
 /// Runs a case of `programs/switched_stacks.c`, and gives its profile: one tick in each of a hundred rounds.
 #[track_caller]
+#[cfg(target_arch = "x86_64")]
 fn profile_on_switched_stack(scratch: &Scratch, case: &str) -> Profile {
     let program = scratch.compile("switched_stacks.c", Linkage::None, &[]);
     let finished = run(quietly(&mut profiled(program, &scratch.path("prof"))).arg(case));
@@ -67,6 +68,7 @@ fn chains_lead_from_one_stack_to_another() {
 }
 
 #[track_caller]
+#[cfg(target_arch = "x86_64")]
 fn expect_switched_chain(symbols: &mut Symbolizer, profile: &Profile, record: &Record) {
     let names = symbols.names(profile, record);
     let chain = ["tick", "nested", "switching_entry", "call_on_stack", "switch_stack"];
