@@ -319,17 +319,18 @@ pub(crate) fn symbols(addresses: usize) -> Vec<u8> {
 /// Names of which each part doubles what is there.
 pub(crate) fn cpp_names(addresses: usize) -> Vec<u8> {
     const LENGTH: usize = 320;
+    const NAMES: usize = 500;
     let digits = b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let name = |place: usize| {
         let parts = digits[..24].iter().map(|&digit| format!("S0_IS{0}_S{0}_E", char::from(digit)));
         format!("_Z8f{place:07}1a1pIS_S_E{}", parts.collect::<String>())
     };
     let mut texts = vec![0];
-    for place in 0..addresses {
+    for place in 0..NAMES {
         let mut name = name(place).into_bytes();
         assert!(name.len() < LENGTH, "{}", name.len());
         name.resize(LENGTH, 0);
         texts.extend(name);
     }
-    with_symbols(addresses, texts, |place| (1 + LENGTH * place) as u32)
+    with_symbols(addresses, texts, |place| (1 + LENGTH * (place % NAMES)) as u32)
 }
