@@ -1,6 +1,6 @@
 //! Objects made to harm: small files whose sections claim, repeat or expand.
 
-use super::inputs::CODE;
+use super::inputs::{CODE, varint};
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write as _;
 
@@ -15,16 +15,6 @@ struct Section {
 
 fn section(name: &'static str, bytes: Vec<u8>) -> Section {
     Section { name, kind: 1, flags: 0, link: 0, bytes }
-}
-
-fn uleb(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
 }
 
 /// How much code [`file`]'s segment has: 16 bytes for each address.
@@ -97,7 +87,7 @@ pub(crate) fn claims(addresses: usize) -> Vec<u8> {
 /// A declaration of entries: code, tag, whether they have children; attributes with their forms.
 fn abbreviation(code: u64, tag: u8, children: u8, attributes: &[(u8, u8)]) -> Vec<u8> {
     let attributes = attributes.iter().flat_map(|&(attribute, form)| [attribute, form]);
-    [uleb(code), vec![tag, children], attributes.collect(), vec![0, 0]].concat()
+    [varint(code), vec![tag, children], attributes.collect(), vec![0, 0]].concat()
 }
 
 const COMPILE_UNIT: u8 = 0x11;
@@ -167,7 +157,8 @@ pub(crate) fn files(addresses: usize) -> Vec<u8> {
     const FILES: u64 = 1 << 20;
     // DW_LNCT_path as a number; one directory.
     let tables =
-        [vec![1, 1, 0x0f], uleb(1), vec![0], vec![1, 1, 0x0f], uleb(FILES), vec![0; FILES as usize]].concat();
+        [vec![1, 1, 0x0f], varint(1), vec![0], vec![1, 1, 0x0f], varint(FILES), vec![0; FILES as usize]]
+            .concat();
     let header = [&[1, 1, 1, 0xfb, 14, 1], &tables[..]].concat();
     let program = [&[5, 0, 8, 0], &(header.len() as u32).to_le_bytes()[..], &header].concat();
     let lines = [&(program.len() as u32).to_le_bytes()[..], &program].concat();
@@ -240,6 +231,16 @@ pub(crate) fn inlined(addresses: usize) -> Vec<u8> {
     file(addresses, vec![section(".debug_abbrev", table.concat()), section(".debug_info", unit(0, &entries))])
 }
 
+/// A unit of these entries, whose names are in `texts`.
+fn with_texts(addresses: usize, abbreviations: Vec<u8>, entries: &[u8], texts: Vec<u8>) -> Vec<u8> {
+    let sections = vec![
+        section(".debug_abbrev", abbreviations),
+        section(".debug_info", unit(0, entries)),
+        section(".debug_str", texts),
+    ];
+    file(addresses, sections)
+}
+
 /// Calls with names that are the ends of one text.
 pub(crate) fn names_of_inlined(addresses: usize) -> Vec<u8> {
     const CALLS: usize = 24;
@@ -261,12 +262,7 @@ pub(crate) fn names_of_inlined(addresses: usize) -> Vec<u8> {
         entries.extend(vec![0; CALLS + 1]);
     }
     entries.push(0);
-    let sections = vec![
-        section(".debug_abbrev", table.concat()),
-        section(".debug_info", unit(0, &entries)),
-        section(".debug_str", text),
-    ];
-    file(addresses, sections)
+    with_texts(addresses, table.concat(), &entries, text)
 }
 
 /// Functions that each stand in many namespaces of their own, whose names are the ends of one text.
@@ -289,12 +285,7 @@ pub(crate) fn scopes(addresses: usize) -> Vec<u8> {
         entries.extend(vec![0; LEVELS]);
     }
     entries.push(0);
-    let sections = vec![
-        section(".debug_abbrev", table.concat()),
-        section(".debug_info", unit(0, &entries)),
-        section(".debug_str", text),
-    ];
-    file(addresses, sections)
+    with_texts(addresses, table.concat(), &entries, text)
 }
 
 /// A symbol at each address, and texts for them: each is named by its place there.

@@ -16,7 +16,8 @@ const LOCATION: u8 = 4;
 const FUNCTION: u8 = 5;
 const TEXT: u8 = 6;
 
-fn varint(mut number: u64) -> Vec<u8> {
+/// A number in groups of seven bits, the least first: of protobuf, and of DWARF (ULEB128).
+pub(crate) fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
