@@ -34,6 +34,20 @@ fn ticks(summary: &Summary) -> u64 {
     timer_ticks + foreign_ticks + early_ticks + filtered + excluded + losses.periods()
 }
 
+/// What the samples stand for and what is in none of them are the time used, give or take half a period for each thread, by
+/// which a tick's place in its period rounds.
+///
+/// How much is in none is the scheduler's choice: the kernel looks at a thread's timer when its own tick, of 10 ms at most,
+/// meets the thread, and on a busy machine that tick is where the processor goes to another.
+fn expect_all_time(summary: &Summary) {
+    let told = summary.sampled() + summary.unaccounted;
+    let difference = told.abs_diff(summary.process_cpu);
+    let threads = u32::try_from(summary.threads.count).unwrap();
+    assert!(difference <= summary.period / 2 * threads, "{difference:?} between {summary:?}");
+    let most = summary.process_cpu / 10 + Duration::from_millis(10);
+    assert!(summary.unaccounted <= most, "{summary:?}");
+}
+
 #[test]
 fn times_are_those_of_the_clocks() {
     in_own_process("times_are_those_of_the_clocks", || {
@@ -58,11 +72,7 @@ fn times_are_those_of_the_clocks() {
         assert_eq!((summary.losses.periods(), summary.no_samples), (0, None));
         assert_eq!(summary.walks.total(), summary.timer_ticks);
 
-        // The last tick charged all time up to it, give or take half a period; the next would have come within a
-        // period and the jiffy, of 10 ms at most, by which the kernel checks its timers.
-        let margin = summary.period / 2 + summary.period + Duration::from_millis(10);
-        let difference = summary.sampled().abs_diff(summary.process_cpu);
-        assert!(difference <= margin, "{difference:?} between {summary:?}");
+        expect_all_time(&summary);
     });
 }
 
@@ -76,9 +86,7 @@ fn time_is_counted_whole_at_the_highest_frequency() {
         let summary = profile.summary();
         assert_eq!(summary.period, Duration::from_micros(100));
         assert!(summary.samples >= summary.timer_ticks);
-        // As above, with the time of the last snapshot's copying.
-        let difference = summary.sampled().abs_diff(summary.process_cpu);
-        assert!(difference <= summary.period * 2 + Duration::from_millis(10), "{difference:?} {summary:?}");
+        expect_all_time(summary);
     });
 }
 
