@@ -80,7 +80,7 @@ impl Host {
         let mut command = profiled(&self.program, &self.profile());
         command
             .env("CPUPROFILE_FREQUENCY", "1")
-            .env("CPUPROFILE_SPOOL", self.scratch.path("spools"))
+            .env("CPUPROFILE_SPOOL", self.scratch.spools())
             .env("CPUPROFILE_STATISTICS", "1")
             .args(words.split(' '));
         command
@@ -95,7 +95,7 @@ impl Host {
     /// The one spool that was left behind.
     #[track_caller]
     fn spool(&self) -> Spool {
-        let spools = recover::spools(&self.scratch.path("spools")).expect("the directory can be read").spools;
+        let spools = recover::spools(&self.scratch.spools()).expect("the directory can be read").spools;
         let [spool] = <[Spool; 1]>::try_from(spools).expect("one spool");
         spool
     }
@@ -340,7 +340,7 @@ fn a_profile_that_a_signal_switches_on_is_by_thread() {
     let host = Host::new();
     let program = host.scratch.compile("spooled.c", Linkage::None, &[]);
     let mut command = profiled(program, &host.profile());
-    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", host.scratch.path("spools"));
+    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", host.scratch.spools());
     command.env("CPUPROFILE_THREADS", "yes").env("CPUPROFILESIGNAL", "USR2");
     let finished = run(command.args("raise 12 ticks 3 kill".split(' ')));
     assert_eq!(exit_code(finished.status), 128 + 9, "{}", finished.stderr);

@@ -45,7 +45,7 @@ impl Bench {
     pub(crate) fn run(&self, case: &Case, fault: &Fault, is_old_there: bool) -> Outcome {
         let directory = self.scratch.directory("run");
         // The profiler makes it.
-        let spool = self.scratch.path("spool");
+        let spool = self.scratch.spools();
         let (profile, report) = (directory.join("prof"), self.scratch.path("report"));
         if is_old_there {
             case.names.iter().for_each(|name| make_old(&directory.join(name)));
@@ -75,7 +75,7 @@ impl Bench {
 
     /// Removes what a run left.
     pub(crate) fn clear(&self) {
-        for path in ["run", "spool"].map(|name| self.scratch.path(name)).iter().filter(|path| path.exists()) {
+        for path in [self.scratch.path("run"), self.scratch.spools()].iter().filter(|path| path.exists()) {
             fs::remove_dir_all(path).expect("our own directory");
         }
         fs::remove_file(self.scratch.path("report")).expect("our own file");

@@ -171,7 +171,7 @@ impl Rig {
             set("LD_PRELOAD", shared_library());
             set("CPUPROFILE", &self.profile());
         }
-        set("CPUPROFILE_SPOOL", &self.scratch.path("spools"));
+        set("CPUPROFILE_SPOOL", &self.scratch.spools());
         set("CPUPROFILE_STATISTICS", Path::new("1"));
         for (name, value) in &variant.environment {
             set(name, Path::new(value));

@@ -56,7 +56,7 @@ pub(crate) fn check(rig: &Rig, variant: &Variant, outcome: &Outcome) {
     assert_eq!(complaints, Vec::<&str>::new(), "{name}");
     assert!(outcome.workers.iter().all(|worker| worker.rounds > 0), "{name}: a worker got nowhere: {rounds}");
     assert_eq!(outcome.leftovers, Vec::<u32>::new(), "{name}: processes are left over");
-    let spools = rig.scratch.path("spools");
+    let spools = rig.scratch.spools();
     let left = if spools.exists() { names_in(&spools, "") } else { Vec::new() };
     assert_eq!(left, Vec::<String>::new(), "{name}: spools are left over");
     let stuck =

@@ -1,5 +1,6 @@
 //! A directory for one test, and the programs compiled into it.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +24,13 @@ pub(crate) enum Linkage {
 /// A directory that is removed when the test ends.
 pub(crate) struct Scratch {
     directory: TempDir,
+    memory: OnceCell<TempDir>,
+}
+
+fn temporary_directory() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("sigprof-test-");
+    builder
 }
 
 /// Removes the spools of programs that were killed before they could write their profiles here.
@@ -38,9 +46,18 @@ impl Drop for Scratch {
 impl Scratch {
     /// A fresh, empty directory.
     pub(crate) fn new() -> Self {
-        let directory =
-            tempfile::Builder::new().prefix("sigprof-test-").tempdir().expect("a temporary directory");
-        Self { directory }
+        let directory = temporary_directory().tempdir().expect("a temporary directory");
+        Self { directory, memory: OnceCell::new() }
+    }
+
+    /// A path for a directory of spools, which the profiler makes: in memory, where they are by default and cost least, if the
+    /// system has a place for that. It is removed with this directory.
+    pub(crate) fn spools(&self) -> PathBuf {
+        let make = || temporary_directory().tempdir_in("/dev/shm");
+        let memory = self
+            .memory
+            .get_or_init(|| make().or_else(|_| temporary_directory().tempdir()).expect("a temporary directory"));
+        memory.path().join("spools")
     }
 
     /// The directory itself.

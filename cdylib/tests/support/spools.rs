@@ -27,7 +27,7 @@ impl SpoolRig {
 
     /// Where the spools go.
     pub(crate) fn spools(&self) -> PathBuf {
-        self.scratch.path("spools")
+        self.scratch.spools()
     }
 
     /// Where the profile goes.
