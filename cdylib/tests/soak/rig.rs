@@ -114,7 +114,7 @@ impl Rig {
             std::fs::copy(&plugin, scratch.path(&format!("libplugin{i}.so"))).expect("our own directory");
         }
         let root = scratch.root().to_str().expect("a plain path").to_owned();
-        let mut flags = vec![format!("-L{root}"), format!("-Wl,-rpath,{root}")];
+        let mut flags = vec![format!("-L{root}"), "-Wl,-rpath,$ORIGIN".to_owned()];
         flags.extend(other_sources());
         flags.extend(["-lthrowing".to_owned(), "-lm".to_owned()]);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();

@@ -9,6 +9,7 @@
 //! run so that profile only programs that they have compiled.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
+mod compiled;
 mod library;
 mod outcome;
 mod process;

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::compiled;
 use super::library::{archive_dependencies, include_directory, shared_library, static_library};
-use super::process::{run, tool};
+use super::process::tool;
 
 /// How a compiled program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +55,9 @@ impl Scratch {
     /// system has a place for that. It is removed with this directory.
     pub(crate) fn spools(&self) -> PathBuf {
         let make = || temporary_directory().tempdir_in("/dev/shm");
-        let memory = self
-            .memory
-            .get_or_init(|| make().or_else(|_| temporary_directory().tempdir()).expect("a temporary directory"));
+        let memory = self.memory.get_or_init(|| {
+            make().or_else(|_| temporary_directory().tempdir()).expect("a temporary directory")
+        });
         memory.path().join("spools")
     }
 
@@ -93,14 +94,14 @@ impl Scratch {
     pub(crate) fn compile(&self, source: &str, linkage: Linkage, flags: &[&str]) -> PathBuf {
         let program = self.path(Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name"));
         let mut compiler = compiler_for(source);
-        compiler.args(flags).arg(program_source(source)).arg("-o").arg(&program);
+        compiler.args(flags).arg(program_source(source));
         match linkage {
             Linkage::None => {}
             Linkage::Shared => self.link_shared(&mut compiler),
             Linkage::Static => link_static(&mut compiler),
         }
         compiler.args(["-lpthread", "-ldl"]);
-        compile_or_panic(&mut compiler);
+        self.run_compiler(compiler, linkage, &program);
         program
     }
 
@@ -114,13 +115,22 @@ impl Scratch {
         let stem = Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name");
         let library = self.path(&format!("lib{stem}.so"));
         let mut compiler = compiler_for(source);
-        compiler.args(["-shared", "-fPIC"]).args(flags).arg(program_source(source)).arg("-o").arg(&library);
+        compiler.args(["-shared", "-fPIC"]).args(flags).arg(program_source(source));
         if linkage == Linkage::Static {
             link_static(&mut compiler);
         }
         compiler.args(["-lpthread", "-ldl"]);
-        compile_or_panic(&mut compiler);
+        self.run_compiler(compiler, linkage, &library);
         library
+    }
+
+    /// Has `output` made by `compiler`, unless that was done before. Our own library changes from build to build.
+    fn run_compiler(&self, mut compiler: Command, linkage: Linkage, output: &Path) {
+        if linkage == Linkage::None {
+            compiled::compile(&mut compiler, output, self.root());
+        } else {
+            compiled::compile_anew(&mut compiler, output);
+        }
     }
 
     /// Lets `compiler` find the shared library under both names that a linker and a loader look for.
@@ -168,9 +178,4 @@ fn compiler_for(source: &str) -> Command {
 
 fn link_static(compiler: &mut Command) {
     compiler.arg(static_library()).args(archive_dependencies());
-}
-
-fn compile_or_panic(compiler: &mut Command) {
-    let finished = run(compiler);
-    assert!(finished.status.success(), "{compiler:?} failed:\n{}", finished.stderr);
 }

@@ -1,0 +1,98 @@
+//! What has been compiled before, by this test or another: most tests want the same few programs.
+//!
+//! It is kept in cargo's directory for what tests leave, under a hash of all that goes into it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
+use super::library::include_directory;
+use super::process::{run, tool};
+use super::scratch::program_source;
+
+/// Runs `compiler`, which writes `output`, a file in `root`, or takes what the same command has made before.
+///
+/// A command that names `root` is run: what it makes may have the path in it. Directories to look for libraries in are not
+/// kept.
+pub(super) fn compile(compiler: &mut Command, output: &Path, root: &Path) {
+    let root = root.to_str().expect("a plain path");
+    let words: Vec<&str> = std::iter::once(compiler.get_program())
+        .chain(compiler.get_args())
+        .map(|word| word.to_str().expect("a plain word"))
+        .filter(|word| !word.starts_with("-L"))
+        .collect();
+    let is_of_root = words.iter().any(|word| word.contains(root));
+    if is_of_root {
+        return compile_anew(compiler, output);
+    }
+    let kept = directory().join(format!("{:016x}", hash(&words)));
+    if kept.exists() {
+        return copy(&kept, output);
+    }
+    compile_anew(compiler, output);
+    fs::create_dir_all(directory()).expect("cargo's directory for tests");
+    // Complete or not there, whoever else makes it.
+    let part = tempfile::Builder::new().tempdir_in(directory()).expect("cargo's directory for tests");
+    copy(output, &part.path().join("part"));
+    fs::rename(part.path().join("part"), &kept).expect("our own file");
+}
+
+/// Runs `compiler`, which writes `output`.
+pub(super) fn compile_anew(compiler: &mut Command, output: &Path) {
+    let finished = run(compiler.arg("-o").arg(output));
+    assert!(finished.status.success(), "{compiler:?} failed:\n{}", finished.stderr);
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")
+}
+
+/// By another process: a program that this one has written cannot be started while a child that another thread has just
+/// forked still has it open.
+fn copy(from: &Path, to: &Path) {
+    run(tool("cp").arg("--").arg(from).arg(to)).expect_success();
+}
+
+/// Changes with the command, with each file that it may include, and with the compiler.
+fn hash(words: &[&str]) -> u64 {
+    static SOURCES: LazyLock<u64> = LazyLock::new(|| {
+        let mut hasher = DefaultHasher::new();
+        for directory in [program_source(""), include_directory()] {
+            hash_files(&directory, &mut hasher)
+                .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        }
+        hasher.finish()
+    });
+    let mut hasher = DefaultHasher::new();
+    (words, *SOURCES, changed(words[0])).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn hash_files(directory: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        path.hash(hasher);
+        if path.is_dir() {
+            hash_files(&path, hasher)?;
+        } else {
+            fs::read(&path)?.hash(hasher);
+        }
+    }
+    Ok(())
+}
+
+/// The program's file, which PATH may find in several places, and when that was made.
+fn changed(program: &str) -> Option<(PathBuf, SystemTime)> {
+    let path = std::env::var_os("PATH")?;
+    let found =
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.exists())?;
+    let modified = fs::metadata(&found).ok()?.modified().ok()?;
+    Some((found.canonicalize().ok()?, modified))
+}
