@@ -3,7 +3,7 @@
 //! It lies in memory where that can be had, since its files are written to at every tick, and its name says whose it is. A
 //! recorder that ends removes it; one that is killed leaves it to `sigprof recover`.
 
-use super::{Collector, Output, directory_of, environment::can_be_preloaded, reason_alone};
+use super::{Collector, Output, directory_of, preload, reason_alone};
 use crate::{Error, error::ErrorKind};
 use nix::fcntl::{Flock, FlockArg};
 use sigprof::{Clock, interface::RECORDERS_FILE};
@@ -101,12 +101,12 @@ impl PrivateDirectory {
     /// # Errors
     /// Where there is none.
     pub(super) fn preloadable(&self, library: &Path) -> Result<PathBuf, Error> {
-        if can_be_preloaded(library) {
+        if preload::is_possible(library) {
             return Ok(library.into());
         }
         let link = self.directory.path().join("libprofiler.so");
         symlink(library, &link).map_err(|error| Error::io(&link, "make a link to the library", error))?;
-        if can_be_preloaded(&link) {
+        if preload::is_possible(&link) {
             return Ok(link);
         }
         let reason = "a path with a space, a colon or a dollar sign cannot stand in LD_PRELOAD";

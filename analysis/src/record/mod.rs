@@ -6,6 +6,7 @@
 //! | `program` | finds the program, and looks whether it can be recorded |
 //! | `output` | tries the profile's file beforehand, and writes it |
 //! | `directory` | the private directory of the spools, and what it says of the recording |
+//! | `preload` | what LD_PRELOAD names the library by |
 //! | `environment` | what the command's processes are told |
 //! | `run` | starts the command, hands signals on, waits for it |
 //! | `live` | the line on the terminal meanwhile |
@@ -22,6 +23,7 @@ mod environment;
 pub mod library;
 mod live;
 mod output;
+mod preload;
 mod program;
 mod refusal;
 mod run;
@@ -149,7 +151,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let program = program::find(name, std::env::var_os("PATH"), &library)?;
     let output = Output::prepare(&options.output)?;
     let directory = PrivateDirectory::make(&output, options.clock)?;
-    let library = directory.preloadable(&library)?;
+    let library = preload::name_for(&program, &directory.preloadable(&library)?);
     let places =
         environment::Places { library: &library, spools: directory.spools(), target: directory.target() };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());

@@ -23,13 +23,20 @@ use std::{
 const MOST_INTERPRETERS: usize = 4;
 
 /// What is to be run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     /// Its file.
     pub path: PathBuf,
-    /// It is a script without a first line that says by what; execvp(3) gives it to /bin/sh.
+    /// It is a script without a first line that says by what; execvp(3) gives it to [`SHELL`].
     pub is_bare_script: bool,
+    /// What the kernel runs: the file, or the last of a script's interpreters.
+    pub binary: PathBuf,
+    /// Who loads that; None where it could not be looked at.
+    pub loader: Option<PathBuf>,
 }
+
+/// What runs scripts without a first line that says by what.
+pub(super) const SHELL: &str = "/bin/sh";
 
 /// Finds `command` as a shell would, and looks whether `library` can be preloaded into it.
 ///
@@ -38,25 +45,28 @@ pub(super) struct Program {
 pub(super) fn find(command: &OsStr, search: Option<OsString>, library: &Path) -> Result<Program, Refusal> {
     let path = resolve(command, search)?;
     let library = Binary::read(library).ok().flatten().and_then(|binary| binary.kind);
-    let mut file = path.clone();
+    let mut program = Program { binary: path.clone(), path, is_bare_script: false, loader: None };
     for _ in 0..=MOST_INTERPRETERS {
-        let binary = match Binary::read(&file) {
-            // A program that may be run and not be read is not looked at.
-            Err(_) => return Ok(Program { path, is_bare_script: false }),
+        let binary = match Binary::read(&program.binary) {
             Ok(Some(binary)) => binary,
-            Ok(None) if file == path => return Ok(Program { path, is_bare_script: true }),
-            // The kernel says what is wrong with an interpreter.
-            Ok(None) => return Ok(Program { path, is_bare_script: false }),
+            Ok(None) if program.binary == program.path => {
+                program.is_bare_script = true;
+                program.binary = SHELL.into();
+                continue;
+            }
+            // A program that may be run and not be read is not looked at. The kernel says what is wrong with an interpreter.
+            Ok(None) | Err(_) => break,
         };
         match binary.interpreter {
-            Some(next) if binary.kind.is_none() => file = next,
+            Some(next) if binary.kind.is_none() => program.binary = next,
             loader => {
-                check(&file, loader.as_deref(), binary.kind, library)?;
+                check(&program.binary, loader.as_deref(), binary.kind, library)?;
+                program.loader = loader;
                 break;
             }
         }
     }
-    Ok(Program { path, is_bare_script: false })
+    Ok(program)
 }
 
 /// The file that a command means: itself where it has a slash, otherwise the first of its name on the search path.
@@ -223,6 +233,12 @@ mod tests {
         std::env::current_exe().unwrap()
     }
 
+    fn shell() -> Program {
+        let shell = Binary::read(Path::new(SHELL)).unwrap().unwrap();
+        assert!(shell.interpreter.is_some(), "it is dynamic");
+        Program { path: SHELL.into(), is_bare_script: false, binary: SHELL.into(), loader: shell.interpreter }
+    }
+
     fn write(path: &Path, bytes: &[u8]) {
         fs::write(path, bytes).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -239,7 +255,8 @@ mod tests {
         let find = |name: &str| find(OsStr::new(name), Some(search.clone()), &library());
         assert!(matches!(find("tool"), Err(Refusal::NotExecutable(..))));
         write(&second.join("tool"), b"echo\n");
-        assert_eq!(find("tool").unwrap(), Program { path: second.join("tool"), is_bare_script: true });
+        let found = find("tool").unwrap();
+        assert_eq!(found, Program { path: second.join("tool"), is_bare_script: true, ..shell() });
         for missing in ["nothing", "", "/nothing/at/all"] {
             assert!(matches!(find(missing), Err(Refusal::NotFound(_))), "{missing}");
         }
@@ -253,7 +270,7 @@ mod tests {
         write(&inner, b"#! /bin/sh -e\n");
         write(&outer, format!("#!{}\n", inner.display()).as_bytes());
         let found = find(outer.as_os_str(), None, &library());
-        assert_eq!(found.unwrap(), Program { path: outer.clone(), is_bare_script: false });
+        assert_eq!(found.unwrap(), Program { path: outer.clone(), ..shell() });
         let mut elf = fs::read("/bin/sh").unwrap();
         // Of another machine.
         elf[18] ^= 0x55;

@@ -12,7 +12,10 @@
 //! A signal that is sent to the whole process group arrives twice at the command, since nobody can tell it from one that is sent
 //! to the recorder alone.
 
-use super::{Refusal, environment, program::Program};
+use super::{
+    Refusal, environment,
+    program::{Program, SHELL},
+};
 use crate::{Error, error::ErrorKind};
 use nix::{
     errno::Errno,
@@ -117,7 +120,7 @@ pub(super) fn start(
     let mut path = program.path.as_path();
     if program.is_bare_script {
         // As execvp(3) does.
-        path = Path::new("/bin/sh");
+        path = Path::new(SHELL);
         arguments[0] = path.into();
         arguments.insert(1, program.path.clone().into());
     }

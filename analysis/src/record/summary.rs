@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Whose time is in no sample.
-const UNRECORDED: &str = "programs that cannot be recorded (static, of another machine, with other rights, or without \
+const UNRECORDED: &str = "programs that cannot be recorded (static, of musl, of another machine, with other rights, or without \
                           LD_PRELOAD or CPUPROFILE in their environment) or ended before their first tick, or of \
                           threads that block the signal of the ticks";
 /// The same of time that programs know of themselves.

@@ -2,6 +2,7 @@
 
 use super::support::{Finished, Rig, compile, perl};
 use sigprof_analysis::profile::label;
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 #[test]
 fn all_processes_of_a_pipeline_are_in_one_profile() {
@@ -159,4 +160,46 @@ fn a_flush_doubles_nothing() {
     let time = rig.profile().total(1) as f64 / 1e9;
     assert!((0.25..0.45).contains(&time), "0.35 s were used, and {time} s are in the profile");
     assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
+}
+
+/// Their loader would end them with the library, which needs glibc's symbols.
+#[test]
+fn programs_of_musl_that_a_recorded_one_starts_run_as_ever() {
+    let rig = Rig::new();
+    fs::write(rig.path("musl.c"), "#include <stdio.h>\nint main(void) { puts(\"of musl\"); return 3; }\n")
+        .unwrap();
+    let source = rig.path("musl.c");
+    match Command::new("musl-gcc").arg("-o").arg(rig.path("of-musl")).arg(source).status() {
+        Ok(compiled) => assert!(compiled.success()),
+        Err(_) => return eprintln!("passed over: musl-tools are not installed"),
+    }
+    let script = "grep libprofiler /proc/self/maps; ./of-musl; test $? = 3 && ./worker burn 250";
+    fs::write(rig.path("bare"), script).unwrap();
+    fs::set_permissions(rig.path("bare"), fs::Permissions::from_mode(0o755)).unwrap();
+    let recorded = |words: &[&str]| Finished::of(rig.prepared(words[0]).args(&words[1..]).spawn().unwrap());
+    let record = [rig.sigprof(), "record", "--"];
+    // Expanded once more the path is the library's own, and finds it all the same.
+    let expanding = format!(
+        "eval export LD_PRELOAD=\"$LD_PRELOAD\"; grep libprofiler /proc/self/maps; '{}' burn 250",
+        rig.program()
+    );
+    for (words, is_musl) in [
+        (&[&record[..], &["sh", "-c", script]].concat(), true),
+        (&[&record[..], &["./bare"]].concat(), true),
+        (&[&["env", "--ignore-signal=CHLD"], &record[..], &["sh", "-c", script]].concat(), true),
+        (&[&record[..], &["sh", "-c", &expanding]].concat(), false),
+    ] {
+        let finished = recorded(words).expect(0);
+        assert!(!finished.stderr.contains("symbol not found"), "{}", finished.stderr);
+        let library = rig.library().to_str().unwrap();
+        let (maps, said): (Vec<&str>, Vec<&str>) =
+            finished.stdout.lines().partition(|line| line.contains("libprofiler"));
+        assert!(
+            !maps.is_empty() && maps.iter().all(|line| line.ends_with(&format!(" {library}"))),
+            "{maps:?}"
+        );
+        assert_eq!(said, if is_musl { &["of musl"][..] } else { &[] });
+        let processes = rig.times_by(&rig.profile(), label::PROCESS);
+        assert!(processes.get("worker").is_some_and(|time| *time > 0.1), "{words:?}: {processes:?}");
+    }
 }
