@@ -157,6 +157,15 @@ impl Collector {
     /// Makes room in the directory if there are `many` spools that nobody needs any more. Where most of them are in use it is
     /// looked for less often, for a twentieth of a processor, as long as the directory is not nearly full.
     pub(super) fn relieve(&mut self, many: usize) {
+        self.relieve_by(many, keep_part);
+    }
+
+    /// The same, where `keep` stands for [`keep_part`].
+    fn relieve_by(
+        &mut self,
+        many: usize,
+        keep: impl FnOnce(&Path, Profile, &[Spool]) -> Result<Progress, Error>,
+    ) {
         if self.has_no_room || !is_search_due(self.count_spools(), many, self.last_search) {
             return;
         }
@@ -175,7 +184,7 @@ impl Collector {
             return self.discard(read);
         }
         let spools = &self.spools;
-        let written = merge(profiles).and_then(|profile| keep_part(spools, profile, &read));
+        let written = merge(profiles).and_then(|profile| keep(spools, profile, &read));
         match written {
             Ok(progress) => {
                 self.collected.samples += progress.samples;
@@ -509,6 +518,7 @@ fn progress_of(profile: &Profile) -> Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt as _;
 
     fn search(cost: Duration, age: Duration) -> Option<Search> {
         Some(Search { cost, end: Instant::now().checked_sub(age).unwrap() })
@@ -532,5 +542,52 @@ mod tests {
         ] {
             assert_eq!(is_search_due(spools, 48, last), is_due, "{spools} {last:?}");
         }
+    }
+
+    /// Writes what a program leaves that was killed behind its first sample, as the crate's `src/format/spool.rs` draws it.
+    fn write_spool(path: &Path, process: u64) {
+        const ARENA: u64 = 1344 << 10;
+        let (version, word_bytes, state_of_ended, period_micros) = (4, 4, 3, 10_000);
+        let record = [1, 0xffc0_0001_u32, 0x1000].map(u32::to_ne_bytes).concat();
+        let mut file = fs::File::create(path).unwrap();
+        file.write_all(b"sigprofS").unwrap();
+        for (offset, number) in [
+            (8, version),
+            (16, word_bytes),
+            (24, state_of_ended),
+            (32, process),
+            (64, period_micros),
+            (72, record.len() as u64),
+        ] {
+            file.write_all_at(&u64::to_ne_bytes(number), offset).unwrap();
+        }
+        file.write_all_at(&record, ARENA).unwrap();
+    }
+
+    /// A file of what was collected meanwhile finds no room, since the directory lies in memory.
+    #[test]
+    fn without_room_meanwhile_all_is_collected_at_the_end_and_counts_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |process| scratch.path().join(format!("{process}-1-a.spool"));
+        let session =
+            Session { recorder: 1, output: "/o".into(), target: scratch.path().join(".x"), is_wall: false };
+        let mut collector = Collector::new(scratch.path(), &session);
+        let mut tries = 0;
+        for process in 1..5 {
+            write_spool(&path(process), process);
+            // So many are never too few, and it is never too early.
+            collector.relieve_by(1, |_, profile, read| {
+                tries += 1;
+                assert_eq!((profile.total(0), read.len()), (1, 1));
+                Err(Error::new(ErrorKind::Io, "there is no room"))
+            });
+        }
+        assert_eq!((tries, &collector.tally), (1, &Tally::default()), "nothing is taken for collected");
+        assert_eq!(collector.so_far().samples, 4);
+        let Collected { profile, tally, problems, sources } = collector.finish();
+        assert_eq!((tally.programs, tally.killed, problems.len()), (4, 4, 0));
+        assert_eq!(profile.unwrap().total(0), 4);
+        assert!((1..5).all(|process| path(process).exists()), "until the profile is written");
+        assert!(sources.remove().is_empty() && !(1..5).any(|process| path(process).exists()));
     }
 }

@@ -125,17 +125,22 @@ impl PrivateDirectory {
             }
             return Some(self.directory.keep());
         }
+        self.remove_by(|path| fs::remove_dir_all(path));
+        None
+    }
+
+    /// Removes it by `remove`, which finds it not empty where a process has made something there behind its look.
+    fn remove_by(self, mut remove: impl FnMut(&Path) -> io::Result<()>) {
         // Who begins from now on finds no lock, and leaves nothing; who began before may still make its spool.
         drop(self.going_on);
         let path = self.directory.keep();
         for _ in 0..REMOVALS {
             // What a process has left there meanwhile is of no use: its profile has been written.
-            match fs::remove_dir_all(&path) {
+            match remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 _ => break,
             }
         }
-        None
     }
 }
 
@@ -314,6 +319,43 @@ mod tests {
         // As a process does that begins then.
         let _look = locked(File::open(&path).unwrap(), FlockArg::LockSharedNonblock).unwrap();
         assert!(left.claim().unwrap().is_some(), "who looks is in nobody's way");
+    }
+
+    /// A process that began in time makes its spool behind the look at the directory, and before that is removed.
+    #[test]
+    fn a_directory_is_removed_behind_its_lock_and_though_files_come_meanwhile() {
+        let scratch = tempfile::tempdir().unwrap();
+        let private = |name: &str| {
+            let output = Output::prepare(&scratch.path().join("profile")).unwrap();
+            let directory = tempfile::Builder::new().prefix(name).tempdir_in(scratch.path()).unwrap();
+            PrivateDirectory::of(directory, &output, Clock::Cpu).unwrap()
+        };
+        let mut tries = 0;
+        private("busy").remove_by(|path| {
+            let session = File::open(path.join(SESSION));
+            if tries == 0 {
+                locked(session.unwrap(), FlockArg::LockSharedNonblock).unwrap();
+            }
+            for entry in fs::read_dir(path).unwrap() {
+                fs::remove_file(entry.unwrap().path()).unwrap();
+            }
+            tries += 1;
+            if tries < 4 {
+                fs::write(path.join("1-1-a.spool"), "").unwrap();
+            }
+            fs::remove_dir(path)
+        });
+        assert_eq!((tries, fs::read_dir(scratch.path()).unwrap().count()), (4, 0));
+        for (kind, expected) in
+            [(io::ErrorKind::DirectoryNotEmpty, REMOVALS), (io::ErrorKind::PermissionDenied, 1)]
+        {
+            let mut tries = 0;
+            private("stays").remove_by(|_| {
+                tries += 1;
+                Err(kind.into())
+            });
+            assert_eq!(tries, expected, "{kind}");
+        }
     }
 
     #[test]

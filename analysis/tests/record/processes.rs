@@ -102,6 +102,32 @@ fn a_failed_exec_loses_nothing() {
     assert!((0.55..1.0).contains(&time), "{time}");
 }
 
+/// It may end before a whole period is over, as one that looks for a program in several directories, and runs none.
+#[test]
+fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again() {
+    let rig = Rig::new();
+    // An executable that the kernel looks at, and refuses.
+    fs::write(rig.path("garbage"), [&b"\x7fELF"[..], &[1; 200]].concat()).unwrap();
+    fs::set_permissions(rig.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = compile(
+        &rig,
+        "#include <stdio.h>\n#include <string.h>\n\
+        static void timers(void) { \
+            char line[200]; int n = 0; FILE *list = fopen(\"/proc/self/timers\", \"r\"); \
+            if (!list) { puts(\"none\"); return; } \
+            while (fgets(line, sizeof line, list)) n += !strncmp(line, \"ID:\", 3); \
+            fclose(list); printf(\"%d\\n\", n); } \
+        int main(int n, char **words) { \
+            timers(); execv(\"no-such-program\", words); timers(); execv(\"garbage\", words); timers(); }",
+    );
+    // By a tick in a second of its time it is met by none.
+    let finished = rig.record(&["-q", "-F", "1"], &[&program]).expect(0);
+    if finished.stdout.starts_with("none") {
+        return eprintln!("passed over: the kernel lists no timers (CONFIG_CHECKPOINT_RESTORE)");
+    }
+    assert_eq!(finished.stdout, "1\n1\n1\n");
+}
+
 #[test]
 fn without_children_the_commands_own_process_is_there_alone() {
     let rig = Rig::new();

@@ -2,7 +2,7 @@
 
 use super::support::{Finished, Rig};
 use sigprof_analysis::profile::label;
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 #[test]
 fn files_that_are_no_profiles_of_ours_are_left_alone() {
@@ -66,14 +66,19 @@ fn run_quietly(rig: &Rig, spools: &Path) {
     assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
 }
 
+/// Makes a directory of spools that takes no more.
+fn fill(spools: &Path) {
+    fs::create_dir(spools).unwrap();
+    for i in 0..256 {
+        fs::write(spools.join(format!("{i}.spool")), "").unwrap();
+    }
+}
+
 #[test]
 fn a_full_directory_of_spools_is_no_news_for_the_command() {
     let rig = Rig::new();
     let spools = rig.path("spools");
-    fs::create_dir(&spools).unwrap();
-    for i in 0..256 {
-        fs::write(spools.join(format!("{i}.spool")), "").unwrap();
-    }
+    fill(&spools);
     run_quietly(&rig, &spools);
     assert_eq!(rig.names_that("target").len(), 2, "a file of each process");
 }
@@ -100,4 +105,95 @@ fn a_child_that_begins_when_the_recorder_is_gone_leaves_nothing() {
     let finished = Finished::of(command.args(["-e", &script]).spawn().unwrap()).expect(0);
     assert_eq!(finished.stderr, "");
     assert_eq!((spools.exists(), rig.names_that("target")), (false, Vec::new()));
+}
+
+/// Whose parent found no place for a spool of its own: it looks again, at the directory and at the recorder.
+#[test]
+fn a_child_of_a_process_without_a_spool_has_one_if_there_is_room_and_none_behind_the_recorder() {
+    const BURN: &str = "while ((times)[0] + (times)[1] < 0.1) { $i++ for 1 .. 1000 }";
+    let unlock = "open F, '>spools/session'; close F;";
+    for (change, is_recorded) in [("rmdir 'spools' or die;", false), (unlock, false), ("", true)] {
+        let rig = Rig::new();
+        let spools = rig.path("spools");
+        fill(&spools);
+        // By itself it would write a file where it has no spool.
+        let end = if is_recorded { "kill 'KILL', $$" } else { "exit" };
+        let script =
+            format!("{BURN} unlink glob 'spools/*'; {change} if (!fork) {{ {BURN} {end} }} wait; print $$");
+        let mut command = prepared(&rig, "perl", &spools);
+        let finished = Finished::of(command.args(["-e", &script]).spawn().unwrap()).expect(0);
+        assert_eq!(finished.stderr, "", "{change}");
+        let left = fs::read_dir(&spools).into_iter().flatten().flatten();
+        let left = left.filter(|entry| entry.file_name() != "session").count();
+        assert_eq!(
+            (left, rig.names_that("target")),
+            (usize::from(is_recorded), vec![format!("target_{}", finished.stdout)]),
+            "{change}"
+        );
+    }
+}
+
+/// As one that has become another user: stderr is the command's own, and the recorder says how much time is missing. All else that
+/// goes wrong is news.
+#[test]
+fn a_process_that_may_write_nothing_says_so_outside_of_recordings_alone() {
+    let rig = Rig::new();
+    let spools = rig.path("spools");
+    fill(&spools);
+    let said = |command: &mut Command, is_recorded: bool| {
+        if !is_recorded {
+            command.env_remove("CPUPROFILE_KEEP_SPOOL").env_remove("CPUPROFILE_QUIET");
+        }
+        let finished = Finished::of(command.spawn().unwrap()).expect(0);
+        finished.stderr.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // One learns it at its start, the other at its end. So does root that is left no capability to pass over them.
+    let (hidden, closed) = (rig.path("hidden"), rig.path("closed"));
+    let modes = [(&hidden, 0), (&closed, 0o555)];
+    for (directory, mode) in modes {
+        fs::create_dir(directory).unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let bound = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", rig.program()];
+    let words = &bound[if nix::unistd::geteuid().is_root() { 0 } else { 3 }..];
+    let at_once = |directory: &Path, is_recorded| {
+        let mut command = prepared(&rig, words[0], &spools);
+        command.args(&words[1..]).args(["burn", "60"]).env("CPUPROFILE", directory.join("target"));
+        said(&mut command, is_recorded)
+    };
+    // When it has another user's rights, or those that it has left itself.
+    let later = |is_recorded, end: &str| {
+        let out = rig.path("out");
+        fs::create_dir(&out).unwrap();
+        let script = "while ((times)[0] + (times)[1] < 0.1) { $i++ for 1 .. 1000 } \
+                      chmod 0555, 'out'; $> = 65534 if $> == 0; open F, '>out/x' and die; $!{EACCES} or die;";
+        let mut command = prepared(&rig, "perl", &spools);
+        let said = said(
+            command.args(["-e", &format!("{script} {end}")]).env("CPUPROFILE", out.join("target")),
+            is_recorded,
+        );
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        fs::remove_dir(&out).unwrap();
+        said
+    };
+    for is_recorded in [true, false] {
+        let saids = [
+            at_once(&hidden, is_recorded),
+            at_once(&closed, is_recorded),
+            later(is_recorded, ""),
+            later(is_recorded, "exec 'true'"),
+        ];
+        for said in saids {
+            let is_told =
+                |line: &String| line.contains("no profile at") && line.contains("Permission denied");
+            assert!(if is_recorded { said.is_empty() } else { said.iter().any(is_told) }, "{said:?}");
+        }
+    }
+    let missing = at_once(&rig.path("missing"), true);
+    let is_told = |line: &String| line.contains("no profile at") && line.contains("No such file");
+    assert!(!missing.is_empty() && missing.iter().all(is_told), "{missing:?}");
+    // For who removes them.
+    for (directory, _) in modes {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
