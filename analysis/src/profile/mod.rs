@@ -18,6 +18,9 @@ pub use samples::{SampleRef, Samples};
 
 use std::{path::PathBuf, sync::Arc};
 
+/// What the comment of a recorded profile begins with that has the command.
+pub const COMMAND: &str = "command: ";
+
 /// Samples, and all that is known of what was sampled.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -229,6 +232,13 @@ impl Profile {
             samples: Samples::new(width),
             is_clamped: false,
         }
+    }
+
+    /// The command that was recorded, cut where it is long; None where the comments name none, or several.
+    pub fn command(&self) -> Option<&str> {
+        let mut commands = self.comments.iter().filter_map(|comment| comment.strip_prefix(COMMAND));
+        let command = commands.next().filter(|command| !command.is_empty());
+        command.filter(|_| commands.next().is_none())
     }
 
     /// The two values that a CPU profile has: `samples` in `count`, and `cpu` in `nanoseconds`.

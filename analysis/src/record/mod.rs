@@ -39,7 +39,7 @@ pub use summary::Summary;
 use crate::{
     Error,
     error::ErrorKind,
-    profile::Profile,
+    profile::{COMMAND, Profile},
     symbolize::{self, Symbolizer},
 };
 use directory::PrivateDirectory;
@@ -219,7 +219,7 @@ fn shown(command: &[OsString]) -> String {
     let line = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
     let cut: String = line.chars().take(MOST).collect();
-    format!("command: {cut}{}", if cut.len() < line.len() { "..." } else { "" })
+    format!("{COMMAND}{cut}{}", if cut.len() < line.len() { "..." } else { "" })
 }
 
 /// The directory of a path, which may be a name alone.

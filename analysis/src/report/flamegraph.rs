@@ -6,7 +6,7 @@
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},
-    frame_colour, frame_name, short_name,
+    frame_colour, frame_name, short_name, title,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -112,14 +112,8 @@ pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> R
         })?;
         stacks.add(base, place, options.by_thread, Side::Base);
     }
-    stacks.draw(kind, options, base.is_some(), &title(profile, options))
-}
-
-fn title(profile: &Profile, options: &Options) -> String {
-    options.title.clone().unwrap_or_else(|| match frame_name::object(profile.mappings.first()) {
-        program if program.is_empty() => "Flame graph".into(),
-        program => program.into_owned(),
-    })
+    let title = options.title.clone().unwrap_or_else(|| title::of(profile, "Flame graph"));
+    stacks.draw(kind, options, base.is_some(), &title)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

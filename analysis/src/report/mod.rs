@@ -17,6 +17,7 @@ mod short_name;
 mod sources;
 mod style;
 mod taken;
+mod title;
 pub mod top;
 pub mod traces;
 pub mod tree;

@@ -26,6 +26,9 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
     // The names are in the file: binaries may be gone when somebody looks.
     assert!(profile.functions.iter().any(|function| function.name.starts_with("Perl_")));
     assert!(profile.comments.iter().any(|comment| comment.starts_with("command: sh -c perl")));
+    let mut picture = rig.prepared(rig.sigprof());
+    let picture = Finished::of(picture.args(["flamegraph", "sigprof.pb.gz"]).spawn().unwrap()).expect(0);
+    assert!(picture.stdout.contains(">sh -c perl -e "), "its title");
     assert!(profile.duration_nanos > 100_000_000 && profile.time_nanos > 0);
     assert_eq!(rig.left(), [""; 0]);
 }

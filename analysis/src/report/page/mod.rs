@@ -17,7 +17,7 @@
 mod data;
 mod source;
 
-use super::{SourcePaths, frame_name};
+use super::{SourcePaths, frame_name, title};
 use crate::profile::Profile;
 use data::Data;
 use source::Sources;
@@ -63,10 +63,7 @@ const SCRIPT: &str = concat!(
 
 /// The page of a profile. The same profile, options and source files give the same bytes.
 pub fn render(profile: &Profile, options: &Options) -> String {
-    let title = options.title.clone().unwrap_or_else(|| match frame_name::object(profile.mappings.first()) {
-        program if program.is_empty() => "CPU profile".into(),
-        program => program.into_owned(),
-    });
+    let title = options.title.clone().unwrap_or_else(|| title::of(profile, "CPU profile"));
     let title = frame_name::visible(&title);
     let mut data = Data::new(profile, &title, options);
     data.embed(&Sources::new(&options.source_paths, options.source_limit));
