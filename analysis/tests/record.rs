@@ -1,5 +1,5 @@
-//! `sigprof record` and `sigprof recover`, with real programs: of Debian's packages perl-base, gzip, coreutils, dash, python3 and gcc,
-//! which ci/setup.sh installs.
+//! `sigprof record` and `sigprof recover`, with real programs: of Debian's packages perl-base, gzip, grep, coreutils, util-linux, dash, python3
+//! and gcc, which ci/setup.sh installs; and of musl-tools, which ci/test.sh does.
 
 #[path = "record/ends.rs"]
 mod ends;
