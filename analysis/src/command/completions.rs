@@ -34,6 +34,9 @@ fn script(shell: Shell) -> String {
     match shell {
         Shell::Bash => text += &BASH.replace("RECORD_OPTIONS", &record_options(&main).join("|")),
         Shell::Fish => {
+            // Behind the command that is recorded stand its own options, whatever ours are called.
+            text = text
+                .replace("\"__fish_sigprof_using_subcommand record\"", "\"__fish_sigprof_before_command\"");
             text += &FISH
                 .replace("RECORD_OPTIONS", &record_options(&main).join(" "))
                 .replace("SHELLS", &shells(&main).join(" "));
@@ -90,10 +93,32 @@ _sigprof_line() {
 complete -F _sigprof_line -o bashdefault -o default sigprof
 "#;
 
-/// Besides clap's.
+/// Besides clap's, which knows of no words but options: neither of a command, nor of where names of files are none.
 const FISH: &str = r#"
+function __fish_sigprof_before_command
+    __fish_sigprof_using_subcommand record
+    or return
+    set -l words (commandline -opc)
+    set -l at 3
+    while set -q words[$at]
+        switch $words[$at]
+            case - --
+                return 1
+            case RECORD_OPTIONS
+                set at (math $at + 1)
+            case '-*'
+            case '*'
+                return 1
+        end
+        set at (math $at + 1)
+    end
+    return 0
+end
+
 complete -c sigprof -n "__fish_sigprof_using_subcommand record" -x -a "(__fish_complete_subcommand --fcs-skip=2 RECORD_OPTIONS)"
 complete -c sigprof -n "__fish_sigprof_using_subcommand completions; and not __fish_seen_subcommand_from SHELLS" -x -a "SHELLS"
+complete -c sigprof -n "__fish_sigprof_using_subcommand completions" -f
+complete -c sigprof -n "__fish_sigprof_using_subcommand manual" -x -a "(__fish_complete_directories)"
 "#;
 
 /// The options of `record` behind which a value stands.
