@@ -2,7 +2,8 @@
 //!
 //! `inferno` draws. It reads lines of names, where a semicolon parts frames, a space begins the value and some names mean
 //! something; and it cuts names that do not fit at one of their ends. So it draws numbers, and names are put in their places,
-//! in boxes by `short_name.rs`, with a script that does the same when the picture is zoomed into or made wider.
+//! in boxes by `short_name.rs`, with a script that does the same when the picture is zoomed into or made wider. Its line below
+//! the title is one line whatever the width; it is wrapped, here and by the script, and all below it moves down.
 
 use super::{
     call_tree::{CallTree, Preorder, ROOT},
@@ -73,6 +74,10 @@ const MARGINS: usize = 20;
 /// Around the text of a box, left and right together, and for each letter of a monospaced font of 12 pixels.
 const TEXT_MARGINS: f64 = 5.0;
 const LETTER: f64 = 7.25;
+/// From one line of the subtitle to the next; `flamegraph.js` has the two as well.
+const LINE_HEIGHT: usize = 14;
+/// Lines of the subtitle at most. The longest of our own takes 9 in the narrowest picture; but a profile says what its values are of.
+const MOST_LINES: usize = 12;
 
 /// Writes the flame graph of a profile as SVG.
 ///
@@ -233,8 +238,9 @@ impl Stacks {
 
         let mut settings = flamegraph::Options::default();
         settings.title = frame_name::visible(title).into_owned();
-        settings.subtitle =
-            Some(subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative));
+        let subtitle =
+            subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative);
+        settings.subtitle = Some(subtitle.clone());
         settings.image_width = options.width;
         settings.direction = if options.is_icicle { Direction::Inverted } else { Direction::Straight };
         settings.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
@@ -255,7 +261,8 @@ impl Stacks {
             |error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error),
         )?;
         let svg = String::from_utf8(svg).expect("inferno writes text");
-        Ok(named(&svg, &self.names, options.width.unwrap_or(USUAL_WIDTH)).into_bytes())
+        let width = options.width.unwrap_or(USUAL_WIDTH);
+        Ok(named(&with_lines(&svg, &wrapped(&subtitle, width)), &self.names, width).into_bytes())
     }
 }
 
@@ -274,12 +281,20 @@ fn subtitle(
         text += &format!("; base {}{scaled}; red: more of its own than in the base, blue: less", shown(base));
     }
     if hidden > 0 {
-        text += &format!("; {hidden} frames below {NARROWEST} % are not shown");
+        text += &format!("; {} below {NARROWEST} % {} not shown", counted(hidden, "frame"), are(hidden));
     }
     if negative > 0 {
-        text += &format!("; {negative} negative samples are not shown");
+        text += &format!("; {} {} not shown", counted(negative, "negative sample"), are(negative));
     }
     text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// What the lines that `inferno` reads are made of; values are in coarse steps, in the order of nodes.
@@ -338,6 +353,73 @@ fn thread_name(labels: &[Label]) -> Option<String> {
 /// What `inferno` takes for the name of this number.
 fn frame_text(number: u32) -> String {
     format!("f{number}")
+}
+
+/// As many words in a line as there is room for in a picture of this width.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and small")]
+    let letters = (width.saturating_sub(MARGINS) as f64 / LETTER) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        let is_full = lines.len() == MOST_LINES;
+        match lines.last_mut() {
+            Some(line) if used + 1 + length <= letters => {
+                *line += " ";
+                *line += word;
+                used += 1 + length;
+            }
+            Some(line) if is_full => {
+                *line += " …";
+                break;
+            }
+            _ => {
+                lines.push(word.into());
+                used = length;
+            }
+        }
+    }
+    lines
+}
+
+/// The picture with these lines for its subtitle, where they are more than one, and with all that is below them lower by as much.
+/// What is not as expected is left as it is.
+fn with_lines(svg: &str, lines: &[String]) -> String {
+    let down = LINE_HEIGHT * lines.len().saturating_sub(1);
+    let parts = svg.split_once("<text id=\"subtitle\" x=\"").and_then(|(before, rest)| {
+        let (x, rest) = rest.split_once('"')?;
+        let (places, rest) = rest.split_once('>')?;
+        let (_, after) = rest.split_once("</text>")?;
+        Some((before, x, places, after))
+    });
+    let Some((before, x, places, after)) = parts.filter(|_| down > 0) else { return svg.into() };
+    let lines: String = (0..)
+        .zip(lines)
+        .map(|(place, line)| {
+            let down = if place == 0 { 0 } else { LINE_HEIGHT };
+            format!("<tspan x=\"{x}\" dy=\"{down}\">{}</tspan>", escaped(line))
+        })
+        .collect();
+    let before = lower(before, "<svg ", " height=\"", down);
+    let before = lower(&before, " viewBox=\"0 0 ", " ", down);
+    let before = lower(&before, "<rect x=\"0\" y=\"0\" width=\"100%\"", " height=\"", down);
+    let after = lower(after, "<text id=\"details\"", " y=\"", down);
+    let after = lower(&after, "<text id=\"matched\"", " y=\"", down);
+    let after = after.replacen("<svg id=\"frames\"", &format!("<svg id=\"frames\" y=\"{down}\""), 1);
+    format!("{before}<text id=\"subtitle\" x=\"{x}\"{places}>{lines}</text>{after}")
+}
+
+/// `svg` with more in the number that stands, in the first element that begins so, behind `attribute`.
+fn lower(svg: &str, element: &str, attribute: &str, by: usize) -> String {
+    let place = svg.find(element).and_then(|start| {
+        let from = start + element.len();
+        let number = from + svg[from..].find(attribute)? + attribute.len();
+        let end = number + svg[number..].find('"')?;
+        Some((number, end, svg[number..end].parse::<f64>().ok()?))
+    });
+    let Some((start, end, number)) = place else { return svg.into() };
+    format!("{}{}{}", &svg[..start], number + by as f64, &svg[end..])
 }
 
 /// The picture with names where `inferno` has drawn their numbers, and with the script that shortens them. What is not as

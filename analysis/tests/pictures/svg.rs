@@ -311,6 +311,129 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
     assert!(boxes.iter().all(|one| one.fill == "rgb(250,250,250)"), "{boxes:?}");
 }
 
+/// The longest line below the title that there is: of a difference, with all that can be said of it.
+fn differences() -> [Profile; 2] {
+    let mut stacks = String::from("main;wide 1000000\nmain;less -3\n");
+    for place in 0..100 {
+        stacks += &format!("alone{place} 1\n");
+    }
+    [fixture::profile(&stacks), fixture::profile("main;wide 900000\nmain;more 7")]
+}
+
+#[test]
+fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
+    let [profile, base] = differences();
+    let mut whole = None;
+    let mut counts = Vec::new();
+    for width in [1300, 650, 480, 320, 200] {
+        for is_icicle in [false, true] {
+            let options =
+                Options { width: Some(width), is_normalized: true, is_icicle, ..Options::default() };
+            let svg = render(&profile, Some(&base), &options).expect("it is drawn");
+            let text = String::from_utf8(svg).expect("it is text");
+            let parsing = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+            let document = roxmltree::Document::parse_with_options(&text, parsing).expect("it is XML");
+            let of = |id: &str| {
+                document.descendants().find(|node| node.attribute("id") == Some(id)).expect("it is there")
+            };
+            let number = |node: roxmltree::Node<'_, '_>, name: &str| -> f64 {
+                node.attribute(name).map_or(0.0, |text| text.parse().expect("a number"))
+            };
+            let subtitle = of("subtitle");
+            let texts = subtitle.descendants().filter(roxmltree::Node::is_text);
+            let lines: Vec<&str> = texts.filter_map(|node| node.text()).collect();
+            // The letters of a monospaced font of 12 pixels are 7.2 wide or a little more.
+            let room = (width as f64 - 20.0) / 7.25;
+            assert!(lines.iter().all(|line| line.chars().count() as f64 <= room), "{width}: {lines:?}");
+            let expected = whole.get_or_insert_with(|| lines.join(" "));
+            assert_eq!(lines.join(" "), *expected, "{width}");
+            // Nothing is below another thing, and nothing below the picture.
+            let last = number(subtitle, "y") + 14.0 * (lines.len() - 1) as f64;
+            let frames = of("frames");
+            let tops = frames.descendants().filter(|node| node.tag_name().name() == "rect");
+            let rows: Vec<f64> = tops.map(|rect| number(frames, "y") + number(rect, "y")).collect();
+            let highest = rows.iter().copied().fold(f64::INFINITY, f64::min);
+            let lowest = rows.iter().copied().fold(0.0, f64::max) + 16.0;
+            let height = number(document.root_element(), "height");
+            assert!(
+                highest > last + 3.0 && lowest <= height,
+                "{width}: {last}, {highest} to {lowest} of {height}"
+            );
+            for id in ["details", "matched"] {
+                let place = number(of(id), "y");
+                assert!(place > last + 12.0 && place <= height, "{width}: {id} at {place}");
+                assert!(place + 3.0 < highest || place - 10.0 > lowest, "{width}: {id} at {place}");
+            }
+            let view_box = document.root_element().attribute("viewBox");
+            assert_eq!(view_box, Some(&*format!("0 0 {width} {height}")));
+            let background = document.root_element().children().find(|node| node.tag_name().name() == "rect");
+            assert_eq!(number(background.expect("is there"), "height"), height);
+            counts.push(lines.len());
+        }
+    }
+    assert!(whole.is_some_and(|text| {
+        text.ends_with("; 100 frames below 0.01 % are not shown; 1 negative sample is not shown")
+    }));
+    assert_eq!((counts[0], counts[1]), (1, 1), "{counts:?}");
+    assert!(counts.windows(2).all(|pair| pair[0] <= pair[1]) && counts[8] <= 9, "{counts:?}");
+
+    // A profile may call its values what it likes.
+    let mut profile = profile;
+    profile.sample_types[1].kind = "a word & ".repeat(5000).into();
+    let options = Options { width: Some(320), ..Options::default() };
+    let text = String::from_utf8(render(&profile, None, &options).expect("it is drawn")).expect("it is text");
+    assert_eq!((text.matches("<tspan").count(), text.matches(" …</tspan>").count()), (12, 1));
+}
+
+#[test]
+fn the_line_below_the_title_is_wrapped_as_the_window_is() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flame.svg");
+    let [profile, base] = differences();
+    // Its lines, how far they are from both sides, and from what is below; how far the picture's end is from the last row.
+    let look = "(() => { const title = document.getElementById('subtitle'), box = title.getBoundingClientRect(); \
+        const rows = Array.from(document.querySelectorAll('#frames rect'), (row) => row.getBoundingClientRect()); \
+        return [title.children.length, Math.floor(box.left), Math.floor(innerWidth - box.right), \
+        Math.floor(Math.min(...rows.map((row) => row.top)) - box.bottom), \
+        Math.floor(document.documentElement.getBoundingClientRect().height - Math.max(...rows.map((row) => row.bottom)))]; \
+        })()";
+    for (is_icicle, name) in [(false, "diff"), (true, "diff_icicle")] {
+        let mut options = Options { is_normalized: true, is_icicle, ..Options::default() };
+        std::fs::write(&path, render(&profile, Some(&base), &options).expect("it is drawn"))
+            .expect("written");
+        browser.resize(1300, 400, "light");
+        browser.open(&path);
+        browser.wait("document.getElementById('subtitle').children.length === 1");
+        let wide = browser.value(look);
+        let mut before = 1;
+        for width in [650, 480, 320, 200] {
+            browser.resize(width, 400, "light");
+            browser.wait(&format!("{look}[0] > {before}"));
+            let seen: Vec<i64> = serde_json::from_value(browser.value(look)).expect("numbers");
+            assert!(seen[1] >= 0 && seen[2] >= 0 && seen[3] >= 0, "{name} {width}: {seen:?}");
+            assert_eq!(json!(seen[4]), wide[4], "{name} {width}: as far as in a wide picture");
+            browser.screenshot(&format!("{name}_{width}.png"));
+            before = seen[0];
+        }
+        browser.resize(1300, 400, "light");
+        browser.wait(&format!("JSON.stringify({look}) === {}", json!(wide.to_string())));
+        browser.assert_quiet();
+        // One that keeps its width is not wrapped anew.
+        for width in [650, 480, 320] {
+            options.width = Some(width);
+            let svg = render(&profile, Some(&base), &options).expect("it is drawn");
+            std::fs::write(&path, svg).expect("written");
+            browser.resize(u32::try_from(width).expect("small"), 400, "light");
+            browser.open(&path);
+            browser.settle();
+            let seen: Vec<i64> = serde_json::from_value(browser.value(look)).expect("numbers");
+            assert!(seen[1..].iter().all(|&distance| distance >= 0), "{name} {width}: {seen:?}");
+            browser.screenshot(&format!("{name}_fixed_{width}.png"));
+        }
+    }
+}
+
 #[test]
 fn threads_are_outermost_where_they_are_asked_for_and_known() {
     let options = Options { by_thread: true, ..Options::default() };
