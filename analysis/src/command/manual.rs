@@ -32,11 +32,28 @@ impl Options {
 }
 
 /// The page of one command, whose examples stand as they are, to be copied.
+///
+/// clap's own title has the version where a date stands, and its synopsis has options without their values, and of files one.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let examples = command.get_after_help().map(ToString::to_string);
-    let source = format!("sigprof {}", env!("CARGO_PKG_VERSION"));
+    let mut rendered = Vec::new();
+    Man::new(command.clone().after_help(None::<&str>)).render(&mut rendered)?;
+    let rendered = String::from_utf8(rendered).expect("the definitions are text");
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let usage = command.clone().render_usage().to_string();
     let mut page = Vec::new();
-    Man::new(command.clone().after_help(None::<&str>)).source(source).render(&mut page)?;
+    let mut before = "";
+    for source in rendered.lines() {
+        let line = match before {
+            _ if source.starts_with(".TH ") => {
+                format!(".TH {name} 1 \"\" \"sigprof {}\"", env!("CARGO_PKG_VERSION"))
+            }
+            ".SH SYNOPSIS" => literal(usage.trim_start_matches("Usage: ")),
+            _ => source.to_owned(),
+        };
+        page.extend_from_slice(format!("{line}\n").as_bytes());
+        before = source;
+    }
     let lines = examples.iter().flat_map(|text| text.lines()).filter(|line| *line != "Examples:");
     let text: Vec<String> = lines.map(|line| literal(line.trim_start())).collect();
     if !text.is_empty() {
@@ -67,6 +84,28 @@ mod tests {
             "{examples}"
         );
         assert!(!page.contains(".SH EXTRA"));
+    }
+
+    #[test]
+    fn pages_have_a_title_and_a_synopsis() {
+        let mut main = Arguments::command();
+        main.build();
+        for (name, synopsis) in [
+            ("sigprof", "sigprof <COMMAND>"),
+            ("sigprof-record", "sigprof record [OPTIONS] <COMMAND>..."),
+            ("sigprof-peek", "sigprof peek [OPTIONS] <REGEX> <FILE>..."),
+            ("sigprof-convert", "sigprof convert [OPTIONS] \\-\\-to <FORMAT> <FILE>..."),
+        ] {
+            let command = match name.split_once('-') {
+                Some((_, command)) => main.find_subcommand(command).unwrap(),
+                None => &main,
+            };
+            let page = String::from_utf8(page(command).unwrap()).unwrap();
+            // Name, section, no date, and what it is a part of.
+            let title = format!("\n.TH {name} 1 \"\" \"sigprof {}\"\n", env!("CARGO_PKG_VERSION"));
+            assert!(page.contains(&title), "{page}");
+            assert!(page.contains(&format!("\n.SH SYNOPSIS\n{synopsis}\n.SH DESCRIPTION\n")), "{page}");
+        }
     }
 
     #[test]
