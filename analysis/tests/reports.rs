@@ -250,8 +250,16 @@ fn wrong_requests_say_what_is_wrong_and_what_to_do() {
         let error = failure(&[arguments, &["data/recursion.pb.gz"]].concat());
         assert!(error.starts_with(&format!("sigprof: {expected}")), "{arguments:?}: {error}");
     }
-    for wrong in [&["top"][..], &["top", "--granularity", "atoms", "x"], &["top", "--tid", "me", "x"]] {
-        assert_eq!(sigprof(wrong).status.code(), Some(2), "{wrong:?}");
+    for (wrong, named) in [
+        (&["top"][..], "<FILE>"),
+        (&["top", "--granularity", "atoms", "x"], "--granularity <WHAT>"),
+        (&["top", "--tid", "me", "x"], "--tid <ID>"),
+        (&["flamegraph", "--width", "199", "x"], "--width <PIXELS>': it is no number from 200 to 100000"),
+        (&["flamegraph", "--width", "wide", "x"], "--width <PIXELS>': it is no number from 200 to 100000"),
+    ] {
+        let output = sigprof(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(named), "{wrong:?}: {output:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 use clap::Args;
 use sigprof_analysis::{
     Error,
-    report::flamegraph::{self, render},
+    report::flamegraph::{self, WIDTHS, render},
 };
 use std::{path::PathBuf, process::ExitCode};
 
@@ -49,8 +49,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     title: Title,
 
-    /// Make it this wide, in pixels [default: as wide as the window that shows it]
-    #[arg(long, value_name = "PIXELS")]
+    /// Make it this wide, 200 to 100000 pixels [default: as wide as the window that shows it]
+    #[arg(long, value_name = "PIXELS", value_parser = width)]
     width: Option<usize>,
 }
 
@@ -74,4 +74,9 @@ impl Options {
         self.output.write(&svg)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn width(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| WIDTHS.contains(number));
+    number.ok_or_else(|| format!("it is no number from {} to {}", WIDTHS.start(), WIDTHS.end()))
 }

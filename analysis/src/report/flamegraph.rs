@@ -30,7 +30,7 @@ use std::{
 pub struct Options {
     /// What is written above it; None for a title made from the program's name.
     pub title: Option<String>,
-    /// Its width in pixels; None for that of the window that shows it.
+    /// Its width in pixels, one of [`WIDTHS`]; None for that of the window that shows it.
     pub width: Option<usize>,
     /// Callers above, not below, those that they call.
     pub is_icicle: bool,
@@ -44,8 +44,8 @@ pub struct Options {
 
 /// Narrower frames are not drawn, in percent of the whole width: an eighth of a pixel on a picture of 1200.
 const NARROWEST: f64 = 0.01;
-/// A pixel is wide enough for a number of three digits and a space, and no picture is wider than a wall.
-const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
+/// Widths of pictures, in pixels: wide enough for a number of three digits and a space, and no wider than a wall.
+pub const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
 /// Totals that the script in the picture can count, and `inferno` multiply by 150 for its colours.
 const MAX_TOTAL: i128 = 1 << 53;
 
