@@ -9,8 +9,9 @@ use std::{io, path::Path, process::ExitCode};
 /// Print the completions of a shell
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc ~/.config/fish/completions
   sigprof completions bash > ~/.local/share/bash-completion/completions/sigprof
-  sigprof completions zsh > ~/.zfunc/_sigprof
+  sigprof completions zsh > ~/.zfunc/_sigprof   # .zshrc: fpath+=(~/.zfunc) before compinit
   sigprof completions fish > ~/.config/fish/completions/sigprof.fish")]
 pub(crate) struct Options {
     /// The shell

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// The binaries have to be there, as they were when the program ran. What was inlined counts for the function that holds it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof disasm '^memcpy' cpu.prof
+  sigprof disasm '^main$' cpu.prof
   sigprof disasm 0x401136 --intel-syntax cpu.prof")]
 pub(crate) struct Options {
     /// The functions, or an address within one (0x...), of the process or of the binary

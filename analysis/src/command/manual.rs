@@ -9,7 +9,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 /// Write the manual pages, one for each command
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof manual ~/.local/share/man/man1 && man sigprof-record")]
+  sigprof manual ~/.local/share/man/man1 && man -M ~/.local/share/man sigprof-record")]
 pub(crate) struct Options {
     /// The directory to write them to; made where it is not there
     #[arg(value_hint = clap::ValueHint::DirPath)]

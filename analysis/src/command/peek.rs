@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// As `tree`, for these functions alone, and however little they take.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof peek '^malloc$' cpu.prof")]
+  sigprof peek 'malloc$' cpu.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
     functions: Functions,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof traces cpu.prof
-  sigprof traces --focus '^malloc$' --granularity lines cpu.prof")]
+  sigprof traces --focus 'malloc$' --granularity lines cpu.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
