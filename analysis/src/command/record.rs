@@ -26,6 +26,9 @@ const HOTTEST: usize = 10;
 /// The command runs as ever: with the same standard streams, in the same terminal. This command ends as it ends, with the same status
 /// or by the same signal; with 127 where the command is not found, 126 where it cannot be executed, and 1 where it cannot be
 /// recorded.
+///
+/// What samples is the library libprofiler.so, which is preloaded: the one that SIGPROF_LIBRARY names, or else the one beside this
+/// command, or else in ../lib.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof record -- ./server --port 8080   # Ctrl-C ends the server, the profile is written
