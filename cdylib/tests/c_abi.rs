@@ -6,9 +6,8 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nix::time::{ClockId, clock_getres};
 use support::{
-    Finished, Linkage, Profile, Scratch, Symbolizer, exit_code, plain, repository_root, run,
+    Finished, Linkage, Profile, Scratch, Symbolizer, exit_code, kernel_tick, plain, repository_root, run,
     system_header_directory, tool,
 };
 
@@ -151,12 +150,6 @@ fn a_filter_of_one_thread_gives_that_thread_s_profile() {
         }
         assert!(failures.len() < TRIES, "{linkage:?}: {failures:#?}");
     }
-}
-
-/// Seconds between two ticks of the kernel: the coarse clock goes by them.
-fn kernel_tick() -> f64 {
-    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).expect("Linux has this clock");
-    tick.tv_nsec() as f64 / 1e9
 }
 
 /// Four threads that send themselves ticks at once lose none.

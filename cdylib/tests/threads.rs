@@ -7,14 +7,15 @@
 
 mod support;
 
-use nix::time::{ClockId, clock_getres};
 use sigprof::recover::{self, Spool, SpooledSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run, start, wait};
+use support::{
+    Finished, Linkage, Profile, Scratch, exit_code, kernel_tick, plain, profiled, run, start, wait,
+};
 
 const TRIES: usize = 3;
 
@@ -367,12 +368,6 @@ fn threads_beyond_the_table_are_sampled_as_any() {
     let sum = |samples: &[&SpooledSample]| samples.iter().map(|sample| sample.count).sum::<u64>();
     assert!((3500..=4096).contains(&sum(&known)), "{} are known", sum(&known));
     assert_eq!(sum(&known) + sum(&others), CROWD);
-}
-
-/// Seconds between two ticks of the kernel: the coarse clock goes by them.
-fn kernel_tick() -> f64 {
-    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).expect("Linux has this clock");
-    tick.tv_nsec() as f64 / 1e9
 }
 
 /// Whether a thread that has used so many seconds has the samples for it, at so many ticks a second.

@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Finished, Linkage, Profile, Scratch, plain, profiled, run};
+use support::{Finished, Linkage, Profile, Scratch, Told, plain, profiled, run};
 
 const FIRST: &str = "34";
 const LAST: &str = "64";
@@ -13,8 +13,20 @@ fn ticking(scratch: &Scratch, signal: &str, order: &str) -> Command {
     let mut command = profiled(program, &scratch.path("prof"));
     command
         .args([signal, order])
-        .envs([("CPUPROFILE_TIMER_SIGNAL", signal), ("CPUPROFILE_FREQUENCY", "250")]);
+        .envs([("CPUPROFILE_TIMER_SIGNAL", signal), ("CPUPROFILE_FREQUENCY", "250")])
+        .env("CPUPROFILE_STATISTICS", "1");
     command
+}
+
+/// What the library complains of, but for a system that has no events, and one that had no ticks for much of the time, be it that
+/// the host blocked the signal.
+fn complaint(finished: &Finished) -> Option<&str> {
+    let is_usual = |line: &&str| {
+        ["sigprof: statistics: ", "sigprof: thread: "].iter().any(|start| line.starts_with(start))
+            || line.contains("clock cpu instead of perf")
+            || line.contains(" s in no sample: ")
+    };
+    finished.complaints().into_iter().find(|line| !is_usual(line))
 }
 
 #[track_caller]
@@ -29,14 +41,24 @@ fn said(finished: &Finished, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
 }
 
+/// Seconds that the samples stand for. Of CPU time they and what is told to be in none are what the program says that it has
+/// used, and what it took to come to its `main` and to its end, which on a busy machine was a tenth of a second.
 #[track_caller]
-fn sampled(scratch: &Scratch) -> f64 {
+fn sampled(scratch: &Scratch, finished: &Finished, clock: &str) -> f64 {
     let profile = Profile::read(&scratch.path("prof"));
-    profile.samples() as f64 * profile.period_micros as f64 / 1e6
+    let period = profile.period_micros as f64 / 1e6;
+    if clock != "wall" {
+        let told = Told::only(finished);
+        assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
+        let outcome = told.adds_up(period, 1).and_then(|()| told.is_sampled());
+        outcome.unwrap_or_else(|failure| panic!("{clock}: {failure}"));
+        let used = seconds(finished);
+        assert!((used - 1e-3..used + 0.3).contains(&told.used), "{clock}: {used} s and {told:?}");
+    }
+    profile.samples() as f64 * period
 }
 
-/// By each clock, with the first and the last real-time signal: the time is there, to within one in fifty and some periods, and
-/// neither SIGPROF nor SIGALRM has a handler.
+/// By each clock, with the first and the last real-time signal: the time is there, and neither SIGPROF nor SIGALRM has a handler.
 #[test]
 fn ticks_have_the_signal_that_is_asked_for() {
     for clock in ["cpu", "itimer", "perf", "wall"] {
@@ -44,16 +66,11 @@ fn ticks_have_the_signal_that_is_asked_for() {
             let scratch = Scratch::new();
             let finished =
                 run(ticking(&scratch, signal, "computes").env("CPUPROFILE_CLOCK", clock)).expect_success();
-            let other =
-                finished.complaints().into_iter().find(|line| !line.contains("clock cpu instead of perf"));
-            assert_eq!(other, None, "{clock}, {signal}");
-            let (used, sampled) = (seconds(&finished), sampled(&scratch));
+            assert_eq!(complaint(&finished), None, "{clock}, {signal}");
+            let sampled = sampled(&scratch, &finished, clock);
             // Elapsed time is never less than what was used.
-            let most = if clock == "wall" { f64::INFINITY } else { used * 1.02 + 0.012 };
-            assert!(
-                (used * 0.98 - 0.012..most).contains(&sampled),
-                "{sampled} of {used} s, {clock}, {signal}"
-            );
+            let least = if clock == "wall" { seconds(&finished) * 0.98 - 0.012 } else { 0.0 };
+            assert!(sampled >= least, "{sampled} of {least} s, {clock}, {signal}");
         }
     }
 }
@@ -80,11 +97,7 @@ fn what_others_send_is_the_host_s() {
                 let scratch = Scratch::new();
                 let mut command = ticking(&scratch, signal, order);
                 let finished = run(command.env("CPUPROFILE_CLOCK", clock)).expect_success();
-                let other = finished
-                    .complaints()
-                    .into_iter()
-                    .find(|line| !line.contains("clock cpu instead of perf"));
-                assert_eq!(other, None, "{order}, {signal}, {clock}");
+                assert_eq!(complaint(&finished), None, "{order}, {signal}, {clock}");
                 assert!(Profile::read(&scratch.path("prof")).samples() >= 20, "{order}, {signal}, {clock}");
             }
         }
@@ -98,12 +111,8 @@ fn the_interval_timer_is_the_host_s() {
         let scratch = Scratch::new();
         let mut command = ticking(&scratch, FIRST, "keeps-prof");
         let finished = run(command.env("CPUPROFILE_CLOCK", clock)).expect_success();
-        assert_eq!(finished.complaints(), <[&str; 0]>::default());
-        let (used, sampled) = (seconds(&finished), sampled(&scratch));
-        assert!(
-            (used * 0.98 - 0.012..used * 1.02 + 0.012).contains(&sampled),
-            "{sampled} of {used} s, {clock}"
-        );
+        assert_eq!(complaint(&finished), None);
+        assert!(sampled(&scratch, &finished, clock) > 0.0);
     }
 }
 

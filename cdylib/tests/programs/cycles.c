@@ -52,15 +52,19 @@ static struct resources resources_now(void) {
                               lines_with("/proc/self/maps", ""), entries_in("/proc/self/task")};
 }
 
-/* Until a sample has been taken, so that each session has ticks; a tenth of a second at most. */
+static double used(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Until a sample has been taken, so that each session has ticks; a tenth of a second of CPU time at most, however long that takes
+ * where others have the processors. */
 static void wait_for_sample(void) {
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    const double end = used() + 0.1;
     struct ProfilerState state;
-    do {
-        ProfilerGetCurrentState(&state);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (state.samples_gathered == 0 && (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < 100);
+    do ProfilerGetCurrentState(&state);
+    while (state.samples_gathered == 0 && used() < end);
 }
 
 int main(int argc, char **argv) {

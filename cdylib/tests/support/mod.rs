@@ -18,6 +18,7 @@ mod readers;
 mod scratch;
 mod spools;
 mod symbols;
+mod time;
 
 pub(crate) use library::{repository_root, shared_library, system_header_directory};
 pub(crate) use outcome::{expect_one_line, expect_profile, expect_status, expect_unharmed, expect_words};
@@ -30,3 +31,4 @@ pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof
 pub(crate) use scratch::{Linkage, Scratch, names_in, program_source};
 pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};
+pub(crate) use time::{Told, kernel_tick};

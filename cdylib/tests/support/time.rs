@@ -1,0 +1,75 @@
+//! Where a session's time is: in samples, or told to be in none.
+//!
+//! How much is in none is the scheduler's choice. The kernel sends ticks of CPU time at its own ticks alone, and to the thread
+//! that these meet: what a thread uses between the last of those and its end is in no sample, and on a busy machine, where the
+//! processor goes to others all the time, that may be much. The sum of both is the time used, whatever the machine does, so
+//! that is what a test may ask for to within little; and of the rest no more than that most of the time has samples.
+
+use nix::time::{ClockId, clock_getres};
+
+use super::process::Finished;
+
+/// Seconds between two ticks of the kernel: the coarse clock goes by them.
+pub(crate) fn kernel_tick() -> f64 {
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).expect("Linux has this clock");
+    tick.tv_nsec() as f64 / 1e9
+}
+
+/// What the lines of `CPUPROFILE_STATISTICS` tell of a session of CPU time, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) samples: usize,
+    /// What no tick stands for.
+    pub(crate) untold: f64,
+    /// What the process used meanwhile.
+    pub(crate) used: f64,
+}
+
+impl Told {
+    /// Of each session, in the order of their ends.
+    #[track_caller]
+    pub(crate) fn all(finished: &Finished) -> Vec<Self> {
+        let lines = finished.stderr.lines().filter(|line| line.starts_with("sigprof: statistics: "));
+        lines.map(Self::parse).collect()
+    }
+
+    /// Of the only session.
+    #[track_caller]
+    pub(crate) fn only(finished: &Finished) -> Self {
+        let [told] = Self::all(finished)[..] else { panic!("not one session: {}", finished.stderr) };
+        told
+    }
+
+    #[track_caller]
+    fn parse(line: &str) -> Self {
+        let figure = |name: &str| -> usize {
+            let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            value.unwrap_or_else(|| panic!("no {name}: {line}")).parse().expect("a number")
+        };
+        let seconds = |name: &str| figure(name) as f64 / 1e6;
+        Self {
+            samples: figure("samples"),
+            untold: seconds("unaccounted_micros"),
+            used: seconds("cpu_micros"),
+        }
+    }
+
+    /// Says what is wrong unless samples of so many seconds, and what is in none, are the time used.
+    ///
+    /// A tick stands for whole periods, so each of the threads that had ticks at a time may be one ahead.
+    pub(crate) fn adds_up(&self, period: f64, threads: usize) -> Result<(), String> {
+        let sampled = self.samples as f64 * period;
+        let margin = period * threads as f64 + 1e-3;
+        let is_true = (sampled + self.untold - self.used).abs() <= margin;
+        is_true.then_some(()).ok_or_else(|| format!("{sampled:.4} s sampled, margin {margin:.4}: {self:?}"))
+    }
+
+    /// Says what is wrong unless nearly all of the time is in samples: but for a tenth, and for the tenth of a second that a
+    /// thread was seen to use on a busy machine without a tick.
+    pub(crate) fn is_sampled(&self) -> Result<(), String> {
+        let most = self.used / 10.0 + 0.1;
+        (self.untold <= most)
+            .then_some(())
+            .ok_or_else(|| format!("most of {most:.4} s in no sample: {self:?}"))
+    }
+}
