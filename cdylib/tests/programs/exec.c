@@ -32,6 +32,17 @@ static void use_time(int milliseconds) {
     while (clock() < end) continue;
 }
 
+/* The same, and on until there is a sample where the program is profiled: on a busy machine the kernel's ticks pass it by for a
+ * while. */
+static void use_time_until_sampled(int milliseconds) {
+    struct ProfilerState state;
+    memset(&state, 0, sizeof state);
+    do {
+        use_time(milliseconds);
+        if (ProfilerGetCurrentState != NULL) ProfilerGetCurrentState(&state);
+    } while (state.enabled && state.samples_gathered == 0);
+}
+
 /* The new program: uses many periods of CPU time, then tells what it was given. Its arguments are numbers in a row. */
 static void survive(char **arguments) {
     use_time(40);
@@ -96,7 +107,7 @@ static void forget_library(void) {
 
 static void replace(char **operands) {
     start_computing();
-    use_time(20);
+    use_time_until_sampled(20);
     forget_library();
     replace_by(operands[0], path);
     CHECK(!"replaced");
@@ -105,8 +116,7 @@ static void replace(char **operands) {
 static void replace_in_child(char **operands) {
     int status;
     start_computing();
-    /* So that it has ticks of its own, however busy the machine is. */
-    while (clock() < CLOCKS_PER_SEC / 10) continue;
+    use_time_until_sampled(20);
     forget_library();
     const pid_t child = vfork();
     if (child == 0) {

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -151,6 +152,12 @@ int main(int argc, char **argv) {
     static struct job jobs[MOST];
     CHECK(argc >= 3);
     const char *what = argv[1], *how = argv[2];
+    if (strcmp(what, "work") != 0) {
+        /* Ticks come from here alone, and on a busy machine there may be a second of CPU time. By system call, for the library
+         * keeps its ticks otherwise. */
+        const struct itimerval never = {{0, 0}, {0, 0}};
+        CHECK(syscall(SYS_setitimer, ITIMER_PROF, &never, NULL) == 0);
+    }
     if (strcmp(what, "threads") == 0 || strcmp(what, "work") == 0) {
         const int computes = strcmp(what, "work") == 0, count = (argc - 3) / 2;
         CHECK(count <= MOST);
