@@ -413,14 +413,22 @@ const MOST_HIDDEN: u32 = 20;
 /// Ticks that were hidden from the host since the last one that was recorded, and the number of those at that time.
 static HIDDEN: AtomicU32 = AtomicU32::new(0);
 static RECORDED: AtomicI32 = AtomicI32::new(0);
+/// When the last of them was hidden that counts, by the clock of [`weight`].
+static HIDDEN_AT: AtomicU64 = AtomicU64::new(0);
 
 /// A tick was taken by who waits for the signal, so the thread that was running blocks it. Where that goes on all threads do,
 /// no tick comes to anything, and one that is pending makes the kernel drop the host's own signals: ticks end then, and
-/// this is true. Signal-safe.
+/// this is true. Those that come in no time count as one: of events with a real-time signal as many are pending as came while it
+/// was blocked, which says nothing of what goes on. Signal-safe.
 pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
     if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
         HIDDEN.store(0, Ordering::Relaxed);
     }
+    let (is_apart, now) = weight::has_passed_since(HIDDEN_AT.load(Ordering::Relaxed));
+    if HIDDEN.load(Ordering::Relaxed) > 0 && !is_apart {
+        return false;
+    }
+    HIDDEN_AT.store(now, Ordering::Relaxed);
     // Of each thread with a timer of its own one may be pending.
     let threads = Engine::get().map_or(0, |engine| engine.threads().used());
     HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN.saturating_add(threads) && end(number)

@@ -81,6 +81,13 @@ pub(crate) fn uncharged(now: u64) -> u64 {
     now.saturating_sub(CHARGED.load(Ordering::Relaxed))
 }
 
+/// True where half a period or more has gone by since `then`, which this gave, by the clock that time is charged by; and the
+/// clock's value then. Signal-safe: `clock_gettime` and atomics.
+pub(crate) fn has_passed_since(then: u64) -> (bool, u64) {
+    let now = read_clock();
+    (now.saturating_sub(then) >= PERIOD.load(Ordering::Relaxed) / 2, now)
+}
+
 fn read_clock() -> u64 {
     if IS_REAL.load(Ordering::Relaxed) { clock::monotonic() } else { clock::process_cpu() }
 }

@@ -116,8 +116,8 @@ int main(int argc, char **argv) {
         sigemptyset(&set), sigaddset(&set, number);
         CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
         for (int i = 0; i < 12; i++) CHECK(sigqueue(getpid(), number, (union sigval){.sival_int = i}) == 0);
-        /* A tick of each kind becomes pending, too. */
-        computes(0.1);
+        /* Ticks of each kind become pending, too: of events more than those after which a host that waits has no more. */
+        computes(0.2);
         execl("/nowhere/to/be/found", "found", (char *)NULL);
         for (int i = 0; i < 12; i++) {
             siginfo_t info;
