@@ -53,15 +53,36 @@ fn the_time_in_the_profile_is_the_time_that_was_used() {
 /// As in a build: each process uses less than a period, behind which the first tick of the process's timer would come.
 #[test]
 fn processes_of_less_than_a_period_have_their_time_together() {
-    const PROCESSES: usize = 200;
     let rig = Rig::new();
-    let script = format!("for i in $(seq {PROCESSES}); do '{}' burn 8; done", rig.program());
-    rig.record(&["-F", "100"], &["sh", "-c", &script]).expect(0);
-    let profile = rig.profile();
-    let time = rig.times_by(&profile, label::PROCESS).get("worker").copied().unwrap_or(0.0);
-    // A tick comes behind its time, at the next of the kernel's, of which there are 250 a second or more: six in ten processes or more
-    // have one, and four standard deviations are 0.28 s. What a program's start and end take is on top.
-    assert!((0.92..2.1).contains(&time), "1.6 s and a little were used, and {time} s are in the profile");
+    fs::hard_link(rig.program(), rig.path("late")).unwrap();
+    // A process of each kind in turn, so that both have the same machine.
+    let script = "for i in $(seq 200); do ./worker burn 8; CPUPROFILE_RANDOM_START=0 ./late burn 8; done";
+    let times_by = |clock: &str| {
+        rig.record(&["-F", "100", "--clock", clock], &["sh", "-c", script]).expect(0);
+        let times = rig.times_by(&rig.profile(), label::PROCESS);
+        ["worker", "late"].map(|name| times.get(name).copied().unwrap_or(0.0))
+    };
+    // A tick comes behind its time, at the next of the kernel's that meets the process, and many have ended by then: six in ten or more
+    // have one on a machine that is theirs, and a quarter where thirty others want it, too. How many is the scheduler's choice; but of
+    // those whose first tick is due behind a whole period a few have one, which the kernel's own count of time takes for longer.
+    let [time, late] = times_by("cpu");
+    assert!(time > 2.0 * late, "{time} s are in the profile, and {late} s of those with a late tick");
+    assert!(time < 2.1, "1.6 s and a little were used, and {time} s are in the profile");
+    if !has_perf() {
+        eprintln!("passed over: no events of perf");
+        return;
+    }
+    // At its time, whatever else the machine does: eight processes in ten have one, and four standard deviations are 0.23 s. What a
+    // program's start and end take is on top.
+    let [time, _] = times_by("perf");
+    assert!((1.37..2.1).contains(&time), "1.6 s and a little were used, and {time} s are in the profile");
+}
+
+/// Whether a thread may have an event of its task clock. Without a description of one, who may is told that it is missing.
+fn has_perf() -> bool {
+    let number = nix::libc::SYS_perf_event_open;
+    let script = format!("exit(syscall({number}, 0, 0, -1, -1, 0) == -1 && $!{{EFAULT}} ? 0 : 1)");
+    Command::new("perl").args(["-e", &script]).status().expect("perl is there").success()
 }
 
 #[test]
@@ -173,8 +194,10 @@ fn the_clock_and_the_depth_are_those_that_were_asked_for() {
     )
     .expect(0);
     let profile = rig.profile_at("wall.pb");
-    let time = profile.total(1) as f64 / 1e9;
-    assert!((0.15..1.5).contains(&time), "it waits for most of that time: {time}");
+    // A tick ends a wait, however late it comes.
+    let (time, most) =
+        (profile.total(1) as f64 / 1e9, (profile.duration_nanos + profile.period) as f64 / 1e9);
+    assert!(time > 0.15 && time <= most, "it waits for most of that time: {time} of {most}");
     assert!(profile.samples.iter().all(|sample| sample.chain.len() == 1));
 }
 
