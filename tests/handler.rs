@@ -68,7 +68,8 @@ fn a_storm_of_signals_is_counted_to_the_last() {
     in_own_process("a_storm_of_signals_is_counted_to_the_last", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().start(&path).unwrap();
+        // No tick of the timer comes before it is stopped: that would take a second. Here and below.
+        let profiler = Profiler::builder().frequency(1).start(&path).unwrap();
         set_profiling_timer(0);
         thread::scope(|scope| {
             for _ in 0..THREADS {
@@ -110,7 +111,7 @@ fn signals_between_threads_are_counted_to_the_last() {
     in_own_process("signals_between_threads_are_counted_to_the_last", || {
         // SAFETY: the filter uses atomics and `gettid(2)`.
         let builder = unsafe { Profiler::builder().filter(notes_arrival) };
-        let profiler = builder.start_in_memory().unwrap();
+        let profiler = builder.frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         let (ready, done) = (Barrier::new(THREADS), Barrier::new(THREADS));
         let threads = [const { OnceLock::new() }; THREADS];
@@ -157,7 +158,7 @@ fn ticks_that_find_no_slot_are_counted() {
     in_own_process("ticks_that_find_no_slot_are_counted", || {
         // SAFETY: the filter uses atomics and `sched_yield(2)`.
         let builder = unsafe { Profiler::builder().filter(waits_while_held) };
-        let profiler = builder.start_in_memory().unwrap();
+        let profiler = builder.frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         HOLDS.store(true, Ordering::SeqCst);
         let returned = AtomicU64::new(0);
@@ -188,7 +189,7 @@ fn a_stop_does_not_wait_for_ever() {
         let path = directory.path().join("cpu.prof");
         // SAFETY: the filter uses atomics and `sched_yield(2)`.
         let builder = unsafe { Profiler::builder().filter(waits_while_held) };
-        let profiler = builder.start(&path).unwrap();
+        let profiler = builder.frequency(1).start(&path).unwrap();
         set_profiling_timer(0);
         raise_ticks(5);
         HELD.store(0, Ordering::SeqCst);

@@ -6,22 +6,30 @@ mod support;
 use std::collections::{HashMap, HashSet};
 
 use sigprof::format::CpuProfile;
-use sigprof::{Error, Profile, Profiler};
+use sigprof::{Error, MemoryProfiler, Profile, Profiler};
 use support::{count_under, in_own_process, is_called, repeat_until, signals::raise_ticks, spin_for_a_while};
 
 fn sum(profile: &Profile) -> u64 {
     profile.samples().iter().map(|sample| sample.count).sum()
 }
 
+/// Chains of all kinds: some with ticks of the timer, wherever they come; a dozen that are sent from as many depths, ten ticks in
+/// each; and one of a thousand.
+fn tick_in_many_chains(profiler: &MemoryProfiler) {
+    repeat_until(|| profiler.snapshot().unwrap().summary().timer_ticks >= 10, spin_for_a_while);
+    (0..12).for_each(|depth| assert_eq!(recurse(depth), depth));
+    raise_ticks(1000);
+}
+
 #[test]
 fn each_chain_is_there_once_and_the_most_frequent_first() {
     in_own_process("each_chain_is_there_once_and_the_most_frequent_first", || {
         let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
-        repeat_until(|| profiler.snapshot().unwrap().samples().len() >= 10, spin_for_a_while);
-        raise_ticks(1000);
+        tick_in_many_chains(&profiler);
         let profile = profiler.stop().unwrap();
         let chains: HashSet<_> = profile.samples().iter().map(|sample| &sample.chain).collect();
         assert_eq!(chains.len(), profile.samples().len());
+        assert!(chains.len() >= 13, "{} chains", chains.len());
         assert_eq!(sum(&profile), profile.summary().samples);
         assert!(profile.samples().iter().all(|sample| sample.count > 0 && !sample.chain.is_empty()));
         assert!(profile.samples().is_sorted_by(|a, b| a.count >= b.count));
@@ -54,8 +62,7 @@ fn a_profiler_that_was_stopped_does_not_tell_of_the_next_one() {
 fn what_is_written_is_the_profile() {
     in_own_process("what_is_written_is_the_profile", || {
         let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
-        repeat_until(|| profiler.snapshot().unwrap().samples().len() >= 10, spin_for_a_while);
-        raise_ticks(1000);
+        tick_in_many_chains(&profiler);
         let profile = profiler.stop().unwrap();
         let mut bytes = Vec::new();
         assert_eq!(profile.write(&mut bytes).unwrap(), bytes.len() as u64);

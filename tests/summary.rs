@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SaFlags, SigHandler, Signal};
-use sigprof::{MAX_FREQUENCY, NoSamples, Profiler, Summary};
+use sigprof::{MAX_FREQUENCY, NoSamples, Profile, Profiler, Summary};
 use support::{
     in_own_process, in_own_process_after, mappings_of, object_at, process_cpu, read_profile, repeat_until,
     signals::{
@@ -39,17 +39,21 @@ fn ticks(summary: &Summary) -> u64 {
 
 /// What the samples stand for and what is in none of them are the time used, give or take a period of each thread, whose tick
 /// stands for the whole of the one in which it comes, and what passes between the looks at the clock and at the counts.
-///
-/// How much is in none is the scheduler's choice: the kernel looks at a thread's timer when its own tick meets the thread, and
-/// on a busy machine that tick is where the processor goes to another.
 fn expect_all_time(summary: &Summary) {
     let told = summary.sampled() + summary.unaccounted;
     let difference = told.abs_diff(summary.process_cpu);
     let threads = u32::try_from(summary.threads.count()).unwrap();
     let margin = summary.period * threads + LONGEST_KERNEL_TICK;
     assert!(difference <= margin, "{difference:?} between {summary:?}");
-    let most = summary.process_cpu / 10 + LONGEST_KERNEL_TICK;
-    assert!(summary.unaccounted <= most, "{summary:?}");
+}
+
+/// Whether ticks stand for all the time up to now, but for what may pass until the next one.
+///
+/// How much is in none at a given moment is the scheduler's choice: the kernel looks at a thread's timer when its own tick meets
+/// the thread, and on a busy machine that tick is where the processor goes to another. But the tick that comes stands for
+/// all of it, so the moment comes again and again; where time was lost it does not.
+fn is_told(summary: &Summary) -> bool {
+    summary.unaccounted <= LONGEST_KERNEL_TICK
 }
 
 #[test]
@@ -60,7 +64,8 @@ fn times_are_those_of_the_clocks() {
         let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
         let profiler = Profiler::builder().start(&path).unwrap();
         let (inner_start, inner_cpu) = (Instant::now(), process_cpu());
-        repeat_until(|| profiler.summary().unwrap().samples >= 100, spin_for_a_while);
+        let has_enough = |summary: Summary| summary.samples >= 100 && is_told(&summary);
+        repeat_until(|| has_enough(profiler.summary().unwrap()), spin_for_a_while);
         let inner = (inner_start.elapsed(), process_cpu() - inner_cpu);
         let so_far = profiler.summary().unwrap();
         let summary = profiler.stop().unwrap();
@@ -85,7 +90,8 @@ fn times_are_those_of_the_clocks() {
 fn time_is_counted_whole_at_the_highest_frequency() {
     in_own_process("time_is_counted_whole_at_the_highest_frequency", || {
         let profiler = Profiler::builder().frequency(MAX_FREQUENCY).start_in_memory().unwrap();
-        repeat_until(|| profiler.snapshot().unwrap().summary().timer_ticks >= 50, spin_for_a_while);
+        let has_enough = |profile: Profile| profile.summary().timer_ticks >= 50 && is_told(profile.summary());
+        repeat_until(|| has_enough(profiler.snapshot().unwrap()), spin_for_a_while);
         let profile = profiler.stop().unwrap();
         let summary = profile.summary();
         assert_eq!(summary.period, Duration::from_micros(100));
@@ -97,7 +103,7 @@ fn time_is_counted_whole_at_the_highest_frequency() {
 #[test]
 fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
     in_own_process("a_signal_from_elsewhere_is_a_tick_of_weight_one", || {
-        let profiler = Profiler::builder().start_in_memory().unwrap();
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
         // No tick of our own disturbs the count.
         set_profiling_timer(0);
         raise_ticks(1000);
@@ -118,7 +124,7 @@ fn a_filter_refuses_ticks_which_are_counted() {
     in_own_process("a_filter_refuses_ticks_which_are_counted", || {
         // SAFETY: the filter reads an atomic.
         let builder = unsafe { Profiler::builder().filter(accepts) };
-        let profiler = builder.start_in_memory().unwrap();
+        let profiler = builder.frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_ticks(30);
         let refused = *profiler.snapshot().unwrap().summary();

@@ -1,20 +1,23 @@
 //! Work to profile.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// What a test waits for comes in a second or two of CPU time; longer than this, and it does not come.
+/// CPU time. What a test waits for comes in a second or two of it, in twenty where the processor is emulated; longer than this, and it
+/// does not come. How much passes meanwhile is the business of others on the machine, and of who watches this process
+/// (`own_process.rs`).
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Does `work` again and again until `is_done` says so.
 #[track_caller]
 pub(crate) fn repeat_until(mut is_done: impl FnMut() -> bool, mut work: impl FnMut()) {
-    let start = Instant::now();
+    let start = process_cpu();
     while !is_done() {
         work();
-        assert!(start.elapsed() < LIMIT, "what the test waits for did not come in {LIMIT:?}");
+        let used = process_cpu() - start;
+        assert!(used < LIMIT, "what the test waits for did not come in {LIMIT:?}");
     }
 }
 
