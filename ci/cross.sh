@@ -94,7 +94,7 @@ done
 # Its processor signs return addresses and checks them.
 emulator="qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu"
 read -ra emulator_words <<<"$emulator"
-emulate() { cross aarch64 timeout 180 env "$@"; }
+emulate() { cross aarch64 timeout 600 env "$@"; }
 
 # cross MACHINE COMMAND...: runs cargo, or a test, for another machine.
 cross() {
