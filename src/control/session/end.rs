@@ -80,7 +80,6 @@ impl Session {
 
     /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
     pub(in crate::control) fn end_recording(&mut self) -> u64 {
-        let samples = self.samples();
         let mut end = self.now();
         self.end = Some(end);
         if self.summary().is_short_of_time() {
@@ -101,14 +100,6 @@ impl Session {
         if stuck_handlers == 0 {
             thread_timers::close_list();
         }
-        // A tick that came behind the look above, in another thread, stands for time that was in none then: it would be there twice.
-        // Of one that came right before it little is left in none.
-        let told = self
-            .samples()
-            .saturating_sub(samples)
-            .saturating_mul(u64::from(self.recording.get().period_micros) * 1000);
-        end.uncharged = end.uncharged.saturating_sub(told);
-        self.end = Some(end);
         self.look_at_names();
         stuck_handlers
     }
