@@ -256,7 +256,9 @@ fn zsh_completes_what_comes_next() {
     fs::write(home.join("lines"), lines.join("\n")).expect("written");
     // A terminal whose other end is read until the shell on it has ended.
     let terminal = "zmodload zsh/zpty; zpty inner zsh -d -i; while zpty -r inner; do :; done";
-    let output = shell("zsh", directory.path()).args(["-f", "-c", terminal]).output().expect("is run");
+    // Should the configuration fail, the inner shell waits for what nobody types.
+    let mut command = shell("timeout", directory.path());
+    let output = command.args(["300", "zsh", "-f", "-c", terminal]).output().expect("is run");
     let offered = fs::read_to_string(home.join("offered")).unwrap_or_else(|error| {
         panic!("nothing was offered: {error}: {}", String::from_utf8_lossy(&output.stdout))
     });

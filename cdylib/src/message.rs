@@ -65,7 +65,8 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
         return;
     }
     match stopped.file_bytes() {
-        Err(failure) if stopped.spool_path().is_none() && is_of_recording(failure) => {}
+        Err(failure)
+            if stopped.is_collected() && stopped.spool_path().is_none() && is_of_recording(failure) => {}
         Err(failure) => no_profile(stopped.path(), failure, stopped.spool_path()),
         Ok(_) if settings().quiet => {}
         Ok(bytes) => {

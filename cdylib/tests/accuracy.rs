@@ -4,8 +4,9 @@
 //! its ticks alone, so that what a thread uses between the last one and its end is in no sample.
 //!
 //! What the kernel does on a busy machine is not ours: with ticks that pass threads by, 0.1 s of a thread can go by without
-//! a signal. So each measurement has three tries; and where others had the processors meanwhile, the samples may lack more, as
-//! far as the library tells so. That samples and what is told to be in none are the time used holds in each try, anywhere.
+//! a signal. So each measurement has three tries; and where others had the processors during each of them, the samples of the
+//! last may lack more, as far as the library tells so. That samples and what is told to be in none are the time used holds in each
+//! try, anywhere.
 
 mod support;
 
@@ -31,6 +32,39 @@ struct Measured {
     period: f64,
     /// Seconds that all processors were busy meanwhile, for whomever.
     busy: f64,
+    /// No try could be made on a quiet machine, and this is the last.
+    is_last_resort: bool,
+}
+
+/// What was wrong with each try of a measurement.
+#[derive(Debug, Default)]
+struct Tries {
+    failures: Vec<String>,
+    /// How many of them were made on a machine that others used.
+    disturbed: usize,
+}
+
+impl Tries {
+    fn is_over(&self) -> bool {
+        self.failures.len() == TRIES
+    }
+
+    /// Runs the program once more; true where that stands the test.
+    fn stands(
+        &mut self,
+        command: &mut Command,
+        scratch: &Scratch,
+        test: impl FnOnce(&Measured) -> Result<(), String>,
+    ) -> bool {
+        let mut measured = Measured::of(command, scratch);
+        measured.is_last_resort = self.disturbed + 1 == TRIES;
+        let outcome = test(&measured);
+        if let Err(failure) = &outcome {
+            self.failures.push(format!("{failure}; {}", measured.finished.stderr));
+            self.disturbed += usize::from(measured.is_disturbed());
+        }
+        outcome.is_ok()
+    }
 }
 
 /// Seconds that the processors have been busy, and those that the machine's own host took from them: all but the fourth and fifth
@@ -49,7 +83,7 @@ impl Measured {
         let busy = busy_seconds() - before;
         let profile = Profile::read(&scratch.path("prof"));
         let period = profile.period_micros as f64 / 1e6;
-        Self { finished, profile, period, busy }
+        Self { finished, profile, period, busy, is_last_resort: false }
     }
 
     /// A number that the program printed.
@@ -101,7 +135,8 @@ impl Measured {
         assert_eq!(told.samples, self.profile.samples(), "{}", self.finished.stderr);
         // No scheduler has a say in this: it has no second try.
         told.adds_up(self.period, threads).unwrap_or_else(|failure| panic!("{failure}"));
-        let margin = told.used / 100.0 + if self.is_disturbed() { disturbed } else { quiet };
+        let margin =
+            told.used / 100.0 + if self.is_last_resort && self.is_disturbed() { disturbed } else { quiet };
         let used = self.said("all");
         // What the program uses before its session begins, and behind it.
         let is_same = (told.used - used).abs() <= margin;
@@ -131,19 +166,17 @@ impl Measured {
 #[track_caller]
 fn measure(setting: &[(&str, &str)], arguments: &[&str], test: impl Fn(&Measured) -> Result<(), String>) {
     let _alone = alone();
-    let mut failures = Vec::new();
-    while failures.len() < TRIES {
+    let mut tries = Tries::default();
+    while !tries.is_over() {
         let scratch = Scratch::new();
         let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
         let mut command = profiled(program, &scratch.path("prof"));
         command.args(arguments).env("CPUPROFILE_STATISTICS", "1").envs(setting.iter().copied());
-        let measured = Measured::of(&mut command, &scratch);
-        match test(&measured) {
-            Ok(()) => return,
-            Err(failure) => failures.push(format!("{failure}; {}", measured.finished.stderr)),
+        if tries.stands(&mut command, &scratch, &test) {
+            return;
         }
     }
-    panic!("{setting:?} {arguments:?}: {failures:#?}");
+    panic!("{setting:?} {arguments:?}: {tries:#?}");
 }
 
 fn settings(clock: &'static str, rate: &str) -> [(&'static str, String); 2] {
@@ -200,20 +233,20 @@ fn short_threads_have_their_time() {
 #[test]
 fn threads_that_were_there_before_have_their_time() {
     let _alone = alone();
-    let mut failures = Vec::new();
-    while failures.len() < TRIES {
+    let mut tries = Tries::default();
+    while !tries.is_over() {
         let scratch = Scratch::new();
         let program = scratch.compile("accuracy.c", Linkage::Shared, &["-O2", "-pthread"]);
         let mut command = plain(program);
         command.args(["before", "3"]).arg(scratch.path("prof"));
         command.envs([("CPUPROFILE_FREQUENCY", "1000"), ("CPUPROFILE_STATISTICS", "1")]);
-        let measured = Measured::of(&mut command, &scratch);
-        match measured.total(5).and_then(|()| measured.shares(4)) {
-            Ok(()) => return,
-            Err(failure) => failures.push(failure),
+        if tries
+            .stands(&mut command, &scratch, |measured| measured.total(5).and_then(|()| measured.shares(4)))
+        {
+            return;
         }
     }
-    panic!("{failures:#?}");
+    panic!("{tries:#?}");
 }
 
 #[test]
@@ -288,8 +321,8 @@ fn ended_threads_leave_no_timer() {
 #[test]
 fn without_timers_for_threads_the_total_is_true() {
     let _alone = alone();
-    let mut failures = Vec::new();
-    while failures.len() < TRIES {
+    let mut tries = Tries::default();
+    while !tries.is_over() {
         let scratch = Scratch::new();
         let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
         let mut command = plain("prlimit");
@@ -297,14 +330,14 @@ fn without_timers_for_threads_the_total_is_true() {
         command.arg(format!("LD_PRELOAD={}", shared_library().display()));
         command.arg(format!("CPUPROFILE={}", scratch.path("prof").display()));
         command.arg(program).args(["threads", "2", "1", "2", "3", "4"]);
-        let measured = Measured::of(&mut command, &scratch);
-        assert!(measured.counted("timers_refused") > 0, "{}", measured.finished.stderr);
-        match measured.total(5) {
-            Ok(()) => return,
-            Err(failure) => failures.push(failure),
+        if tries.stands(&mut command, &scratch, |measured| {
+            assert!(measured.counted("timers_refused") > 0, "{}", measured.finished.stderr);
+            measured.total(5)
+        }) {
+            return;
         }
     }
-    panic!("{failures:#?}");
+    panic!("{tries:#?}");
 }
 
 /// Fifteen hundred threads at the same time, each with a timer of its own.
@@ -314,6 +347,7 @@ fn a_crowd_of_threads_has_its_time() {
         assert_eq!(measured.counted("no_slot"), 0);
         // All of them end at the same time: what each has used since the kernel's last tick is in no sample.
         let each = 1500.0 * kernel_tick();
-        measured.total_but_for(1500, each / 2.0, each + 1500.0 * measured.period)
+        let disturbed = (each + 1500.0 * measured.period).min(measured.said("all") / 4.0);
+        measured.total_but_for(1500, each / 2.0, disturbed.max(each / 2.0))
     });
 }

@@ -74,9 +74,13 @@ fn a_signal_switches_inside_malloc_and_dlopen() {
         // 20 ms of work, and the ways into and out of the session.
         assert!((0.0199..0.1).contains(&told.used), "profile {number}: {told:?}");
     }
-    // How much of a session comes behind its last tick is the scheduler's choice; of all of them most has samples.
-    let sum = |figure: fn(&Told) -> f64| sessions.iter().map(figure).sum::<f64>();
-    let (used, untold) = (sum(|told| told.used), sum(|told| told.untold));
-    assert!(sessions.len() == PAIRS && untold < used * 0.75, "{untold} of {used} s in no sample");
+    assert_eq!(sessions.len(), PAIRS);
+    // How much of a session comes behind its last tick is the scheduler's choice; of those that begin in malloc and of those
+    // that begin in dlopen, which take turns, some has samples.
+    for first in 0..2 {
+        let sum = |figure: fn(&Told) -> f64| sessions.iter().skip(first).step_by(2).map(figure).sum::<f64>();
+        let (used, untold) = (sum(|told| told.used), sum(|told| told.untold));
+        assert!(untold < used * 0.75, "{untold} of {used} s in no sample, from {first} on");
+    }
     assert_eq!(scratch.names("prof.").len(), PAIRS);
 }

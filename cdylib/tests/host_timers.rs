@@ -194,7 +194,10 @@ fn where_there_is_one_timer_it_is_the_hosts() {
     );
     let line =
         "sigprof: no more samples: cannot create a timer beside the program's own ITIMER_PROF: Try again";
-    assert_eq!(finished.complaints(), [line]);
+    // What the host uses from then on is in no sample, and a line says so where it is much: on a busy machine.
+    let mut complaints = finished.complaints();
+    complaints.retain(|line| !line.contains(" s in no sample: "));
+    assert_eq!(complaints, [line]);
     assert!(samples(&scratch) >= 5);
 }
 

@@ -266,6 +266,8 @@ pub(crate) struct Ended {
     pub(super) output: Option<Output>,
     /// The spool, where it holds what could not be written.
     pub(super) spool: Option<Spool>,
+    /// Its spool was to be the profile, for a recorder.
+    pub(crate) keeps_spool: bool,
 }
 
 impl Ended {

@@ -155,6 +155,11 @@ impl Stopped<'_> {
         self.0.spool_path()
     }
 
+    /// True where a recorder takes the profile from its spool, or knows that there is none.
+    pub fn is_collected(&self) -> bool {
+        self.0.keeps_spool
+    }
+
     /// Periods that were lost.
     pub fn lost(&self) -> u64 {
         self.0.summary.losses.periods()

@@ -429,9 +429,7 @@ pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
         return false;
     }
     HIDDEN_AT.store(now, Ordering::Relaxed);
-    // Of each thread with a timer of its own one may be pending.
-    let threads = Engine::get().map_or(0, |engine| engine.threads().used());
-    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN.saturating_add(threads) && end(number)
+    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN && end(number)
 }
 
 /// In a forked child: it has no timer, and no other thread.
@@ -443,6 +441,7 @@ pub(crate) fn reset_after_fork() {
     }
     thread_timers::reset_after_fork();
     host_timer::disarmed();
+    HIDDEN.store(0, Ordering::Relaxed);
     WRITING.store(false, Ordering::Release);
 }
 

@@ -85,7 +85,9 @@ pub(crate) fn uncharged(now: u64) -> u64 {
 /// clock's value then. Signal-safe: `clock_gettime` and atomics.
 pub(crate) fn has_passed_since(then: u64) -> (bool, u64) {
     let now = read_clock();
-    (now.saturating_sub(then) >= PERIOD.load(Ordering::Relaxed) / 2, now)
+    let half = PERIOD.load(Ordering::Relaxed) / 2;
+    // Before `then` it is another clock's value, or that of a forked child, whose clock begins anew.
+    (now.checked_sub(then).is_none_or(|passed| passed >= half), now)
 }
 
 fn read_clock() -> u64 {

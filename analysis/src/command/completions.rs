@@ -36,8 +36,9 @@ fn script(shell: Shell) -> String {
         Shell::Bash => text += &BASH.replace("RECORD_OPTIONS", &record_options(&main).join("|")),
         Shell::Fish => {
             // Behind the command that is recorded stand its own options, whatever ours are called.
-            text = text
-                .replace("\"__fish_sigprof_using_subcommand record\"", "\"__fish_sigprof_before_command\"");
+            let of_record = "\"__fish_sigprof_using_subcommand record\"";
+            debug_assert!(text.contains(of_record), "`clap_complete` has other words for it");
+            text = text.replace(of_record, "\"__fish_sigprof_before_command\"");
             text += &FISH
                 .replace("RECORD_OPTIONS", &record_options(&main).join(" "))
                 .replace("SHELLS", &shells(&main).join(" "));

@@ -6,11 +6,13 @@
 //! directory, and out of it again:
 //!
 //! ```text
-//! /${LIB}/../../../../../../../../home/me/lib/libprofiler.so
-//!  lib/x86_64-linux-gnu, lib64, lib       glibc: /home/me/lib/libprofiler.so, as the kernel's list of mapped files has it
-//!  ${LIB}                                 musl: no such directory
-//!  (nothing)                              a shell or make that expands it once more: the path alone
+//! /usr/${LIB}/../../../../../../../../home/me/lib/libprofiler.so
+//!      lib/x86_64-linux-gnu, lib64, lib   glibc: /home/me/lib/libprofiler.so, as the kernel's list of mapped files has it
+//!      ${LIB}                             musl: no such directory
+//!      (nothing)                          a shell or make that expands it once more, and has no such variable: the path alone
 //! ```
+//!
+//! Through `/usr`, which small roots of sandboxes have where they lack `/lib`; through the root where the loader does not find it so.
 
 use super::program::Program;
 use std::{
@@ -24,6 +26,9 @@ use std::{
 /// Up to the root, which is its own parent, also where `/lib64` is a link to a directory that lies deeper.
 const UP: &str = "/../../../../../../../..";
 
+/// Bytes that are read of a loader's list: what writes more is none.
+const MOST_LISTED: u64 = 1 << 20;
+
 /// True for a path that can stand in LD_PRELOAD, which the loader takes apart at spaces and colons, and in which it replaces
 /// what follows a dollar sign.
 pub(super) fn is_possible(path: &Path) -> bool {
@@ -33,23 +38,28 @@ pub(super) fn is_possible(path: &Path) -> bool {
 /// What LD_PRELOAD names the library by, an absolute path, for a program and those that it starts: so that only glibc's loader
 /// finds it, if the program's own does, or by the path alone.
 pub(super) fn name_for(program: &Program, library: &Path) -> OsString {
-    let guarded = [b"/${LIB}", UP.as_bytes(), library.as_os_str().as_bytes()].concat();
-    let guarded = OsString::from_vec(guarded);
-    let is_found = match &program.loader {
-        Some(loader) if is_of_glibc(loader) => finds(loader, &program.binary, &guarded, library),
-        _ => false,
+    let Some(loader) = program.loader.as_deref().filter(|loader| is_of_glibc(loader)) else {
+        return library.into();
     };
-    if is_found { guarded } else { library.into() }
+    let guarded = |directory: &&str| {
+        let name = [directory.as_bytes(), UP.as_bytes(), library.as_os_str().as_bytes()].concat();
+        Some(OsString::from_vec(name)).filter(|name| finds(loader, &program.binary, name, library))
+    };
+    ["/usr/${LIB}", "/${LIB}"].iter().find_map(guarded).unwrap_or_else(|| library.into())
 }
 
-/// True for a loader that has a name as glibc's have: to no other is said what only it understands.
+/// True for a loader that has a name as glibc's have: to no other is said what only it understands. One that the kernel looks for
+/// in the working directory is not asked.
 fn is_of_glibc(loader: &Path) -> bool {
+    if !loader.is_absolute() {
+        return false;
+    }
     let name = loader.file_name().unwrap_or_default().as_bytes();
     [&b"ld-linux"[..], b"ld64.so", b"ld.so"].iter().any(|start| name.starts_with(start))
 }
 
 /// Asks a loader which files it would map for a program under such an LD_PRELOAD, as ldd(1) does; nothing of the program is
-/// run. True where the library is among them.
+/// run but what audits its loading. True where the library is among them.
 fn finds(loader: &Path, binary: &Path, name: &OsStr, library: &Path) -> bool {
     let mut command = Command::new(loader);
     command.arg("--list").arg(binary).env_clear().env("LD_PRELOAD", name);
@@ -57,7 +67,7 @@ fn finds(loader: &Path, binary: &Path, name: &OsStr, library: &Path) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
     let mut list = Vec::new();
-    let read = child.stdout.take().map(|mut out| out.read_to_end(&mut list));
+    let read = child.stdout.take().map(|out| out.take(MOST_LISTED).read_to_end(&mut list));
     // Without an end to be had, where the recorder was started with SIGCHLD ignored.
     let _ = child.wait();
     // The address follows; a file that is not found has none.
@@ -91,13 +101,13 @@ mod tests {
     #[test]
     fn only_a_path_that_the_loader_finds_leads_through_its_directory() {
         let (program, library) = own();
-        let guarded = format!("/${{LIB}}{UP}{}", library.display());
+        let guarded = format!("/usr/${{LIB}}{UP}{}", library.display());
         assert_eq!(name_for(&program, &library), OsString::from(&guarded));
         let missing = library.with_file_name("no-such-library.so");
         assert_eq!(name_for(&program, &missing), missing.clone().into_os_string());
         // One that has no such directory.
         let (loader, binary) = (program.loader.clone().unwrap(), program.binary.clone());
-        let elsewhere = guarded.replace("/${LIB}", "/no-such-directory");
+        let elsewhere = guarded.replace("/usr/${LIB}", "/no-such-directory");
         assert!(finds(&loader, &binary, guarded.as_ref(), &library));
         assert!(!finds(&loader, &binary, elsewhere.as_ref(), &library));
         for loader in [None, Some(PathBuf::from("/no/such/ld-linux.so.2"))] {
@@ -109,7 +119,6 @@ mod tests {
     /// Such a program may be anything; a script shows whether it was run.
     #[test]
     fn a_loader_that_may_not_be_of_glibc_is_asked_nothing() {
-        use std::os::unix::fs::PermissionsExt as _;
         let scratch = tempfile::tempdir().unwrap();
         let (program, library) = own();
         for (name, is_asked) in [
@@ -119,8 +128,13 @@ mod tests {
             ("ld-linux.so.2", true),
         ] {
             let (loader, ran) = (scratch.path().join(name), scratch.path().join("ran"));
-            fs::write(&loader, format!("#!/bin/sh\n: > '{}'\n", ran.display())).unwrap();
-            fs::set_permissions(&loader, fs::Permissions::from_mode(0o755)).unwrap();
+            let script = format!("#!/bin/sh\n: > '{}'\n", ran.display());
+            // By another process: what this one has open for writing, a child of another test's may have, too, and then it cannot run.
+            let written = Command::new("sh")
+                .args(["-c", "printf %s \"$0\" >\"$1\"; chmod 755 \"$1\"", &script])
+                .arg(&loader)
+                .status();
+            assert!(written.unwrap().success());
             let program = Program { loader: Some(loader), ..program.clone() };
             assert_eq!(name_for(&program, &library), library.clone().into_os_string());
             assert_eq!(ran.exists(), is_asked, "{name}");

@@ -29,9 +29,9 @@ pub(super) struct Program {
     pub path: PathBuf,
     /// It is a script without a first line that says by what; execvp(3) gives it to [`SHELL`].
     pub is_bare_script: bool,
-    /// What the kernel runs: the file, or the last of a script's interpreters.
+    /// What the kernel runs: the file, the last of a script's interpreters, or [`SHELL`].
     pub binary: PathBuf,
-    /// Who loads that; None where it could not be looked at.
+    /// Who loads that; None where it could not be looked at, or interpreters follow each other too far.
     pub loader: Option<PathBuf>,
 }
 

@@ -18,14 +18,29 @@ function update_text_for_elements(elements) {
   });
 }
 
+let title_text;
 let subtitle_text;
 let subtitle_room;
+
+// Cuts the title at its end where the window is narrower.
+function shorten_title(room) {
+  const title = document.getElementById('title');
+  title_text ??= title.textContent;
+  title.textContent = title_text;
+  if (title.getComputedTextLength() <= room) return;
+  title.textContent = `${title_text}…`;
+  const ellipsis = title.getSubStringLength(title_text.length, 1);
+  let length = title_text.length;
+  while (length > 1 && title.getSubStringLength(0, length) + ellipsis > room) length--;
+  title.textContent = `${title_text.slice(0, length)}…`;
+}
 
 // Writes the line below the title in as many lines as the width of the window asks for, and moves all below it up or down.
 function wrap_subtitle() {
   const room = svg.width.baseVal.value - 2 * xpad;
   if (room === subtitle_room) return;
   subtitle_room = room;
+  shorten_title(room);
   const subtitle = document.getElementById('subtitle');
   const before = Math.max(subtitle.children.length, 1);
   // A run of spaces is drawn, and counted, as one.

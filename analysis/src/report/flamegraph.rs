@@ -28,7 +28,7 @@ use std::{
 /// What a flame graph shows, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What is written above it; None for a title made from the program's name.
+    /// What is written above it; None for the recorded command, or else the program's name.
     pub title: Option<String>,
     /// Its width in pixels, one of [`WIDTHS`]; None for that of the window that shows it.
     pub width: Option<usize>,
@@ -74,6 +74,8 @@ const MARGINS: usize = 20;
 /// Around the text of a box, left and right together, and for each letter of a monospaced font of 12 pixels.
 const TEXT_MARGINS: f64 = 5.0;
 const LETTER: f64 = 7.25;
+/// The title's letters are as much larger.
+const TITLE_SCALE: f64 = 17.0 / 12.0;
 /// From one line of the subtitle to the next; `flamegraph.js` has the two as well.
 const LINE_HEIGHT: usize = 14;
 /// Lines of the subtitle at most. The longest of our own takes 9 in the narrowest picture; but a profile says what its values are of.
@@ -237,7 +239,8 @@ impl Stacks {
         let lines = lines.of(&order);
 
         let mut settings = flamegraph::Options::default();
-        settings.title = frame_name::visible(title).into_owned();
+        let width = options.width.unwrap_or(USUAL_WIDTH);
+        settings.title = shortened(&frame_name::visible(title), width);
         let subtitle =
             subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative);
         settings.subtitle = Some(subtitle.clone());
@@ -261,7 +264,6 @@ impl Stacks {
             |error| Error::new(ErrorKind::Request, format!("cannot draw: {error}")).caused_by(error),
         )?;
         let svg = String::from_utf8(svg).expect("inferno writes text");
-        let width = options.width.unwrap_or(USUAL_WIDTH);
         Ok(named(&with_lines(&svg, &wrapped(&subtitle, width)), &self.names, width).into_bytes())
     }
 }
@@ -353,6 +355,17 @@ fn thread_name(labels: &[Label]) -> Option<String> {
 /// What `inferno` takes for the name of this number.
 fn frame_text(number: u32) -> String {
     format!("f{number}")
+}
+
+/// As much of a title as there is room for in a picture of this width.
+fn shortened(title: &str, width: usize) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and small")]
+    let letters = (width.saturating_sub(MARGINS) as f64 / (LETTER * TITLE_SCALE)) as usize;
+    if title.chars().count() <= letters {
+        return title.into();
+    }
+    let cut = title.chars().take(letters.saturating_sub(1));
+    cut.chain(['…']).collect()
 }
 
 /// As many words in a line as there is room for in a picture of this width.

@@ -347,6 +347,9 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
             assert!(lines.iter().all(|line| line.chars().count() as f64 <= room), "{width}: {lines:?}");
             let expected = whole.get_or_insert_with(|| lines.join(" "));
             assert_eq!(lines.join(" "), *expected, "{width}");
+            // Those of the title have 17.
+            let title = of("title").text().unwrap_or_default().chars().count();
+            assert!(title as f64 * 17.0 / 12.0 <= room, "{width}: a title of {title} letters");
             // Nothing is below another thing, and nothing below the picture.
             let last = number(subtitle, "y") + 14.0 * (lines.len() - 1) as f64;
             let frames = of("frames");
@@ -393,13 +396,16 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
     let [profile, base] = differences();
     // Its lines, how far they are from both sides, and from what is below; how far the picture's end is from the last row.
     let look = "(() => { const title = document.getElementById('subtitle'), box = title.getBoundingClientRect(); \
+        const above = document.getElementById('title').getBoundingClientRect(); \
         const rows = Array.from(document.querySelectorAll('#frames rect'), (row) => row.getBoundingClientRect()); \
-        return [title.children.length, Math.floor(box.left), Math.floor(innerWidth - box.right), \
+        return [title.children.length, Math.floor(Math.min(above.left, box.left)), \
+        Math.floor(innerWidth - Math.max(above.right, box.right)), \
         Math.floor(Math.min(...rows.map((row) => row.top)) - box.bottom), \
         Math.floor(document.documentElement.getBoundingClientRect().height - Math.max(...rows.map((row) => row.bottom)))]; \
         })()";
     for (is_icicle, name) in [(false, "diff"), (true, "diff_icicle")] {
-        let mut options = Options { is_normalized: true, is_icicle, ..Options::default() };
+        let title = Some("a command with rather more arguments than a telephone has room for".into());
+        let mut options = Options { title, is_normalized: true, is_icicle, ..Options::default() };
         std::fs::write(&path, render(&profile, Some(&base), &options).expect("it is drawn"))
             .expect("written");
         browser.resize(1300, 400, "light");

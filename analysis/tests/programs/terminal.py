@@ -12,7 +12,12 @@ import time
 until, keys, command = sys.argv[1].encode(), sys.argv[2].split(" "), sys.argv[3:]
 process, terminal = pty.fork()
 if process == 0:
+    # A script that starts the tests in its background has them ignore what a key sends.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)
+# Nothing here takes minutes: then the terminal goes, and the command with it.
+signal.alarm(300)
 keys = [key for key in keys if key]
 seen = b""
 while True:

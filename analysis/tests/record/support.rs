@@ -71,7 +71,9 @@ impl Rig {
             .current_dir(self.scratch.path())
             .env("SIGPROF_LIBRARY", library())
             .env("TMPDIR", self.path("tmp"));
-        command.env_remove("LD_PRELOAD").env_remove("XDG_RUNTIME_DIR").env_remove("CPUPROFILE");
+        for variable in ["LD_PRELOAD", "XDG_RUNTIME_DIR", "CPUPROFILE", "LIB"] {
+            command.env_remove(variable);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

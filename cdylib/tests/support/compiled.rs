@@ -35,6 +35,10 @@ pub(super) fn compile(compiler: &mut Command, output: &Path, root: &Path) {
         return copy(&kept, output);
     }
     compile_anew(compiler, output);
+    if sources() != *SOURCES {
+        // Somebody edits them: nobody knows which have been compiled.
+        return;
+    }
     fs::create_dir_all(directory()).expect("cargo's directory for tests");
     // Complete or not there, whoever else makes it.
     let part = tempfile::Builder::new().tempdir_in(directory()).expect("cargo's directory for tests");
@@ -55,19 +59,23 @@ fn directory() -> PathBuf {
 /// By another process: a program that this one has written cannot be started while a child that another thread has just
 /// forked still has it open.
 fn copy(from: &Path, to: &Path) {
-    run(tool("cp").arg("--").arg(from).arg(to)).expect_success();
+    run(tool("cp").args(["--remove-destination", "--"]).arg(from).arg(to)).expect_success();
 }
 
-/// Changes with the command, with each file that it may include, and with the compiler.
+/// Changes with each file of ours that may be compiled.
+static SOURCES: LazyLock<u64> = LazyLock::new(sources);
+
+fn sources() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for directory in [program_source(""), include_directory().join("gperftools")] {
+        hash_files(&directory, &mut hasher)
+            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    }
+    hasher.finish()
+}
+
+/// Changes with the command, with the sources, and with the compiler.
 fn hash(words: &[&str]) -> u64 {
-    static SOURCES: LazyLock<u64> = LazyLock::new(|| {
-        let mut hasher = DefaultHasher::new();
-        for directory in [program_source(""), include_directory()] {
-            hash_files(&directory, &mut hasher)
-                .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        }
-        hasher.finish()
-    });
     let mut hasher = DefaultHasher::new();
     (words, *SOURCES, changed(words[0])).hash(&mut hasher);
     hasher.finish()
@@ -88,11 +96,12 @@ fn hash_files(directory: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
     Ok(())
 }
 
-/// The program's file, which PATH may find in several places, and when that was made.
-fn changed(program: &str) -> Option<(PathBuf, SystemTime)> {
-    let path = std::env::var_os("PATH")?;
-    let found =
-        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.exists())?;
-    let modified = fs::metadata(&found).ok()?.modified().ok()?;
-    Some((found.canonicalize().ok()?, modified))
+/// A compiler's file, which PATH may find in several places, when that was made, and what it says of itself: the file may be
+/// another's wrapper.
+fn changed(compiler: &str) -> (PathBuf, SystemTime, String) {
+    let path = std::env::var_os("PATH").expect("it was found there");
+    let places = std::env::split_paths(&path).map(|directory| directory.join(compiler));
+    let found = places.filter_map(|place| place.canonicalize().ok()).next().expect("it was found there");
+    let modified = fs::metadata(&found).and_then(|status| status.modified()).expect("a program has a date");
+    (found, modified, run(tool(compiler).arg("--version")).expect_success().text())
 }

@@ -131,7 +131,8 @@ impl Session {
         } else {
             self.put_spool_away(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
         }
-        let ended = Ended { summary, file, output: self.output, spool: self.spool };
+        let ended =
+            Ended { summary, file, output: self.output, spool: self.spool, keeps_spool: self.keeps_spool };
         if stuck_handlers > 0 {
             // One that comes back must move nothing to a file that nobody would remove.
             core::mem::forget(self.recording.get().drain.hold());

@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 /// What the page shows.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is written at the top; None for the program's name.
+    /// What is written at the top; None for the recorded command, or else the program's name.
     pub title: Option<String>,
     /// The total of each sample type that shares are of; None for those of the profile itself, as where no filter took
     /// samples out of it.
