@@ -24,6 +24,8 @@ let subtitle_room;
 
 // Cuts the title at its end where the window is narrower.
 function shorten_title(room) {
+  // Words in the corners: what zooms out, and what searches.
+  room -= 2 * 76;
   const title = document.getElementById('title');
   title_text ??= title.textContent;
   title.textContent = title_text;

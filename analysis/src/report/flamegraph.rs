@@ -74,6 +74,8 @@ const MARGINS: usize = 20;
 /// Around the text of a box, left and right together, and for each letter of a monospaced font of 12 pixels.
 const TEXT_MARGINS: f64 = 5.0;
 const LETTER: f64 = 7.25;
+/// Pixels that the words beside the title take, by which one zooms out and searches; in `flamegraph.js`, too.
+const CORNER: usize = 76;
 /// The title's letters are as much larger.
 const TITLE_SCALE: f64 = 17.0 / 12.0;
 /// From one line of the subtitle to the next; `flamegraph.js` has the two as well.
@@ -360,7 +362,7 @@ fn frame_text(number: u32) -> String {
 /// As much of a title as there is room for in a picture of this width.
 fn shortened(title: &str, width: usize) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and small")]
-    let letters = (width.saturating_sub(MARGINS) as f64 / (LETTER * TITLE_SCALE)) as usize;
+    let letters = (width.saturating_sub(MARGINS + 2 * CORNER) as f64 / (LETTER * TITLE_SCALE)) as usize;
     if title.chars().count() <= letters {
         return title.into();
     }

@@ -398,8 +398,9 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
     let look = "(() => { const title = document.getElementById('subtitle'), box = title.getBoundingClientRect(); \
         const above = document.getElementById('title').getBoundingClientRect(); \
         const rows = Array.from(document.querySelectorAll('#frames rect'), (row) => row.getBoundingClientRect()); \
+        const search = document.getElementById('search').getBoundingClientRect(); \
         return [title.children.length, Math.floor(Math.min(above.left, box.left)), \
-        Math.floor(innerWidth - Math.max(above.right, box.right)), \
+        Math.floor(Math.min(search.left - above.right, innerWidth - box.right)), \
         Math.floor(Math.min(...rows.map((row) => row.top)) - box.bottom), \
         Math.floor(document.documentElement.getBoundingClientRect().height - Math.max(...rows.map((row) => row.bottom)))]; \
         })()";
