@@ -5,20 +5,17 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// CPU time. What a test waits for comes in a second or two of it, in twenty where the processor is emulated; longer than this, and it
-/// does not come. How much passes meanwhile is the business of others on the machine.
-const LIMIT: Duration = Duration::from_secs(90);
-/// Elapsed time, below that of `own_process.rs`, for who waits without work.
-const LONGEST: Duration = Duration::from_secs(540);
+/// What a test waits for comes in a second or two of CPU time, in twenty where the processor is emulated, and others on the machine may
+/// take most of it; longer than this, and it does not come. It is less than who watches this process waits (`own_process.rs`).
+const LIMIT: Duration = Duration::from_secs(540);
 
 /// Does `work` again and again until `is_done` says so.
 #[track_caller]
 pub(crate) fn repeat_until(mut is_done: impl FnMut() -> bool, mut work: impl FnMut()) {
-    let (start, used_before) = (Instant::now(), process_cpu());
+    let start = Instant::now();
     while !is_done() {
         work();
-        let is_long = process_cpu() - used_before >= LIMIT || start.elapsed() >= LONGEST;
-        assert!(!is_long, "what the test waits for did not come in {LIMIT:?} of CPU time, or {LONGEST:?}");
+        assert!(start.elapsed() < LIMIT, "what the test waits for did not come in {LIMIT:?}");
     }
 }
 
