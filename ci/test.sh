@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 ci/setup.sh musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 libtcmalloc-minimal4
 # Development profile, for its overflow checks. What tests preload into other programs they build in release.
 cargo test --workspace --locked --no-fail-fast
-# One short round of each bench: they must work, whatever their figures.
-cargo test --locked --bench tick --bench footprint --bench cold --bench walkers --bench fork --bench whole --bench overhead
+# One short round of each bench: they must work, whatever their figures. Those that build other unwinders and profilers, or a library of
+# their own (walkers, overhead, cold), take minutes for that: `ci/bench.sh` runs them, `ci/lint.sh` checks what they build.
+cargo test --locked --bench tick --bench footprint --bench fork --bench whole
 cargo test --locked --package sigprof-analysis --bench readers
