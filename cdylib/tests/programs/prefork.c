@@ -3,8 +3,9 @@
  * The parent listens, forks WORKERS workers, starts the client as a program of its own, without the profiler, and burns
  * some CPU time itself. Workers accept, burn CPU time for each request, and answer with their number and the time that
  * they have used so far. The client asks until each worker has used enough, and ends; the parent then shuts the workers
- * down by the end of a pipe. Each process notes the CPU time that it has used as the last thing it does; the parent prints
- * it, a line "used PID MICROSECONDS" for each. */
+ * down by the end of a pipe. Each process notes the CPU time that it has used from its first line to its last; the parent
+ * prints it, a line "served PID MICROSECONDS" for each, and for each worker all that it had used when it had ended, "ended PID
+ * MICROSECONDS". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +29,15 @@ struct answer {
     long long micros;
 };
 
+static long long micros_of(const struct rusage *usage) {
+    return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000LL + usage->ru_utime.tv_usec +
+           usage->ru_stime.tv_usec;
+}
+
 static long long used_micros(void) {
     struct rusage usage;
     CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000LL + usage.ru_utime.tv_usec +
-           usage.ru_stime.tv_usec;
+    return micros_of(&usage);
 }
 
 static void burn(long long micros) {
@@ -86,6 +91,7 @@ static int drive(const char *path) {
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     if (argc == 3 && strcmp(argv[2], "client") == 0) return drive(argv[1]);
+    const long long used_before = used_micros();
     struct {
         pid_t process;
         long long micros;
@@ -101,10 +107,11 @@ int main(int argc, char **argv) {
         const pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
+            const long long used_before_serving = used_micros();
             close(until[1]);
             serve(listener, until[0], worker);
             used[worker].process = getpid();
-            used[worker].micros = used_micros();
+            used[worker].micros = used_micros() - used_before_serving;
             exit(0);
         }
     }
@@ -123,8 +130,13 @@ int main(int argc, char **argv) {
     burn(ENOUGH_MICROS);
     for (int i = 0, status; i < CLIENTS; i++) CHECK(wait(&status) > 0 && status == 0);
     close(until[1]);
-    for (int i = 0, status; i < WORKERS; i++) CHECK(wait(&status) > 0 && status == 0);
-    for (int i = 0; i < WORKERS; i++) printf("used %d %lld\n", (int)used[i].process, used[i].micros);
-    printf("used %d %lld\n", (int)getpid(), used_micros());
+    for (int i = 0, status; i < WORKERS; i++) {
+        struct rusage usage;
+        const pid_t worker = wait4(-1, &status, 0, &usage);
+        CHECK(worker > 0 && status == 0);
+        printf("ended %d %lld\n", (int)worker, micros_of(&usage));
+    }
+    for (int i = 0; i < WORKERS; i++) printf("served %d %lld\n", (int)used[i].process, used[i].micros);
+    printf("served %d %lld\n", (int)getpid(), used_micros() - used_before);
     return 0;
 }

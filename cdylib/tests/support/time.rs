@@ -5,6 +5,8 @@
 //! processor goes to others all the time, that may be much. The sum of both is the time used, whatever the machine does, so
 //! that is what a test may ask for to within little; and of the rest no more than that most of the time has samples.
 
+use std::path::Path;
+
 use nix::time::{ClockId, clock_getres};
 
 use super::process::Finished;
@@ -38,6 +40,14 @@ impl Told {
     pub(crate) fn only(finished: &Finished) -> Self {
         let [told] = Self::all(finished)[..] else { panic!("not one session: {}", finished.stderr) };
         told
+    }
+
+    /// Of the session whose profile has this path.
+    #[track_caller]
+    pub(crate) fn of(finished: &Finished, path: &Path) -> Self {
+        let end = format!(" profile={}", path.display());
+        let mut lines = finished.stderr.lines().filter(|line| line.ends_with(&end));
+        Self::parse(lines.next().unwrap_or_else(|| panic!("no line with{end}: {}", finished.stderr)))
     }
 
     #[track_caller]
