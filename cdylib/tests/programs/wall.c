@@ -204,13 +204,34 @@ static __attribute__((noinline)) int made_otherwise(void *unused) {
     return read(read_end, &byte, 1) == 1 ? 0 : -1;
 }
 
-/* Adds how long it was there. */
-static __attribute__((noinline)) void *waits_with_others(void *lived) {
+/* A thread that waits, by a pipe of its own: of those that wait for one pipe the kernel wakes who has waited for longest without
+ * being interrupted, so whose tick would come next. */
+struct waiting {
+    pthread_t thread;
+    int ends[2];
+    double lived;
+};
+
+/* Notes how long it was there. */
+static __attribute__((noinline)) void *waits_with_others(void *argument) {
+    struct waiting *const waiting = argument;
     const double begin = now();
     char byte;
-    CHECK(read(read_end, &byte, 1) == 1);
-    *(double *)lived = now() - begin;
+    CHECK(read(waiting->ends[0], &byte, 1) == 1);
+    waiting->lived = now() - begin;
     return NULL;
+}
+
+static void let_wait(struct waiting *waiting) {
+    CHECK(pipe(waiting->ends) == 0);
+    CHECK(pthread_create(&waiting->thread, NULL, waits_with_others, waiting) == 0);
+}
+
+static void release(struct waiting *waiting) { CHECK(write(waiting->ends[1], "x", 1) == 1); }
+
+static void join(struct waiting *waiting) {
+    CHECK(pthread_join(waiting->thread, NULL) == 0);
+    close(waiting->ends[0]), close(waiting->ends[1]);
 }
 
 static void other_ways(void) {
@@ -228,33 +249,23 @@ static void other_ways(void) {
 }
 
 static void crowd(long count, int samples) {
-    int ends[2];
-    CHECK(pipe(ends) == 0);
-    read_end = ends[0];
-    pthread_t *threads = calloc((size_t)count, sizeof *threads);
-    double *lives = calloc((size_t)count, sizeof *lives), all = 0;
+    struct waiting *crowd = calloc((size_t)count, sizeof *crowd);
     const double begin = now();
-    for (long i = 0; i < count; i++) {
-        CHECK(pthread_create(&threads[i], NULL, waits_with_others, &lives[i]) == 0);
-    }
+    for (long i = 0; i < count; i++) let_wait(&crowd[i]);
     until_sampled(samples);
-    for (long i = 0; i < count; i++) CHECK(write(ends[1], "x", 1) == 1);
-    for (long i = 0; i < count; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-    for (long i = 0; i < count; i++) all += lives[i];
+    for (long i = 0; i < count; i++) release(&crowd[i]);
+    double all = 0;
+    for (long i = 0; i < count; i++) join(&crowd[i]), all += crowd[i].lived;
     printf("crowd %.6f\nmeanwhile %.6f\n", all, now() - begin);
-    free(threads), free(lives);
+    free(crowd);
 }
 
 static volatile sig_atomic_t alarms;
 static void on_alarm(int number) { alarms += number == SIGALRM; }
 
 static void handles(void) {
-    int ends[2];
-    CHECK(pipe(ends) == 0);
-    read_end = ends[0];
-    pthread_t thread;
-    double lived;
-    CHECK(pthread_create(&thread, NULL, waits_with_others, &lived) == 0);
+    struct waiting other;
+    let_wait(&other);
     until_sampled(200);
     /* The kernel gives it to another thread where this one has a tick pending: whose wait is to go on. */
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, old;
@@ -264,7 +275,7 @@ static void handles(void) {
     while (alarms == 0) until_sampled(1);
     until_sampled(50);
     CHECK(alarms == 1);
-    CHECK(write(ends[1], "x", 1) == 1 && pthread_join(thread, NULL) == 0);
+    release(&other), join(&other);
 }
 
 static double main_began;
