@@ -20,19 +20,15 @@ use crate::{
     sample::{process_mark, tick_source, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
-        clock,
         errno::ErrnoGuard,
         memory::{Mapping, run_on},
         process,
         signal::{self, AllBlocked},
-        thread,
+        thread::Patience,
     },
 };
 use once_cell::race::OnceBox;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Nanoseconds to wait for another thread.
-const PATIENCE: u64 = 2_000_000_000;
 
 const STACK_BYTES: usize = 256 << 10;
 
@@ -155,21 +151,21 @@ fn is_here() -> bool {
 fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     struct Call<F, R> {
         f: Option<F>,
-        deadline: u64,
+        patience: Patience,
         result: Option<R>,
     }
     fn run<F: FnOnce(&mut Control) -> R, R>(call: &mut Call<F, R>) {
         let Some(f) = call.f.take() else { return };
-        let Some(mut control) = Locked::before(call.deadline) else { return };
+        let Some(mut control) = Locked::patiently(&mut call.patience) else { return };
         // A panic, which would be a defect of ours, must neither unwind off this stack nor end the host.
         call.result = catch_unwind(AssertUnwindSafe(|| f(&mut control))).ok();
     }
     let stack = STACK.get()?;
     // Before the claim: a handler on this thread would wait for it in vain.
     let _blocked = AllBlocked::new();
-    let deadline = clock::monotonic().saturating_add(PATIENCE);
-    let claim = stack.claim(deadline)?;
-    let mut call = Call { f: Some(f), deadline, result: None };
+    let mut patience = Patience::new();
+    let claim = stack.claim(&mut patience)?;
+    let mut call = Call { f: Some(f), patience, result: None };
     run_on(&claim.0.memory, &mut call, run);
     call.result
 }
@@ -178,7 +174,7 @@ fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
 struct Claim(&'static Stack);
 
 impl Stack {
-    fn claim(&'static self, deadline: u64) -> Option<Claim> {
+    fn claim(&'static self, patience: &mut Patience) -> Option<Claim> {
         let process = process::id();
         loop {
             let user = self.user.load(Ordering::Relaxed);
@@ -187,10 +183,9 @@ impl Stack {
             if user != process && exchange().is_ok() {
                 return Some(Claim(self));
             }
-            if clock::monotonic() > deadline {
+            if !patience.wait() {
                 return None;
             }
-            thread::pause();
         }
     }
 }

@@ -49,7 +49,7 @@ use crate::{
         process_mark,
     },
     sync::{AtomicU32, Ordering},
-    sys::{clock, errno, own_object, process, signal::AllBlocked, thread},
+    sys::{errno, own_object, process, signal::AllBlocked, thread::Patience},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -95,17 +95,15 @@ impl Locked {
     /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
     fn new() -> Self {
         loop {
-            // For ever: who waits so has nothing else to do.
-            if let Some(locked) = Self::before(u64::MAX) {
+            if let Some(locked) = Self::patiently(&mut Patience::endless()) {
                 return locked;
             }
         }
     }
 
-    /// Waits so until `deadline`, by the monotonic clock.
-    fn before(deadline: u64) -> Option<Self> {
+    /// Waits so for as long as `patience` lasts.
+    fn patiently(patience: &mut Patience) -> Option<Self> {
         let mask = AllBlocked::new();
-        let mut rounds = 0;
         loop {
             if let Some(control) = CONTROL.try_lock() {
                 return Some(Self { control: Some(control), mask, serves_toggles: true, is_lent: false });
@@ -113,11 +111,9 @@ impl Locked {
             if let Some(control) = fork::lend() {
                 return Some(Self { control: Some(control), mask, serves_toggles: false, is_lent: true });
             }
-            if clock::monotonic() > deadline {
+            if !patience.wait() {
                 return None;
             }
-            rounds += 1;
-            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     sys::{
         process,
         signal::{self, Action},
-        thread,
+        thread::Patience,
         timer::IntervalTimer,
     },
 };
@@ -184,11 +184,9 @@ impl HostAction {
     }
 
     fn lock(&self) {
-        let mut rounds = 0;
+        let mut patience = Patience::endless();
         while self.writing.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            rounds += 1;
-            // First let others run, then sleep: the writer may have lower priority.
-            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+            patience.wait();
         }
     }
 

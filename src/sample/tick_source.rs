@@ -37,7 +37,7 @@ use crate::{
         errno,
         posix_timer::PosixTimer,
         signal::{self, AllBlocked, Origin},
-        thread,
+        thread::Patience,
         timer::{IntervalTimer, Setting},
     },
 };
@@ -486,10 +486,9 @@ struct Writing {
 impl Writing {
     fn begin() -> Self {
         let blocked = AllBlocked::new();
-        let mut rounds = 0;
+        let mut patience = Patience::endless();
         while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            rounds += 1;
-            if rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+            patience.wait();
         }
         Self { blocked }
     }

@@ -13,11 +13,11 @@
 //! seconds: a hook of the host's may make one wait for the other, and a host may fork while the loader lists objects
 //! for it, with that lock taken.
 
-use super::{clock, signal::AllBlocked, thread};
+use super::{
+    signal::AllBlocked,
+    thread::{self, Patience},
+};
 use crate::sync::{AtomicUsize, Ordering};
-
-/// Nanoseconds to wait for another thread.
-const PATIENCE: u64 = 2_000_000_000;
 
 /// Threads that list.
 static LISTING: AtomicUsize = AtomicUsize::new(0);
@@ -35,17 +35,17 @@ impl Listing {
     /// Waits for a fork that is going on. For ordinary context.
     pub(crate) fn begin() -> Self {
         let undisturbed = AllBlocked::new();
-        let deadline = clock::monotonic().saturating_add(PATIENCE);
-        let mut rounds = 0;
+        let mut patience = Patience::new();
+        let mut has_time = true;
         loop {
             LISTING.fetch_add(1, Ordering::SeqCst);
             let forker = FORKER.load(Ordering::SeqCst);
             // A hook of the host's may list on the thread that forks.
-            if forker == 0 || forker == thread::itself() || clock::monotonic() > deadline {
+            if forker == 0 || forker == thread::itself() || !has_time {
                 return Self { undisturbed };
             }
             LISTING.fetch_sub(1, Ordering::SeqCst);
-            give_way(&mut rounds);
+            has_time = patience.wait();
         }
     }
 }
@@ -59,17 +59,8 @@ impl Drop for Listing {
 /// Lets nobody list until [`allow`], and waits for those who do. For a fork's first hook.
 pub(crate) fn hold_off() {
     FORKER.store(thread::itself(), Ordering::SeqCst);
-    let deadline = clock::monotonic().saturating_add(PATIENCE);
-    let mut rounds = 0;
-    while LISTING.load(Ordering::SeqCst) > 0 && clock::monotonic() < deadline {
-        give_way(&mut rounds);
-    }
-}
-
-/// First lets others run, then sleeps: the other thread may have lower priority.
-fn give_way(rounds: &mut u32) {
-    *rounds += 1;
-    if *rounds < 100 { std::thread::yield_now() } else { thread::pause() }
+    let mut patience = Patience::new();
+    while LISTING.load(Ordering::SeqCst) > 0 && patience.wait() {}
 }
 
 /// The end of [`hold_off`].

@@ -60,6 +60,44 @@ pub(crate) fn pause() {
     while unsafe { system_call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
+/// How long ordinary context, or the end of a program, waits for another thread: two seconds, by pauses of a millisecond. They
+/// are counted, not timed: on a machine that other guests or many threads keep busy, the other thread gets no processor for
+/// seconds, and neither does who waits.
+pub(crate) struct Patience {
+    rounds: u32,
+    most: u32,
+}
+
+impl Patience {
+    /// Rounds that only let others run. Behind them it sleeps: the other thread may have lower priority.
+    const YIELDS: u32 = 100;
+    const PAUSES: u32 = 2000;
+
+    pub(crate) const fn new() -> Self {
+        Self { rounds: 0, most: Self::YIELDS + Self::PAUSES }
+    }
+
+    /// That of who has nothing else to do: weeks.
+    pub(crate) const fn endless() -> Self {
+        Self { rounds: 0, most: u32::MAX }
+    }
+
+    /// Lets others run; false, at once, when the time is over. No cancellation point. Legal where the caller has signals blocked,
+    /// in handlers, too: `sched_yield`, and `clock_nanosleep` by system call.
+    pub(crate) fn wait(&mut self) -> bool {
+        if self.rounds == self.most {
+            return false;
+        }
+        self.rounds += 1;
+        if self.rounds <= Self::YIELDS {
+            std::thread::yield_now()
+        } else {
+            pause()
+        }
+        true
+    }
+}
+
 /// Pages that the calling thread has touched for the first time. Signal-safe: one system call.
 #[cfg(sigprof_stamps)]
 pub(crate) fn minor_faults() -> u64 {
@@ -103,6 +141,16 @@ mod tests {
             let named = std::thread::Builder::new().name(given.into()).spawn(name).unwrap();
             assert_eq!(named.join().unwrap().as_bytes(), given.as_bytes());
         }
+    }
+
+    #[test]
+    fn patience_is_over_after_its_rounds_and_stays_so() {
+        let mut patience = Patience { rounds: 0, most: Patience::YIELDS + 2 };
+        let begin = Instant::now();
+        assert_eq!(core::iter::repeat_with(|| patience.wait()).take_while(|&waited| waited).count(), 102);
+        assert!(begin.elapsed() >= Duration::from_millis(2), "it did not pause");
+        assert!(!patience.wait());
+        assert_eq!(Patience::new().most, 2100);
     }
 
     #[test]

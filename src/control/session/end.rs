@@ -17,13 +17,9 @@ use crate::{
         recording, stamps, thread_timers,
         tick_source::{self, Stopped},
     },
-    sys::{clock, tasks, thread},
+    sys::{tasks, thread::Patience},
     thread::Thread,
 };
-
-/// Nanoseconds that a stop waits for handlers to leave. They are inside for microseconds; one that is not back by
-/// then belongs to a thread that is stopped, or that left its filter by a jump.
-const PATIENCE: u64 = 2_000_000_000;
 
 impl Session {
     /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
@@ -199,14 +195,15 @@ impl Session {
 
 /// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.
 pub(in crate::control) fn wait_for_handlers(engine: &Engine) -> u64 {
-    let start = clock::monotonic();
+    // They are inside for microseconds; one that is not back by then belongs to a thread that is stopped, or that left its filter
+    // by a jump.
+    let mut patience = Patience::new();
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {
         while !scratch.is_free(slot) {
-            if clock::monotonic().saturating_sub(start) > PATIENCE {
+            if !patience.wait() {
                 return true;
             }
-            thread::pause();
         }
         false
     });

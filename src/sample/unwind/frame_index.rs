@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering},
-    sys::{arch::VENDOR, thread},
+    sys::{arch::VENDOR, thread::Patience},
 };
 use core::{ops::Range, ptr};
 use gimli::{BaseAddresses, DebugFrame, EndianSlice, NativeEndian};
@@ -242,14 +242,15 @@ pub(crate) fn publish(mut objects: Vec<Arc<ObjectFrames>>) {
 
 /// Waits until no handler reads, two seconds at most.
 fn is_left_by_all() -> bool {
-    (0..2100).any(|round| {
-        let is_left = READERS.load(Ordering::SeqCst) == 0;
-        if !is_left {
-            // First let others run, then sleep: a thread of lower priority may be reading.
-            if round < 100 { std::thread::yield_now() } else { thread::pause() }
+    let mut patience = Patience::new();
+    loop {
+        if READERS.load(Ordering::SeqCst) == 0 {
+            return true;
         }
-        is_left
-    })
+        if !patience.wait() {
+            return false;
+        }
+    }
 }
 
 /// In a forked child: the threads that were reading do not exist here.

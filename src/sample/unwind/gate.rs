@@ -54,23 +54,21 @@ impl Gate {
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Runs `unload` while nobody is inside; before that `forget`, if anybody ever was. `pause` is called again and
-    /// again while somebody is inside, with the number of calls before; where it returns false, neither is run and
+    /// Runs `unload` while nobody is inside; before that `forget`, if anybody ever was. `wait` is called again and
+    /// again while somebody is inside; where it returns false, neither is run and
     /// there is no result. For ordinary context.
     pub(crate) fn unload<R>(
         &self,
-        pause: impl Fn(u32) -> bool,
+        mut wait: impl FnMut() -> bool,
         forget: impl FnOnce(),
         unload: impl FnOnce() -> R,
     ) -> Option<R> {
         let _closed = self.close();
-        let mut round = 0;
         // Acquire: pairs with the release of whoever left, whose reads are done then.
         while self.inside.load(Ordering::Acquire) != 0 {
-            if !pause(round) {
+            if !wait() {
                 return None;
             }
-            round += 1;
         }
         // Behind the wait: a handler that comes first from now on finds the gate closed.
         if self.was_entered.load(Ordering::Relaxed) {
@@ -133,7 +131,7 @@ mod tests {
         let inside = gate.enter().unwrap();
         std::thread::scope(|scope| {
             let unloader = scope.spawn(|| {
-                let wait = |_| {
+                let wait = || {
                     std::thread::yield_now();
                     true
                 };
@@ -154,11 +152,11 @@ mod tests {
         let gate = Gate::new();
         let inside = gate.enter().unwrap();
         let rounds = Cell::new(0);
-        let pause = |round| {
-            rounds.set(round + 1);
-            round < 9
+        let wait = || {
+            rounds.set(rounds.get() + 1);
+            rounds.get() < 10
         };
-        assert_eq!(gate.unload(pause, || panic!("forgets"), || panic!("unloads")), None::<()>);
+        assert_eq!(gate.unload(wait, || panic!("forgets"), || panic!("unloads")), None::<()>);
         assert_eq!(rounds.get(), 10);
         assert!(gate.enter().is_some());
         drop(inside);
@@ -169,10 +167,10 @@ mod tests {
         let gate = Gate::new();
         let forgotten = Cell::new(0);
         let count = || forgotten.set(forgotten.get() + 1);
-        gate.unload(|_| false, count, || ()).unwrap();
+        gate.unload(|| false, count, || ()).unwrap();
         assert_eq!(forgotten.get(), 0);
         drop(gate.enter());
-        gate.unload(|_| false, count, || ()).unwrap();
+        gate.unload(|| false, count, || ()).unwrap();
         assert_eq!(forgotten.get(), 1);
     }
 }
@@ -210,7 +208,7 @@ mod loom_models {
     // SAFETY: as above.
     unsafe impl Sync for Loaded {}
 
-    fn yield_now(_: u32) -> bool {
+    fn yield_now() -> bool {
         thread::yield_now();
         true
     }

@@ -26,7 +26,7 @@ use crate::sys::{
     listing::Listing,
     loader::{self, LoadedObject},
     memory::{PAGE, is_readable},
-    thread,
+    thread::Patience,
 };
 use core::marker::PhantomData;
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
@@ -191,22 +191,18 @@ pub(crate) fn stays(pc: usize) -> bool {
 /// A handler is inside the gate for microseconds, unless its thread gets no processor; and it cannot be our own
 /// thread's, because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
 pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() -> R) -> Option<R> {
-    let pause = |round| {
-        // First let others run, then sleep: a thread of lower priority may be inside.
-        if round < 100 {
-            std::thread::yield_now()
-        } else {
-            thread::pause()
-        }
-        round < 2100
-    };
-    GATE.unload(pause, forget, || {
-        let result = unload();
-        if !loader::can_find() {
-            SNAPSHOT.publish(loaded_ranges());
-        }
-        result
-    })
+    let mut patience = Patience::new();
+    GATE.unload(
+        || patience.wait(),
+        forget,
+        || {
+            let result = unload();
+            if !loader::can_find() {
+                SNAPSHOT.publish(loaded_ranges());
+            }
+            result
+        },
+    )
 }
 
 /// In a forked child: the threads that were inside do not exist here.
