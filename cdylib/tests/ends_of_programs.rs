@@ -28,6 +28,13 @@ fn expect_real_program(program: &str, arguments: &[&str], status: i32) -> usize 
     names.len()
 }
 
+/// A tick for a shell that is no subshell, where it is profiled. How much a process can use without one of the timer's is the
+/// scheduler's choice.
+const SHELL_TICK: &str = "[ -z \"$LD_PRELOAD\" ] || kill -PROF $$";
+
+/// The same for a subshell.
+const SUBSHELL_TICK: &str = "[ -z \"$LD_PRELOAD\" ] || sh -c 'kill -PROF $PPID'";
+
 /// What takes a shell some tenths of a second.
 const SHELL_WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
 
@@ -35,11 +42,16 @@ const SHELL_WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
 #[test]
 fn a_shell_has_a_complete_profile() {
     assert_eq!(
-        expect_real_program("/usr/bin/dash", &["-c", &format!("{SHELL_WORK}; echo $i; exit 3")], 3),
+        expect_real_program(
+            "/usr/bin/dash",
+            &["-c", &format!("{SHELL_TICK}; {SHELL_WORK}; echo $i; exit 3")],
+            3
+        ),
         1
     );
-    let script =
-        format!("({SHELL_WORK}; echo $i; exit 4); echo $?; /bin/echo x | /bin/cat; {SHELL_WORK}; exit 5");
+    let script = format!(
+        "({SUBSHELL_TICK}; {SHELL_WORK}; echo $i; exit 4); echo $?; /bin/echo x | /bin/cat; {SHELL_TICK}; {SHELL_WORK}; exit 5"
+    );
     assert!(expect_real_program("/usr/bin/dash", &["-c", &script], 5) >= 2);
 }
 
@@ -47,12 +59,14 @@ fn a_shell_has_a_complete_profile() {
 /// `os._exit` too.
 #[test]
 fn pythons_processes_have_complete_profiles() {
-    let work = "sum(i * i for i in range(1000000))";
-    let script = format!("import os\n{work}\nos._exit(6)");
+    let work = "(tick(), sum(i * i for i in range(1000000)))";
+    let tick = "import os\ndef tick(): 'LD_PRELOAD' in os.environ and os.kill(os.getpid(), 27)";
+    let script = format!("{tick}\n{work}\nos._exit(6)");
     assert_eq!(expect_real_program("/usr/bin/python3", &["-c", &script], 6), 1);
     let script = format!(
-        "import multiprocessing, os, subprocess, sys
-def work(n): return n + 0 * {work}
+        "{tick}
+import multiprocessing, subprocess, sys
+def work(n): return (n, {work})[0]
 print(subprocess.run(['/bin/echo', 'from a child'], capture_output=True).stdout)
 print(subprocess.run('exit 9', shell=True, preexec_fn=os.getpid).returncode)
 with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(work, range(4)))
@@ -66,7 +80,8 @@ child.start(); child.join(); print(child.exitcode)
 /// perl ends by `POSIX::_exit`, forks, and replaces itself.
 #[test]
 fn perls_processes_have_complete_profiles() {
-    let script = "use POSIX; $| = 1; 1 for 1..3e6; if (!fork) { 1 for 1..3e6; POSIX::_exit(3) } wait;
+    let script = "use POSIX; $| = 1; sub work { kill PROF => $$ if $ENV{LD_PRELOAD}; 1 for 1..3e6; }
+        work(); if (!fork) { work(); POSIX::_exit(3) } wait;
         print $? >> 8, qq(\\n); print `echo x`; system(qw(echo y)); POSIX::_exit(8)";
     assert!(expect_real_program("/usr/bin/perl", &["-e", script], 8) >= 2);
 }
@@ -75,13 +90,15 @@ fn perls_processes_have_complete_profiles() {
 #[test]
 fn programs_that_start_many_others_end_as_ever() {
     let script = format!(
-        "seq 20 | xargs -n 1 -P 1 sh -c '{{ {SHELL_WORK}; }} > /dev/null; echo $0'; {SHELL_WORK}; exit 2"
+        "seq 20 | xargs -n 1 -P 1 sh -c '{{ {SHELL_TICK}; {SHELL_WORK}; }} > /dev/null; echo $0'; {SHELL_TICK}; {SHELL_WORK}; exit 2"
     );
     assert!(expect_real_program("/usr/bin/dash", &["-c", &script], 2) >= 20);
     if std::path::Path::new("/usr/bin/make").exists() {
-        let rules = (1..=8).map(|i| format!("all: t{i}\nt{i}:; @{SHELL_WORK}; true\n")).collect::<String>();
+        let rules = (1..=8)
+            .map(|i| format!("all: t{i}\nt{i}:; @{SHELL_TICK}; {SHELL_WORK}; true\n"))
+            .collect::<String>();
         let script = format!(
-            "{SHELL_WORK}; printf '%s' '{}' > rules; make -j2 -f rules all; make -f rules no; exit 2",
+            "{SHELL_TICK}; {SHELL_WORK}; printf '%s' '{}' > rules; make -j2 -f rules all; make -f rules no; exit 2",
             rules.replace('$', "$$")
         );
         assert!(expect_real_program("/usr/bin/dash", &["-c", &script], 2) >= 8);

@@ -11,7 +11,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 
-use faults::{ABRUPT, Answer, Bench, CALLS, Case, Fault, REPLACED, SESSION, TOGGLE, check};
+use faults::{ABRUPT, Answer, Bench, CALLS, Case, Fault, PATIENCE_SECONDS, REPLACED, SESSION, TOGGLE, check};
 use nix::errno::Errno;
 use support::{Scratch, shared_library};
 
@@ -256,7 +256,7 @@ fn a_careless_profiler_is_caught() {
     fs::rename(library, &profiler).expect("our own file");
     let mut bench = Bench::new(&profiler);
     for (fault, (call, answer, reach), expected) in traps {
-        (bench.variables, bench.patience_seconds) = (vec![], 30);
+        (bench.variables, bench.patience_seconds) = (vec![], PATIENCE_SECONDS);
         expect_nothing(&sweep(&bench, &CALLS, &[call], answer, reach, false));
         bench.variables = vec![("CARELESS", fault)];
         if fault == "hangs" {

@@ -110,8 +110,11 @@ fn a_timer_that_is_waited_for_is_told_from_ticks() {
     let lost = format!("the host waited for its timer and got something else: {}", finished.stderr);
     assert_eq!((exit_code(finished.status), finished.text()), (0, "done\n".to_owned()), "{lost}");
     let line = "sigprof: no more samples: cannot send ticks to a program that takes their signal itself: Device or resource busy";
+    let mut complaints = finished.complaints();
+    // A tick that came before makes a profile, which lacks what is used from then on.
+    complaints.retain(|line| !line.contains(" s in no sample: "));
     assert_eq!(
-        finished.complaints(),
+        complaints,
         [line],
         "ticks that come to nothing go on, and get into the way of the host's timer"
     );

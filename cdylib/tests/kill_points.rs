@@ -130,9 +130,10 @@ fn a_kill_at_any_moment_loses_no_tick() {
         let samples =
             recovered.path.as_deref().map_or(0, |path| samples_of(path, round.is_multiple_of(CHECKED)));
         let case = format!("round {round}, {threads} threads, {chains} chains, {is_small}");
-        // A thread that is kept from its processor may keep both halves of the table full; alone it does not.
+        // A thread that is kept from its processor may keep both halves of the table full; alone it does not. Chains that are
+        // mostly new fill any memory, if this thread comes late to the kill.
         let lost = recovered.lost as usize;
-        assert!(lost == 0 || is_small && threads > 1, "{case}: {lost} lost");
+        assert!(lost == 0 || chains == 100_000 && threads > 1, "{case}: {lost} lost");
         assert!(
             (counted..=counted + threads).contains(&(samples + lost)),
             "{case}: {samples} recovered of {counted} ticks, {lost} lost"

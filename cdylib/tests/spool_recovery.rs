@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -127,6 +128,9 @@ fn a_newer_file_stays_and_an_older_one_is_replaced() {
 
     run(&mut rig.command("ticks 30 kill"));
     fs::write(rig.profile(), "newer").expect("a file");
+    // File systems note times by the kernel's ticks, and the one before is hardly older than that.
+    let file = fs::File::options().write(true).open(rig.profile()).expect("our own file");
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("our own file");
     let process = rig.only_spool().process();
     let (recovered, profile) = rig.recover();
     assert_eq!(recovered.path, Some(rig.scratch.path(&format!("prof.recovered-{process}"))));

@@ -3,6 +3,7 @@
 mod support;
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Finished, Linkage, Profile, Scratch, Symbolizer, profiled, run, shared_library};
 
 /// A program of `programs/wall.c` that has ended well, and its profile.
@@ -76,14 +77,17 @@ fn waits_go_on_behind_ticks_and_are_sampled() {
         let said: Vec<_> = run.finished.text().lines().map(str::to_owned).collect();
         assert!(!said.iter().any(|line| line.starts_with(kind)), "{said:?}");
     }
-    // New threads go on to their functions by a jump. A tick may come while they still are in ours.
+    // New threads go on to their functions by a jump: from there on no call chain has a frame of ours.
     let library = shared_library().file_name().expect("a name").to_string_lossy().into_owned();
     let is_ours = |pc: &usize| {
         let mapping = run.profile.mapping_of(*pc);
         mapping.is_some_and(|mapping| mapping.path.contains(&library))
     };
-    let ours: usize = run.profile.records.iter().filter(|r| r.pcs.iter().any(is_ours)).map(|r| r.count).sum();
-    assert!(ours < run.profile.samples() / 100, "{ours} of {} have a frame of ours", run.profile.samples());
+    for record in &run.profile.records {
+        let names = run.symbols.names(&run.profile, record);
+        let is_in_its_function = names.iter().any(|name| name.starts_with("waits_in_"));
+        assert!(!is_in_its_function || !record.pcs.iter().any(is_ours), "a frame of ours: {names:?}");
+    }
     let waited = run.sampled_in("until_sampled");
     assert!(waited > 0.5, "{waited} s");
     for kind in kinds {
@@ -115,9 +119,18 @@ fn a_thread_made_otherwise_is_found() {
     assert!(sampled > lived / 2.0 && sampled < lived + 2.0 * run.period(), "{sampled} of {lived} s");
 }
 
+/// Timers of all processes of a user count against its limit of pending signals: two programs, one of which has few for its share
+/// and one of which takes many, run one after the other.
+static PENDING_SIGNALS: Mutex<()> = Mutex::new(());
+
+fn all_pending_signals() -> MutexGuard<'static, ()> {
+    PENDING_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Each of 200 threads has its time, by ticks of which 32 at most come in a period.
 #[test]
 fn a_crowd_that_waits_takes_few_ticks() {
+    let _alone = all_pending_signals();
     let scratch = Scratch::new();
     let mut run = Run::of(
         &scratch,
@@ -126,8 +139,10 @@ fn a_crowd_that_waits_takes_few_ticks() {
     );
     let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
     let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is in or not: 4 standard deviations of 200 such.
-    let margin = 4.0 * 200f64.sqrt() * 7.0 * run.period() / 2.0;
+    // Each thread's last cell, of seven periods, is in or not: 4 standard deviations of 200 such. Ticks that come late, on a busy
+    // machine, stand for more.
+    let cell = (samples / ticks).max(7.0);
+    let margin = 4.0 * 200f64.sqrt() * cell * run.period() / 2.0;
     assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");
     // The first four ticks of each thread may be closer.
     let most = run.said("meanwhile") / run.period() * 32.0;
@@ -179,6 +194,7 @@ fn a_child_s_threads_are_in_its_own_profile() {
 /// look for them to the next, a twentieth of a second at either end of each.
 #[test]
 fn threads_without_a_timer_are_told_of() {
+    let _alone = all_pending_signals();
     let scratch = Scratch::new();
     let program = command(&scratch, &[]).get_program().to_owned();
     let mut limited = profiled("/bin/bash", &scratch.path("prof"));

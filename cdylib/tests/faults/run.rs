@@ -11,6 +11,9 @@ use nix::errno::Errno;
 use super::cases::Case;
 use crate::support::{Finished, Linkage, Scratch, exit_code, plain, run};
 
+/// Seconds in which each host ends that does not hang, on any machine.
+pub(crate) const PATIENCE_SECONDS: u32 = 540;
+
 /// The programs of one test, and where they run.
 pub(crate) struct Bench {
     scratch: Scratch,
@@ -31,7 +34,7 @@ impl Bench {
         let shim = scratch.compile_library("fault_shim.c", &[]);
         let host = scratch.compile("fault_host.c", Linkage::None, &[]);
         let (profiler, variables) = (profiler.to_owned(), Vec::new());
-        Self { scratch, injector, shim, host, profiler, patience_seconds: 30, variables }
+        Self { scratch, injector, shim, host, profiler, patience_seconds: PATIENCE_SECONDS, variables }
     }
 
     /// The host's output without a profiler.

@@ -19,7 +19,7 @@
 #include "check.h"
 #include "weak_profiler.h"
 
-enum { PATIENCE_SECONDS = 30, TICKS_OF_A_CHILD = 5 };
+enum { PATIENCE_SECONDS = 540, TICKS_OF_A_CHILD = 5 };
 
 static atomic_int over;
 static atomic_long ticks;

@@ -3,7 +3,8 @@
  *   print TEXT       a line on standard output
  *   raise N SIGNAL   sends itself the signal N times, with tgkill
  *   deep D N         recurses D levels deep and sends itself SIGPROF N times there
- *   burn MS          computes until it has used that much more CPU time
+ *   burn MS          computes until it has used that much more CPU time and, where it is profiled, has a sample: how much it can use
+ *                    without one is the scheduler's choice
  *   pause N          waits until N signals have interrupted it
  *   chdir DIR
  *   spawn            runs the rest of the arguments in a new program of its own, then ends as that did
@@ -21,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "weak_profiler.h"
 
 static void die(const char *what) {
     perror(what);
@@ -54,10 +57,18 @@ static void do_raise(char **operands) { send_signal(signal_number(operands[1]), 
 
 static void do_deep(char **operands) { recurse(atoi(operands[0]), atoi(operands[1])); }
 
+/* True while it is profiled and has no sample yet. */
+static int waits_for_a_sample(void) {
+    struct ProfilerState state = {0};
+    if (ProfilerGetCurrentState) ProfilerGetCurrentState(&state);
+    return state.enabled && state.samples_gathered == 0;
+}
+
 static void do_burn(char **operands) {
-    const clock_t end = clock() + atol(operands[0]) * (CLOCKS_PER_SEC / 1000);
+    /* Where none can come, its test sees that. */
+    const clock_t begin = clock(), end = begin + atol(operands[0]) * (CLOCKS_PER_SEC / 1000), last = begin + 5 * CLOCKS_PER_SEC;
     volatile unsigned long work = 0;
-    while (clock() < end)
+    while (clock() < end || (clock() < last && waits_for_a_sample()))
         for (int i = 0; i < 10000; i++) work = work * 3 + 1;
 }
 

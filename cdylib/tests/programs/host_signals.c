@@ -79,8 +79,8 @@ static void waits(int with_information) {
     waiting_thread = pthread_self();
     CHECK(signal(SIGUSR1, interrupt) == SIG_DFL);
     block_prof();
-    const pthread_t sender = start_thread(send_now_and_then);
     double last = cpu_seconds();
+    const pthread_t sender = start_thread(send_now_and_then);
     for (int i = 0; i < 5; i++) {
         siginfo_t information;
         int number = 0;
@@ -106,7 +106,10 @@ static void sigwaitinfo_case(void) { waits(1); }
 static void *wait_in_vain(void *unused) {
     const sigset_t set = only_prof();
     const struct timespec patience = {.tv_nsec = 300000000};
-    CHECK(sigtimedwait(&set, NULL, &patience) == -1 && errno == EAGAIN);
+    /* The kernel says EINTR where it has woken this thread for a signal that another one then took: here for those that are sent
+     * below. */
+    do CHECK(sigtimedwait(&set, NULL, &patience) == -1 && (errno == EAGAIN || errno == EINTR));
+    while (errno == EINTR);
     over = 1;
     return unused;
 }
@@ -122,8 +125,7 @@ static void sigtimedwait_among_ticks(void) {
     tick.si_code = SI_KERNEL;
     block_prof();
     const pthread_t waiting = start_thread(wait_in_vain);
-    for (int i = 0; !over; i++) {
-        CHECK(i < 5000);
+    while (!over) {
         CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), SIGPROF, &tick) == 0);
         nanosleep(&briefly, NULL);
         CHECK(raise(SIGPROF) == 0);
@@ -234,7 +236,6 @@ static void jump_away(void) {
     main_thread = (pid_t)syscall(SYS_gettid);
     CHECK(signal(SIGALRM, jump) == SIG_DFL);
     const sigset_t alarm_set = only(SIGALRM);
-    const double end = cpu_seconds() + 30;
     CHECK(pthread_sigmask(SIG_BLOCK, &alarm_set, NULL) == 0);
     const pthread_t stormer = start_thread(storm_the_main_thread);
     CHECK(pthread_sigmask(SIG_UNBLOCK, &alarm_set, NULL) == 0);
@@ -242,7 +243,7 @@ static void jump_away(void) {
     while (jumps < 1500) {
         const sig_atomic_t before = jumps;
         if (sigsetjmp(way_out, 1) == 0) {
-            while (jumps == before) CHECK(cpu_seconds() < end);
+            while (jumps == before) compute();
             CHECK(!"reached");
         }
         sigset_t mask;
@@ -263,7 +264,8 @@ static void *tick_the_main_thread(void *unused) {
     /* While the other is in each of its calls, until it has left that. */
     for (int call = 0; call < 3; call++) {
         while (stage != 2 * call + 1) sched_yield();
-        for (int i = 0; i < 200 && stage == 2 * call + 1; i++) {
+        /* The first one ends by what is written here, once it has been interrupted often enough. */
+        for (int i = 0; stage == 2 * call + 1 && (call > 0 || i < 200 || samples_now() < 30); i++) {
             CHECK(syscall(SYS_tgkill, getpid(), main_thread, SIGPROF) == 0);
             const struct timespec briefly = {.tv_nsec = 1000000};
             nanosleep(&briefly, NULL);

@@ -57,7 +57,11 @@ static struct sockaddr_un address_of(const char *path) {
 static void serve(int listener, int until, int worker) {
     for (;;) {
         struct pollfd waiting[] = {{.fd = until, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
-        CHECK(poll(waiting, 2, -1) > 0);
+        /* A tick may end it. */
+        if (poll(waiting, 2, -1) < 0) {
+            CHECK(errno == EINTR);
+            continue;
+        }
         if (waiting[0].revents != 0) return;
         const int client = accept(listener, NULL, NULL);
         /* Another worker may have been faster. */

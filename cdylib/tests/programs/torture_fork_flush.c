@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_SECONDS = 20 };
+enum { PATIENCE_SECONDS = 540 };
 
 static atomic_int over;
 static atomic_long flushes;

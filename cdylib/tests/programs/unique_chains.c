@@ -108,7 +108,7 @@ int main(int count, char **words) {
     } else if (strcmp(action, "wait") == 0) {
         puts("ticked");
         fflush(stdout);
-        pause();
+        for (;;) pause();
     } else if (strcmp(action, "close-all") == 0) {
         for (int i = 3; i < 4096; i++) {
             close(i);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_SECONDS = 30 };
+enum { PATIENCE_SECONDS = 540 };
 
 static void die(const char *what) {
     perror(what);

@@ -85,6 +85,7 @@ static void operate(unsigned long random) {
 
 void round_of_heap(unsigned long number) {
     if (blocks == NULL) blocks = calloc(BLOCKS, sizeof *blocks);
+    if (blocks == NULL && orders.is_tight) return;
     CHECK(blocks != NULL);
     step("malloc, realloc and free");
     for (int i = 0; i < OPERATIONS; i++) operate(mix(number * OPERATIONS + (unsigned long)i));

@@ -88,6 +88,10 @@ static void switch_by_hand(unsigned long number, char *stack) { (void)number, (v
 void round_of_fibers(unsigned long number) {
     static char *stacks;
     if (stacks == NULL) stacks = mmap(NULL, FIBERS * FIBER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stacks == MAP_FAILED && orders.is_tight) {
+        stacks = NULL;
+        return;
+    }
     CHECK(stacks != MAP_FAILED);
     step("swapcontext");
     run_ring(number, stacks);
@@ -131,6 +135,10 @@ void round_of_alternate_stacks(unsigned long number) {
     enum { LARGEST = 64 << 10 };
     static char *memory;
     if (memory == NULL) memory = mmap(NULL, CANARY_BYTES + LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED && orders.is_tight) {
+        memory = NULL;
+        return;
+    }
     CHECK(memory != MAP_FAILED);
     const size_t kernel = getauxval(AT_MINSIGSTKSZ) > 2048 ? getauxval(AT_MINSIGSTKSZ) : 2048;
     size_t bytes = LARGEST;
