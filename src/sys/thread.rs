@@ -157,13 +157,13 @@ mod tests {
     fn signals_do_not_shorten_a_pause() {
         let action = SigAction::new(SigHandler::Handler(count), SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler uses one atomic; no other test has this signal.
-        unsafe { sigaction(Signal::SIGURG, &action) }.unwrap();
+        unsafe { sigaction(Signal::SIGWINCH, &action) }.unwrap();
         let over = AtomicBool::new(false);
         let pausing = pthread_self();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    pthread_kill(pausing, Signal::SIGURG).unwrap();
+                    pthread_kill(pausing, Signal::SIGWINCH).unwrap();
                 }
             });
             while HANDLED.load(Ordering::Relaxed) == 0 {
