@@ -335,16 +335,24 @@ mod tests {
             let frames = Arc::new(ObjectFrames::new(range, lead.into(), vec![section]));
             let elsewhere = Arc::new(ObjectFrames::new(0..4096, Box::default(), Vec::new()));
             let (found, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+            // The number of the list that is about to be published.
+            let announced = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 let look = || {
+                    let mut seen = 0;
                     while !over.load(Ordering::Relaxed) {
+                        // One look at each list, beside its publication: handlers are seldom inside, and who publishes sees none
+                        // there sooner or later. Readers that come again at once may be met inside for as long as that waits.
+                        let now = announced.load(Ordering::Relaxed);
+                        if now == seen {
+                            std::thread::yield_now();
+                            continue;
+                        }
+                        seen = now;
                         let Some(reading) = reading() else { continue };
                         let Some(frames) = reading.find(kept) else { continue };
                         assert!(frames.is_of(start, lead) && frames.describe(pc).is_some());
                         found.fetch_add(1, Ordering::Relaxed);
-                        drop(reading);
-                        // As handlers do: they are seldom inside.
-                        std::thread::yield_now();
                     }
                 };
                 let readers = [scope.spawn(look), scope.spawn(look)];
@@ -354,6 +362,7 @@ mod tests {
                     && !readers.iter().any(|reader| reader.is_finished())
                 {
                     let first = (rounds % 2 == 0).then(|| Arc::clone(&elsewhere));
+                    announced.store(rounds + 1, Ordering::Relaxed);
                     publish(first.into_iter().chain([Arc::clone(&frames)]).collect());
                     rounds += 1;
                 }
