@@ -421,15 +421,19 @@ static HIDDEN_AT: AtomicU64 = AtomicU64::new(0);
 /// this is true. Those that come in no time count as one: of events with a real-time signal as many are pending as came while it
 /// was blocked, which says nothing of what goes on. Signal-safe.
 pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
+    is_one_too_many(recorded, weight::has_passed_since(HIDDEN_AT.load(Ordering::Relaxed))) && end(number)
+}
+
+/// The same, at the moment `now`, of a tick that `is_apart` from the last one that counts.
+fn is_one_too_many(recorded: i32, (is_apart, now): (bool, u64)) -> bool {
     if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
         HIDDEN.store(0, Ordering::Relaxed);
     }
-    let (is_apart, now) = weight::has_passed_since(HIDDEN_AT.load(Ordering::Relaxed));
     if HIDDEN.load(Ordering::Relaxed) > 0 && !is_apart {
         return false;
     }
     HIDDEN_AT.store(now, Ordering::Relaxed);
-    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN && end(number)
+    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN
 }
 
 /// In a forked child: it has no timer, and no other thread.
@@ -498,5 +502,31 @@ impl Drop for Writing {
     fn drop(&mut self) {
         // Before the mask comes back.
         WRITING.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks that are hidden, each apart from the one before, until one is too many.
+    fn count_hidden(recorded: i32) -> u32 {
+        (1..).find(|&count| is_one_too_many(recorded, (true, count.into()))).expect("numbers do not end")
+    }
+
+    /// All that there is to count in, so that no test of it runs beside another.
+    #[test]
+    fn ticks_are_hidden_in_a_row_until_one_is_recorded_or_the_process_is_a_copy() {
+        const AFTER: u32 = MOST_HIDDEN + 1;
+        assert_eq!(count_hidden(1), AFTER);
+        assert_eq!(count_hidden(1), 1, "the row goes on");
+        assert_eq!(count_hidden(2), AFTER, "one was recorded");
+        // What its parent has counted is nothing to a child.
+        reset_after_fork();
+        assert_eq!(count_hidden(2), AFTER);
+        // Those that come at one moment are one.
+        reset_after_fork();
+        assert!((0..10 * AFTER).all(|_| !is_one_too_many(2, (false, 1))));
+        assert_eq!(count_hidden(2), MOST_HIDDEN);
     }
 }

@@ -85,9 +85,12 @@ pub(crate) fn uncharged(now: u64) -> u64 {
 /// clock's value then. Signal-safe: `clock_gettime` and atomics.
 pub(crate) fn has_passed_since(then: u64) -> (bool, u64) {
     let now = read_clock();
-    let half = PERIOD.load(Ordering::Relaxed) / 2;
+    (are_apart(then, now, PERIOD.load(Ordering::Relaxed)), now)
+}
+
+fn are_apart(then: u64, now: u64, period: u64) -> bool {
     // Before `then` it is another clock's value, or that of a forked child, whose clock begins anew.
-    (now.checked_sub(then).is_none_or(|passed| passed >= half), now)
+    now.checked_sub(then).is_none_or(|passed| passed >= period / 2)
 }
 
 fn read_clock() -> u64 {
@@ -125,6 +128,15 @@ mod tests {
     fn ticks_at_the_period_weigh_one_though_they_jitter() {
         let ticks = (1..=1000u64).map(|i| i * 10_000 + i * 7919 % 4000);
         assert!(weights(ticks, 10_000).iter().all(|&weight| weight == 1));
+    }
+
+    /// A moment that is before the last one is one of another clock, and far from it.
+    #[test]
+    fn moments_are_apart_from_half_a_period_on_and_where_the_clock_began_anew() {
+        let then = 7_000_000_000;
+        let later = [0, 4_999_999, 5_000_000, 1_000_000_000].map(|nanos| then + nanos);
+        assert_eq!(later.map(|now| are_apart(then, now, 10_000_000)), [false, false, true, true]);
+        assert_eq!([0, 1, then - 1].map(|now| are_apart(then, now, 10_000_000)), [true; 3]);
     }
 
     #[test]
