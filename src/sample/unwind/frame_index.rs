@@ -356,7 +356,7 @@ mod tests {
                     }
                 };
                 let readers = [scope.spawn(look), scope.spawn(look)];
-                let mut rounds = 0;
+                let (mut rounds, mut found_before) = (0, 0);
                 // Until enough has happened on both sides, or a reader has failed.
                 while (rounds < ROUNDS || found.load(Ordering::Relaxed) < LOOKS)
                     && !readers.iter().any(|reader| reader.is_finished())
@@ -365,6 +365,12 @@ mod tests {
                     announced.store(rounds + 1, Ordering::Relaxed);
                     publish(first.into_iter().chain([Arc::clone(&frames)]).collect());
                     rounds += 1;
+                    // On one processor nobody looks while this goes on.
+                    let found = found.load(Ordering::Relaxed);
+                    if found == found_before {
+                        std::thread::yield_now();
+                    }
+                    found_before = found;
                 }
                 over.store(true, Ordering::Relaxed);
             });
