@@ -11,7 +11,6 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::pthread::{pthread_kill, pthread_self};
@@ -197,13 +196,13 @@ fn a_stop_does_not_wait_for_ever() {
         let stuck = thread::spawn(raise_tick);
         repeat_until(|| HELD.load(Ordering::SeqCst) == 1, thread::yield_now);
 
-        let start = Instant::now();
+        // Who waits for ever is ended by the watchdog of this process (`own_process`).
         let summary = profiler.stop().unwrap();
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert_eq!((summary.losses.stuck_handlers, summary.samples), (1, 5));
         assert_eq!(read_profile(&path).total_samples(), 5);
 
         let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        set_profiling_timer(0);
         raise_ticks(3);
         // It comes back in the middle of another session, and harms nothing.
         HOLDS.store(false, Ordering::SeqCst);

@@ -33,6 +33,14 @@ pub(crate) fn tick_main_thread() {
     assert_eq!(result, 0, "a signal can be sent to the main thread");
 }
 
+/// True when this process has no thread `thread` any more. Who has joined one may come before the kernel has let go of it.
+pub(crate) fn is_gone(thread: i32) -> bool {
+    const NO_SIGNAL: i32 = 0;
+    // SAFETY: `tgkill` takes three integers, and sends nothing here.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, NO_SIGNAL) };
+    result != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
 /// The handler of SIGPROF: an address, `SIG_DFL` or `SIG_IGN`.
 pub(crate) fn profiling_handler() -> usize {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
