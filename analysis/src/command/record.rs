@@ -27,6 +27,9 @@ const HOTTEST: usize = 10;
 /// or by the same signal; with 127 where the command is not found, 126 where it cannot be executed, and 1 where it cannot be
 /// recorded.
 ///
+/// The profile's comments, which reports show above their rows, name the command, and say how much time its processes have used that
+/// no sample stands for: behind their last ticks, or in threads without ticks. Those that were killed have not said.
+///
 /// What samples is the library libprofiler.so, which is preloaded: the one that SIGPROF_LIBRARY names, or else the one beside this
 /// command, or else in ../lib.
 #[derive(Debug, Args)]

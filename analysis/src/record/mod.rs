@@ -175,6 +175,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     if let Some(profile) = &mut profile {
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
         profile.comments.push(shown(command).into());
+        profile.comments.push(unsampled(tally.unaccounted, options.clock).into());
     }
     let mut summary = Summary { end, elapsed, used, tally, path: None, bytes: 0, left: None };
     match profile.as_ref().map(|profile| output.write(profile)) {
@@ -222,6 +223,11 @@ fn shown(command: &[OsString]) -> String {
     format!("{COMMAND}{cut}{}", if cut.len() < line.len() { "..." } else { "" })
 }
 
+/// How much time the processes have used that no sample stands for, for readers that see the profile alone.
+fn unsampled(time: Duration, clock: Clock) -> String {
+    format!("in no sample: {:.6} s of {}", time.as_secs_f64(), live::unit(clock))
+}
+
 /// The directory of a path, which may be a name alone.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -240,6 +246,13 @@ mod tests {
         assert_eq!(shown(&words(&["perl", "-e", "\n  print 1;\n\x1b x"])), "command: perl -e print 1; x");
         let long = shown(&words(&["ä".repeat(300).as_str()]));
         assert_eq!(long, format!("command: {}...", "ä".repeat(200)));
+    }
+
+    #[test]
+    fn time_in_no_sample_is_said_with_whose_it_is() {
+        let time = Duration::from_micros(34_567);
+        assert_eq!(unsampled(time, Clock::Cpu), "in no sample: 0.034567 s of CPU");
+        assert_eq!(unsampled(time, Clock::Wall), "in no sample: 0.034567 s of threads' time");
     }
 
     #[test]
