@@ -60,13 +60,14 @@ impl Live {
         if !is_in_foreground() {
             return;
         }
+        let Progress { samples, time } = so_far();
+        // The cursor goes back, so that what the command writes begins where a line does.
+        let line = format!("\r\x1b[K{}\r", text(elapsed, samples, time, self.unit));
+        // Right before the line is written: spools take their time to read, and the command may write meanwhile.
         if self.shares_terminal && !self.is_forced && has_written(self.process) {
             self.state = State::Off;
             return;
         }
-        let Progress { samples, time } = so_far();
-        // The cursor goes back, so that what the command writes begins where a line does.
-        let line = format!("\r\x1b[K{}\r", text(elapsed, samples, time, self.unit));
         if io::stderr().write_all(line.as_bytes()).is_ok() {
             self.state = State::Drawn;
         }
@@ -121,6 +122,26 @@ fn has_written(process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        io::Read as _,
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn what_the_command_writes_while_spools_are_read_is_not_overwritten() {
+        let mut command = Command::new("cat");
+        let mut cat = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut live = Live::new(&Options { quiet: true, ..Options::default() }, cat.id());
+        (live.state, live.shares_terminal) = (State::Hidden, true);
+        live.draw(BEGIN, || {
+            cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            Progress::default()
+        });
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        assert!(live.state == State::Off);
+    }
 
     #[test]
     fn the_line_has_the_time_the_samples_and_what_they_stand_for() {
