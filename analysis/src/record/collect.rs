@@ -527,6 +527,7 @@ mod tests {
     #[test]
     fn a_search_for_room_takes_a_twentieth_of_the_time_unless_there_is_hardly_any() {
         const MINUTE: Duration = Duration::from_secs(60);
+        const HOUR: Duration = Duration::from_secs(3600);
         let second = Duration::from_secs(1);
         // Spools of which 48 are many; the last search; whether it is time for another.
         for (spools, last, is_due) in [
@@ -535,7 +536,7 @@ mod tests {
             (48, None, true),
             (47, search(second, MINUTE), false),
             (48, search(second, MINUTE), true),
-            (48, search(second, Duration::ZERO), false),
+            (48, search(HOUR, Duration::ZERO), false),
             (191, search(MINUTE, 19 * MINUTE), false),
             (191, search(MINUTE, 21 * MINUTE), true),
             (192, search(MINUTE, Duration::ZERO), true),

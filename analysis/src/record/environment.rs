@@ -105,7 +105,10 @@ pub(super) fn entry((name, value): (OsString, OsString)) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::{
+        io::{Read as _, Write as _},
+        process::{Command, Stdio},
+    };
 
     fn made(own: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
         let own = own.iter().map(|&(name, value)| (name.into(), value.into()));
@@ -162,9 +165,12 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let spools = scratch.path().join("spools");
         assert!(!is_anyones(&spools));
-        let mut command = Command::new("sleep");
-        let mut child =
-            command.arg("1000").env("CPUPROFILE_SPOOL", &spools).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = Command::new("cat");
+        command.env("CPUPROFILE_SPOOL", &spools).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It has no environment before its program runs, which it does when it answers.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let seen = (is_anyones(&spools), is_anyones(scratch.path()));
         child.kill().unwrap();
         child.wait().unwrap();
