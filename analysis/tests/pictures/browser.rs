@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// No step takes a tenth of this, unless the machine is very busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// No step takes a hundredth of this, unless the machine is very busy: it ends a test that would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(540);
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -142,6 +142,16 @@ impl Browser {
         while self.value(expression) != json!(true) {
             assert!(Instant::now() < deadline, "it never came true: {expression}");
             thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the browser has told of something with this text in it. Some of it comes behind the answer to its `cause`.
+    pub(crate) fn wait_for_event(&mut self, text: &str, cause: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.events.iter().any(|event| event.to_string().contains(text)) {
+            assert!(Instant::now() < deadline, "{cause}: never {text}: {:?}", self.events);
+            thread::sleep(Duration::from_millis(5));
+            self.value("0");
         }
     }
 
