@@ -1,9 +1,12 @@
 /* Does what it is told, one order after another:
  *   burn MS          uses so much CPU time
+ *   sampled N        uses CPU time until the profiler has so many samples of it
+ *   cpu              prints how many seconds of it this process has used, and the children that it has waited for
  *   threads N MS     does so in N more threads, called worker-1, worker-2, ... at once
  *   fork MS          does so in a child, and waits for it
- *   daemon MS        does so in a child that nobody waits for, in a session of its own, and keeps it waiting for ever
- *   count SIGNAL     says that each such signal came, until the first SIGTERM, and prints how many did
+ *   child ORDER...   lets a child do all that follows, waits for it, and ends as it does
+ *   daemon MS        does so in a child in a session of its own, which says so and waits for ever; goes on when it has
+ *   count SIGNAL     says that such signals came, until the first SIGTERM, and prints how many did
  *   wait             waits for ever
  *   say TEXT         prints a line
  *   signal SIGNAL    sends itself that signal
@@ -18,9 +21,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* As in google/perftools/profiler.h; NULL where the library is not preloaded. */
+struct profiler_state {
+    int enabled;
+    time_t start_time;
+    char profile_name[1024];
+    int samples_gathered;
+};
+void ProfilerGetCurrentState(struct profiler_state *) __attribute__((weak));
 
 static volatile unsigned long sink;
 
@@ -35,6 +48,22 @@ __attribute__((noinline)) void burn_for(long ms) {
         if (until == 0) until = nanos + ms * 1000000L;
         if (nanos >= until) return;
     }
+}
+
+static long samples(void) {
+    struct profiler_state state = {0};
+    if (!ProfilerGetCurrentState) exit(98);
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+static double cpu(void) {
+    struct timespec own;
+    struct rusage children;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+    getrusage(RUSAGE_CHILDREN, &children);
+    return own.tv_sec + own.tv_nsec / 1e9 + children.ru_utime.tv_sec + children.ru_stime.tv_sec +
+           (children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6;
 }
 
 static long thread_ms;
@@ -62,6 +91,12 @@ int main(int argc, char **argv) {
         long number = i + 1 < argc ? atol(argv[i + 1]) : 0;
         if (!strcmp(order, "burn")) {
             burn_for(number), i++;
+        } else if (!strcmp(order, "sampled")) {
+            while (samples() < number) burn_for(1);
+            i++;
+        } else if (!strcmp(order, "cpu")) {
+            printf("cpu %.6f\n", cpu());
+            fflush(stdout);
         } else if (!strcmp(order, "threads")) {
             pthread_t threads[64];
             thread_ms = atol(argv[i + 2]);
@@ -72,7 +107,17 @@ int main(int argc, char **argv) {
             pid_t child = fork();
             if (child == 0) burn_for(number), exit(0);
             waitpid(child, NULL, 0), i++;
+        } else if (!strcmp(order, "child")) {
+            int status = 0;
+            pid_t child = fork();
+            if (child != 0) {
+                waitpid(child, &status, 0);
+                return WEXITSTATUS(status);
+            }
         } else if (!strcmp(order, "daemon")) {
+            int said[2];
+            char byte = 0;
+            if (pipe(said) != 0) return 97;
             if (fork() == 0) {
                 setsid();
                 burn_for(number);
@@ -80,9 +125,12 @@ int main(int argc, char **argv) {
                 fflush(stdout);
                 freopen("/dev/null", "w", stdout);
                 freopen("/dev/null", "w", stderr);
+                while (write(said[1], &byte, 1) != 1) continue;
                 for (;;) pause();
             }
-            i++;
+            close(said[1]);
+            while (read(said[0], &byte, 1) < 0) continue;
+            close(said[0]), i++;
         } else if (!strcmp(order, "count")) {
             sigset_t none;
             struct sigaction action = {.sa_handler = count};
@@ -97,8 +145,10 @@ int main(int argc, char **argv) {
             fflush(stdout);
             sigemptyset(&none);
             while (!ended) {
+                sig_atomic_t before = counted;
+                /* A tick's handler ends it, too. */
                 sigsuspend(&none);
-                if (!ended) printf("came\n"), fflush(stdout);
+                if (counted != before) printf("came\n"), fflush(stdout);
             }
             printf("counted %d\n", (int)counted), i++;
         } else if (!strcmp(order, "wait")) {

@@ -1,7 +1,7 @@
 //! How a command ends, and what is said of it.
 
-use super::support::{Finished, Rig, compile, send};
-use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
+use super::support::{Finished, Rig, compile, printed, send};
+use std::io::Read as _;
 
 #[test]
 fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
@@ -9,14 +9,15 @@ fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
     for (end, number) in
         [(&["signal", "9"][..], 9), (&["signal", "6"], 6), (&["segv"], 11), (&["signal", "40"], 40)]
     {
-        let command = [&[rig.program(), "burn", "250"], end].concat();
+        let command = [&[rig.program(), "burn", "400", "cpu"], end].concat();
         let finished = rig.record(&[], &command);
         // A real-time signal cannot be repeated by a command of few words.
         let expected = if number == 40 { (Some(168), None) } else { (None, Some(number)) };
         assert_eq!(finished.end(), expected, "{end:?}: {}", finished.stderr);
         assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
-        let time = rig.profile().total(1) as f64 / 1e9;
-        assert!((0.1..0.35).contains(&time), "{end:?}: {time}");
+        // Nobody says how much it has used behind its last tick.
+        let (time, used) = (rig.profile().total(1) as f64 / 1e9, printed(&finished.stdout));
+        assert!(time > 0.0 && time <= used + 0.02, "{end:?}: {time} s of {used} s");
         assert_eq!(rig.left(), [""; 0]);
     }
 }
@@ -48,8 +49,7 @@ fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
 fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
     let rig = Rig::new();
     // An executable that the kernel looks at, and refuses.
-    fs::write(rig.path("garbage"), [&b"\x7fELF"[..], &[1; 200]].concat()).unwrap();
-    fs::set_permissions(rig.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    rig.executable("garbage", &[&b"\x7fELF"[..], &[1; 200]].concat(), 0o755);
     let program = compile(
         &rig,
         "int main(int n, char **words) { burn(0.1); execv(\"garbage\", words); burn(0.05); raise(SIGKILL); }",
@@ -62,7 +62,12 @@ fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
 #[test]
 fn no_samples_come_with_a_reason() {
     let rig = Rig::new();
-    let finished = rig.record(&[], &["true"]).expect(0);
+    // By a tick in a second of its time one in hundreds is met by it, wherever that is.
+    let unsampled = |command: &[&str]| {
+        let mut all = (0..8).map(|_| rig.record(&["-F", "1"], command));
+        all.find(|finished| finished.stderr.contains("sigprof: 0 samples")).expect("one without a tick")
+    };
+    let finished = unsampled(&["true"]).expect(0);
     assert!(
         finished.stderr.contains("no samples: the program used less time than one period"),
         "{}",
@@ -70,6 +75,6 @@ fn no_samples_come_with_a_reason() {
     );
     let finished = rig.record(&[], &["env", "-i", rig.program(), "burn", "300"]).expect(0);
     assert!(finished.stderr.contains("LD_PRELOAD"), "{}", finished.stderr);
-    let finished = rig.record(&[], &[rig.program(), "signal", "9"]);
+    let finished = unsampled(&[rig.program(), "signal", "9"]);
     assert!(finished.stderr.contains("before its first tick"), "{}", finished.stderr);
 }

@@ -1,24 +1,29 @@
 //! Whose time is in the profile: all processes of a command, and no others.
 
-use super::support::{Finished, Rig, compile, perl};
+use super::support::{Finished, Rig, assert_time, compile, perl, printed, untold};
 use sigprof_analysis::profile::label;
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{fs, process::Command};
 
 #[test]
 fn all_processes_of_a_pipeline_are_in_one_profile() {
     let rig = Rig::new();
     let script = format!(
-        "perl -e '{}' | gzip -9 > out.gz; cat /bin/sh /bin/sh /bin/sh /bin/sh | gzip -9 > two.gz",
-        perl(0.2)
+        "perl -e '{}' | gzip -9 > out.gz; cat{} | gzip -9 > two.gz",
+        perl(0.2),
+        " /bin/sh".repeat(20)
     );
     let finished = rig.record(&[], &["sh", "-c", &script]).expect(0);
     let profile = rig.profile();
     assert_eq!(profile.check(), Ok(()));
     let processes = rig.times_by(&profile, label::PROCESS);
-    assert!(processes["perl"] > 0.15 && processes.contains_key("gzip"), "{processes:?}");
+    assert!(processes.contains_key("perl") && processes.contains_key("gzip"), "{processes:?}");
+    // Perl knows its time to a hundredth, in user and system mode, and begins to count before it is recorded.
+    assert!(processes["perl"] + untold(&profile) >= 0.15, "{processes:?}, and {} s", untold(&profile));
     assert!(rig.times_by(&profile, label::PROCESS_ID).len() >= 2);
-    let whole = finished.stderr.contains("100.0 % of call chains whole") || finished.stderr.contains("99.");
-    assert!(whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
+    let whole = finished.stderr.split(" % of call chains whole").next().unwrap().rsplit(' ').next().unwrap();
+    // Of some tens, a few may be met where nothing says how to go on.
+    let is_whole = whole.parse::<f64>().is_ok_and(|whole| whole >= 80.0);
+    assert!(is_whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
     assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
     // By these later readers tell whether a binary is the one that ran.
     let is_perl = |mapping: &&sigprof_analysis::profile::Mapping| mapping.file.ends_with("perl");
@@ -36,16 +41,13 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
 #[test]
 fn the_time_in_the_profile_is_the_time_that_was_used() {
     let rig = Rig::new();
-    rig.record(&["-F", "250"], &[rig.program(), "burn", "300", "fork", "200", "threads", "2", "150"])
-        .expect(0);
+    let orders = ["burn", "300", "fork", "250", "threads", "2", "250", "cpu"];
+    let finished = rig.record(&["-F", "250"], &[&[rig.program()], &orders[..]].concat()).expect(0);
     let profile = rig.profile();
-    let time = profile.total(1) as f64 / 1e9;
-    assert!((0.70..1.0).contains(&time), "0.8 s were used, and {time} s are in the profile");
     assert_eq!(profile.period, 4_000_000);
+    assert_time(&profile, 4, 1.05, printed(&finished.stdout));
     let threads = rig.times_by(&profile, label::THREAD);
-    for (name, least) in [("worker-1", 0.1), ("worker-2", 0.1), ("worker", 0.4)] {
-        assert!(threads.get(name).is_some_and(|time| *time > least), "{name}: {threads:?}");
-    }
+    assert_eq!(threads.keys().collect::<Vec<_>>(), ["worker", "worker-1", "worker-2"]);
     assert_eq!(rig.times_by(&profile, label::THREAD_ID).len(), 4);
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 2);
 }
@@ -56,26 +58,27 @@ fn processes_of_less_than_a_period_have_their_time_together() {
     let rig = Rig::new();
     fs::hard_link(rig.program(), rig.path("late")).unwrap();
     // A process of each kind in turn, so that both have the same machine.
-    let script = "for i in $(seq 200); do ./worker burn 8; CPUPROFILE_RANDOM_START=0 ./late burn 8; done";
+    let script = "for i in $(seq 200); do ./worker burn 6 cpu; CPUPROFILE_RANDOM_START=0 ./late burn 6; done";
     let times_by = |clock: &str| {
-        rig.record(&["-F", "100", "--clock", clock], &["sh", "-c", script]).expect(0);
+        let finished = rig.record(&["-F", "100", "--clock", clock], &["sh", "-c", script]).expect(0);
         let times = rig.times_by(&rig.profile(), label::PROCESS);
-        ["worker", "late"].map(|name| times.get(name).copied().unwrap_or(0.0))
+        let [time, late] = ["worker", "late"].map(|name| times.get(name).copied().unwrap_or(0.0));
+        // A process has a tick by chance, of 6 ms in 10 ms or a little more: five standard deviations of 200 are 0.35 s.
+        let most = printed(&finished.stdout) + 0.35;
+        assert!(time < most, "{time} s are in the profile, of at most {most} s");
+        [time, late]
     };
-    // A tick comes behind its time, at the next of the kernel's that meets the process, and many have ended by then: six in ten or more
-    // have one on a machine that is theirs, and a quarter where thirty others want it, too. How many is the scheduler's choice; but of
-    // those whose first tick is due behind a whole period a few have one, which the kernel's own count of time takes for longer.
+    // A tick comes behind its time, at the next of the kernel's that meets the process, and many have ended by then. How many is the
+    // scheduler's choice; but those whose first tick is due behind a whole period have not come so far.
     let [time, late] = times_by("cpu");
     assert!(time > 2.0 * late, "{time} s are in the profile, and {late} s of those with a late tick");
-    assert!(time < 2.1, "1.6 s and a little were used, and {time} s are in the profile");
     if !has_perf() {
         eprintln!("passed over: no events of perf");
         return;
     }
-    // At its time, whatever else the machine does: eight processes in ten have one, and four standard deviations are 0.23 s. What a
-    // program's start and end take is on top.
+    // At its time, whatever else the machine does: 1.2 s were used, and have ticks by chance, as above.
     let [time, _] = times_by("perf");
-    assert!((1.37..2.1).contains(&time), "1.6 s and a little were used, and {time} s are in the profile");
+    assert!(time > 0.85, "{time} s are in the profile");
 }
 
 /// Whether a thread may have an event of its task clock. Without a description of one, who may is told that it is missing.
@@ -106,24 +109,26 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
     // `env` looks for the program in several directories, and fails in all but one.
     let path = format!("/nonexistent:{}:/usr/bin:/bin", rig.path("").display());
     let script = format!(
-        "exec env PATH={path} worker burn 250 exec /bin/sh -c 'exec perl -e \"{}\"'",
-        perl(0.55).replace('$', "\\$").replace('"', "\\\"")
+        "exec env PATH={path} worker burn 400 exec /bin/sh -c 'exec perl -e \"{}\"'",
+        perl(0.8).replace('$', "\\$").replace('"', "\\\"")
     );
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let profile = rig.profile();
     let processes = rig.times_by(&profile, label::PROCESS);
-    assert!(processes["worker"] > 0.1 && processes["perl"] > 0.1, "{processes:?}");
+    let is_there = |name: &str| processes.contains_key(name);
+    assert!(is_there("worker") && is_there("perl"), "{processes:?}");
+    // All but what the first `sh` was before it was recorded.
+    let time = profile.total(1) as f64 / 1e9;
+    assert!(time + untold(&profile) >= 0.7, "{time} s, and {} s in no sample", untold(&profile));
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1, "one process");
 }
 
 #[test]
 fn a_failed_exec_loses_nothing() {
     let rig = Rig::new();
-    let script = "my $i = 0; my $end = 0; while ($end < 2) { $end++; while ((times)[0] + (times)[1] < 0.4 * $end) { $i++ for 1 .. 1000 } no warnings; exec '/nonexistent/program' if $end == 1; exec '/etc/passwd' if $end == 1 }";
-    rig.record(&[], &["perl", "-e", script]).expect(0);
-    let time = rig.profile().total(1) as f64 / 1e9;
-    // A machine with more to do than it can passes busy threads by for a tenth of a second.
-    assert!((0.55..1.0).contains(&time), "{time}");
+    let script = "use POSIX (); my $i = 0; my $end = 0; while ($end < 2) { $end++; while ((times)[0] + (times)[1] < 0.4 * $end) { $i++ for 1 .. 1000 } no warnings; exec '/nonexistent/program' if $end == 1; exec '/etc/passwd' if $end == 1 } printf \"cpu %f\n\", POSIX::clock() / 1e6";
+    let finished = rig.record(&[], &["perl", "-e", script]).expect(0);
+    assert_time(&rig.profile(), 1, 0.8, printed(&finished.stdout));
 }
 
 /// It may end before a whole period is over, as one that looks for a program in several directories, and runs none.
@@ -131,8 +136,7 @@ fn a_failed_exec_loses_nothing() {
 fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again() {
     let rig = Rig::new();
     // An executable that the kernel looks at, and refuses.
-    fs::write(rig.path("garbage"), [&b"\x7fELF"[..], &[1; 200]].concat()).unwrap();
-    fs::set_permissions(rig.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    rig.executable("garbage", &[&b"\x7fELF"[..], &[1; 200]].concat(), 0o755);
     let program = compile(
         &rig,
         "#include <stdio.h>\n#include <string.h>\n\
@@ -158,19 +162,25 @@ fn without_children_the_commands_own_process_is_there_alone() {
     let command = [
         rig.program(),
         "fork",
-        "100",
+        "200",
         "burn",
-        "100",
+        "200",
+        "cpu",
         "exec",
         "sh",
         "-c",
         "perl -e 'for (1..3000000) {$i++}'; gzip -9 < /bin/sh > /dev/null; exec perl -e 'for (1..2000000) {$i++}'",
     ];
-    rig.record(&["--no-children"], &command).expect(0);
+    let finished = rig.record(&["--no-children"], &command).expect(0);
     let profile = rig.profile();
-    let processes = rig.times_by(&profile, label::PROCESS);
+    let mut processes = rig.times_by(&profile, label::PROCESS);
+    // A tick may meet it in the moment that it is there.
+    processes.remove("sh");
     assert_eq!(processes.keys().collect::<Vec<_>>(), ["perl", "worker"], "and what the process became");
-    assert!((0.05..0.33).contains(&processes["worker"]), "{processes:?}");
+    // Of what is printed the child has 0.2 s at least.
+    let (time, period) = (processes["worker"], profile.period as f64 / 1e9);
+    assert!(time <= printed(&finished.stdout) - 0.2 + 2.0 * period, "{processes:?}");
+    assert!(time + untold(&profile) + 2.0 * period >= 0.2, "{processes:?}");
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1);
 }
 
@@ -178,10 +188,10 @@ fn without_children_the_commands_own_process_is_there_alone() {
 fn more_processes_than_a_directory_holds_are_all_there() {
     let rig = Rig::new();
     // 300 that are killed, and so leave spools that nobody else removes.
-    let script = format!("for i in $(seq 300); do '{}' burn 5 signal 9; done 2> /dev/null", rig.program());
-    let finished = rig.record(&["-F", "1000", "--clock", "perf"], &["sh", "-c", &script]).expect(137);
-    let processes = rig.times_by(&rig.profile(), label::PROCESS_ID).len();
-    assert!(processes >= 295, "{processes} of 300 are there: {}", finished.stderr);
+    let script = format!("for i in $(seq 300); do '{}' sampled 1 signal 9; done 2> /dev/null", rig.program());
+    let finished = rig.record(&["-F", "1000"], &["sh", "-c", &script]).expect(137);
+    let processes = rig.processes_called(&rig.profile(), "worker").len();
+    assert_eq!(processes, 300, "{}", finished.stderr);
     assert_eq!(rig.left(), [""; 0]);
 }
 
@@ -206,11 +216,10 @@ fn a_flush_doubles_nothing() {
     let rig = Rig::new();
     let program = compile(
         &rig,
-        "int main(void) { burn(0.3); if (!ProfilerFlush) return 1; ProfilerFlush(); burn(0.05); return 0; }",
+        "int main(void) { burn(0.3); if (!ProfilerFlush) return 1; ProfilerFlush(); burn(0.05); cpu(); return 0; }",
     );
     let finished = rig.record(&[], &[&program]).expect(0);
-    let time = rig.profile().total(1) as f64 / 1e9;
-    assert!((0.25..0.45).contains(&time), "0.35 s were used, and {time} s are in the profile");
+    assert_time(&rig.profile(), 1, 0.35, printed(&finished.stdout));
     assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
 }
 
@@ -229,8 +238,7 @@ fn programs_of_musl_that_a_recorded_one_starts_run_as_ever() {
         }
     }
     let script = "grep libprofiler /proc/self/maps; ./of-musl; test $? = 3 && ./worker burn 250";
-    fs::write(rig.path("bare"), script).unwrap();
-    fs::set_permissions(rig.path("bare"), fs::Permissions::from_mode(0o755)).unwrap();
+    rig.executable("bare", script.as_bytes(), 0o755);
     let recorded = |words: &[&str]| Finished::of(rig.prepared(words[0]).args(&words[1..]).spawn().unwrap());
     let record = [rig.sigprof(), "record", "--"];
     // Expanded once more the path is the library's own, and finds it all the same.

@@ -12,11 +12,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
     let rig = Rig::new();
     let ran = rig.path("ran");
     let touch = format!("#!/bin/sh\ntouch '{}'\n", ran.display());
-    let executable = |name: &str, bytes: &[u8], mode| {
-        fs::write(rig.path(name), bytes).unwrap();
-        fs::set_permissions(rig.path(name), fs::Permissions::from_mode(mode)).unwrap();
-        rig.path(name).to_str().unwrap().to_owned()
-    };
+    let executable = |name: &str, bytes: &[u8], mode| rig.executable(name, bytes, mode);
     let not_executable = executable("plain", touch.as_bytes(), 0o644);
     let of_other_width = {
         let mut bytes = fs::read(rig.program()).unwrap();
@@ -104,8 +100,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
 #[test]
 fn a_script_without_a_first_line_is_the_shells() {
     let rig = Rig::new();
-    fs::write(rig.path("bare"), "echo \"$1\"; exit 5\n").unwrap();
-    fs::set_permissions(rig.path("bare"), fs::Permissions::from_mode(0o755)).unwrap();
+    rig.executable("bare", b"echo \"$1\"; exit 5\n", 0o755);
     assert_eq!(rig.record(&["-q"], &["./bare", "word"]).expect(5).stdout, "word\n");
 }
 

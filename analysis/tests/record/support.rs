@@ -2,12 +2,13 @@
 
 use sigprof_analysis::{
     formats,
-    profile::{LabelValue, Profile},
+    profile::{Label, LabelValue, LocationId, Profile, label},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::OnceLock,
@@ -16,8 +17,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Longer than anything takes on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(540);
 
 /// See the module.
 pub(crate) struct Rig {
@@ -39,9 +40,7 @@ impl Rig {
         let root = scratch.path().canonicalize().expect("it is there");
         fs::create_dir(root.join("tmp")).expect("a directory of our own");
         let program = root.join("worker");
-        fs::hard_link(compiled(), &program)
-            .or_else(|_| fs::copy(compiled(), &program).map(|_| ()))
-            .expect("the program");
+        fs::hard_link(compiled(), &program).unwrap_or_else(|_| copy(compiled(), &program));
         Self { scratch, program: program.to_str().expect("a plain path").into() }
     }
 
@@ -52,6 +51,16 @@ impl Rig {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
+    }
+
+    /// Makes an executable file, and gives its path.
+    pub(crate) fn executable(&self, name: &str, bytes: &[u8], mode: u32) -> String {
+        let (written, path) = (self.path("written"), self.path(name));
+        fs::write(&written, bytes).expect("a directory of our own");
+        copy(&written, &path);
+        fs::remove_file(written).expect("it is there");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        path.to_str().expect("a plain path").into()
     }
 
     /// The command under test.
@@ -117,6 +126,38 @@ impl Rig {
         times
     }
 
+    /// The ids of the processes that have samples under this name.
+    pub(crate) fn processes_called(&self, profile: &Profile, name: &str) -> BTreeSet<i64> {
+        let of_name = LabelValue::Text(name.into());
+        self.processes_of(profile, |_, labels| {
+            labels.iter().any(|one| &*one.key == label::PROCESS && one.value == of_name)
+        })
+    }
+
+    /// The ids of the processes that have samples with this function in their chains.
+    pub(crate) fn processes_in(&self, profile: &Profile, function: &str) -> BTreeSet<i64> {
+        self.processes_of(profile, |chain, _| {
+            let lines = chain.iter().flat_map(|id| &profile.location(*id).lines);
+            lines.into_iter().any(|line| &*profile.function(line.function).name == function)
+        })
+    }
+
+    fn processes_of(
+        &self,
+        profile: &Profile,
+        is_wanted: impl Fn(&[LocationId], &[Label]) -> bool,
+    ) -> BTreeSet<i64> {
+        let of_sample = |labels: &[Label]| {
+            labels.iter().find(|one| &*one.key == label::PROCESS_ID).and_then(|one| match one.value {
+                LabelValue::Number(number, _) => Some(number),
+                LabelValue::Text(_) => None,
+            })
+        };
+        let samples = profile.samples.iter().map(|sample| (sample.chain, profile.labels(sample.labels)));
+        let wanted = samples.filter(|(chain, labels)| is_wanted(chain, labels));
+        wanted.filter_map(|(_, labels)| of_sample(labels)).collect()
+    }
+
     /// The names in our directory.
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(self.scratch.path())
@@ -144,7 +185,7 @@ impl Rig {
     }
 
     /// Records our program in a terminal of its own, and types `keys` when the text `until` is there: `TERM` stands for a
-    /// signal to the recorder. Gives all that the terminal showed, and the recorder's status as Python has it.
+    /// signal to the recorder, `?TEXT` for a wait until that text is there, too. Gives all that the terminal showed, and the recorder's status as Python has it.
     pub(crate) fn on_a_terminal(
         &self,
         options: &[&str],
@@ -193,6 +234,31 @@ impl Finished {
     }
 }
 
+/// Seconds that the processes of a profile have used and no sample stands for, by what the profile says. Those that were killed have
+/// not said.
+#[track_caller]
+pub(crate) fn untold(profile: &Profile) -> f64 {
+    let said = profile.comments.iter().find_map(|comment| comment.strip_prefix("in no sample: "));
+    let seconds = said.and_then(|said| said.strip_suffix(" s of CPU"));
+    seconds.unwrap_or_else(|| panic!("{:?}", profile.comments)).parse().expect("a number")
+}
+
+/// Checks that samples stand for the CPU time that was used, at least `asked` seconds and at most `printed` ones, whatever the machine
+/// has done with its ticks meanwhile. Each of so many `threads` may have a period told ahead, and one stands for what is used in front
+/// of `asked` and behind `printed`.
+#[track_caller]
+pub(crate) fn assert_time(profile: &Profile, threads: u32, asked: f64, printed: f64) {
+    let (time, untold) = (profile.total(1) as f64 / 1e9, untold(profile));
+    let slack = f64::from(threads + 1) * profile.period as f64 / 1e9;
+    assert!(time + untold + slack >= asked, "{asked} s of {time} s and {untold} s in no sample");
+    assert!(time <= printed + slack, "{time} s of {printed} s");
+}
+
+/// The seconds that programs have printed by their order `cpu`, together.
+pub(crate) fn printed(stdout: &str) -> f64 {
+    stdout.lines().filter_map(|line| line.strip_prefix("cpu ")?.parse::<f64>().ok()).sum()
+}
+
 /// Waits for what must come to be.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -220,6 +286,17 @@ fn state_of(process: u32) -> Option<char> {
     text.rsplit(") ").next()?.chars().next()
 }
 
+/// True for a process that waits in poll(2), as the recorder does where it has nothing else to do.
+pub(crate) fn is_polling(process: u32) -> bool {
+    #[cfg(not(target_arch = "aarch64"))]
+    const NUMBERS: &[nix::libc::c_long] = &[nix::libc::SYS_poll, nix::libc::SYS_ppoll];
+    #[cfg(target_arch = "aarch64")]
+    const NUMBERS: &[nix::libc::c_long] = &[nix::libc::SYS_ppoll];
+    let call = fs::read_to_string(format!("/proc/{process}/syscall")).unwrap_or_default();
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number| NUMBERS.contains(&number))
+}
+
 /// True for a process that a signal has stopped.
 pub(crate) fn is_stopped(process: u32) -> bool {
     state_of(process) == Some('T')
@@ -228,6 +305,13 @@ pub(crate) fn is_stopped(process: u32) -> bool {
 /// True for a process that has ended and was not waited for.
 pub(crate) fn is_zombie(process: u32) -> bool {
     state_of(process) == Some('Z')
+}
+
+/// Copies a file that is to run. By another process: what this one has open for writing, a child of another test's may have, too, and
+/// then it cannot run.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "coreutils are missing");
 }
 
 fn names_in(directory: &Path) -> Vec<String> {
@@ -282,14 +366,15 @@ pub(crate) fn perl(seconds: f64) -> String {
     )
 }
 
-/// Compiles a program of its own that may use `burn(SECONDS)`, and gives its path.
+/// Compiles a program of its own that may use `burn(SECONDS)` and `cpu()`, as the order, and gives its path.
 pub(crate) fn compile(rig: &Rig, main: &str) -> String {
     let source = rig.path("own.c");
     let burn = "static volatile long sink; void burn(double seconds) { \
         double until = clock() + seconds * CLOCKS_PER_SEC; while (clock() < until) for (int i = 0; i < 20000; i++) sink += i; }";
-    let headers = "#include <signal.h>\n#include <time.h>\n#include <unistd.h>\n";
-    fs::write(&source, format!("{headers}void ProfilerFlush(void) __attribute__((weak));\n{burn}\n{main}\n"))
-        .unwrap();
+    let cpu = "static void cpu(void) { printf(\"cpu %.6f\\n\", clock() / (double)CLOCKS_PER_SEC); fflush(stdout); }";
+    let headers = "#include <signal.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n";
+    let flush = "void ProfilerFlush(void) __attribute__((weak));";
+    fs::write(&source, format!("{headers}{flush}\n{burn}\n{cpu}\n{main}\n")).unwrap();
     let program = rig.path("own").to_str().unwrap().to_owned();
     let compiled = Command::new("gcc").args(["-O1", "-o", &program]).arg(&source).status();
     assert!(compiled.is_ok_and(|status| status.success()), "gcc is missing: ci/setup.sh installs it");
