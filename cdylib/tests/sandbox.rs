@@ -135,7 +135,8 @@ fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
         // The program computes for 1.7 s, with three threads at a time at most.
         let told = Told::only(&finished);
         assert!(told.used > 1.7 && told.samples == samples, "{clock}, {signal}: {}", finished.stderr);
-        let outcome = told.adds_up(1e-3, 3).and_then(|()| told.is_sampled());
-        outcome.unwrap_or_else(|failure| panic!("{clock}, {signal}: {failure}"));
+        assert!(samples > 0, "{clock}, {signal}");
+        // How much is in no sample is the scheduler's choice.
+        told.adds_up(1e-3, 3).unwrap_or_else(|failure| panic!("{clock}, {signal}: {failure}"));
     }
 }

@@ -173,16 +173,42 @@ static void interface_in_child(void) {
     tick(4);
 }
 
-/* Burns until the process has used half a second. */
-static void burn_for_the_profile(void) {
-    while (cpu_micros() < 500000) compute();
-    printf("micros %lld\n", cpu_micros());
+static double cpu_seconds(void) {
+    struct timespec time;
+    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* The parent has used time of its own before, which is none of the child's. */
+/* Burns half a second, and until a tick has come. It tells what it used from its first line to its last, and what it had used
+ * before that tick. */
+static void burn_for_the_profile(void) {
+    const double began = cpu_seconds();
+    while (cpu_seconds() - began < 0.5) compute();
+    double told_until;
+    int before;
+    do {
+        told_until = cpu_seconds();
+        before = state_now().samples_gathered;
+        compute();
+    } while (state_now().samples_gathered == before);
+    printf("burnt %.6f\ntold_until %.6f\n", cpu_seconds() - began, told_until);
+}
+
+/* The parent has used time of its own before, which is none of the child's. It tells all that the child had used in the end. */
 static void child_burns(void) {
     while (cpu_micros() < 300000) compute();
-    printf("child %d\n", (int)in_child(burn_for_the_profile));
+    fflush(stdout);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        burn_for_the_profile();
+        exit(0);
+    }
+    int status = 0;
+    struct rusage usage;
+    CHECK(wait4(child, &status, 0, &usage) == child && status == 0);
+    printf("child %d\nended %.6f\n", (int)child,
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
 }
 
 /* Children that no hook is told of. */

@@ -5,6 +5,7 @@
  *   deep D N         recurses D levels deep and sends itself SIGPROF N times there
  *   burn MS          computes until it has used that much more CPU time and, where it is profiled, has a sample: how much it can use
  *                    without one is the scheduler's choice
+ *   tell             computes until the profiler has sampled it once more, and prints what it had used before, `told_until SECONDS`
  *   pause N          waits until N signals have interrupted it
  *   chdir DIR
  *   spawn            runs the rest of the arguments in a new program of its own, then ends as that did
@@ -72,6 +73,31 @@ static void do_burn(char **operands) {
         for (int i = 0; i < 10000; i++) work = work * 3 + 1;
 }
 
+static double cpu_seconds(void) {
+    struct timespec time;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) die("the processor's clock");
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int gathered(void) {
+    struct ProfilerState state;
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+static void do_tell(char **operands) {
+    (void)operands;
+    volatile unsigned long work = 0;
+    double told_until;
+    int before;
+    do {
+        told_until = cpu_seconds();
+        before = gathered();
+        for (int i = 0; i < 10000; i++) work = work * 3 + 1;
+    } while (gathered() == before);
+    printf("told_until %.6f\n", told_until);
+}
+
 static void do_pause(char **operands) {
     for (int left = atoi(operands[0]); left > 0; left--) pause();
 }
@@ -103,8 +129,8 @@ static const struct order {
     int operands;
     void (*run)(char **operands);
 } orders[] = {
-    {"print", 1, do_print}, {"raise", 2, do_raise}, {"deep", 2, do_deep}, {"burn", 1, do_burn}, {"pause", 1, do_pause},
-    {"chdir", 1, do_chdir}, {"open", 1, do_open},   {"exit", 1, do_exit}, {"spawn", 0, do_spawn},
+    {"print", 1, do_print}, {"raise", 2, do_raise}, {"deep", 2, do_deep}, {"burn", 1, do_burn}, {"tell", 0, do_tell},
+    {"pause", 1, do_pause}, {"chdir", 1, do_chdir}, {"open", 1, do_open},   {"exit", 1, do_exit}, {"spawn", 0, do_spawn},
 };
 
 static const struct order *order_named(const char *name) {

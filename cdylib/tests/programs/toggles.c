@@ -1,5 +1,7 @@
 /* Sends itself the signal that switches the profiler where the program must not be disturbed: inside an allocator that is no
- * good for a second call, inside dlopen, and while the loader lists its objects. Prints how often.
+ * good for a second call, inside dlopen, and while the loader lists its objects. For each two signals, between which it is
+ * profiled, it prints the seconds of CPU time that it used at least between them and at most with them; and last how often it has sent
+ * the signal.
  * usage: toggles PLUGIN */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,6 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "weak_profiler.h"
+
+enum { ROUNDS = 10, TOGGLES = 4 * ROUNDS };
+
 /* Bytes that are given out and never taken back. */
 static _Alignas(16) unsigned char heap[64 << 20];
 static size_t used;
@@ -22,9 +28,20 @@ static volatile int is_armed;
 static int is_inside;
 static int toggles;
 
+/* The clock before and behind each signal. */
+static double before[TOGGLES], behind[TOGGLES];
+
+static double seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 static void toggle(void) {
-    toggles++;
+    if (toggles == TOGGLES) _exit(5);
+    before[toggles] = seconds();
     raise(SIGUSR2);
+    behind[toggles++] = seconds();
 }
 
 void *malloc(size_t size) {
@@ -76,20 +93,20 @@ static int called_by_loader(struct dl_phdr_info *info, size_t size, void *unused
     return 1;
 }
 
+/* 20 ms, and in a session until it has a sample. */
 static void compute(void) {
-    struct timespec now;
+    const double end = seconds() + 0.02;
     volatile unsigned long work = 0;
-    long start = 0;
+    struct ProfilerState state;
     do {
         for (int i = 0; i < 2000; i++) work = work * 5 + 3;
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-        if (start == 0) start = now.tv_sec * 1000000000 + now.tv_nsec;
-    } while (now.tv_sec * 1000000000 + now.tv_nsec - start < 20000000);
+        ProfilerGetCurrentState(&state);
+    } while (seconds() < end || (state.enabled && state.samples_gathered == 0));
 }
 
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         is_armed = 1;
         void *volatile memory = malloc(100);
         is_armed = 0;
@@ -103,6 +120,7 @@ int main(int argc, char **argv) {
         /* An even number in each round. */
         toggle();
     }
+    for (int i = 0; i < toggles; i += 2) printf("%.6f %.6f\n", before[i + 1] - behind[i], behind[i + 1] - before[i]);
     printf("%d\n", toggles);
     return 0;
 }

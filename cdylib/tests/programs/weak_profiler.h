@@ -11,6 +11,7 @@
 #pragma weak ProfilerGetStackTrace
 #pragma weak ProfilerRegisterThread
 #pragma weak ProfilerStart
+#pragma weak ProfilerStartWithOptions
 #pragma weak ProfilerStop
 #pragma weak ProfilingIsEnabledForAllThreads
 

@@ -1,6 +1,7 @@
 //! Running programs: with a known environment, under the profiler or not, and never for ever.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,6 +9,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::library::shared_library;
@@ -22,6 +25,8 @@ pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
+    /// Seconds of CPU time that the process had used when it had ended, those of programs that it was before included.
+    pub(crate) used: f64,
 }
 
 impl Finished {
@@ -139,7 +144,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
 
 /// Waits for the end of a program that `start` started; kills its group and panics when it hangs.
 #[track_caller]
-pub(crate) fn wait(child: Child) -> Finished {
+pub(crate) fn wait(mut child: Child) -> Finished {
     let child_id = child.id();
     let group = Pid::from_raw(child_id.try_into().expect("a process id"));
     let (ended, end) = mpsc::channel::<()>();
@@ -148,13 +153,38 @@ pub(crate) fn wait(child: Child) -> Finished {
         // A group that has ended meanwhile is what we want: nothing to report.
         hangs && killpg(group, Signal::SIGKILL).is_ok()
     });
-    let output = child.wait_with_output().expect("the program can be waited for");
+    drop(child.stdin.take());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let reader = std::thread::spawn(move || read(stderr));
+    let stdout = read(stdout);
+    let stderr = reader.join().expect("the reader does not panic");
+    // Before it is reaped: its clock goes with it.
+    waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
+        .expect("the program can be waited for");
+    let used = cpu_seconds(group);
+    let status = child.wait().expect("the program has ended");
     drop(ended);
     let hung = watchdog.join().expect("the watchdog does not panic");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
     discard_spools(child_id, &stderr);
     assert!(!hung, "the program was still running after {LIMIT:?}; its standard error:\n{stderr}");
-    Finished { status: output.status, stdout: output.stdout, stderr }
+    Finished { status, stdout, stderr, used }
+}
+
+/// All that comes from a program's output, if that is ours to read.
+fn read(output: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut output) = output {
+        output.read_to_end(&mut bytes).expect("a pipe can be read");
+    }
+    bytes
+}
+
+/// What a process that nobody has reaped has used.
+fn cpu_seconds(process: Pid) -> f64 {
+    let clock = ClockId::pid_cpu_clock_id(process).expect("the process is there");
+    let time = clock_gettime(clock).expect("its clock can be read");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
 /// Removes the spools that a program has left in the default place, since it was killed or could not write its profile;

@@ -3,13 +3,17 @@
 //! How much is in none is the scheduler's choice. The kernel sends ticks of CPU time at its own ticks alone, and to the thread
 //! that these meet: what a thread uses between the last of those and its end is in no sample, and on a busy machine, where the
 //! processor goes to others all the time, that may be much. The sum of both is the time used, whatever the machine does, so
-//! that is what a test may ask for to within little; and of the rest no more than that most of the time has samples.
+//! that is what a test may ask for to within little. A program that computes on until it has seen a tick come knows more: what it
+//! had used before is in samples, whatever the scheduler does.
 
 use std::path::Path;
 
 use nix::time::{ClockId, clock_getres};
 
 use super::process::Finished;
+
+/// To which programs and lines cut their times.
+const ROUNDED: f64 = 1e-5;
 
 /// Seconds between two ticks of the kernel: the coarse clock goes by them.
 pub(crate) fn kernel_tick() -> f64 {
@@ -73,6 +77,28 @@ impl Told {
         let margin = period * threads as f64 + kernel_tick();
         let is_true = (sampled + self.untold - self.used).abs() <= margin;
         is_true.then_some(()).ok_or_else(|| format!("{sampled:.4} s sampled, margin {margin:.4}: {self:?}"))
+    }
+
+    /// Says what is wrong unless the session's time is no less than what the program has seen go by within it, and no more than
+    /// the whole process's.
+    pub(crate) fn is_of(&self, least: f64, finished: &Finished) -> Result<(), String> {
+        self.is_between(least, finished.used)
+    }
+
+    /// The same, where somebody else has measured what it may be at most.
+    pub(crate) fn is_between(&self, least: f64, most: f64) -> Result<(), String> {
+        let is_true = least <= self.used + ROUNDED && self.used <= most + ROUNDED;
+        is_true.then_some(()).ok_or_else(|| format!("{least:.6} to {most:.6} s: {self:?}"))
+    }
+
+    /// Says what is wrong if more is in no sample than what came behind a moment after which the program saw a tick come. That tick
+    /// stood for all time until then, but for half a period, and for what other threads with timers of their own had used: `rest`
+    /// has what was used since, and what those had at most.
+    pub(crate) fn is_told_but_for(&self, rest: f64, period: f64) -> Result<(), String> {
+        let most = rest + period + ROUNDED;
+        (self.untold <= most)
+            .then_some(())
+            .ok_or_else(|| format!("most of {most:.6} s in no sample: {self:?}"))
     }
 
     /// Says what is wrong unless nearly all of the time is in samples: but for a tenth, and for the tenth of a second that a
