@@ -2,8 +2,9 @@
 //! what a killed host leaves behind. The profile's own file is the same with and without that.
 //!
 //! Where a host sends its ticks itself, each is counted. Where it computes: a thread's share is known to three standard
-//! deviations of its ticks, of which there are as many as the kernel has; and since a busy machine can let ticks pass a thread
-//! by, such a measurement has three tries.
+//! deviations of its ticks, of which there are as many as the kernel has, so that such a measurement has three tries; and each time
+//! that others take the processor from it up to a tick may have passed it by. That samples and what is told to be in none are
+//! the time used holds in each try.
 
 mod support;
 
@@ -14,7 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{
-    Finished, Linkage, Profile, Scratch, exit_code, kernel_tick, plain, profiled, run, start, wait,
+    Finished, Linkage, Profile, Scratch, Told, exit_code, kernel_tick, plain, profiled, run, start, wait,
 };
 
 const TRIES: usize = 3;
@@ -370,15 +371,32 @@ fn threads_beyond_the_table_are_sampled_as_any() {
     assert_eq!(sum(&known) + sum(&others), CROWD);
 }
 
-/// Whether a thread that has used so many seconds has the samples for it, at so many ticks a second.
-fn expect_share(thread: &Thread, used: f64, rate: f64) -> Result<(), String> {
-    let sampled = thread.samples as f64 / rate;
-    let ticks = used / kernel_tick().max(1.0 / rate);
-    let margin = 3.0 * used / ticks.sqrt() + kernel_tick();
-    let is_true = (sampled - used).abs() <= margin;
-    is_true
-        .then_some(())
-        .ok_or_else(|| format!("{sampled:.3} of {used:.3} s, margin {margin:.3}: {thread:?}"))
+/// What a thread says of itself.
+struct Said<'t> {
+    name: &'t str,
+    used: f64,
+    /// How often others took the processor from it.
+    preempted: f64,
+}
+
+/// Says what is wrong unless threads have the samples for what they have used, at a thousand ticks a second. What ticks missed of
+/// one may be another one's.
+fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) -> Result<(), String> {
+    const PERIOD: f64 = 1e-3;
+    let told = Told::only(finished);
+    told.adds_up(PERIOD, threads.len()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let all: f64 = said.iter().map(|of| of.preempted).sum();
+    for Said { name, used, preempted } in said {
+        let thread = threads.iter().find(|thread| thread.name == *name).expect("a line of each thread");
+        let sampled = thread.samples as f64 * PERIOD;
+        let tick = kernel_tick();
+        let margin = 3.0 * used / (used / tick.max(PERIOD)).sqrt() + tick;
+        let (least, most) = (used - margin - tick * preempted, used + margin + tick * all);
+        if !(least..=most).contains(&sampled) {
+            return Err(format!("{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Has what `test` says three tries.
@@ -396,16 +414,22 @@ fn threads_have_their_shares_under_their_names() {
         let mut command = host.by_thread("work 2 small 1 large 3");
         let finished = run(command.env("CPUPROFILE_FREQUENCY", "1000")).expect_success();
         let threads = threads(&finished);
-        for line in finished.text().lines().filter(|line| *line != "done") {
-            let [name, id, used] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-            let used: f64 = used.parse().expect("seconds");
+        let text = finished.text();
+        let mut said = Vec::new();
+        for line in text.lines().filter(|line| *line != "done") {
+            let [name, id, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let (used, preempted): (f64, _) =
+                (used.parse().expect("seconds"), preempted.parse().expect("a number"));
             let thread = threads.iter().find(|thread| thread.name == name).expect("a line of each thread");
             assert_eq!(thread.id.to_string(), id);
             let by_clock = thread.cpu_micros.expect("it is alive") as f64 / 1e6;
             assert!(by_clock >= used - 1e-6, "{by_clock} of {used}: {thread:?}");
-            expect_share(thread, used, 1000.0)?;
+            said.push(Said { name, used, preempted });
         }
-        Ok(())
+        assert_eq!(said.len(), 2, "{text}");
+        expect_shares(&finished, &threads, &said)
     });
 }
 
@@ -413,14 +437,14 @@ fn threads_have_their_shares_under_their_names() {
 #[test]
 fn threads_of_python_have_their_shares_under_their_names() {
     const SCRIPT: &str = r#"
-import ctypes, threading, time
+import ctypes, resource, threading, time
 set_name = ctypes.CDLL(None).prctl
 done, end = threading.Barrier(3), threading.Barrier(3)
 def work(name, goal):
     set_name(15, name.encode())
     while time.thread_time() < goal:
         sum(range(1000))
-    print(name, time.thread_time(), flush=True)
+    print(name, time.thread_time(), resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw, flush=True)
     done.wait()
     end.wait()
 for name, goal in ("py-small", 0.5), ("py-large", 1.5):
@@ -433,14 +457,16 @@ done.wait()
         command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
         let finished = run(command.env("CPUPROFILE_THREADS", "1").args(["-c", SCRIPT])).expect_success();
         let threads = threads(&finished);
-        for line in finished.text().lines() {
-            let (name, used) = line.split_once(' ').expect("a name and seconds");
-            let thread = threads.iter().find(|thread| thread.name == name).expect("a line of each thread");
-            expect_share(thread, used.parse().expect("seconds"), 1000.0)?;
+        let text = finished.text();
+        let mut said = Vec::new();
+        for line in text.lines() {
+            let [name, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (used, preempted) = (used.parse().expect("seconds"), preempted.parse().expect("a number"));
+            said.push(Said { name, used, preempted });
         }
-        assert_eq!(finished.text().lines().count(), 2);
+        assert_eq!(said.len(), 2, "{text}");
         expect_all_told(&scratch, &finished, &threads);
-        Ok(())
+        expect_shares(&finished, &threads, &said)
     });
 }
 

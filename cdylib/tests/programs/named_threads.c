@@ -9,7 +9,8 @@
  *   named_threads deep END FRAMES             a tick of the first thread in a chain of so many frames
  *   named_threads fork END                    a thread `parent` with 3 ticks, and a child with a thread `child` and 5, for which
  *                                             the end is; the parent's is `exit`
- *   named_threads work SECONDS NAME SHARE...  threads that compute, for that part of the seconds each; prints `NAME ID SECONDS`
+ *   named_threads work SECONDS NAME SHARE...  threads that compute, for that part of the seconds each; prints `NAME ID SECONDS
+ *                                             PREEMPTED`, the last how often others took the processor from it
  *
  * When the end comes the threads are still there, but for those that come one behind another. It is one of:
  *   exit  kill  flush (which then waits for a byte on standard input)
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -33,6 +35,7 @@ struct job {
     const char *name;
     int count;
     double seconds;
+    long preempted;
     pid_t id;
 };
 
@@ -80,6 +83,9 @@ static void *compute_job(void *argument) {
     while (used() < job->seconds)
         for (int i = 0; i < 2000; i++) work = work * 5 + 3;
     job->seconds = used();
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    job->preempted = usage.ru_nivcsw;
     pthread_barrier_wait(&done);
     pthread_barrier_wait(&end);
     return NULL;
@@ -171,7 +177,7 @@ int main(int argc, char **argv) {
         start(jobs, count, computes ? compute_job : run_job);
         for (int i = 0; i < count; i++)
             if (computes)
-                printf("%s %d %.6f\n", jobs[i].name, jobs[i].id, jobs[i].seconds);
+                printf("%s %d %.6f %ld\n", jobs[i].name, jobs[i].id, jobs[i].seconds, jobs[i].preempted);
             else
                 printf("%s %d\n", jobs[i].name, jobs[i].id);
         if (computes) how = "exit";
