@@ -9,7 +9,17 @@
  *   accuracy timers COUNT                  threads of five milliseconds, then work, then how many timers there are
  *   accuracy crowd COUNT                   threads that are all there at the same time
  *
- * It prints `NAME SECONDS` for each part, and `all SECONDS` last. */
+ * It prints for each part `NAME SECONDS`. `all SECONDS` is the process's, from main's first line (or the session's begin, where that
+ * is later) to its last.
+ *
+ * With PROFILE=FILE in the environment it starts the profiler itself, as it does in `before`, with a filter that accepts all ticks
+ * and notes when they come. Each part then goes on until it has had a tick behind its goal, and `NAME_first` and `NAME_last` are
+ * the thread's clock at its first and its last tick, `NAME_others` what the process had used at the first, and `NAME_preempted`
+ * how often others had taken the processor from it until then.
+ *
+ * Where the whole is compared with the profile a thread is made last that ends when a tick has met it. Such a tick stands for all
+ * that ended threads have left. `until_told SECONDS` is what that thread used, `told_until SECONDS` the process's clock before
+ * the tick, and `first SECONDS` what the first thread had used in the end, whose own next tick nobody waits for. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -40,11 +50,47 @@ static double seconds(clockid_t clock) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static double used_by_all(void) {
+static long preempted(int whose) {
     struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    CHECK(getrusage(whose, &usage) == 0);
+    return usage.ru_nivcsw;
+}
+
+static int gathered(void) {
+    struct ProfilerState state;
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+/* A thread's ticks, in seconds of its clock. A thread that the C library knows nothing of shares the first one's. */
+struct ticks {
+    double first, last, others;
+    long preempted;
+};
+static __thread volatile struct ticks ticks;
+static struct ticks part_ticks[MOST_PARTS];
+static int are_noted;
+/* A thread that blocks the signal has no ticks. */
+static __thread int is_hidden;
+static double began;
+
+static int note_tick(void *unused) {
+    (void)unused;
+    const double now = seconds(CLOCK_THREAD_CPUTIME_ID);
+    if (ticks.first == 0) {
+        ticks.first = now;
+        ticks.others = seconds(CLOCK_PROCESS_CPUTIME_ID) - began;
+        ticks.preempted = preempted(RUSAGE_THREAD);
+    }
+    ticks.last = now;
+    return 1;
+}
+
+static void start_noting(const char *path) {
+    const struct ProfilerOptions options = {.filter_in_thread = note_tick};
+    are_noted = 1;
+    began = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    CHECK(ProfilerStartWithOptions(path, &options) != 0);
 }
 
 static inline __attribute__((always_inline)) void compute(int rounds) {
@@ -57,10 +103,23 @@ static inline __attribute__((always_inline)) void compute_until(double goal) {
     while (seconds(CLOCK_THREAD_CPUTIME_ID) < goal) compute(2000);
 }
 
+/* And has had a tick behind that, where they are noted: the kernel sends it sooner or later. */
+static inline __attribute__((always_inline)) void compute_until_met(double goal) {
+    compute_until(goal);
+    while (are_noted && !is_hidden && ticks.last < goal) {
+        CHECK(seconds(CLOCK_THREAD_CPUTIME_ID) < goal + 60);
+        compute(2000);
+    }
+}
+
+static double part_begins[MOST_PARTS];
+
 #define PART(number)                                                              \
     static __attribute__((noinline)) void part_##number(void) {                   \
-        compute_until(part_goals[number]);                                        \
+        part_begins[number] = seconds(CLOCK_THREAD_CPUTIME_ID);                   \
+        compute_until_met(part_goals[number]);                                    \
         part_seconds[number] = seconds(CLOCK_THREAD_CPUTIME_ID);                  \
+        part_ticks[number] = ticks;                                               \
     }
 PART(0)
 PART(1)
@@ -91,7 +150,12 @@ static void run_threads(int count, void *(*body)(void *)) {
 }
 
 static void print_parts(int count) {
-    for (int i = 0; i < count; i++) printf("part_%d %.6f\n", i, part_seconds[i]);
+    for (int i = 0; i < count; i++) {
+        const struct ticks *of = &part_ticks[i];
+        printf("part_%d %.6f\npart_%d_begins %.6f\n", i, part_seconds[i], i, part_begins[i]);
+        printf("part_%d_first %.6f\npart_%d_last %.6f\n", i, of->first, i, of->last);
+        printf("part_%d_others %.6f\npart_%d_preempted %ld\n", i, of->others, i, of->preempted);
+    }
 }
 
 /* The parts of `seconds` that the shares say. */
@@ -154,10 +218,66 @@ static void run_short(int count, const char *kind) {
     }
 }
 
+static clockid_t first_clock;
+static double told_until;
+
+/* Until a tick has come while the first thread used nothing: it was the calling thread's. The kernel sends it sooner or later. */
+static inline __attribute__((always_inline)) void compute_until_sampled(void) {
+    const double limit = seconds(CLOCK_THREAD_CPUTIME_ID) + 60;
+    double first;
+    int before;
+    do {
+        CHECK(seconds(CLOCK_THREAD_CPUTIME_ID) < limit);
+        first = seconds(first_clock);
+        told_until = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        before = gathered();
+        compute(20000);
+    } while (gathered() == before || seconds(first_clock) != first);
+}
+
+static __attribute__((noinline, no_icf)) void until_told(void) { compute_until_sampled(); }
+static __attribute__((noinline, no_icf)) void until_met(void) { compute_until_sampled(); }
+
+/* The only part, which leaves nothing behind but what it prints: it ends when a tick of its own has come. */
+static void *run_only_part(void *number) {
+    run_part(number);
+    until_met();
+    return NULL;
+}
+
+static void *run_until_told(void *used) {
+    until_told();
+    *(double *)used += seconds(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+/* A tick that meets a thread for the first time asks so many others, at most, what they will tell themselves. */
+enum { ASKED_AT_A_TIME = 32 };
+
+/* With `threads` threads that have ended before. */
+static void tell_the_rest(int threads) {
+    double used = 0;
+    for (int i = 0; i <= threads; i += ASKED_AT_A_TIME) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, run_until_told, &used) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    printf("until_told %.6f\ntold_until %.6f\n", used, told_until);
+}
+
+/* What is used before the other thread has a timer of its own may be in the tick that gives it one, whoever's it is. */
 static void *run_blocked_part(void *number) {
-    sigset_t all;
-    sigfillset(&all);
-    if (number == (void *)0) pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (number == (void *)0) {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        is_hidden = 1;
+        pthread_barrier_wait(&begin);
+    } else {
+        until_told();
+        part_goals[1] += seconds(CLOCK_THREAD_CPUTIME_ID);
+        pthread_barrier_wait(&begin);
+    }
     return run_part(number);
 }
 
@@ -211,14 +331,24 @@ static void run_timers(int count) {
         const int now = timers();
         if (now > most) most = now;
     }
-    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
-    compute_until(start + 2);
-    printf("most %d\nleft %d\n", most, timers());
+    /* Each tick looks at one. */
+    const double limit = seconds(CLOCK_THREAD_CPUTIME_ID) + 60;
+    int left = timers();
+    for (double now; left > 1 && (now = seconds(CLOCK_THREAD_CPUTIME_ID)) < limit; left = timers()) compute_until(now + 0.01);
+    printf("most %d\nleft %d\n", most, left);
 }
 
+static pthread_mutex_t crowd = PTHREAD_MUTEX_INITIALIZER;
+static double left_by_crowd;
+
+/* Until a tick has found it, and one of its own has come. */
 static void *run_in_crowd(void *unused) {
     (void)unused;
-    compute_until(0.01);
+    compute_until_met(0.01);
+    compute_until_met(ticks.first + 1e-6);
+    pthread_mutex_lock(&crowd);
+    left_by_crowd += seconds(CLOCK_THREAD_CPUTIME_ID) - ticks.last;
+    pthread_mutex_unlock(&crowd);
     pthread_barrier_wait(&begin);
     return NULL;
 }
@@ -239,18 +369,29 @@ static void run_crowd(int count) {
 int main(int argc, char **argv) {
     CHECK(argc >= 3);
     const char *what = argv[1];
+    began = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    double ended = 0;
+    if (getenv("PROFILE") != NULL) {
+        start_noting(getenv("PROFILE"));
+        began = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    }
+    CHECK(pthread_getcpuclockid(pthread_self(), &first_clock) == 0);
     if (strcmp(what, "threads") == 0) {
         const int count = take_shares(atof(argv[2]), argv + 3);
-        run_threads(count, getenv("REGISTER") != NULL ? run_registered_part : run_part);
+        run_threads(count, count == 1 ? run_only_part : getenv("REGISTER") != NULL ? run_registered_part : run_part);
+        if (count == 1) printf("met_until %.6f\n", told_until);
+        tell_the_rest(count);
         print_parts(count);
     } else if (strcmp(what, "short") == 0) {
         run_short(atoi(argv[2]), argv[3]);
+        tell_the_rest(ASKED_AT_A_TIME);
     } else if (strcmp(what, "mixed") == 0) {
         part_goals[0] = atof(argv[3]);
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, run_part, (void *)0) == 0);
         run_short(atoi(argv[2]), "both");
         pthread_join(thread, NULL);
+        tell_the_rest(ASKED_AT_A_TIME);
         print_parts(1);
     } else if (strcmp(what, "before") == 0) {
         char *shares[] = {"1", "2", "3", "4", NULL};
@@ -259,13 +400,19 @@ int main(int argc, char **argv) {
         pthread_barrier_init(&begin, NULL, 5);
         for (size_t i = 0; i < 4; i++)
             CHECK(pthread_create(&threads[i], NULL, run_part_behind_barrier, (void *)i) == 0);
-        CHECK(ProfilerStart(argv[3]) != 0);
+        start_noting(argv[3]);
+        began = seconds(CLOCK_PROCESS_CPUTIME_ID);
         pthread_barrier_wait(&begin);
         for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+        tell_the_rest(4);
+        ended = seconds(CLOCK_PROCESS_CPUTIME_ID);
         ProfilerStop();
         print_parts(4);
     } else if (strcmp(what, "blocked") == 0) {
         part_goals[0] = part_goals[1] = atof(argv[2]) / 2;
+        pthread_barrier_init(&begin, NULL, 2);
+        /* So has this one, which runs again when they have ended. */
+        for (const int before = gathered(); gathered() == before;) compute(20000);
         run_threads(2, run_blocked_part);
         print_parts(2);
     } else if (strcmp(what, "in-step") == 0) {
@@ -274,9 +421,12 @@ int main(int argc, char **argv) {
         run_timers(atoi(argv[2]));
     } else if (strcmp(what, "crowd") == 0) {
         run_crowd(atoi(argv[2]));
+        printf("left %.6f\n", left_by_crowd);
+        tell_the_rest(atoi(argv[2]));
     } else {
         CHECK(!"a known case");
     }
-    printf("all %.6f\n", used_by_all());
+    if (ended == 0) ended = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    printf("all %.6f\nfirst %.6f\n", ended - began, seconds(CLOCK_THREAD_CPUTIME_ID));
     return 0;
 }
