@@ -14,7 +14,9 @@ use std::process::{Child, Stdio};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use support::{Finished, Profile, SpoolRig, exit_code, run, samples_at, samples_in, start, tool, wait};
+use support::{
+    Finished, Profile, SpoolRig, exit_code, has_ended, run, samples_at, samples_in, start, tool, wait,
+};
 
 /// Gives the calling thread mounts of its own; false, with a line that says so, where it may not have them.
 fn has_own_mounts() -> bool {
@@ -179,8 +181,8 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
         let rig = SpoolRig::new();
         let small = Small::in_memory(rig.spools(), 4096);
         let mut command = rig.command("threads 4 3000 say hello exit 3");
-        let mut child = start(command.env("CPUPROFILE_STATISTICS", "1").stdin(Stdio::piped()));
-        while child.try_wait().expect("it is ours").is_none() {
+        let child = start(command.env("CPUPROFILE_STATISTICS", "1").stdin(Stdio::piped()));
+        while !has_ended(&child) {
             small.fill(round * 64);
             small.clear();
         }

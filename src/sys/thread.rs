@@ -60,39 +60,46 @@ pub(crate) fn pause() {
     while unsafe { system_call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
-/// How long ordinary context, or the end of a program, waits for another thread: two seconds, by pauses of a millisecond. They
-/// are counted, not timed: on a machine that other guests or many threads keep busy, the other thread gets no processor for
-/// seconds, and neither does who waits.
+/// How long ordinary context, or the end of a program, waits for another thread: two seconds, in pauses, of each of which ten
+/// milliseconds count at most. On a machine that other guests or many threads keep busy the other thread gets no processor for
+/// seconds, and neither does who waits: that is no time in which it could have come back.
 pub(crate) struct Patience {
     rounds: u32,
-    most: u32,
+    /// Nanoseconds that are left.
+    left: u64,
 }
 
 impl Patience {
     /// Rounds that only let others run. Behind them it sleeps: the other thread may have lower priority.
     const YIELDS: u32 = 100;
-    const PAUSES: u32 = 2000;
+    /// Nanoseconds.
+    const TIME: u64 = 2_000_000_000;
+    /// Nanoseconds that a pause counts for at most: it takes a millisecond, and with coarse timers ten.
+    const LONGEST: u64 = 10_000_000;
 
     pub(crate) const fn new() -> Self {
-        Self { rounds: 0, most: Self::YIELDS + Self::PAUSES }
+        Self { rounds: 0, left: Self::TIME }
     }
 
-    /// That of who has nothing else to do: weeks.
+    /// That of who has nothing else to do: centuries.
     pub(crate) const fn endless() -> Self {
-        Self { rounds: 0, most: u32::MAX }
+        Self { rounds: 0, left: u64::MAX }
     }
 
     /// Lets others run; false, at once, when the time is over. No cancellation point. Legal where the caller has signals blocked,
-    /// in handlers, too: `sched_yield`, and `clock_nanosleep` by system call.
+    /// in handlers, too: `sched_yield`, `clock_gettime`, and `clock_nanosleep` by system call.
     pub(crate) fn wait(&mut self) -> bool {
-        if self.rounds == self.most {
+        if self.left == 0 {
             return false;
         }
-        self.rounds += 1;
-        if self.rounds <= Self::YIELDS {
-            std::thread::yield_now()
+        if self.rounds < Self::YIELDS {
+            self.rounds += 1;
+            std::thread::yield_now();
         } else {
-            pause()
+            let begin = clock::monotonic();
+            pause();
+            let taken = clock::monotonic().saturating_sub(begin);
+            self.left = self.left.saturating_sub(taken.min(Self::LONGEST));
         }
         true
     }
@@ -144,13 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_over_after_its_rounds_and_stays_so() {
-        let mut patience = Patience { rounds: 0, most: Patience::YIELDS + 2 };
+    fn patience_is_over_when_its_pauses_are_and_stays_so() {
+        const PAUSES: u64 = 3;
+        let mut patience = Patience { left: PAUSES * Patience::LONGEST, ..Patience::new() };
         let begin = Instant::now();
-        assert_eq!(core::iter::repeat_with(|| patience.wait()).take_while(|&waited| waited).count(), 102);
-        assert!(begin.elapsed() >= Duration::from_millis(2), "it did not pause");
+        let rounds = core::iter::repeat_with(|| patience.wait()).take_while(|&waited| waited).count() as u64;
+        assert!(begin.elapsed() >= Duration::from_nanos(PAUSES * Patience::LONGEST), "it did not pause");
+        // However long each has taken.
+        assert!(rounds - u64::from(Patience::YIELDS) >= PAUSES, "{rounds} rounds");
         assert!(!patience.wait());
-        assert_eq!(Patience::new().most, 2100);
+        assert_eq!(Patience::new().left, 2_000_000_000);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
@@ -160,7 +160,7 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     let stderr = reader.join().expect("the reader does not panic");
     // Before it is reaped: its clock goes with it.
     waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
-        .expect("the program can be waited for");
+        .expect("nobody else has waited for the program");
     let used = cpu_seconds(group);
     let status = child.wait().expect("the program has ended");
     drop(ended);
@@ -169,6 +169,14 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     discard_spools(child_id, &stderr);
     assert!(!hung, "the program was still running after {LIMIT:?}; its standard error:\n{stderr}");
     Finished { status, stdout, stderr, used }
+}
+
+/// Whether a program that `start` started has ended; it can still be waited for.
+#[track_caller]
+pub(crate) fn has_ended(child: &Child) -> bool {
+    let process = Pid::from_raw(child.id().try_into().expect("a process id"));
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+    waitid(Id::Pid(process), flags).expect("it is ours") != WaitStatus::StillAlive
 }
 
 /// All that comes from a program's output, if that is ours to read.

@@ -100,13 +100,4 @@ impl Told {
             .then_some(())
             .ok_or_else(|| format!("most of {most:.6} s in no sample: {self:?}"))
     }
-
-    /// Says what is wrong unless nearly all of the time is in samples: but for a tenth, and for the tenth of a second that a
-    /// thread was seen to use on a busy machine without a tick.
-    pub(crate) fn is_sampled(&self) -> Result<(), String> {
-        let most = self.used / 10.0 + 0.1;
-        (self.untold <= most)
-            .then_some(())
-            .ok_or_else(|| format!("most of {most:.4} s in no sample: {self:?}"))
-    }
 }

@@ -193,7 +193,7 @@ impl Session {
     }
 }
 
-/// Waits until every slot has been seen free once, for at most [`PATIENCE`]; gives the number that never was.
+/// Waits until every slot has been seen free once, as far as [`Patience`] goes; gives the number that never was.
 pub(in crate::control) fn wait_for_handlers(engine: &Engine) -> u64 {
     // They are inside for microseconds; one that is not back by then belongs to a thread that is stopped, or that left its filter
     // by a jump.
