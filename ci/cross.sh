@@ -100,7 +100,7 @@ emulate() { cross aarch64 timeout 600 env "$@"; }
 cross() {
     local machine=$1
     shift
-    env RUSTC="$toolchain/rustc" CARGO_TARGET_DIR="$toolchain/build" \
+    env RUSTC="$toolchain/rustc" RUSTFLAGS="-D warnings ${RUSTFLAGS:-}" CARGO_TARGET_DIR="$toolchain/build" \
         CARGO_BUILD_TARGET="$machine-unknown-linux-gnu" \
         CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER="$toolchain/i686/gcc" \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$toolchain/aarch64/gcc" \

@@ -36,6 +36,7 @@ pub(crate) use registers::Registers;
 /// Where the return address of a function stands that was interrupted before its frame was made, or after it was
 /// taken down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "code there says nothing of it"))]
 pub(crate) enum ReturnAddressPlace {
     /// At the stack pointer; the frame pointer is still, or again, the caller's.
     Top,
