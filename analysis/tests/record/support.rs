@@ -185,7 +185,8 @@ impl Rig {
     }
 
     /// Records our program in a terminal of its own, and types `keys` when the text `until` is there: `TERM` stands for a
-    /// signal to the recorder, `?TEXT` for a wait until that text is there, too. Gives all that the terminal showed, and the recorder's status as Python has it.
+    /// signal to the recorder, `?TEXT` for a wait until that text is there, too. Gives all that the terminal showed, and the
+    /// recorder's status as Python has it.
     pub(crate) fn on_a_terminal(
         &self,
         options: &[&str],
