@@ -193,33 +193,24 @@ fn measure_by(
     panic!("{setting:?} {arguments:?}: {tries:#?}");
 }
 
-fn settings(clock: &'static str, rate: &str) -> [(&'static str, String); 2] {
-    [("CPUPROFILE_CLOCK", clock.to_owned()), ("CPUPROFILE_FREQUENCY", rate.to_owned())]
+fn settings<'a>(clock: &'a str, rate: &'a str) -> [(&'static str, &'a str); 2] {
+    [("CPUPROFILE_CLOCK", clock), ("CPUPROFILE_FREQUENCY", rate)]
 }
 
 #[track_caller]
-fn measure_at(
-    clock: &'static str,
-    rate: u32,
-    arguments: &[&str],
-    test: impl Fn(&Measured) -> Result<(), String>,
-) {
-    let settings = settings(clock, &rate.to_string());
-    let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    measure(&settings, arguments, test);
+fn measure_at(clock: &str, rate: u32, arguments: &[&str], test: impl Fn(&Measured) -> Result<(), String>) {
+    measure(&settings(clock, &rate.to_string()), arguments, test);
 }
 
 /// Of a program that the environment has profiled from its start.
 #[track_caller]
 fn measure_from_its_start(
-    clock: &'static str,
+    clock: &str,
     rate: u32,
     arguments: &[&str],
     test: impl Fn(&Measured) -> Result<(), String>,
 ) {
-    let settings = settings(clock, &rate.to_string());
-    let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    measure_by(&settings, arguments, test, |program, path| profiled(program, path));
+    measure_by(&settings(clock, &rate.to_string()), arguments, test, |program, path| profiled(program, path));
 }
 
 #[test]
