@@ -19,8 +19,8 @@ pub struct Replacing {
 }
 
 /// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything; and lets
-/// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds. Signal-safe,
-/// on a stack of any size.
+/// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds
+/// (`sys::thread::Patience` says which). Signal-safe, on a stack of any size.
 ///
 /// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
 /// for a program in one directory after another calls often.
