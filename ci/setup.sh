@@ -2,8 +2,9 @@
 # Installs what the tests need on Debian, and any package named as an argument. Needs root only if one is missing.
 set -eu
 
-set -- gcc g++ python3 perl gzip coreutils fish zsh git golang-go google-perftools libgoogle-perftools-dev binutils \
-    libunwind-dev util-linux dwz xz-utils chromium graphviz valgrind binutils-aarch64-linux-gnu "$@"
+set -- gcc g++ python3 python3-venv elfutils perl gzip coreutils fish zsh git golang-go google-perftools \
+    libgoogle-perftools-dev binutils libunwind-dev util-linux dwz xz-utils chromium graphviz valgrind \
+    binutils-aarch64-linux-gnu "$@"
 
 if ! command -v cargo >/dev/null; then
     echo "setup: no cargo in PATH; Rust 1.85 or later is needed, see https://rustup.rs" >&2

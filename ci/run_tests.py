@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Runs the tests with cargo-nextest and reports those that are flaky.
+
+usage: ci/run_tests.py CARGO_NEXTEST [ARGUMENT]...
+
+CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Settings are in .config/nextest.toml.
+
+1. All tests run, each in a process of its own. If a test runs for more than nine minutes, the stacks of its
+   processes are printed; nextest kills it two minutes later.
+2. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
+   If more than three tests failed, none runs again.
+3. The test binaries that took longest are listed, then each flaky test: `flaky: NAME (try 2)`.
+
+Exit status: 0 if every test passed at last, otherwise that of nextest.
+"""
+
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+DUMP_AFTER_SECONDS = 540
+POLL_SECONDS = 5
+MOST_FLAKY = 3
+MOST_TRIES = 3
+BINARIES_LISTED = 15
+
+
+def main():
+    # Lines in the order of those that nextest prints.
+    sys.stdout.reconfigure(line_buffering=True)
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    run = [sys.argv[1], "nextest", "run", *sys.argv[2:]]
+    target = os.environ.get("CARGO_TARGET_DIR", "target")
+    report = os.path.join(target, "nextest", "default", "junit.xml")
+    if os.path.exists(report):
+        os.remove(report)
+    status = watch(run)
+    if not os.path.exists(report):
+        # Nothing ran: nextest has printed why.
+        sys.exit(status or 1)
+    tests = list(results(report))
+    print_times(tests)
+    failed = [test for test in tests if test["failed"]]
+    if not failed:
+        sys.exit(status)
+    if len(failed) > MOST_FLAKY:
+        print(f"{len(failed)} tests failed, more than the {MOST_FLAKY} that are run again:")
+        for test in failed:
+            print(f"failed: {test['name']}")
+        sys.exit(status or 1)
+    outcomes = [(test["name"], passing_try(run, test)) for test in failed]
+    for name, number in outcomes:
+        print(f"flaky: {name} (try {number})" if number else f"failed: {name} ({MOST_TRIES} tries)")
+    sys.exit(0 if all(number for _, number in outcomes) else status or 1)
+
+
+def results(report):
+    """Each test of a JUnit report: its binary, name, seconds, and whether it failed."""
+    for case in ElementTree.parse(report).iter("testcase"):
+        yield {
+            "binary": case.get("classname"),
+            "test": case.get("name"),
+            "name": f"{case.get('classname')} {case.get('name')}",
+            "seconds": float(case.get("time", 0)),
+            "failed": case.find("failure") is not None or case.find("error") is not None,
+        }
+
+
+def print_times(tests):
+    seconds, counts = {}, {}
+    for test in tests:
+        seconds[test["binary"]] = seconds.get(test["binary"], 0) + test["seconds"]
+        counts[test["binary"]] = counts.get(test["binary"], 0) + 1
+    slowest = sorted(seconds, key=lambda binary: (-seconds[binary], binary))[:BINARIES_LISTED]
+    print(f"\n{len(tests)} tests, {sum(seconds.values()):.0f} s in all. The slowest binaries:")
+    for binary in slowest:
+        print(f"{seconds[binary]:8.1f} s  {binary} ({counts[binary]} tests)")
+
+
+def passing_try(run, test):
+    """Runs a failed test again, alone. Returns the number of the try that passed, counted from 1; None if none did."""
+    only = f"binary_id(={test['binary']}) & test(={test['test']})"
+    for number in range(2, MOST_TRIES + 1):
+        print(f"\nagain, alone: {test['name']} (try {number})")
+        if watch([*run, "--profile", "again", "--test-threads", "1", "-E", only]) == 0:
+            return number
+    return None
+
+
+def watch(command):
+    """Runs `command` to its end, prints the stacks of tests that hang, and returns the exit status."""
+    process = subprocess.Popen(command)
+    dumped = set()
+    while True:
+        try:
+            return process.wait(timeout=POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            dump_hanging(process.pid, dumped)
+
+
+def dump_hanging(nextest, dumped):
+    processes = process_table()
+    for test, facts in processes.items():
+        # Nextest starts a test as `BINARY NAME --nocapture --exact`; its other children compile.
+        is_test = facts["parent"] == nextest and b"--exact" in facts["arguments"]
+        if is_test and facts["age"] > DUMP_AFTER_SECONDS and test not in dumped:
+            dumped.add(test)
+            dump(test, processes)
+
+
+def dump(test, processes):
+    """Prints the stacks of a test's process and of its descendants."""
+    print(f"\nhangs for {processes[test]['age']:.0f} s: {title(processes[test])}")
+    waiting = [test]
+    while waiting:
+        process = waiting.pop(0)
+        waiting += [child for child, facts in processes.items() if facts["parent"] == process]
+        print(f"process {process}: {title(processes[process])}")
+        try:
+            stacks = subprocess.run(
+                ["eu-stack", "--pid", str(process)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30
+            ).stdout
+            print(stacks.decode(errors="replace"))
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(f"no stacks: {error}")
+
+
+def title(facts):
+    return b" ".join(facts["arguments"]).decode(errors="replace").strip()
+
+
+def process_table():
+    """All processes: parent, arguments, and seconds since the start (proc(5), /proc/PID/stat)."""
+    ticks_a_second = os.sysconf("SC_CLK_TCK")
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    processes = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                # The second field, the program's name, is in parentheses and may have any characters.
+                fields = file.read().rpartition(b")")[2].split()
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                arguments = file.read().split(b"\0")
+        except OSError:
+            continue  # It has ended.
+        processes[int(name)] = {
+            "parent": int(fields[1]),
+            "age": now - int(fields[19]) / ticks_a_second,
+            "arguments": arguments,
+        }
+    return processes
+
+
+if __name__ == "__main__":
+    main()
