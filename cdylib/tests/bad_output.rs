@@ -175,7 +175,7 @@ fn a_setuid_program_is_not_profiled() {
         run_unharmed(command)
     };
     // First as it is, to see that the program would be profiled; the directory is open to both users.
-    fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
+    scratch.open_to_all();
     assert_eq!(run_linked().end_lines(), 1);
     fs::remove_file(&path).expect("a profile was written");
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("our own program");

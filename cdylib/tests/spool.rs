@@ -225,7 +225,7 @@ fn a_setuid_program_does_not_let_its_environment_choose() {
     const OTHER: u32 = 65534;
     let rig = SpoolRig::new();
     let program = rig.scratch.compile("spooled.c", Linkage::Shared, &[]);
-    fs::set_permissions(rig.scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
+    rig.scratch.open_to_all();
     let run_program = |chosen: &str| {
         let directory = rig.scratch.path(chosen);
         let mut command = plain(&program);

@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +12,9 @@ use tempfile::TempDir;
 use super::compiled;
 use super::library::{archive_dependencies, include_directory, shared_library, static_library};
 use super::process::tool;
+
+/// What a linker and a loader look for.
+const LIBRARY_NAMES: [&str; 2] = ["libprofiler.so", "libprofiler.so.0"];
 
 /// How a compiled program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +74,19 @@ impl Scratch {
     /// The path of `name` in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
+    }
+
+    /// Lets other users in. They may write here, and their programs that link the library find it, although its own directory
+    /// may be closed to them.
+    pub(crate) fn open_to_all(&self) {
+        fs::set_permissions(self.root(), Permissions::from_mode(0o777)).expect("our own directory");
+        for name in LIBRARY_NAMES {
+            let link = self.path("lib").join(name);
+            if link.exists() {
+                fs::remove_file(&link).expect("our own link");
+                fs::copy(shared_library(), &link).expect("the library can be copied");
+            }
+        }
     }
 
     /// Makes the directory `name`.
@@ -138,7 +156,7 @@ impl Scratch {
         let directory = self.path("lib");
         if !directory.exists() {
             self.directory("lib");
-            for name in ["libprofiler.so", "libprofiler.so.0"] {
+            for name in LIBRARY_NAMES {
                 std::os::unix::fs::symlink(shared_library(), directory.join(name)).expect("a symbolic link");
             }
         }
