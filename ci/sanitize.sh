@@ -48,8 +48,7 @@ thread() {
     set -- test --locked -Zbuild-std --target "$machine" --package sigprof
     sanitized thread "$@" --lib -- sample:: control:: line:: sys:: --skip damage --skip garbage
     sanitized thread "$@" --no-fail-fast --test start --test file_profile --test memory_profile --test summary -- \
-        --skip the_file_shows_the_hot_function --skip the_report_has_the_hot_function \
-        --skip ticks_in_an_excluded_object --skip time_is_counted_whole
+        --skip the_file_shows_each_tick --skip ticks_in_an_excluded_object
 }
 
 # A program with the sanitizer, and threads that allocate all the time, under the library: as it is, and with the sanitizer

@@ -22,5 +22,5 @@ for variant in native no_avx512 no_avx; do
     export SIGPROF_STEP_REPORTS
     echo "$variant: $SIGPROF_STEP_REPORTS"
     env ${tunables:+GLIBC_TUNABLES="$tunables"} ${ciphers:+OPENSSL_ia32cap="$ciphers"} \
-        cargo test --locked --package sigprof-cdylib --test single_step -- --nocapture
+        cargo test --locked --package sigprof-cdylib --test full -- single_step:: --nocapture
 done

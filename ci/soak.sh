@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the torture (cdylib/tests/torture.rs) for minutes, once for each way of running it, and prints a line for each:
-# ci/soak.sh [MINUTES [VARIANT...]]. By default 10 minutes of each. A person runs it; some seconds of each are part of
-# ci/test.sh. Another library is tortured with SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0.
+# Runs the torture (cdylib/tests/full/torture.rs) for minutes, once for each way of running it, and prints a line for each:
+# ci/soak.sh [MINUTES [VARIANT...]]. By default 10 minutes of each. A person runs it; a minute of each is part of
+# ci/full.sh. Another library is tortured with SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,8 +17,8 @@ trap 'rm -rf "$directory"' EXIT
 status=0
 for variant; do
     report=$directory/$variant
-    if RUST_BACKTRACE=0 cargo test --locked --quiet --package sigprof-cdylib --test torture -- \
-        --exact --nocapture "$variant" >"$report" 2>&1 && grep "^torture: $variant: " "$report"; then
+    if RUST_BACKTRACE=0 cargo test --locked --quiet --package sigprof-cdylib --test full -- \
+        --exact --nocapture "torture::$variant" >"$report" 2>&1 && grep "^torture: $variant: " "$report"; then
         continue
     fi
     status=1

@@ -1,14 +1,11 @@
 #!/bin/sh
-# Installs what the tests need (needs root; otherwise it names what is missing) and runs all of them.
+# Installs what the tests need (needs root; otherwise it names what is missing) and runs them: all that prove behaviour.
+# What measures, or takes minutes, is in ci/full.sh.
 set -eu
 cd "$(dirname "$0")/.."
 
 # Other loaders, allocators and preloaded libraries: the tests that need them are skipped without.
 ci/setup.sh musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 libtcmalloc-minimal4
-# One short round of each bench: they must work, whatever their figures. Those that build other unwinders and profilers, or a library of
-# their own (walkers, overhead, cold), take minutes for that: `ci/bench.sh` runs them, `ci/lint.sh` checks what they build.
-cargo test --locked --bench tick --bench footprint --bench fork --bench whole
-cargo test --locked --package sigprof-analysis --bench readers
 # The development profile, because it checks for overflow. What tests preload into other programs they build in release.
 nextest=$(ci/nextest.sh)
 if [ -n "$nextest" ]; then

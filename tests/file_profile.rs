@@ -9,21 +9,13 @@ use std::path::Path;
 
 use sigprof::{Builder, Error, Pc, Profiler, format::CpuProfile};
 use support::{
-    has_in_order, in_own_process, names_of_chain, read_profile, repeat_until,
+    has_in_order, in_own_process, names_of_chain, read_profile,
     signals::{raise_ticks, set_profiling_timer},
-    spin_for_a_while,
 };
-
-/// Ticks that a test waits for where it looks at shares: at 250 Hz, less than a second of CPU time.
-const ENOUGH: u64 = 100;
 
 /// One tick of the timer in a second of CPU time, which a test that counts stops at once: the only ticks are those that it sends.
 fn silent() -> Builder {
     Profiler::builder().frequency(1)
-}
-
-fn spin_until_ticks(profiler: &Profiler, ticks: u64) {
-    repeat_until(|| profiler.summary().unwrap().timer_ticks >= ticks, spin_for_a_while);
 }
 
 /// The sum of the counts of records in whose chains the functions stand in this order, innermost first.
@@ -42,31 +34,33 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Sends ticks, and is found in their chains: the call is not the last thing it does.
+#[inline(never)]
+fn calls_raise_ticks(ticks: u64) {
+    raise_ticks(ticks);
+    std::hint::black_box(());
+}
+
 #[test]
-fn the_file_shows_the_hot_function_under_its_callers() {
-    in_own_process("the_file_shows_the_hot_function_under_its_callers", || {
+fn the_file_shows_each_tick_under_its_callers() {
+    in_own_process("the_file_shows_each_tick_under_its_callers", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().frequency(250).start(&path).unwrap();
-        spin_until_ticks(&profiler, ENOUGH);
+        let profiler = silent().start(&path).unwrap();
+        set_profiling_timer(0);
+        calls_raise_ticks(100);
+        raise_ticks(10);
         assert_eq!(names_in(directory.path()), [""; 0], "the file appears when the profiler stops");
-        let summary = profiler.stop().unwrap();
+        assert_eq!(profiler.stop().unwrap().samples, 110);
         assert_eq!(names_in(directory.path()), ["cpu.prof"]);
 
         let profile = read_profile(&path);
-        assert_eq!(profile.period_micros, 4000);
-        assert_eq!(profile.total_samples(), u128::from(summary.samples));
+        assert_eq!((profile.period_micros, profile.total_samples()), (1_000_000, 110));
         assert!(profile.unknown_lines.is_empty());
-        let here = support::spin as *const () as u64;
+        let here = calls_raise_ticks as *const () as u64;
         assert!(profile.mappings.iter().any(|mapping| mapping.is_executable() && mapping.contains(here)));
-
-        // All else that runs is the look at the summary, microseconds in each round of milliseconds, and few ticks meet it. What they
-        // weigh is another matter: where the machine stood still in a look, one of them has all that time.
-        let callers = ["spin", "calls_spin", "spin_for_a_while", "repeat_until", "spin_until_ticks"];
-        let hot = count_under(&profile, &callers);
-        assert!(hot * 10 >= summary.timer_ticks * 9, "{hot} in {} ticks", summary.timer_ticks);
-        let looks = count_under(&profile, &["summary", "repeat_until", "spin_until_ticks"]);
-        assert!((hot + looks) * 10 >= summary.samples * 9, "{hot} and {looks} of {}", summary.samples);
+        assert_eq!(count_under(&profile, &["raise_tick", "raise_ticks", "calls_raise_ticks"]), 100);
+        assert_eq!(count_under(&profile, &["raise_tick", "raise_ticks"]), 110);
     });
 }
 
@@ -107,21 +101,17 @@ fn a_flush_leaves_a_whole_file_and_profiling_goes_on() {
     in_own_process("a_flush_leaves_a_whole_file_and_profiling_goes_on", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().frequency(250).start(&path).unwrap();
-        let mut before = 0;
-        for _ in 0..3 {
-            spin_until_ticks(&profiler, profiler.summary().unwrap().timer_ticks + 10);
+        let profiler = silent().start(&path).unwrap();
+        set_profiling_timer(0);
+        for round in 1..=3 {
+            raise_ticks(10);
             profiler.flush().unwrap();
             assert_eq!(names_in(directory.path()), ["cpu.prof"]);
-            let samples = read_profile(&path).total_samples();
-            assert!(samples >= before + 10, "{samples} samples, {before} before");
-            before = samples;
+            assert_eq!(read_profile(&path).total_samples(), 10 * round);
         }
         raise_ticks(5);
-        let summary = profiler.stop().unwrap();
-        let samples = read_profile(&path).total_samples();
-        assert_eq!(samples, u128::from(summary.samples));
-        assert!(samples >= before + 5);
+        assert_eq!(profiler.stop().unwrap().samples, 35);
+        assert_eq!(read_profile(&path).total_samples(), 35);
     });
 }
 

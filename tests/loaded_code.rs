@@ -20,14 +20,12 @@ use sigprof::format::{CpuProfile, Mapping};
 use sigprof::{Pc, Profile, Profiler};
 use support::{
     Library, compile_library, in_own_process, is_called, mappings_of, names_of, object_at, read_profile,
-    repeat_until,
     signals::{raise_tick, set_profiling_timer},
     symbol_at,
 };
 
 type Callback = extern "C" fn();
 type CallsBack = extern "C" fn(Callback, usize) -> libc::c_int;
-type Burn = extern "C" fn(libc::c_ulong) -> libc::c_ulong;
 
 /// The functions that call back, with frames of all kinds. The last one hides its caller's stack pointer where only
 /// a table can find it.
@@ -38,11 +36,6 @@ const SIZES: [usize; 4] = [1, 100, 4096, 10_000];
 fn calls_back(library: &Library, name: &CStr) -> CallsBack {
     // SAFETY: the function has this type, as its source says.
     unsafe { mem::transmute::<*mut libc::c_void, CallsBack>(library.symbol(name)) }
-}
-
-fn burn(library: &Library) -> Burn {
-    // SAFETY: as above.
-    unsafe { mem::transmute::<*mut libc::c_void, Burn>(library.symbol(c"burn")) }
 }
 
 extern "C" fn tick() {
@@ -175,18 +168,16 @@ fn a_walk_that_nothing_leads_on_is_counted() {
     });
 }
 
-/// Loads the library, has a profile taken while it uses time, and unloads it before the profiler stops.
-fn burn_in(path: &Path, has_enough: impl FnMut() -> bool) -> std::ops::Range<usize> {
+/// Loads the library, sends ticks below each of its functions, and unloads it. Returns where a function was, and how
+/// many ticks were sent.
+fn tick_in(path: &Path) -> (usize, u64) {
     let library = Library::open(path);
-    let function = burn(&library);
-    repeat_until(has_enough, || {
-        black_box(function(1 << 24));
-    });
-    // SAFETY: the function has returned.
+    let start = library.symbol(FRAMES[0]) as usize;
+    let calls = calls_each(&library, &FRAMES);
+    // SAFETY: the functions have returned.
     unsafe { library.close() };
-    let start = function as *const () as usize;
     assert_eq!(symbol_at(start), "", "the code is still there");
-    start..start + 256
+    (start, calls)
 }
 
 /// The executable mapping of the file `name`.
@@ -202,9 +193,11 @@ fn is_mapped_now(address: usize) -> bool {
         .any(|mapping| mapping.contains(address as u64))
 }
 
-fn samples_within(profile: &Profile, mapping: &Mapping<'_>) -> u64 {
-    let within = profile.samples().iter().filter(|sample| mapping.contains(sample.chain[0].address() as u64));
-    within.map(|sample| sample.count).sum()
+/// The samples whose chains lead through a mapping.
+fn samples_through(profile: &Profile, mapping: &Mapping<'_>) -> u64 {
+    let is_within = |pc: &Pc| mapping.contains(pc.address() as u64);
+    let through = profile.samples().iter().filter(|sample| sample.chain.iter().any(is_within));
+    through.map(|sample| sample.count).sum()
 }
 
 #[test]
@@ -214,28 +207,28 @@ fn code_that_is_gone_by_the_end_is_listed() {
         let file = directory.path().join("cpu.prof");
         let plugin = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
 
-        let profiler = Profiler::builder().frequency(250).start(&file).unwrap();
-        let code = burn_in(&plugin, || profiler.summary().unwrap().timer_ticks >= 50);
-        assert!(!is_mapped_now(code.start));
+        let profiler = Profiler::builder().frequency(1).start(&file).unwrap();
+        set_profiling_timer(0);
+        let (start, calls) = tick_in(&plugin);
+        assert!(!is_mapped_now(start));
         let summary = profiler.stop().unwrap();
+        assert_eq!((summary.samples, summary.walks.whole), (calls, calls));
         let profile: CpuProfile = read_profile(&file);
         let mapping = mapping_of(&profile.mappings, "plugin.so").expect("the file lists it");
-        assert!(mapping.contains(code.start as u64));
-        let within = profile.records.iter().filter(|record| mapping.contains(record.pcs[0]));
-        let within: u64 = within.map(|record| record.count).sum();
-        // The rest is the looks, which few ticks meet, whatever those weigh.
-        assert!(within * 10 >= summary.timer_ticks * 8, "{within} in {} ticks", summary.timer_ticks);
-        assert!(summary.walks.whole_share() >= 0.99);
+        assert!(mapping.contains(start as u64));
+        let within =
+            profile.records.iter().filter(|record| record.pcs.iter().any(|&pc| mapping.contains(pc)));
+        assert_eq!(within.map(|record| record.count).sum::<u64>(), calls);
 
         // The same in memory.
-        let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
-        let code = burn_in(&plugin, || profiler.snapshot().unwrap().summary().timer_ticks >= 50);
+        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        set_profiling_timer(0);
+        let (start, calls) = tick_in(&plugin);
         let profile = profiler.stop().unwrap();
         let mappings = mappings_of(&profile);
         let mapping = mapping_of(&mappings, "plugin.so").expect("the profile lists it");
-        assert!(mapping.contains(code.start as u64));
-        let (within, ticks) = (samples_within(&profile, mapping), profile.summary().timer_ticks);
-        assert!(within * 10 >= ticks * 8, "{within} in {ticks} ticks");
+        assert!(mapping.contains(start as u64));
+        assert_eq!(samples_through(&profile, mapping), calls);
     });
 }
 

@@ -19,7 +19,7 @@ use nix::sys::signal::{SaFlags, SigHandler, Signal};
 use sigprof::{Builder, Error, Profiler};
 use support::{
     in_own_process, read_profile,
-    signals::{profiling_handler, profiling_timer, raise_ticks, set_handler},
+    signals::{profiling_handler, profiling_timer, raise_ticks, set_handler, set_profiling_timer},
 };
 
 /// Signals that a handler of the host's own has seen.
@@ -29,7 +29,8 @@ extern "C" fn host_handler(_: libc::c_int) {
     HOST_SAW.fetch_add(1, Ordering::SeqCst);
 }
 
-/// One tick of the timer in a second of CPU time: the only ticks are those that a test sends.
+/// A session whose timer expires after a second of CPU time. A test that counts stops the timer before that: the only
+/// ticks are those that it sends.
 fn silent() -> Builder {
     Profiler::builder().frequency(1)
 }
@@ -40,6 +41,8 @@ fn a_second_start_is_refused_and_harms_neither() {
         let directory = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
         let profiler = silent().start(&first).unwrap();
+        assert_eq!(profiling_timer(), 1_000_000);
+        set_profiling_timer(0);
         raise_ticks(2);
         let refused = Profiler::builder().frequency(1000).start(&second).unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
@@ -49,7 +52,7 @@ fn a_second_start_is_refused_and_harms_neither() {
         let refused = silent().start(directory.path()).unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
         raise_ticks(2);
-        assert_eq!(profiling_timer(), 1_000_000);
+        assert_eq!(profiling_timer(), 0, "a start that was refused has armed it");
         assert_eq!(profiler.stop().unwrap().samples, 4);
         assert_eq!(read_profile(&first).total_samples(), 4);
         assert!(!second.exists());
@@ -63,6 +66,7 @@ fn a_profiler_can_be_started_again_and_again() {
         for round in 1..=10 {
             let path = directory.path().join(round.to_string());
             let profiler = silent().start(&path).unwrap();
+            set_profiling_timer(0);
             raise_ticks(round);
             let summary = profiler.stop().unwrap();
             assert_eq!((summary.samples, summary.foreign_ticks, summary.walks.whole), (round, round, round));
@@ -71,6 +75,7 @@ fn a_profiler_can_be_started_again_and_again() {
             raise_ticks(3);
 
             let profiler = silent().start_in_memory().unwrap();
+            set_profiling_timer(0);
             raise_ticks(round + 1);
             assert_eq!(profiler.stop().unwrap().summary().samples, round + 1);
         }

@@ -1,9 +1,9 @@
-//! Sessions one after another: a thousand at a high rate, while threads compute, which leave nothing behind; and such as a
-//! signal begins and ends where the program must not be disturbed.
+//! Sessions one after another, at a high rate, while threads compute, which leave nothing behind; and such as a signal begins
+//! and ends where the program must not be disturbed.
 
 mod support;
 
-use support::{Linkage, Profile, Scratch, Told, plain, profiled, run};
+use support::{Linkage, Profile, Scratch, Told, is_full, plain, profiled, rounds, run};
 
 #[track_caller]
 fn expect_nothing_left(clock: &str, sessions: usize) {
@@ -13,7 +13,9 @@ fn expect_nothing_left(clock: &str, sessions: usize) {
     command.arg(sessions.to_string()).arg(scratch.path("prof"));
     command.envs([("CPUPROFILE_FREQUENCY", "4000"), ("CPUPROFILE_CLOCK", clock), ("CPUPROFILE_QUIET", "1")]);
     let finished = run(&mut command).expect_success();
-    assert_eq!(finished.stderr, "");
+    // A container may forbid events.
+    let is_usual = |line: &&str| line.contains("clock cpu instead of perf");
+    assert_eq!(finished.stderr.lines().find(|line| !is_usual(line)), None);
     let text = finished.text();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -27,23 +29,23 @@ fn expect_nothing_left(clock: &str, sessions: usize) {
 }
 
 #[test]
-fn a_thousand_sessions_with_timers_for_threads_leave_nothing() {
-    expect_nothing_left("cpu", 1000);
+fn sessions_with_timers_for_threads_leave_nothing() {
+    expect_nothing_left("cpu", rounds(20, 1000));
 }
 
 #[test]
 fn sessions_with_events_for_threads_leave_nothing() {
-    expect_nothing_left("perf", 300);
+    expect_nothing_left("perf", rounds(20, 300));
 }
 
 #[test]
 fn sessions_by_elapsed_time_leave_nothing() {
-    expect_nothing_left("wall", 300);
+    expect_nothing_left("wall", rounds(20, 300));
 }
 
 #[test]
 fn sessions_with_one_timer_leave_nothing() {
-    expect_nothing_left("itimer", 300);
+    expect_nothing_left("itimer", rounds(20, 300));
 }
 
 /// The signal comes inside the program's allocator, which ends the program if it is called there, inside `dlopen`, and while the
@@ -73,6 +75,9 @@ fn a_signal_switches_inside_malloc_and_dlopen() {
         let profile = Profile::read(&scratch.path(&format!("prof.{number}")));
         assert_eq!(profile.samples(), told.samples, "profile {number}");
         assert!(told.samples > 0, "profile {number}");
+        if !is_full() {
+            continue;
+        }
         let (least, most) = line.split_once(' ').expect("two times");
         let (least, most) = (least.parse().expect("seconds"), most.parse().expect("seconds"));
         let outcome = told.adds_up(1e-3, 1).and_then(|()| told.is_between(least, most));

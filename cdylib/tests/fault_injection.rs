@@ -2,8 +2,8 @@
 //! profile is complete, or there is none and one line says why.
 //!
 //! Which calls there are is not written here: a first run tells, in which the kernel asks `programs/fault_injector.c`
-//! about each. Then each call fails at its first, second, third ... occurrence, alone or with all behind it, until there
-//! are no more of it.
+//! about each. Then each call fails at its first, second, third ... occurrence, alone or with all that follow, until there
+//! are no more of it. The gate tries the first few occurrences and one error of each call, the full check all.
 
 mod faults;
 mod support;
@@ -13,7 +13,7 @@ use std::fs;
 
 use faults::{ABRUPT, Answer, Bench, CALLS, Case, Fault, PATIENCE_SECONDS, REPLACED, SESSION, TOGGLE, check};
 use nix::errno::Errno;
-use support::{Scratch, shared_library};
+use support::{Scratch, is_full, rounds, shared_library};
 
 /// Calls that have no error for valid arguments, and the one by which the host toggles. The mask of signals is among them:
 /// the profiler asks it what it knows to be wrong, to get the error.
@@ -75,7 +75,7 @@ fn sweep(
 ) -> Vec<String> {
     let undisturbed = bench.undisturbed(case);
     let mut wrong = Vec::new();
-    for first in 1.. {
+    for first in 1..=rounds(3, 100_000) as u64 {
         let last = match reach {
             Reach::One => first,
             Reach::AllFromThere => u64::from(u32::MAX),
@@ -119,7 +119,7 @@ fn expect_unharmed(case: &Case) {
     let bench = Bench::new(shared_library());
     let mut wrong = Vec::new();
     for call in calls_of(&bench, case, false).into_keys() {
-        for &error in errors_of(call) {
+        for &error in errors_of(call).iter().take(rounds(1, usize::MAX)) {
             for reach in [Reach::One, Reach::AllFromThere] {
                 wrong.extend(sweep(&bench, case, &[call], Answer::Error(error), reach, false));
             }
@@ -218,7 +218,7 @@ fn lines_that_fail_change_nothing() {
             continue;
         }
         tried += 1;
-        for error in [Errno::EPERM, Errno::EIO] {
+        for error in [Errno::EPERM, Errno::EIO].into_iter().take(rounds(1, 2)) {
             for reach in [Reach::One, Reach::AllFromThere] {
                 wrong.extend(sweep(&bench, &SESSION, &[call], Answer::Error(error), reach, true));
             }
@@ -256,6 +256,10 @@ fn a_careless_profiler_is_caught() {
     fs::rename(library, &profiler).expect("our own file");
     let mut bench = Bench::new(&profiler);
     for (fault, (call, answer, reach), expected) in traps {
+        // A host hangs when its time is over, which may be too short for a busy machine.
+        if fault == "hangs" && !is_full() {
+            continue;
+        }
         (bench.variables, bench.patience_seconds) = (vec![], PATIENCE_SECONDS);
         expect_nothing(&sweep(&bench, &CALLS, &[call], answer, reach, false));
         bench.variables = vec![("CARELESS", fault)];

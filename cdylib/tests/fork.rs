@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use support::{
-    Finished, Linkage, Profile, Scratch, Told, exit_code, plain, preload, profiled, run, shared_library,
+    Finished, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
+    shared_library,
 };
 
 /// A case of `programs/forks.c` with the library preloaded and profiling on. Its timer stays silent for the first second
@@ -136,7 +137,7 @@ fn a_child_may_use_the_interface() {
     assert_eq!(Profile::read(&scratch.path("own")).samples(), 2);
 }
 
-/// A child burns CPU time: it is sampled, all of it is accounted for, and none of its parent's.
+/// A child burns CPU time: it is sampled. In the full check all of its time is accounted for, and none of its parent's.
 #[test]
 fn the_time_of_a_child_is_in_its_profile() {
     let scratch = Scratch::new();
@@ -153,6 +154,10 @@ fn the_time_of_a_child_is_in_its_profile() {
     // The child ends first.
     let told = Told::all(&finished)[0];
     assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
+    assert!(told.samples > 0, "{}", finished.stderr);
+    if !is_full() {
+        return;
+    }
     let outcome = told
         .adds_up(0.01, 1)
         .and_then(|()| told.is_between(seconds("burnt"), seconds("ended")))

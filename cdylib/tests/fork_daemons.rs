@@ -4,25 +4,11 @@
 mod support;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use support::{Linkage, Profile, Scratch, exit_code, profiled, run};
+use support::{Linkage, Profile, Scratch, exit_code, line_in, profiled, run, wait_for, wait_for_end};
 
 /// As in `programs/daemon.c`.
 const TICKS: usize = 7;
-
-/// Waits until `done` gives something; panics when it does not in nine minutes.
-#[track_caller]
-fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(value) = done() {
-            return value;
-        }
-        assert!(start.elapsed() < Duration::from_secs(540), "{what} does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// Lets `programs/daemon.c` become a daemon, with a profile named relative to the directory that it starts in.
 fn expect_daemon_with_profile(how: &str) {
@@ -34,19 +20,11 @@ fn expect_daemon_with_profile(how: &str) {
     let finished = run(&mut command);
     assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
     assert_eq!(finished.complaints(), Vec::<&str>::new());
-    let daemon = wait_for("the daemon's id", || {
-        let text = std::fs::read_to_string(scratch.path("pid")).ok()?;
-        text.strip_suffix('\n').map(str::to_owned)
-    });
+    let daemon = wait_for("the daemon's id", || line_in(&scratch.path("pid")));
     let profile = start.join(format!("prof_{daemon}"));
     wait_for("the daemon's profile", || profile.exists().then_some(()));
     assert_eq!(Profile::read(&profile).samples(), TICKS, "the daemon's samples");
-    // Where nobody collects orphans it stays, as a zombie.
-    wait_for("the daemon's end", || {
-        let stat = std::fs::read_to_string(Path::new("/proc").join(&daemon).join("stat"));
-        let lives = stat.is_ok_and(|stat| !stat.contains(") Z "));
-        (!lives).then_some(())
-    });
+    wait_for_end(&daemon);
     // Those between end without a tick, by whatever way.
     let names: Vec<_> =
         std::fs::read_dir(&start).expect("a directory").map(|entry| entry.unwrap().file_name()).collect();

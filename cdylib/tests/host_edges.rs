@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use support::{
-    Finished, Linkage, Mapping, Profile, Scratch, assignment, expect_status, in_shell, plain, preload,
-    profiled, program_source, quietly, run, samples_at, start, tool, wait,
+    Finished, Linkage, Mapping, Profile, Scratch, assignment, expect_status, in_shell, line_in, plain,
+    preload, profiled, program_source, quietly, rounds, run, samples_at, start, tool, wait, wait_for,
+    wait_for_end,
 };
 
 fn host(scratch: &Scratch) -> PathBuf {
@@ -65,7 +66,7 @@ fn a_cancelled_thread_may_stop_the_profiler() {
 #[test]
 fn children_of_a_busy_program_do_not_hang() {
     let scratch = Scratch::new();
-    expect_status(&run_profiled_edge(&scratch, &["fork-storm", "50"]), 0);
+    expect_status(&run_profiled_edge(&scratch, &["fork-storm", &rounds(3, 50).to_string()]), 0);
     Profile::read(&scratch.path("prof"));
 }
 
@@ -145,8 +146,9 @@ fn the_last_of_many_unloaded_plugins_is_listed() {
 #[test]
 fn stacks_are_given_after_jumps_out_of_walks() {
     let scratch = Scratch::new();
-    expect_status(&run(preload(edges(&scratch)).args(["jump-out-of-walks", "5000"])), 0);
-    expect_status(&run_profiled_edge(&scratch, &["jump-out-of-walks", "5000"]), 0);
+    let jumps = rounds(200, 5000).to_string();
+    expect_status(&run(preload(edges(&scratch)).args(["jump-out-of-walks", &jumps])), 0);
+    expect_status(&run_profiled_edge(&scratch, &["jump-out-of-walks", &jumps]), 0);
 }
 
 /// Whoever waits for a daemon to let go of stderr sees that when it does, and not only when it ends.
@@ -160,6 +162,8 @@ fn a_daemon_lets_go_of_stderr() {
     let ended = directory.join("ended").exists();
     scratch.write("served/release", "");
     expect_status(&finished, 0);
+    let daemon = wait_for("the daemon's id", || line_in(&directory.join("pid")));
+    wait_for_end(&daemon);
     assert!(!ended, "the daemon held stderr until its end");
 }
 

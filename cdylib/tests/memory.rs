@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 use sigprof::recover::{self, Recovered};
 use support::{Finished, Linkage, Profile, Scratch, exit_code, names_in, profiled, run, start, wait};
 
-/// Chains of 26 frames take 224 bytes each: so many fill the least memory ten times.
-const TICKS: usize = 200_000;
+/// Chains of 26 frames take 224 bytes each: so many fill the least memory five times.
+const TICKS: usize = 100_000;
 /// `CPUPROFILE_MAX_MEMORY`, in KiB.
 const BOUND: usize = 8 << 10;
 

@@ -85,27 +85,6 @@ fn a_call_that_does_not_return_belongs_to_its_caller() {
     expect_chains("noreturn", 100, &chain, |names, root| assert_eq!(root, Root::Process, "{names:?}"));
 }
 
-#[test]
-fn the_kernels_own_code_leads_to_its_callers() {
-    let scratch = Scratch::new();
-    let (_, profile) = run_case(&scratch, "vdso");
-    let mut symbols = Symbolizer::default();
-    let mut in_kernels_code = 0;
-    for record in &profile.records {
-        let names = symbols.names(&profile, record);
-        let Some(behind) = names.iter().rposition(|name| name == "[vdso]").map(|last| &names[last + 1..])
-        else {
-            continue;
-        };
-        in_kernels_code += record.count;
-        // Where the C library's function ends in a jump, it is not in the chain.
-        let caller = behind.iter().position(|name| name == "ask_for_the_time");
-        assert!(caller.is_some_and(|caller| caller <= 1), "{names:?}");
-        assert_eq!(symbols.root(&profile, record), Root::Process, "{names:?}");
-    }
-    assert!(in_kernels_code * 20 > profile.samples(), "{in_kernels_code} of {}", profile.samples());
-}
-
 /// Where in the chain the page lies that the program made its code in.
 fn place_of_page(record: &Record, text: &str) -> Option<usize> {
     let page = usize::from_str_radix(text.trim().trim_start_matches("0x"), 16).expect("the page's address");

@@ -1,251 +1,132 @@
-//! Unmodified programs under the preloaded library: the same output and exit status as without it, and a profile
-//! that names where their time went.
+//! Unmodified programs under the preloaded library: the same output and exit status as without it, and a profile.
+//! `full/real_programs.rs` looks at where their time went.
 
 mod support;
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use support::real_programs::{
+    compile_c, compile_rust, compiler_proper, generated_c, generated_lines, generated_repository,
+    profile_of_child, run_both,
+};
 use support::{
-    Finished, Linkage, Profile, Root, Scratch, Symbolizer, callers_in_go_pprof, exit_code, go_pprof_top,
-    google_pprof_text, plain, profiled, run, start, tool, wait,
+    Finished, Linkage, Profile, Root, Scratch, Symbolizer, exit_code, plain, profiled, program_source,
+    quietly, run, start, wait,
 };
 
-/// Enough to tell a hot function from a cold one.
-const ENOUGH_SAMPLES: usize = 100;
+/// At this rate a program that computes is interrupted as often as the kernel can.
+const FREQUENCY: u32 = 1000;
 
-/// Every walk should be whole; one in a hundred may meet an instruction that no unwind table describes.
-const WHOLE: f64 = 0.99;
-
-/// Runs a program without and with the profiler, and panics where a user could tell the difference. `configure` gives
-/// both runs the same arguments. The profile is in the file `prof`.
+/// A script that sends itself ticks has each of them in its profile, in the interpreter's loop, from its entry point on.
 #[track_caller]
-fn run_both(
-    scratch: &Scratch,
-    program: &Path,
-    frequency: u32,
-    configure: impl Fn(&mut Command) -> &mut Command,
-) -> Finished {
-    let mut without = plain(program);
-    configure(&mut without);
-    let expected = run(&mut without);
-    let mut with = profiled(program, &scratch.path("prof"));
-    configure(with.env("CPUPROFILE_FREQUENCY", frequency.to_string()));
-    let finished = run(&mut with);
-    assert_eq!(exit_code(finished.status), exit_code(expected.status), "stderr: {}", finished.stderr);
-    assert!(finished.stdout == expected.stdout, "another output than without the profiler");
-    assert_eq!(finished.complaints(), expected.complaints());
-    assert!(finished.end_lines() > 0, "no end line");
-    finished
-}
-
-/// Reads the profile of a program with one thread, every chain of which ends where the program began.
-#[track_caller]
-fn read_single_threaded(path: &Path) -> Profile {
-    let profile = read_with_enough_samples(path);
-    let mut symbolizer = Symbolizer::default();
-    let whole = profile.share(|record| symbolizer.root(&profile, record) == Root::Process);
-    assert!(whole >= WHOLE, "only {whole} of the samples end at the entry point");
-    profile
-}
-
-/// Reads the profile of a program with threads: chains end where the program began, or at the one place in the C
-/// library where threads begin.
-#[track_caller]
-fn read_multi_threaded(path: &Path) -> Profile {
-    let profile = read_with_enough_samples(path);
-    let mut symbolizer = Symbolizer::default();
-    let mut in_process = 0;
-    let mut in_libc: HashMap<u64, usize> = HashMap::new();
-    for record in &profile.records {
-        match symbolizer.root(&profile, record) {
-            Root::Process => in_process += record.count,
-            // The call that starts a thread may be recorded by its own address or by the one after it.
-            Root::LibC(offset) => *in_libc.entry(offset / 8).or_default() += record.count,
-            Root::Elsewhere => {}
-        }
-    }
-    let thread_start = in_libc.into_values().max().unwrap_or(0);
-    assert!(
-        in_process > 0 && thread_start > 0,
-        "{in_process} samples end at _start, {thread_start} at one place in libc"
-    );
-    let whole = (in_process + thread_start) as f64 / profile.samples() as f64;
-    assert!(whole >= WHOLE, "only {whole} of the samples end at an entry point");
-    profile
-}
-
-#[track_caller]
-fn read_with_enough_samples(path: &Path) -> Profile {
-    let profile = Profile::read(path);
-    assert!(profile.samples() >= ENOUGH_SAMPLES, "only {} samples", profile.samples());
-    profile
-}
-
-/// Panics unless the samples inside `chain[0]` are at least `hot` of all, and nearly all of these were called through
-/// the rest of `chain`, innermost first.
-#[track_caller]
-fn expect_chain(profile: &Profile, chain: &[&str], hot: f64) {
-    let mut symbolizer = Symbolizer::default();
-    let mut leaf = |record: &_| symbolizer.names(profile, record)[0].contains(chain[0]);
-    let in_leaf = profile.share(&mut leaf);
-    assert!(in_leaf >= hot, "only {in_leaf} of the samples are in {}", chain[0]);
-    let mut symbolizer = Symbolizer::default();
-    let whole = profile.share(|record| {
-        let names = symbolizer.names(profile, record);
-        names.len() >= chain.len() && names.iter().zip(chain).all(|(name, part)| name.contains(part))
-    });
-    assert!(
-        whole >= WHOLE * in_leaf,
-        "{in_leaf} of the samples are in {}, but {whole} through {chain:?}",
-        chain[0]
-    );
-}
-
-/// Text that compresses and sorts with some work, the same every time.
-fn generated_lines(count: u32) -> String {
-    let mut state = 12345_u32;
-    let mut text = String::new();
-    for _ in 0..count {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        writeln!(text, "{:08x} {} record", state, state % 1000).expect("a string takes all");
-    }
-    text
-}
-
-/// A C file that keeps an optimizing compiler busy.
-fn generated_c(functions: u32) -> String {
-    let mut text = String::from("#include <stddef.h>\n");
-    for i in 0..functions {
-        let divisor = i + 3;
-        write!(
-            text,
-            "int f{i}(int *a, size_t n, int k) {{\n  int s = {i};\n  for (size_t j = 0; j < n; j++) {{\n    \
-             if (a[j] % {divisor} == k) s += a[j] * {i}; else s ^= a[n - 1 - j] >> (k & 7);\n  }}\n  \
-             switch (s & 7) {{ case 0: return s * 3; case 1: return a[0]; default: return s / {divisor}; }}\n}}\n"
-        )
-        .expect("a string takes all");
-    }
-    text
-}
-
-/// A history for `git fast-import`: each commit changes some lines of a large file.
-fn generated_history(commits: usize) -> String {
-    const LINES: usize = 3000;
-    let mut lines: Vec<String> = (0..LINES).map(|i| format!("line {i}, value {}", i * i % 7919)).collect();
-    let mut stream = String::new();
-    for commit in 0..commits {
-        for change in 0..40 {
-            lines[(commit * 131 + change * 71) % LINES] =
-                format!("line changed by commit {commit}, {change}");
-        }
-        let body = lines.join("\n");
-        let (date, file, length) = (1_700_000_000 + commit, commit % 3, body.len());
-        write!(
-            stream,
-            "commit refs/heads/main\ncommitter T <t@example.org> {date} +0000\ndata 6\nchange\n\
-             M 100644 inline directory{file}/file.txt\ndata {length}\n{body}\n"
-        )
-        .expect("a string takes all");
-    }
-    stream
-}
-
-/// Python: the interpreter's loop is on top, called from the functions that run a script.
-#[test]
-fn python_is_profiled_through_its_interpreter() {
+fn expect_ticks_of_a_script(interpreter: &str, script: &str, chain: &[&str]) {
+    const TICKS: usize = 20;
     let scratch = Scratch::new();
-    let script = program("busy.py");
-    let python = Path::new("/usr/bin/python3");
-    run_both(&scratch, python, 250, |command| command.arg(&script).arg("100"));
     let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
+    let mut command = profiled(interpreter, &path);
+    run(quietly(&mut command).args([if interpreter.ends_with("perl") { "-e" } else { "-c" }, script]))
+        .expect_success();
+    let profile = Profile::read(&path);
     let mut symbolizer = Symbolizer::default();
-    let through_main = profile.share(|record| {
+    let found = profile.records.iter().filter(|record| {
         let names = symbolizer.names(&profile, record);
-        names.iter().any(|name| name == "_PyEval_EvalFrameDefault")
-            && names.iter().any(|name| name == "Py_RunMain")
+        let mut rest = names.iter();
+        symbolizer.root(&profile, record) == Root::Process
+            && chain.iter().all(|function| rest.any(|name| name == function))
     });
-    assert!(
-        through_main >= 0.9,
-        "{through_main} of the samples are in the interpreter's loop under Py_RunMain"
+    assert_eq!(found.map(|record| record.count).sum::<usize>(), TICKS);
+}
+
+#[test]
+fn ticks_of_a_python_script_lead_through_the_interpreter() {
+    let script = "import os, signal\nfor i in range(20): os.kill(os.getpid(), signal.SIGPROF)";
+    expect_ticks_of_a_script("/usr/bin/python3", script, &["_PyEval_EvalFrameDefault", "Py_RunMain"]);
+}
+
+#[test]
+fn ticks_of_a_perl_script_lead_through_the_interpreter() {
+    expect_ticks_of_a_script(
+        "/usr/bin/perl",
+        "kill PROF => $$ for 1 .. 20",
+        &["Perl_runops_standard", "perl_run"],
     );
-    go_pprof_top(python, &path).expect_hottest("[python3", 50.0);
-    let report = google_pprof_text(python, &path);
-    report.expect_hottest("_PyEval_EvalFrameDefault", 20.0);
-    report.expect_total("Py_RunMain", 90.0);
 }
 
-/// The same at 1000 Hz, asked for in the environment: the header says so.
 #[test]
-fn python_is_profiled_at_a_high_rate() {
-    let scratch = Scratch::new();
-    let script = program("busy.py");
-    run_both(&scratch, Path::new("/usr/bin/python3"), 1000, |command| command.arg(&script).arg("40"));
-    let profile = read_single_threaded(&scratch.path("prof"));
-    assert_eq!(profile.period_micros, 1000);
+fn interpreters_run_unchanged() {
+    for (interpreter, script) in [("/usr/bin/python3", "busy.py"), ("/usr/bin/perl", "busy.pl")] {
+        let scratch = Scratch::new();
+        run_both(&scratch, interpreter, FREQUENCY, |command| command.arg(program_source(script)).arg("3"));
+        assert_eq!(Profile::read(&scratch.path("prof")).period_micros, 1000);
+    }
 }
 
-/// Perl: every op is run under perl_run.
 #[test]
-fn perl_is_profiled_through_its_run_loop() {
+fn gzip_and_sort_run_unchanged() {
     let scratch = Scratch::new();
-    let script = program("busy.pl");
-    let perl = Path::new("/usr/bin/perl");
-    run_both(&scratch, perl, 250, |command| command.arg(&script).arg("80"));
-    let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
-    let mut symbolizer = Symbolizer::default();
-    let in_loop =
-        profile.share(|record| symbolizer.calls(&profile, record, &["Perl_runops_standard", "perl_run"]));
-    assert!(in_loop >= 0.95, "{in_loop} of the samples are in Perl_runops_standard called by perl_run");
-    go_pprof_top(perl, &path).expect_hottest("[perl]", 50.0);
-    google_pprof_text(perl, &path).expect_total("Perl_runops_standard", 95.0);
+    let input = scratch.write("input", generated_lines(50_000));
+    run_both(&scratch, "/usr/bin/gzip", FREQUENCY, |command| command.arg("-9cn").arg(&input));
+    Profile::read(&scratch.path("prof"));
+    // It handles SIGPROF itself, to clean up before it dies.
+    for threads in ["--parallel=1", "--parallel=2"] {
+        run_both(&scratch, "/usr/bin/sort", FREQUENCY, |command| {
+            command.args([threads, "-k2n", "-k1r", "-S", "1M", "-T"]).arg(scratch.root()).arg(&input)
+        });
+        Profile::read(&scratch.path("prof"));
+    }
 }
 
-/// gzip at the default rate: a stripped program whose own code is on top.
+/// The driver writes the plain name, each child its own.
 #[test]
-fn gzip_is_profiled_at_the_default_rate() {
+fn gcc_and_its_children_run_unchanged() {
     let scratch = Scratch::new();
-    let input = scratch.write("input", generated_lines(1_000_000));
-    let gzip = Path::new("/usr/bin/gzip");
-    run_both(&scratch, gzip, 100, |command| command.arg("-9cn").arg(&input));
-    let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
-    assert_eq!(profile.period_micros, 10_000);
-    let mut symbolizer = Symbolizer::default();
-    let own = profile.share(|record| symbolizer.names(&profile, record)[0].ends_with("/gzip"));
-    assert!(own >= 0.8, "{own} of the samples are in gzip's own code");
-    go_pprof_top(gzip, &path).expect_hottest("[gzip]", 80.0);
-    google_pprof_text(gzip, &path).expect_any_total(80.0);
+    let source = scratch.write("input.c", generated_c(20));
+    let object = scratch.path("output.o");
+    let gcc = Path::new("/usr/bin/gcc");
+    run_both(&scratch, gcc, FREQUENCY, |command| compile_c(command, &source, &object));
+    let with = std::fs::read(&object).expect("gcc wrote its output");
+    run(compile_c(&mut plain(gcc), &source, &object)).expect_success();
+    assert!(
+        with == std::fs::read(&object).expect("gcc wrote its output"),
+        "another object file than without"
+    );
+    Profile::read(&scratch.path("prof"));
+    Profile::read(&profile_of_child(&scratch, &compiler_proper()));
 }
 
-/// GNU sort takes SIGPROF for itself, to clean up before it dies: it must neither die of our ticks nor lose them.
 #[test]
-fn sort_is_profiled_although_it_handles_the_signal_itself() {
+fn git_runs_unchanged() {
     let scratch = Scratch::new();
-    let input = scratch.write("input", generated_lines(1_500_000));
-    let sort = Path::new("/usr/bin/sort");
-    run_both(&scratch, sort, 250, |command| {
-        command.args(["--parallel=1", "-k2n", "-k1r", "-S", "20M", "-T"]).arg(scratch.root()).arg(&input)
+    let repository = generated_repository(&scratch, 20);
+    run_both(&scratch, "/usr/bin/git", FREQUENCY, |command| {
+        command.arg("--no-pager").arg("-C").arg(&repository).args([
+            "log",
+            "-p",
+            "--word-diff-regex=.",
+            "main",
+        ])
     });
-    let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
-    let mut symbolizer = Symbolizer::default();
-    let in_sort = profile.share(|record| {
-        // Between the innermost function and `_start` there are sort's own functions and libc's start-up code.
-        let names = symbolizer.names(&profile, record);
-        names.iter().filter(|name| name.ends_with("/sort")).count() >= 3
-    });
-    assert!(in_sort >= 0.9, "{in_sort} of the samples are in sort or called from it");
-    go_pprof_top(sort, &path).expect_total("[sort]", 99.0);
-    google_pprof_text(sort, &path).expect_any_total(50.0);
+    Profile::read(&scratch.path("prof"));
+}
+
+/// A C++ program with threads, exceptions, and a plugin that is loaded and unloaded all the time; a Rust program without frame
+/// pointers.
+#[test]
+fn compiled_programs_run_unchanged() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("throwing.cc", Linkage::None, &[]);
+    let plugin = scratch.compile_library("plugin.cc", &[]);
+    let finished = run_both(&scratch, &program, FREQUENCY, |command| command.arg(&plugin).arg("50"));
+    assert_eq!(exit_code(finished.status), 7);
+    Profile::read(&scratch.path("prof"));
+    let finished = run_both(&scratch, compile_rust(&scratch), FREQUENCY, |command| command.arg("50000"));
+    assert_eq!(exit_code(finished.status), 3);
+    Profile::read(&scratch.path("prof"));
 }
 
 /// `kill -PROF` is sort's business: its handler removes its temporary files and lets the signal kill it.
@@ -280,146 +161,4 @@ fn kill_sort_at_work(scratch: &Scratch, mut sort: Command) -> Finished {
     drop(input);
     assert_eq!(files(), 0, "sort left temporary files");
     finished
-}
-
-/// gcc: the driver writes the plain name, each child its own, and cc1's passes are seen from main on.
-#[test]
-fn gcc_and_its_children_are_profiled() {
-    let scratch = Scratch::new();
-    let source = scratch.write("input.c", generated_c(200));
-    let object = scratch.path("output.o");
-    let gcc = Path::new("/usr/bin/gcc");
-    fn compile<'a>(command: &'a mut Command, source: &Path, object: &Path) -> &'a mut Command {
-        command.args(["-O2", "-c"]).arg(source).arg("-o").arg(object)
-    }
-    run_both(&scratch, gcc, 250, |command| compile(command, &source, &object));
-    let compiled_under_profiler = std::fs::read(&object).expect("gcc wrote its output");
-    run(compile(&mut plain(gcc), &source, &object)).expect_success();
-    let compiled_without = std::fs::read(&object).expect("gcc wrote its output");
-    assert!(compiled_under_profiler == compiled_without, "another object file than without the profiler");
-
-    Profile::read(&scratch.path("prof"));
-    let cc1 = compiler_proper();
-    let path = profile_of_child(&scratch, &cc1);
-    let profile = read_single_threaded(&path);
-    let mut symbolizer = Symbolizer::default();
-    let in_passes = profile.share(|record| {
-        let names = symbolizer.names(&profile, record);
-        let position = |part: &str| names.iter().position(|name| name.contains(part));
-        matches!((position("execute_one_pass"), position("toplev")), (Some(pass), Some(main)) if pass < main)
-    });
-    assert!(in_passes >= 0.8, "{in_passes} of the samples are in a pass under toplev::main");
-    go_pprof_top(&cc1, &path).expect_hottest("[cc1]", 70.0);
-    let report = google_pprof_text(&cc1, &path);
-    report.expect_total("execute_one_pass", 80.0);
-    report.expect_total("toplev::main", 99.0);
-}
-
-fn compiler_proper() -> PathBuf {
-    let finished = run(tool("/usr/bin/gcc").arg("-print-prog-name=cc1")).expect_success();
-    PathBuf::from(finished.text().trim()).canonicalize().expect("gcc knows its compiler proper")
-}
-
-/// The one file `prof_PID` whose process ran `program`.
-#[track_caller]
-fn profile_of_child(scratch: &Scratch, program: &Path) -> PathBuf {
-    let names = scratch.names("prof_");
-    let ran = |name: &&String| {
-        let mappings = Profile::read(&scratch.path(name)).mappings;
-        name["prof_".len()..].parse::<u32>().is_ok()
-            && mappings.iter().any(|mapping| Path::new(&mapping.path) == program)
-    };
-    let found: Vec<_> = names.iter().filter(ran).collect();
-    assert_eq!(found.len(), 1, "profiles of {} among {names:?}", program.display());
-    scratch.path(found[0])
-}
-
-/// git log on a repository of hundreds of commits: the C library's regular expressions find the words that git asks
-/// for.
-#[test]
-fn git_log_is_profiled_into_the_c_library() {
-    let scratch = Scratch::new();
-    let git = Path::new("/usr/bin/git");
-    let repository = scratch.path("repository");
-    run(plain(git).args(["init", "--quiet", "--bare"]).arg(&repository)).expect_success();
-    let history = scratch.write("history", generated_history(700));
-    let mut import = plain("sh");
-    import
-        .args(["-c", "exec \"$0\" -C \"$1\" fast-import --quiet < \"$2\""])
-        .arg(git)
-        .arg(&repository)
-        .arg(history);
-    run(&mut import).expect_success();
-
-    run_both(&scratch, git, 250, |command| {
-        command.arg("--no-pager").arg("-C").arg(&repository);
-        command.args(["log", "-p", "--word-diff-regex=.", "main"])
-    });
-    let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
-    let mut symbolizer = Symbolizer::default();
-    let matching = profile.share(|record| symbolizer.calls(&profile, record, &["regexec", "/git"]));
-    assert!(matching >= 0.1, "{matching} of the samples are in regexec called from git");
-    let report = go_pprof_top(git, &path);
-    report.expect_hottest("[libc.so", 30.0);
-    report.expect_total("[git]", 99.0);
-    google_pprof_text(git, &path).expect_total("regexec", 10.0);
-}
-
-/// A C++ program with threads, exceptions, and a plugin that is loaded and unloaded all the time.
-#[test]
-fn threads_exceptions_and_unloaded_plugins_are_seen_with_their_callers() {
-    let scratch = Scratch::new();
-    let program = scratch.compile("throwing.cc", Linkage::None, &[]);
-    let plugin = scratch.compile_library("plugin.cc", &[]);
-    let finished = run_both(&scratch, &program, 250, |command| command.arg(&plugin).arg("1500"));
-    assert_eq!(exit_code(finished.status), 7);
-    let path = scratch.path("prof");
-    let profile = read_multi_threaded(&path);
-    let through_frames = ["hot_loop", "inner_step", "middle_step", "outer_step", "catching_step", "worker"];
-    expect_chain(&profile, &through_frames, 0.3);
-    expect_chain(&profile, &["plugin_loop", "plugin_work", "call_plugin", "worker"], 0.1);
-    go_pprof_top(&program, &path).expect_hottest("hot_loop", 30.0);
-    let callers = callers_in_go_pprof("hot_loop", &program, &path);
-    assert!(callers.iter().all(|caller| caller.contains("inner_step")) && !callers.is_empty(), "{callers:?}");
-    let report = google_pprof_text(&program, &path);
-    report.expect_hottest("hot_loop", 30.0);
-    report.expect_total("catching_step", 30.0);
-    report.expect_total("plugin_work", 10.0);
-}
-
-/// A Rust program optimized and without frame pointers, in which nearly every sample has the same second frame.
-#[test]
-fn rust_without_frame_pointers_is_seen_from_main_to_the_leaf() {
-    let scratch = Scratch::new();
-    let source = program("collatz.rs");
-    let executable = scratch.path("collatz");
-    let mut compiler = tool("rustc");
-    compiler.args(["--edition=2024", "-O", "-g", "-Cforce-frame-pointers=no"]);
-    // Go 1.19's pprof takes the start of the code segment for the start of its page and then names the wrong
-    // functions; with the code on pages of its own the two are the same.
-    compiler.arg("-Clink-arg=-Wl,-z,separate-code");
-    compiler.arg("-o").arg(&executable).arg(source);
-    run(&mut compiler).expect_success();
-
-    let finished = run_both(&scratch, &executable, 250, |command| command.arg("1000000"));
-    assert_eq!(exit_code(finished.status), 3);
-    let path = scratch.path("prof");
-    let profile = read_single_threaded(&path);
-    expect_chain(&profile, &["collatz_steps", "longest_below", "visit_tree", "visit_tree"], 0.9);
-    let mut symbolizer = Symbolizer::default();
-    let from_main =
-        profile.share(|record| symbolizer.calls(&profile, record, &["visit_tree", "known_work", "main"]));
-    assert!(from_main >= 0.9, "{from_main} of the samples come through known_work from main");
-    go_pprof_top(&executable, &path).expect_hottest("collatz_steps", 90.0);
-    assert_eq!(callers_in_go_pprof("collatz_steps", &executable, &path), ["longest_below"]);
-    assert_eq!(callers_in_go_pprof("longest_below", &executable, &path), ["visit_tree"]);
-    let report = google_pprof_text(&executable, &path);
-    report.expect_hottest("collatz_steps", 90.0);
-    report.expect_total("longest_below", 90.0);
-    report.expect_total("known_work", 90.0);
-}
-
-fn program(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }

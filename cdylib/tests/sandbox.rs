@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use support::{
-    Linkage, Profile, Record, Root, Scratch, Symbolizer, Told, plain, profiled, run, shared_library,
+    Linkage, Profile, Record, Root, Scratch, Symbolizer, Told, is_full, plain, profiled, run, shared_library,
 };
 
 /// Runs `program` under the profiler in `sandbox`, with a silent timer; without a sandbox where that is empty.
@@ -92,16 +92,17 @@ fn without_events_the_clock_is_another_and_a_line_says_so() {
     let program = scratch.compile("callers.c", Linkage::None, &[]);
     let path = scratch.path("prof");
     let mut command = plain(scratch.compile("sandbox.c", Linkage::None, &[]));
-    command.args(["no-perf", "env", "CPUPROFILE_CLOCK=perf", "CPUPROFILE_FREQUENCY=250"]);
+    command.args(["no-perf", "env", "CPUPROFILE_CLOCK=perf", "CPUPROFILE_FREQUENCY=1"]);
     command.arg(format!("LD_PRELOAD={}", shared_library().display()));
-    command.arg(format!("CPUPROFILE={}", path.display())).arg(program).arg("2000");
+    command.arg(format!("CPUPROFILE={}", path.display())).arg(program).arg("50");
     let finished = run(&mut command).expect_success();
     let line = format!(
         "sigprof: clock cpu instead of perf for the profile at {}: cannot open an event of the task clock: Operation not permitted",
         path.display()
     );
     assert_eq!((finished.complaints(), finished.end_lines()), (vec![line.as_str()], 1));
-    assert!(Profile::read(&path).samples() > 50);
+    // 50 of each of three kinds.
+    assert_eq!(Profile::read(&path).samples(), 150);
 }
 
 /// A program that will be ended for timers and threads' ids, which its libraries never need, is not ended by ticks of a clock
@@ -124,10 +125,14 @@ fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
         let path = scratch.path(&format!("{clock}{signal}"));
         let mut command = profiled(&program, &path);
         command.env("CPUPROFILE_TIMER_SIGNAL", signal).env("CPUPROFILE_STATISTICS", "1");
+        command.args(if is_full() { None } else { Some("briefly") });
         let finished = run(command.env("CPUPROFILE_CLOCK", clock).env("CPUPROFILE_FREQUENCY", "1000"));
         assert!(finished.status.success(), "{clock}, {signal}: {}, {}", finished.status, finished.stderr);
         assert_eq!(finished.text(), "done\n");
         let samples = Profile::read(&path).samples();
+        if !is_full() {
+            continue;
+        }
         if clock == "wall" {
             assert!(samples > 100, "{signal}: {samples} ms");
             continue;

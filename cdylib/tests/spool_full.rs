@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use support::{
-    Finished, Profile, SpoolRig, exit_code, has_ended, run, samples_at, samples_in, start, tool, wait,
+    Finished, Profile, SpoolRig, exit_code, has_ended, rounds, run, samples_at, samples_in, start, tool, wait,
 };
 
 /// Gives the calling thread mounts of its own; false, with a line that says so, where it may not have them.
@@ -177,7 +177,7 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
     if !has_own_mounts() {
         return;
     }
-    for round in 0..8 {
+    for round in 0..rounds(1, 8) {
         let rig = SpoolRig::new();
         let small = Small::in_memory(rig.spools(), 4096);
         let mut command = rig.command("threads 4 3000 say hello exit 3");
@@ -191,7 +191,9 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
         // Ticks that need memory while another one switches are lost, and counted; on a busy machine that takes a while.
         let (_, lost) = finished.stderr.split_once(" table_full=").expect("the statistics");
         let lost: usize = lost.split(' ').next().and_then(|lost| lost.parse().ok()).expect("a number");
-        assert_eq!(samples_at(&rig.profile()) + lost, 12_000);
+        // The timer adds a tick for each second of CPU time.
+        let found = samples_at(&rig.profile()) + lost;
+        assert!((12_000..12_060).contains(&found), "{found} of 12000 ticks, {lost} of them lost");
     }
 }
 

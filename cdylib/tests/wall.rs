@@ -1,78 +1,32 @@
-//! Clock `wall`: each thread's elapsed time is in the profile, whether it waits or runs, and system calls go on behind a tick.
+//! Clock `wall`: threads that wait are in the profile, and system calls go on after a tick. `full/wall.rs` measures for how
+//! long they are in it.
 
 mod support;
 
-use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Finished, Linkage, Profile, Scratch, Symbolizer, profiled, run, shared_library};
+use support::wall::Run;
+use support::{Profile, Scratch, Symbolizer, shared_library};
 
-/// A program of `programs/wall.c` that has ended well, and its profile.
-struct Run {
-    finished: Finished,
-    profile: Profile,
-    symbols: Symbolizer,
+/// Runs the program until each of these functions is in a sample: with more samples each time, because the scheduler decides
+/// when a thread takes its tick.
+#[track_caller]
+fn run_until_sampled(scratch: &Scratch, order: &str, functions: &[String]) -> Run {
+    let mut missing = Vec::new();
+    for samples in ["100", "1000", "10000"] {
+        let mut run = Run::of(scratch, &[order, samples], &[("CPUPROFILE_FREQUENCY", "1000")]);
+        missing = functions.iter().filter(|function| run.sampled_in(function) == 0.0).collect();
+        if missing.is_empty() {
+            return run;
+        }
+    }
+    panic!("in no sample: {missing:?}");
 }
 
-impl Run {
-    #[track_caller]
-    fn of(scratch: &Scratch, arguments: &[&str], settings: &[(&str, &str)]) -> Self {
-        let mut command = command(scratch, arguments);
-        let finished = run(command.envs(settings.iter().copied())).expect_success();
-        let profile = Profile::read(&scratch.path("prof"));
-        Self { finished, profile, symbols: Symbolizer::default() }
-    }
-
-    fn period(&self) -> f64 {
-        self.profile.period_micros as f64 / 1e6
-    }
-
-    /// A number of seconds that the program printed.
-    #[track_caller]
-    fn said(&self, name: &str) -> f64 {
-        let text = self.finished.text();
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
-    }
-
-    /// A figure of the line of statistics.
-    #[track_caller]
-    fn counted(&self, name: &str) -> u64 {
-        let words = self.finished.stderr.split_whitespace();
-        let figure = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next();
-        figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
-    }
-
-    /// A figure of the last line of statistics.
-    #[track_caller]
-    fn last(&self, name: &str) -> f64 {
-        let words = self.finished.stderr.split_whitespace();
-        let figure = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back();
-        figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
-    }
-
-    /// Seconds of the samples within a function.
-    fn sampled_in(&mut self, function: &str) -> f64 {
-        let is_within = |names: &[String]| names.iter().any(|name| name == function);
-        let share = self.profile.share(|record| is_within(&self.symbols.names(&self.profile, record)));
-        share * self.profile.samples() as f64 * self.period()
-    }
-}
-
-fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let program = scratch.compile("wall.c", Linkage::None, &["-O2", "-pthread"]);
-    let mut command = profiled(program, &scratch.path("prof"));
-    command.args(arguments).current_dir(scratch.root());
-    command.env("CPUPROFILE_CLOCK", "wall");
-    command
-}
-
-/// What signal(7) lists as restarted under SA_RESTART is; and each of these waits takes as long as the others, and as the first
-/// thread, to within the two cells that are not whole and the time that it takes to create and release them all.
+/// What signal(7) lists as restarted under SA_RESTART is, and each of these waits is in the profile.
 #[test]
 fn waits_go_on_behind_ticks_and_are_sampled() {
     let scratch = Scratch::new();
-    let mut run = Run::of(&scratch, &["waits"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let kinds = ["read", "waitpid", "mutex", "cond", "semaphore", "flock", "open", "accept", "recv"];
+    let mut run = run_until_sampled(&scratch, "waits", &kinds.map(|kind| format!("waits_in_{kind}")));
     for kind in kinds {
         let said: Vec<_> = run.finished.text().lines().map(str::to_owned).collect();
         assert!(!said.iter().any(|line| line.starts_with(kind)), "{said:?}");
@@ -88,93 +42,31 @@ fn waits_go_on_behind_ticks_and_are_sampled() {
         let is_in_its_function = names.iter().any(|name| name.starts_with("waits_in_"));
         assert!(!is_in_its_function || !record.pcs.iter().any(is_ours), "a frame of ours: {names:?}");
     }
-    let waited = run.sampled_in("until_sampled");
-    assert!(waited > 0.5, "{waited} s");
-    for kind in kinds {
-        let sampled = run.sampled_in(&format!("waits_in_{kind}"));
-        let is_true = (waited - 4.0 * run.period()..run.said("all") + 2.0 * run.period()).contains(&sampled);
-        assert!(is_true, "{sampled} s in {kind}, {waited} s meanwhile");
-    }
 }
 
-/// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs to
-/// within 4 standard deviations of as many ticks.
-#[test]
-fn threads_shorter_than_the_period_have_their_time() {
-    let scratch = Scratch::new();
-    let mut run = Run::of(&scratch, &["short", "2000"], &[]);
-    let (lived, sampled) = (run.said("short"), run.sampled_in("short_life"));
-    let ticks = lived / run.period();
-    let margin = 4.0 * lived / ticks.sqrt();
-    assert!(ticks > 300.0 && (sampled - lived).abs() < margin, "{sampled} of {lived} s, margin {margin}");
-}
-
-/// One that no `pthread_create` has told of is found: it lacks a twentieth of a second, once and again for a look that another
-/// thread was at, and what a busy machine keeps those from that look.
+/// A thread that no `pthread_create` has started is found, too.
 #[test]
 fn a_thread_made_otherwise_is_found() {
     let scratch = Scratch::new();
-    let mut run = Run::of(&scratch, &["other-ways"], &[("CPUPROFILE_FREQUENCY", "1000")]);
-    let (lived, sampled) = (run.said("otherwise"), run.sampled_in("made_otherwise"));
-    assert!(sampled > lived / 2.0 && sampled < lived + 2.0 * run.period(), "{sampled} of {lived} s");
+    run_until_sampled(&scratch, "other-ways", &["made_otherwise".to_owned()]);
 }
 
-/// Timers of all processes of a user count against its limit of pending signals: two programs, one of which has few for its share
-/// and one of which takes many, run one after the other.
-static PENDING_SIGNALS: Mutex<()> = Mutex::new(());
-
-fn all_pending_signals() -> MutexGuard<'static, ()> {
-    PENDING_SIGNALS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Each of 200 threads has its time, by ticks of which 32 at most come in a period.
-#[test]
-fn a_crowd_that_waits_takes_few_ticks() {
-    let _alone = all_pending_signals();
-    let scratch = Scratch::new();
-    let mut run = Run::of(
-        &scratch,
-        &["crowd", "200", "20000"],
-        &[("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_STATISTICS", "1")],
-    );
-    let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
-    let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is in or not: 4 standard deviations of 200 such. Ticks that come late, on a busy
-    // machine, stand for more.
-    let cell = (samples / ticks).max(7.0);
-    let margin = 4.0 * 200f64.sqrt() * cell * run.period() / 2.0;
-    assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");
-    // The first four ticks of each thread may be closer.
-    let most = run.said("meanwhile") / run.period() * 32.0;
-    assert!(ticks < 1.1 * most + 5.0 * 200.0, "{ticks} ticks, {most} expected");
-    assert!(samples > 2.0 * ticks, "{samples} samples by {ticks} ticks");
-}
-
-/// A program that handles SIGALRM itself gets all of its own, and one line says whose time is missing.
+/// A program that handles SIGALRM itself gets all of its own, and one line names the threads that are missing.
 #[test]
 fn a_program_that_handles_the_signal_is_told_of_the_others() {
     let scratch = Scratch::new();
-    let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
+    let run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
     assert!(
         line.starts_with("sigprof: threads other than the first are missing in the profile at "),
         "{line}"
     );
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");
-    let (all, sampled) = (run.said("all"), run.sampled_in("main"));
-    assert!(
-        (sampled - all).abs() < 0.05 * all + 4.0 * run.period(),
-        "{sampled} of {all} s in the first thread"
-    );
     // By another signal nothing is missing.
-    let mut run = Run::of(
-        &scratch,
-        &["handles"],
-        &[("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN+5")],
-    );
+    let settings = [("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN+5")];
+    let mut run = Run::of(&scratch, &["handles"], &settings);
     assert_eq!(run.finished.complaints(), <[&str; 0]>::default());
-    let (all, sampled) = (run.said("all"), run.sampled_in("waits_with_others"));
-    assert!(sampled > all / 2.0 && sampled < all + 2.0 * run.period(), "{sampled} of {all} s");
+    assert!(run.sampled_in("waits_with_others") > 0.0);
 }
 
 /// A forked child's own profile has the child's threads.
@@ -186,47 +78,13 @@ fn a_child_s_threads_are_in_its_own_profile() {
     let [name] = &names[..] else { panic!("{names:?}") };
     let profile = Profile::read(&scratch.path(name));
     let mut child = Run { finished: parent.finished, profile, symbols: Symbolizer::default() };
-    let (lived, sampled) = (child.said("crowd"), child.sampled_in("waits_with_others"));
-    assert!((sampled - lived).abs() < 4.0 * child.period(), "{sampled} of {lived} s");
+    assert!(child.sampled_in("waits_with_others") > 0.0);
 }
 
-/// Threads for which the user may have no timers are in no sample, and the summary and the last line say for how long: from one
-/// look for them to the next, a twentieth of a second at either end of each.
+/// The first thread may end before the others.
 #[test]
-fn threads_without_a_timer_are_told_of() {
-    let _alone = all_pending_signals();
+fn a_first_thread_may_end_before_the_others() {
     let scratch = Scratch::new();
-    let program = command(&scratch, &[]).get_program().to_owned();
-    let mut limited = profiled("/bin/bash", &scratch.path("prof"));
-    limited.args(["-c", "ulimit -i 100 && exec \"$@\"", "bash"]).arg(program).args(["crowd", "60", "10000"]);
-    limited.envs([
-        ("CPUPROFILE_CLOCK", "wall"),
-        ("CPUPROFILE_STATISTICS", "1"),
-        ("CPUPROFILE_FREQUENCY", "250"),
-    ]);
-    let finished = run(limited.current_dir(scratch.root())).expect_success();
-    let name = scratch.names("prof").into_iter().max().expect("a profile");
-    let profile = Profile::read(&scratch.path(&name));
-    let run = Run { finished, profile, symbols: Symbolizer::default() };
-    let there = run.said("crowd") + run.said("all");
-    let (sampled, unaccounted) =
-        (run.profile.samples() as f64 * run.period(), run.last("unaccounted_micros") / 1e6);
-    let missing = there - sampled;
-    assert!(missing > there / 3.0, "{sampled} of {there} s: the limit does nothing");
-    let margin = 60.0 * 0.1 + 0.1 * missing;
-    assert!((unaccounted - missing).abs() < margin, "{unaccounted} of {missing} s, margin {margin}");
-    assert!(run.finished.stderr.contains(" s in no sample: "), "{}", run.finished.stderr);
-}
-
-/// A first thread that has ended is missing nowhere.
-#[test]
-fn a_first_thread_that_has_ended_takes_no_time() {
-    let scratch = Scratch::new();
-    let run = Run::of(
-        &scratch,
-        &["leader-ends"],
-        &[("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_STATISTICS", "1")],
-    );
-    let unaccounted = run.last("unaccounted_micros") / 1e6;
-    assert!(unaccounted < 0.1 * run.said("all"), "{unaccounted} of {} s", run.said("all"));
+    let mut run = Run::of(&scratch, &["leader-ends"], &[("CPUPROFILE_FREQUENCY", "250")]);
+    assert!(run.sampled_in("outlives") > 0.0);
 }

@@ -57,15 +57,3 @@ int all_saved(callback_t *callback, size_t size)
     callback();
     return (int)(a * b + c * d + e * f + source != 0);
 }
-
-/* Uses time: `rounds` steps of a xorshift sequence. */
-unsigned long burn(unsigned long rounds)
-{
-    unsigned long state = rounds | 1;
-    for (unsigned long i = 0; i < rounds; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    return state;
-}

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sigprof::Pc;
+
 /// Compiles `programs/<source>` with `flags` into the shared library `name` in `directory`.
 #[track_caller]
 pub(crate) fn compile_library(source: &str, flags: &[&str], directory: &Path, name: &str) -> PathBuf {
@@ -71,4 +73,11 @@ pub(crate) fn symbol_at(address: usize) -> String {
     }
     // SAFETY: the name is a string of the object's, which the tests keep loaded.
     unsafe { CStr::from_ptr(found.dli_sname) }.to_string_lossy().into_owned()
+}
+
+/// Whether `pc` lies in `_start`: the kernel tells its address (getauxval(3), AT_ENTRY).
+pub(crate) fn is_programs_entry(pc: Pc) -> bool {
+    // SAFETY: takes an integer.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    (entry..entry + 64).contains(&pc.address())
 }

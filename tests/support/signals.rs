@@ -25,6 +25,12 @@ pub(crate) fn raise_tick() {
     nix::sys::signal::raise(Signal::SIGPROF).expect("a signal can be sent to oneself");
 }
 
+/// Sends the calling thread a signal, real-time ones included.
+pub(crate) fn send_to_self(signal: i32) {
+    // SAFETY: takes an integer.
+    assert_eq!(unsafe { libc::raise(signal) }, 0, "a signal can be sent to oneself");
+}
+
 /// Sends a profiling signal to the main thread.
 pub(crate) fn tick_main_thread() {
     let process = std::process::id();

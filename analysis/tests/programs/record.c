@@ -1,5 +1,5 @@
 /* Does what it is told, one order after another:
- *   burn MS          uses so much CPU time
+ *   burn MS          uses so much CPU time, and goes on until the profiler, if it runs, has a sample for each 50 ms
  *   sampled N        uses CPU time until the profiler has so many samples of it
  *   cpu              prints how many seconds of it this process has used, and the children that it has waited for
  *   threads N MS     does so in N more threads, called worker-1, worker-2, ... at once
@@ -57,6 +57,15 @@ static long samples(void) {
     return state.samples_gathered;
 }
 
+/* When ticks come is the scheduler's choice. */
+static void burn_until_sampled(long ms) {
+    struct profiler_state state = {0};
+    if (ProfilerGetCurrentState) ProfilerGetCurrentState(&state);
+    const long goal = state.samples_gathered + ms / 50;
+    burn_for(ms);
+    while (state.enabled && samples() < goal) burn_for(1);
+}
+
 static double cpu(void) {
     struct timespec own;
     struct rusage children;
@@ -90,7 +99,7 @@ int main(int argc, char **argv) {
         const char *order = argv[i];
         long number = i + 1 < argc ? atol(argv[i + 1]) : 0;
         if (!strcmp(order, "burn")) {
-            burn_for(number), i++;
+            burn_until_sampled(number), i++;
         } else if (!strcmp(order, "sampled")) {
             while (samples() < number) burn_for(1);
             i++;
@@ -105,7 +114,7 @@ int main(int argc, char **argv) {
             i += 2;
         } else if (!strcmp(order, "fork")) {
             pid_t child = fork();
-            if (child == 0) burn_for(number), exit(0);
+            if (child == 0) burn_until_sampled(number), exit(0);
             waitpid(child, NULL, 0), i++;
         } else if (!strcmp(order, "child")) {
             int status = 0;
@@ -120,7 +129,7 @@ int main(int argc, char **argv) {
             if (pipe(said) != 0) return 97;
             if (fork() == 0) {
                 setsid();
-                burn_for(number);
+                burn_until_sampled(number);
                 printf("daemon %d\n", getpid());
                 fflush(stdout);
                 freopen("/dev/null", "w", stdout);

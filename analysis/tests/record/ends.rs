@@ -1,6 +1,6 @@
 //! How a command ends, and what is said of it.
 
-use super::support::{Finished, Rig, compile, printed, send};
+use super::support::{Finished, Rig, compile, is_full, printed, send};
 use std::io::Read as _;
 
 #[test]
@@ -17,7 +17,7 @@ fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
         assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
         // Nobody says how much it has used behind its last tick.
         let (time, used) = (rig.profile().total(1) as f64 / 1e9, printed(&finished.stdout));
-        assert!(time > 0.0 && time <= used + 0.02, "{end:?}: {time} s of {used} s");
+        assert!(time > 0.0 && (!is_full() || time <= used + 0.02), "{end:?}: {time} s of {used} s");
         assert_eq!(rig.left(), [""; 0]);
     }
 }
@@ -62,10 +62,12 @@ fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
 #[test]
 fn no_samples_come_with_a_reason() {
     let rig = Rig::new();
-    // By a tick in a second of its time one in hundreds is met by it, wherever that is.
+    // The first tick comes after a second of its time, which it does not use.
     let unsampled = |command: &[&str]| {
-        let mut all = (0..8).map(|_| rig.record(&["-F", "1"], command));
-        all.find(|finished| finished.stderr.contains("sigprof: 0 samples")).expect("one without a tick")
+        let mut command = rig.command(&["-F", "1"], command);
+        let finished = Finished::of(command.env("CPUPROFILE_RANDOM_START", "0").spawn().unwrap());
+        assert!(finished.stderr.contains("sigprof: 0 samples"), "{}", finished.stderr);
+        finished
     };
     let finished = unsampled(&["true"]).expect(0);
     assert!(

@@ -83,16 +83,26 @@ static void idle_calls(void) {
     ProfilerFlush();
     ProfilerEnable();
     ProfilerDisable();
-    ProfilerRegisterThread();
     expect_off();
     CHECK(ProfilerStart(file("prof")) != 0);
     ProfilerEnable();
-    ProfilerRegisterThread();
     ticks(2);
     ProfilerDisable();
     ticks(2);
     expect_on(file("prof"), 4);
     ProfilerStop();
+    ProfilerStop();
+    ProfilerRegisterThread();
+    expect_off();
+}
+
+/* A thread's own timer expires for the first time at random: ticks of its own may come at any moment. */
+static void registered_thread(void) {
+    CHECK(ProfilerStart(file("prof")) != 0);
+    ProfilerRegisterThread();
+    ProfilerRegisterThread();
+    ticks(4);
+    CHECK(ProfilingIsEnabledForAllThreads() != 0 && state_now().samples_gathered >= 4);
     ProfilerStop();
     expect_off();
 }
@@ -203,7 +213,6 @@ enum { THREADS = 4, TICKS_PER_THREAD = 500 };
 
 static void *ticking_thread(void *unused) {
     (void)unused;
-    ProfilerRegisterThread();
     for (int i = 0; i < TICKS_PER_THREAD; i++) CHECK(pthread_kill(pthread_self(), SIGPROF) == 0);
     return NULL;
 }
@@ -215,6 +224,35 @@ static void threads(void) {
     for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&thread[i], NULL, ticking_thread, NULL) == 0);
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(thread[i], NULL) == 0);
     expect_on(file("prof"), THREADS * TICKS_PER_THREAD);
+    ProfilerStop();
+}
+
+static pthread_t chosen;
+static pthread_barrier_t all_there;
+
+static int is_chosen(void *unused) {
+    (void)unused;
+    return pthread_equal(pthread_self(), chosen);
+}
+
+static void *others_ticks(void *unused) {
+    pthread_barrier_wait(&all_there);
+    return ticking_thread(unused);
+}
+
+/* The filter accepts one thread of several. */
+static void filter_of_one_thread(void) {
+    pthread_t thread[THREADS];
+    struct ProfilerOptions options;
+    CHECK(pthread_barrier_init(&all_there, NULL, THREADS + 1) == 0);
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&thread[i], NULL, others_ticks, NULL) == 0);
+    chosen = thread[1];
+    memset(&options, 0, sizeof options);
+    options.filter_in_thread = is_chosen;
+    CHECK(ProfilerStartWithOptions(file("prof"), &options) != 0);
+    pthread_barrier_wait(&all_there);
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_join(thread[i], NULL) == 0);
+    expect_on(file("prof"), TICKS_PER_THREAD);
     ProfilerStop();
 }
 
@@ -346,12 +384,14 @@ static const struct {
 } cases[] = {
     {"lifecycle", lifecycle},
     {"idle-calls", idle_calls},
+    {"registered-thread", registered_thread},
     {"refused-starts", refused_starts},
     {"live-counter", live_counter},
     {"flush", flush},
     {"restart", restart},
     {"filter", filter},
     {"threads", threads},
+    {"filter-of-one-thread", filter_of_one_thread},
     {"stopped-at-exit", stopped_at_exit},
     {"long-name", long_name},
     {"trace-of-context", trace_of_context},

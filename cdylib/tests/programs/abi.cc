@@ -28,6 +28,8 @@ static_assert(std::is_same<decltype(&ProfilerGetStackTrace), int (*)(void **, in
 
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
+    // Before the session: a thread's own timer may expire at any moment, and ticks are counted here.
+    ProfilerRegisterThread();
     int included = 1;
     ProfilerOptions options{};
     options.filter_in_thread = [](void *answer) { return *static_cast<int *>(answer); };
@@ -35,7 +37,6 @@ int main(int argc, char **argv) {
     if (!ProfilerStartWithOptions(argv[1], &options)) return 3;
     for (int i = 0; i < 3; ++i) std::raise(SIGPROF);
     ProfilerFlush();
-    ProfilerRegisterThread();
     ProfilerEnable();
     ProfilerDisable();
     ProfilerState state{};

@@ -256,9 +256,12 @@ static void leave_terminal(void) {
     close(nothing);
 }
 
-/* Waits until the file `release` appears in the directory, but not for ever, then makes the file `ended` there. */
+/* Makes the file `pid` in the directory, waits until the file `release` appears there, but not for ever, and makes the
+ * file `ended`. */
 static void serve_until_released(const char *directory) {
     CHECK(chdir(directory) == 0);
+    FILE *const file = fopen("pid", "w");
+    CHECK(file != NULL && fprintf(file, "%d\n", (int)getpid()) > 0 && fclose(file) == 0);
     for (int i = 0; i < PATIENCE_SECONDS * 1000 && access("release", F_OK) != 0; i++) pause_briefly();
     CHECK(close(open("ended", O_CREAT | O_WRONLY, 0666)) == 0);
 }

@@ -66,10 +66,9 @@ static int waits_for_a_sample(void) {
 }
 
 static void do_burn(char **operands) {
-    /* Where none can come, its test sees that. */
-    const clock_t begin = clock(), end = begin + atol(operands[0]) * (CLOCKS_PER_SEC / 1000), last = begin + 5 * CLOCKS_PER_SEC;
+    const clock_t end = clock() + atol(operands[0]) * (CLOCKS_PER_SEC / 1000);
     volatile unsigned long work = 0;
-    while (clock() < end || (clock() < last && waits_for_a_sample()))
+    while (clock() < end || waits_for_a_sample())
         for (int i = 0; i < 10000; i++) work = work * 3 + 1;
 }
 

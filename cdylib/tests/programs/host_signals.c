@@ -114,8 +114,8 @@ static void *wait_in_vain(void *unused) {
     return unused;
 }
 
-/* Sends a thread that waits what the profiler's timer would, far more often than it has time to wait for; and is ticked itself
- * now and then, so that ticks do not end. */
+/* Sends a thread that waits what the profiler's timer would, often while it waits; and is ticked itself now and then, so that
+ * ticks do not end. The number of signals is fixed: the thread waits anew after each one that disturbs it. */
 static void sigtimedwait_among_ticks(void) {
     const struct timespec briefly = {.tv_nsec = 1000000};
     const sigset_t set = only_prof();
@@ -125,7 +125,7 @@ static void sigtimedwait_among_ticks(void) {
     tick.si_code = SI_KERNEL;
     block_prof();
     const pthread_t waiting = start_thread(wait_in_vain);
-    while (!over) {
+    for (int i = 0; i < 300 && !over; i++) {
         CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), SIGPROF, &tick) == 0);
         nanosleep(&briefly, NULL);
         CHECK(raise(SIGPROF) == 0);

@@ -1,11 +1,12 @@
 /* Forbids itself the system calls for timers and threads' ids and names, at the price of its life, and then computes in two threads;
- * an argument names one that it makes all the same, to show that the filter works. */
+ * the argument "gettid" names one that it makes all the same, to show that the filter works; "briefly" lets it compute less. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,9 +38,11 @@ static double used(clockid_t clock) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static double share = 1;
+
 static void compute(double seconds) {
     volatile unsigned long work = 0;
-    const double end = used(CLOCK_THREAD_CPUTIME_ID) + seconds;
+    const double end = used(CLOCK_THREAD_CPUTIME_ID) + share * seconds;
     while (used(CLOCK_THREAD_CPUTIME_ID) < end)
         for (int i = 0; i < 2000; i++) work = work * 5 + 3;
 }
@@ -51,7 +54,8 @@ static void *compute_beside(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
+    const char *const order = argc > 1 ? argv[1] : "";
+    if (strcmp(order, "briefly") == 0) share = 0.1;
     pthread_t before, behind;
     pthread_create(&before, NULL, compute_beside, NULL);
     /* Until a thread has a timer. */
@@ -60,7 +64,7 @@ int main(int argc, char **argv) {
         perror("no filter");
         return 1;
     }
-    if (argc > 1) syscall(SYS_gettid);
+    if (strcmp(order, "gettid") == 0) syscall(SYS_gettid);
     pthread_create(&behind, NULL, compute_beside, NULL);
     compute(0.5);
     pthread_join(before, NULL);

@@ -3,6 +3,8 @@
  *   timer_signal SIGNAL ORDER...
  *
  *   computes          uses some CPU time, in a function of this name
+ *   until-sampled     the same until it has been sampled
+ *   ends              ends at once
  *   in-use            has handled the signal before it starts its profiler, into the file `prof`
  *   serves            handles the signal from some moment on, and is sent it
  *   keeps-prof        uses SIGPROF and ITIMER_PROF for itself
@@ -88,8 +90,14 @@ int main(int argc, char **argv) {
         computes_until_sampled(20);
         CHECK(kill(getpid(), number) == 0 && served == 1);
         ProfilerStop();
-    } else if (strcmp(order, "computes") == 0) {
-        computes(1);
+    } else if (strcmp(order, "ends") == 0) {
+        return 0;
+    } else if (strcmp(order, "computes") == 0 || strcmp(order, "until-sampled") == 0) {
+        if (order[0] == 'c') {
+            computes(1);
+        } else {
+            computes_until_sampled(20);
+        }
         CHECK(kernel_handler(SIGPROF) == (unsigned long)SIG_DFL && kernel_handler(SIGALRM) == (unsigned long)SIG_DFL);
         /* The library tells its host of no handler but the host's own. */
         CHECK(sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL);

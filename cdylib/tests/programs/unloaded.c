@@ -1,6 +1,11 @@
 /* A library that comes and goes. Compiled with different BLOCKs it has the same code at the same places, with frames of
  * different sizes. Ticks come to it while it is loaded, while it runs, and while it is unloaded. */
+#define _GNU_SOURCE
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "raw_tick.h"
 
 #ifndef BLOCK
 #define BLOCK 2048
@@ -8,7 +13,11 @@
 
 typedef void (*callback)(void);
 
+static long process, thread;
+
 __attribute__((constructor, noinline)) void on_load(void) {
+    process = getpid();
+    thread = syscall(SYS_gettid);
     raise(SIGPROF);
     __asm__ volatile("" ::: "memory");
 }
@@ -23,6 +32,7 @@ __attribute__((noinline)) unsigned long innermost(unsigned long rounds) {
     unsigned long state = rounds;
     block[0] = 1;
     for (unsigned long i = 0; i < rounds; i++) state = state * 5 + block[0];
+    raw_tick(process, thread);
     return state;
 }
 

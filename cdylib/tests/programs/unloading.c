@@ -1,5 +1,7 @@
 /* Loads and unloads two libraries in turn, which take the same addresses, while ticks come at once from a timer, from
- * another thread and from the libraries themselves. usage: unloading FIRST SECOND ROUNDS [guess]
+ * another thread and from the libraries themselves. usage: unloading FIRST SECOND ROUNDS [calm|guess]
+ *
+ * With `calm` only the libraries send ticks, and there are just as many rounds as asked for.
  *
  * With `guess` a third thread sends itself ticks in code that has no call frame information, with a frame pointer that
  * leads into the libraries, whether one is there or just going.
@@ -116,12 +118,14 @@ int main(int argc, char **argv) {
     void *guess_page;
     memcpy(&guess_page, &guess, sizeof guess);
     pthread_t threads[2];
-    const int thread_count = argc == 5 ? 2 : 1;
+    const int is_calm = argc == 5 && strcmp(argv[4], "calm") == 0;
+    const int thread_count = is_calm ? 0 : argc == 5 ? 2 : 1;
     const int most_rounds = atoi(argv[3]);
+    const int least_rounds = is_calm ? most_rounds : LEAST_ROUNDS;
     const time_t end = seconds() + MOST_SECONDS;
     int at_same_place = 0, rounds = 0;
     uintptr_t base = 0;
-    for (int i = -2; i < LEAST_ROUNDS || (i < most_rounds && seconds() < end); i++) {
+    for (int i = -2; i < least_rounds || (i < most_rounds && seconds() < end); i++) {
         rounds += i >= 0;
         void *const library = open_library(argv[i % 2 == 0 ? 1 : 2]);
         function_in_library function;
@@ -133,7 +137,7 @@ int main(int argc, char **argv) {
         code = (uintptr_t)dlsym(library, "innermost");
         use_library(function);
         close_library(library);
-        if (i == -1) {
+        if (i == -1 && thread_count > 0) {
             if (pthread_create(&threads[0], NULL, send_ticks, NULL) != 0) die("pthread_create");
             if (thread_count == 2 && pthread_create(&threads[1], NULL, guess_always, guess_page) != 0)
                 die("pthread_create");

@@ -1,8 +1,8 @@
 /* Programs whose threads wait, for profiles of elapsed time.
  *
- *   wall waits            a thread in each kind of wait that the kernel goes on with behind a handler; says which ended with EINTR
+ *   wall waits SAMPLES    a thread in each kind of wait that the kernel goes on with behind a handler; says which ended with EINTR
  *   wall short COUNT      threads of some milliseconds, one after another; says how long they were there in all
- *   wall other-ways       a thread that `pthread_create` does not make
+ *   wall other-ways SAMPLES  a thread that `pthread_create` does not make
  *   wall crowd COUNT SAMPLES  so many threads that wait; says how long they were there in all
  *   wall handles          threads that wait, in a program that handles SIGALRM from some moment on and sets an alarm
  *   wall leader-ends      the first thread ends, and another goes on
@@ -129,7 +129,7 @@ static void *wait_in(void *kind) {
     return NULL;
 }
 
-static void waits(void) {
+static void waits(int samples) {
     int ends[2], sockets[2];
     CHECK(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) == 0);
     read_end = ends[0], write_end = ends[1], datagrams = sockets[0];
@@ -154,7 +154,7 @@ static void waits(void) {
     pthread_t threads[KINDS];
     for (size_t i = 0; i < KINDS; i++) CHECK(pthread_create(&threads[i], NULL, wait_in, (void *)i) == 0);
     while (entered < KINDS) sched_yield();
-    until_sampled(KINDS * 1000);
+    until_sampled(KINDS * samples);
     is_over = 1;
     CHECK(write(write_end, "x", 1) == 1 && write(of_child[1], "x", 1) == 1);
     pthread_mutex_unlock(&mutex);
@@ -234,14 +234,14 @@ static void join(struct waiting *waiting) {
     close(waiting->ends[0]), close(waiting->ends[1]);
 }
 
-static void other_ways(void) {
+static void other_ways(int samples) {
     int ends[2];
     CHECK(pipe(ends) == 0);
     read_end = ends[0];
     thrd_t thread;
     const double begin = now();
     CHECK(thrd_create(&thread, made_otherwise, NULL) == thrd_success);
-    until_sampled(3000);
+    until_sampled(samples);
     CHECK(write(ends[1], "x", 1) == 1);
     int result;
     CHECK(thrd_join(thread, &result) == thrd_success && result == 0);
@@ -289,12 +289,12 @@ static void *outlives(void *unused) {
 int main(int argc, char **argv) {
     CHECK(argc >= 2 && ProfilerGetCurrentState);
     const double begin = now();
-    if (strcmp(argv[1], "waits") == 0) {
-        waits();
+    if (strcmp(argv[1], "waits") == 0 && argc == 3) {
+        waits(atoi(argv[2]));
     } else if (strcmp(argv[1], "short") == 0 && argc == 3) {
         shorts(atol(argv[2]));
-    } else if (strcmp(argv[1], "other-ways") == 0) {
-        other_ways();
+    } else if (strcmp(argv[1], "other-ways") == 0 && argc == 3) {
+        other_ways(atoi(argv[2]));
     } else if (strcmp(argv[1], "crowd") == 0 && argc == 4) {
         crowd(atol(argv[2]), atoi(argv[3]));
     } else if (strcmp(argv[1], "handles") == 0) {

@@ -11,14 +11,20 @@
 
 mod compiled;
 mod library;
-mod outcome;
+pub(crate) mod outcome;
 mod process;
 mod profile;
 mod readers;
+pub(crate) mod real_programs;
 mod scratch;
 mod spools;
 mod symbols;
+pub(crate) mod thread_lines;
+mod tier;
 mod time;
+pub(crate) mod unloading;
+mod waiting;
+pub(crate) mod wall;
 
 pub(crate) use library::{repository_root, shared_library, system_header_directory};
 pub(crate) use outcome::{expect_one_line, expect_profile, expect_status, expect_unharmed, expect_words};
@@ -31,4 +37,6 @@ pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof
 pub(crate) use scratch::{Linkage, Scratch, names_in, program_source};
 pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};
+pub(crate) use tier::{is_full, rounds};
 pub(crate) use time::{Told, kernel_tick};
+pub(crate) use waiting::{line_in, wait_for, wait_for_end};

@@ -53,3 +53,19 @@ fn only_line<'f>(finished: &'f Finished, path: &Path) -> &'f str {
     assert!(line.contains(path.to_str().expect("a path in UTF-8")), "no path in: {line}");
     line
 }
+
+/// Panics unless a run that was asked for statistics ended with status 0, no tick of any process was lost, and none found a
+/// handler that never came back.
+#[track_caller]
+pub(crate) fn expect_success_without_loss(finished: &Finished) {
+    assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
+    for line in finished.complaints() {
+        if line.starts_with("sigprof: thread: ") {
+            continue;
+        }
+        assert!(line.starts_with("sigprof: statistics: "), "{line}");
+        for nothing in [" no_slot=0 ", " table_full=0 ", " stuck_handlers=0 "] {
+            assert!(line.contains(nothing), "not {nothing:?}: {line}");
+        }
+    }
+}

@@ -53,15 +53,18 @@ impl Finished {
     }
 }
 
-/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`; after no interrupts, a reason in parentheses may
-/// follow.
+/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`. In parentheses may follow the reason for no interrupts, or
+/// how much time is in no sample: on a busy machine ticks pass a program by, and some block the signal.
 fn is_end_line(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
     let (figures, reason) = rest.split_once(' ').unwrap_or((rest, ""));
     let figures: Option<Vec<u64>> = figures.split('/').map(|figure| figure.parse().ok()).collect();
     match figures.as_deref() {
         Some([0, _, _]) => reason.is_empty() || (reason.starts_with('(') && reason.ends_with(')')),
-        Some([_, _, _]) => reason.is_empty(),
+        Some([_, _, _]) => {
+            let is_missing_time = reason.contains(" s in no sample: ") && !reason.contains(" lost)");
+            reason.is_empty() || is_missing_time
+        }
         _ => false,
     }
 }

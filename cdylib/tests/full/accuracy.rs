@@ -7,23 +7,14 @@
 //! samples up to its last one. When the first one comes is the scheduler's choice: the kernel sends signals of CPU timers at its
 //! ticks alone, to the thread that these meet, and whenever others take the processor from it a tick more may have passed it by.
 
-mod support;
-
-use std::path::Path;
-use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{
+use crate::support::{
     Finished, Linkage, Profile, Scratch, Symbolizer, Told, kernel_tick, plain, preload, profiled, run,
     shared_library,
 };
+use std::path::Path;
+use std::process::Command;
 
 const RATES: [u32; 5] = [100, 250, 1000, 4000, 10_000];
-
-/// Measurements of time disturb each other.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What a program said, and what its profile says.
 struct Measured {
@@ -179,7 +170,6 @@ fn measure_by(
     test: impl Fn(&Measured) -> Result<(), String>,
     start: impl Fn(&Path, &Path) -> Command,
 ) {
-    let _alone = alone();
     let mut tries = Tries::default();
     while !tries.is_over() {
         let scratch = Scratch::new();
@@ -263,7 +253,6 @@ fn short_threads_have_their_time() {
 /// Threads that are there before the profiler are found, and those that register themselves are as well off.
 #[test]
 fn threads_that_were_there_before_have_their_time() {
-    let _alone = alone();
     let mut tries = Tries::default();
     while !tries.is_over() {
         let scratch = Scratch::new();
@@ -378,7 +367,6 @@ fn ended_threads_leave_no_timer() {
 /// A user who may have no more signals pending has no timers; the process's own goes on alone.
 #[test]
 fn without_timers_for_threads_the_total_is_true() {
-    let _alone = alone();
     let scratch = Scratch::new();
     let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
     let mut command = plain("prlimit");

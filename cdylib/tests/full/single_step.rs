@@ -4,14 +4,11 @@
 //!
 //! Here each address is compared only the first times that it is met; `ci/single_step.sh` compares at each instruction,
 //! by the variables below, and keeps the reports that `docs/unwinding.md` sums up.
-#![cfg(target_arch = "x86_64")]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use support::{Linkage, Scratch, plain, program_source, run, tool};
+use crate::support::{Linkage, Scratch, plain, program_source, run, tool};
 
 /// How many instructions of a region are stepped at most; 0 for all.
 const BUDGET: &str = "SIGPROF_STEP_BUDGET";

@@ -4,10 +4,7 @@
 //!
 //! Each run takes some seconds here; `ci/soak.sh` makes it minutes.
 
-mod soak;
-mod support;
-
-use soak::{Rig, Variant, check, watch};
+use crate::soak::{Rig, Variant, check, watch};
 
 #[track_caller]
 fn torture(variant: &Variant) {

@@ -1,0 +1,7 @@
+//! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` does not, unless it is told `--test full`.
+#![allow(dead_code, reason = "parts of a module that other tests use")]
+
+#[path = "../record/support.rs"]
+mod support;
+
+mod processes;

@@ -1,0 +1,41 @@
+//! The time of many short processes.
+
+use crate::support::{Rig, printed};
+use sigprof_analysis::profile::label;
+use std::{fs, process::Command};
+
+/// As in a build: each process uses less than a period, behind which the first tick of the process's timer would come.
+#[test]
+fn processes_of_less_than_a_period_have_their_time_together() {
+    let rig = Rig::new();
+    fs::hard_link(rig.program(), rig.path("late")).unwrap();
+    // A process of each kind in turn, so that both have the same machine.
+    let script = "for i in $(seq 200); do ./worker burn 6 cpu; CPUPROFILE_RANDOM_START=0 ./late burn 6; done";
+    let times_by = |clock: &str| {
+        let finished = rig.record(&["-F", "100", "--clock", clock], &["sh", "-c", script]).expect(0);
+        let times = rig.times_by(&rig.profile(), label::PROCESS);
+        let [time, late] = ["worker", "late"].map(|name| times.get(name).copied().unwrap_or(0.0));
+        // A process has a tick by chance, of 6 ms in 10 ms or a little more: five standard deviations of 200 are 0.35 s.
+        let most = printed(&finished.stdout) + 0.35;
+        assert!(time < most, "{time} s are in the profile, of at most {most} s");
+        [time, late]
+    };
+    // A tick comes behind its time, at the next of the kernel's that meets the process, and many have ended by then. How many is the
+    // scheduler's choice; but those whose first tick is due behind a whole period have not come so far.
+    let [time, late] = times_by("cpu");
+    assert!(time > 2.0 * late, "{time} s are in the profile, and {late} s of those with a late tick");
+    if !has_perf() {
+        eprintln!("passed over: no events of perf");
+        return;
+    }
+    // At its time, whatever else the machine does: 1.2 s were used, and have ticks by chance, as above.
+    let [time, _] = times_by("perf");
+    assert!(time > 0.85, "{time} s are in the profile");
+}
+
+/// Whether a thread may have an event of its task clock. Without a description of one, who may is told that it is missing.
+fn has_perf() -> bool {
+    let number = nix::libc::SYS_perf_event_open;
+    let script = format!("exit(syscall({number}, 0, 0, -1, -1, 0) == -1 && $!{{EFAULT}} ? 0 : 1)");
+    Command::new("perl").args(["-e", &script]).status().expect("perl is there").success()
+}

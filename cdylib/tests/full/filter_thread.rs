@@ -1,0 +1,33 @@
+//! The time of the one thread that a filter accepts.
+
+use crate::support::{Linkage, Profile, Scratch, Symbolizer, kernel_tick, plain, run};
+
+/// A filter that accepts one thread alone, beside others that compute as much: from the tick that finds that thread to its last one
+/// the profile has all of its time, and nobody else's.
+#[test]
+fn a_filter_of_one_thread_gives_that_thread_s_time() {
+    for linkage in [Linkage::Shared, Linkage::Static] {
+        let scratch = Scratch::new();
+        let program = scratch.compile("filter_thread.c", linkage, &["-O2", "-pthread"]);
+        let mut command = plain(&program);
+        let finished = run(command.arg(scratch.root()).env("CPUPROFILE_FREQUENCY", "250")).expect_success();
+        let text = finished.text();
+        let figures: Vec<f64> =
+            text.split_whitespace().skip(1).map(|figure| figure.parse().expect("seconds")).collect();
+        let [first, last, others] = figures[..] else { panic!("{text}") };
+        let profile = Profile::read(&scratch.path("prof"));
+        let mut symbols = Symbolizer::default();
+        for record in &profile.records {
+            let names = symbols.names(&profile, record);
+            assert!(names.iter().all(|name| name != "other_work"), "{linkage:?}: {names:?}");
+        }
+        let sampled = profile.samples() as f64 / 250.0;
+        // A tick stands for whole periods, and is noted a little later than it comes. The first may stand for all that the
+        // process has used until then.
+        let (told, around) = (last - first, 2.0 / 250.0 + kernel_tick());
+        assert!(
+            (told - around..=told + others + around).contains(&sampled),
+            "{linkage:?}: {sampled:.3} of {told:.3} s, and {others:.3} before"
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! Tests that measure, or that take minutes: CPU time, shares, rates, many threads, storms. `ci/full.sh` runs them, one
+//! after the other; `cargo test` does not, unless it is told `--test full`.
+//!
+//! Their bounds are statistical or depend on the kernel's tick, so they belong to no gate. What they show of the
+//! library's behaviour has a test beside this folder that holds on any machine.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accuracy;
+mod filter_thread;
+mod host_timers;
+mod prefork;
+mod real_programs;
+#[cfg(target_arch = "x86_64")]
+mod single_step;
+mod soak;
+mod threads;
+mod timer_signal;
+mod torture;
+#[cfg(target_arch = "x86_64")]
+mod unloading;
+#[cfg(target_arch = "x86_64")]
+mod vdso;
+mod wall;

@@ -1,0 +1,151 @@
+//! Threads that compute have the samples for the CPU time that they use.
+//!
+//! A thread's share is known to three standard deviations of its ticks, of which there are as many as the kernel has, so that such a
+//! measurement has three tries; and each time that others take the processor from it up to a tick may have passed it by. That
+//! samples and what is told to be in none are the time used holds in each try.
+
+use std::process::Command;
+
+use crate::support::thread_lines::{Thread, figure, threads};
+use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, plain, profiled, run};
+
+const TRIES: usize = 3;
+
+/// What a thread says of itself.
+struct Said<'t> {
+    name: &'t str,
+    used: f64,
+    /// How often others took the processor from it.
+    preempted: f64,
+}
+
+/// Says what is wrong unless threads have the samples for what they have used, at a thousand ticks a second. What ticks missed of
+/// one may be another one's.
+fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) -> Result<(), String> {
+    const PERIOD: f64 = 1e-3;
+    let told = Told::only(finished);
+    told.adds_up(PERIOD, threads.len()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let all: f64 = said.iter().map(|of| of.preempted).sum();
+    for Said { name, used, preempted } in said {
+        let thread = threads.iter().find(|thread| thread.name == *name).expect("a line of each thread");
+        let sampled = thread.samples as f64 * PERIOD;
+        let tick = kernel_tick();
+        let margin = 3.0 * used / (used / tick.max(PERIOD)).sqrt() + tick;
+        let (least, most) = (used - margin - tick * preempted, used + margin + tick * all);
+        if !(least..=most).contains(&sampled) {
+            return Err(format!("{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Has what `test` says three tries.
+#[track_caller]
+fn measure(mut test: impl FnMut() -> Result<(), String>) {
+    let failures: Vec<String> = (0..TRIES).map_while(|_| test().err()).collect();
+    assert!(failures.len() < TRIES, "{failures:#?}");
+}
+
+/// Threads that compute have the time that they used, and their clocks say the same.
+#[test]
+fn threads_have_their_shares_under_their_names() {
+    let scratch = Scratch::new();
+    let program =
+        scratch.compile("named_threads.c", Linkage::None, &["-pthread", "-fno-optimize-sibling-calls"]);
+    measure(|| {
+        let mut command = profiled(&program, &scratch.path("prof"));
+        command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
+        command.env("CPUPROFILE_THREADS", "1").args(["work", "2", "small", "1", "large", "3"]);
+        let finished = run(&mut command).expect_success();
+        let threads = threads(&finished);
+        let text = finished.text();
+        let mut said = Vec::new();
+        for line in text.lines().filter(|line| *line != "done") {
+            let [name, id, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let (used, preempted): (f64, _) =
+                (used.parse().expect("seconds"), preempted.parse().expect("a number"));
+            let thread = threads.iter().find(|thread| thread.name == name).expect("a line of each thread");
+            assert_eq!(thread.id.to_string(), id);
+            let by_clock = thread.cpu_micros.expect("it is alive") as f64 / 1e6;
+            assert!(by_clock >= used - 1e-6, "{by_clock} of {used}: {thread:?}");
+            said.push(Said { name, used, preempted });
+        }
+        assert_eq!(said.len(), 2, "{text}");
+        expect_shares(&finished, &threads, &said)
+    });
+}
+
+/// python3 with threads that name themselves.
+#[test]
+fn threads_of_python_have_their_shares_under_their_names() {
+    const SCRIPT: &str = r#"
+import ctypes, resource, threading, time
+set_name = ctypes.CDLL(None).prctl
+done, end = threading.Barrier(3), threading.Barrier(3)
+def work(name, goal):
+    set_name(15, name.encode())
+    while time.thread_time() < goal:
+        sum(range(1000))
+    print(name, time.thread_time(), resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw, flush=True)
+    done.wait()
+    end.wait()
+for name, goal in ("py-small", 0.5), ("py-large", 1.5):
+    threading.Thread(target=work, args=(name, goal), daemon=True).start()
+done.wait()
+"#;
+    let scratch = Scratch::new();
+    measure(|| {
+        let mut command = profiled("/usr/bin/python3", &scratch.path("prof"));
+        command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
+        let finished = run(command.env("CPUPROFILE_THREADS", "1").args(["-c", SCRIPT])).expect_success();
+        let threads = threads(&finished);
+        let text = finished.text();
+        let mut said = Vec::new();
+        for line in text.lines() {
+            let [name, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (used, preempted) = (used.parse().expect("seconds"), preempted.parse().expect("a number"));
+            said.push(Said { name, used, preempted });
+        }
+        assert_eq!(said.len(), 2, "{text}");
+        expect_all_told(&scratch, &finished, &threads);
+        expect_shares(&finished, &threads, &said)
+    });
+}
+
+/// GNU sort with two threads: what it prints is what it prints without us, and all samples are its threads'.
+#[test]
+fn threads_of_sort_are_told_of() {
+    let scratch = Scratch::new();
+    let lines: String =
+        (0..1_200_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let input = scratch.write("input", lines);
+    let sort = |mut command: Command| run(command.args(["--parallel=2"]).arg(&input)).expect_success();
+    let plainly = sort(plain("sort"));
+    let mut command = profiled("sort", &scratch.path("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
+    command.env("CPUPROFILE_THREADS", "1");
+    let finished = sort(command);
+    assert!(finished.stdout == plainly.stdout, "sort does not sort under the profiler");
+    let threads = threads(&finished);
+    assert!(threads.len() >= 2 && threads.iter().all(|thread| thread.name == "sort"), "{threads:?}");
+    expect_all_told(&scratch, &finished, &threads);
+}
+
+/// All samples of the profile are those of the threads that are told of.
+#[track_caller]
+fn expect_all_told(scratch: &Scratch, finished: &Finished, threads: &[Thread]) {
+    let profile = Profile::read(&scratch.path("prof"));
+    let told: u64 = threads.iter().map(|thread| thread.samples).sum();
+    assert_eq!((told, figure(finished, "unnamed_samples")), (profile.samples() as u64, 0));
+    expect_clean_but_for_the_kernels(&profile);
+}
+
+/// Real programs may be met in code that is listed nowhere, but at no address that a thread's number could be.
+#[track_caller]
+fn expect_clean_but_for_the_kernels(profile: &Profile) {
+    for record in &profile.records {
+        assert!(record.pcs.iter().all(|pc| *pc > 4097), "{record:x?}");
+    }
+}

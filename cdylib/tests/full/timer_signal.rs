@@ -1,0 +1,55 @@
+//! By any clock and signal, the samples represent the time that was used.
+
+use crate::support::{Finished, Linkage, Profile, Scratch, Told, profiled, run};
+
+#[track_caller]
+fn seconds(finished: &Finished) -> f64 {
+    said(finished, "all ")
+}
+
+#[track_caller]
+fn said(finished: &Finished, name: &str) -> f64 {
+    let text = finished.text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name));
+    value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+}
+
+/// Seconds that the samples stand for. Of CPU time they and what is told to be in none are what the program says that it has
+/// used, and what it took to come to its `main` and to its end; and all is in samples up to a tick that it has seen come.
+#[track_caller]
+fn sampled(scratch: &Scratch, finished: &Finished, clock: &str) -> f64 {
+    let profile = Profile::read(&scratch.path("prof"));
+    let period = profile.period_micros as f64 / 1e6;
+    if clock != "wall" {
+        let told = Told::only(finished);
+        assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
+        let rest = finished.used - said(finished, "told_until ") + said(finished, "others ");
+        let outcome = told
+            .adds_up(period, 1)
+            .and_then(|()| told.is_of(seconds(finished), finished))
+            .and_then(|()| told.is_told_but_for(rest, period));
+        outcome.unwrap_or_else(|failure| panic!("{clock}: {failure}; {}", finished.text()));
+    }
+    profile.samples() as f64 * period
+}
+
+#[test]
+fn the_time_is_there_by_any_clock_and_signal() {
+    for clock in ["cpu", "itimer", "perf", "wall"] {
+        for signal in ["34", "64"] {
+            let scratch = Scratch::new();
+            let program = scratch.compile("timer_signal.c", Linkage::None, &["-O2"]);
+            let mut command = profiled(program, &scratch.path("prof"));
+            command
+                .args([signal, "computes"])
+                .env("CPUPROFILE_CLOCK", clock)
+                .env("CPUPROFILE_STATISTICS", "1");
+            command.envs([("CPUPROFILE_TIMER_SIGNAL", signal), ("CPUPROFILE_FREQUENCY", "250")]);
+            let finished = run(&mut command).expect_success();
+            let sampled = sampled(&scratch, &finished, clock);
+            // Elapsed time is never less than what was used.
+            let least = if clock == "wall" { seconds(&finished) * 0.98 - 0.012 } else { 0.0 };
+            assert!(sampled >= least, "{sampled} of {least} s, {clock}, {signal}");
+        }
+    }
+}

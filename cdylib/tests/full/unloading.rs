@@ -1,0 +1,69 @@
+//! Libraries that come and go under a storm of ticks, from other threads and from a timer.
+
+use crate::support::unloading::{CALLERS, Outcome, Settings, run_unloading, ticks_in_right_chains};
+use crate::support::{Linkage, Profile, Scratch, plain, run, shared_library};
+
+/// How the storm is made; on a busy machine there are fewer rounds.
+fn storm(order: &'static str) -> Settings {
+    Settings { frequency: 4000, rounds: 3000, order }
+}
+
+#[track_caller]
+fn expect_right_chains(outcome: &Outcome, profile: &Profile) {
+    // Any mapping that the loader or the C library makes meanwhile may take the place, and give it back later.
+    let (same, rounds) = (outcome.at_same_place, outcome.rounds);
+    assert!(same > rounds / 2, "only {same} times of {rounds}: nothing is shown");
+    // One tick in each round is sent in each function. They are not lost, since nobody else holds slots for long; what the
+    // storm adds depends on the machine.
+    let counts = ticks_in_right_chains(outcome, profile);
+    for ((function, _), count) in CALLERS.iter().zip(counts) {
+        assert!(count >= rounds, "{function}: {count} of {rounds}");
+    }
+}
+
+/// Fails when `while_unloading` in `src/interface/objects.rs` leaves out `engine.rules().retain(..)`: `in_library` was called
+/// by whatever stands in the middle of its frame.
+#[test]
+fn no_chain_is_walked_by_the_rules_of_a_library_that_is_gone() {
+    let scratch = Scratch::new();
+    let (outcome, profile) = run_unloading(&scratch, &storm(""));
+    expect_right_chains(&outcome, &profile);
+}
+
+/// Fails, by SIGSEGV, when `Gate::unload` in `src/sample/unwind/gate.rs` does not close the gate and wait.
+#[test]
+fn code_that_is_just_being_unloaded_can_be_looked_up() {
+    let scratch = Scratch::new();
+    let (outcome, profile) = run_unloading(&scratch, &storm("guess"));
+    expect_right_chains(&outcome, &profile);
+    let guessed = profile.records.iter().filter(|record| outcome.is_guessed(record));
+    let led_on: usize = guessed
+        .filter(|record| record.pcs.get(1).is_some_and(|&pc| outcome.is_in_library(pc)))
+        .map(|record| record.count)
+        .sum();
+    assert!(led_on > outcome.rounds, "{led_on} guesses led into the library");
+}
+
+/// A program opens the library and then other libraries, over and over, which it closes without telling it, under a storm of
+/// ticks: none is walked where a library was before.
+#[test]
+fn other_libraries_go_without_being_seen() {
+    let scratch = Scratch::new();
+    let libraries = ["2048", "1024"].map(|block| {
+        let library = scratch.compile_library("unloaded.c", &["-nostartfiles", &format!("-DBLOCK={block}")]);
+        let path = scratch.path(&format!("with_{block}.so"));
+        std::fs::rename(library, &path).expect("our own directory");
+        path
+    });
+    let opener = scratch.compile_library("open_late.c", &[]);
+    let mut command = plain(scratch.compile("unloading.c", Linkage::None, &[]));
+    command.env("LD_PRELOAD", opener).env("OPEN_LATE", shared_library());
+    command.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "4000");
+    let finished = run(command.args(libraries).args(["3000", "guess"]));
+    // On a busy machine there are fewer rounds.
+    let rounds = finished.text().split(' ').nth(1).and_then(|count| count.parse().ok());
+    let rounds: usize = rounds.unwrap_or_else(|| panic!("{}", finished.text()));
+    assert!(finished.status.success(), "{}", finished.stderr);
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+    assert!(rounds >= 300 && Profile::read(&scratch.path("prof")).samples() > rounds);
+}

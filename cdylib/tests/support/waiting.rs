@@ -1,0 +1,33 @@
+//! Waiting for what processes do that are nobody's children.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Waits until `done` gives something; panics when it does not in nine minutes.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = done() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(540), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The only line of a file, once it has been written to its end.
+pub(crate) fn line_in(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.strip_suffix('\n').map(str::to_owned)
+}
+
+/// Waits for the end of a process, which stays a zombie if nobody collects orphans.
+#[track_caller]
+pub(crate) fn wait_for_end(process: &str) {
+    wait_for("the end of a process", || {
+        let stat = std::fs::read_to_string(Path::new("/proc").join(process).join("stat"));
+        let lives = stat.is_ok_and(|stat| !stat.contains(") Z "));
+        (!lives).then_some(())
+    });
+}

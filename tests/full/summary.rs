@@ -1,0 +1,129 @@
+//! A session's times, and the share of them that its samples represent.
+//!
+//! # Safety
+//! Calls `memchr(3)` with a slice.
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use sigprof::{MAX_FREQUENCY, Profile, Profiler, Summary};
+
+use crate::support::{
+    in_own_process, mappings_of, object_at, process_cpu, read_profile, repeat_until, spin_for_a_while,
+};
+
+/// Time between two ticks of a kernel with HZ=100.
+const LONGEST_KERNEL_TICK: Duration = Duration::from_millis(10);
+
+/// What the samples stand for and what is in none of them are the time used, give or take a period of each thread, whose tick
+/// stands for the whole of the one in which it comes. `around` is the time from before the session to behind it: the last ticks
+/// may come behind the session's last look at the clock, any time later.
+fn expect_all_time(summary: &Summary, around: Duration) {
+    let told = summary.sampled() + summary.unaccounted;
+    let threads = u32::try_from(summary.threads.count()).unwrap();
+    let margin = summary.period * threads + LONGEST_KERNEL_TICK;
+    assert!(told + margin >= summary.process_cpu, "{told:?} of {summary:?}");
+    assert!(summary.sampled() <= around + margin, "{around:?} for {summary:?}");
+}
+
+/// Whether ticks stand for all the time up to now, but for what may pass until the next one.
+///
+/// How much is in none at a given moment is the scheduler's choice: the kernel looks at a thread's timer when its own tick meets
+/// the thread, and on a busy machine that tick is where the processor goes to another. But the tick that comes stands for
+/// all of it, so the moment comes again and again; where time was lost it does not, or once in a while by another thread's tick.
+fn is_told(summary: &Summary) -> bool {
+    summary.unaccounted <= LONGEST_KERNEL_TICK
+}
+
+#[test]
+fn times_are_those_of_the_clocks() {
+    in_own_process("summary::times_are_those_of_the_clocks", || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.prof");
+        let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
+        let profiler = Profiler::builder().start(&path).unwrap();
+        let (inner_start, inner_cpu) = (Instant::now(), process_cpu());
+        let has_enough = |summary: Summary| summary.samples >= 100 && is_told(&summary);
+        repeat_until(|| has_enough(profiler.summary().unwrap()), spin_for_a_while);
+        let inner = (inner_start.elapsed(), process_cpu() - inner_cpu);
+        let so_far = profiler.summary().unwrap();
+        let summary = profiler.stop().unwrap();
+        let outer = (outer_start.elapsed(), process_cpu() - outer_cpu);
+
+        for summary in [so_far, summary] {
+            assert!((inner.0..=outer.0).contains(&summary.elapsed), "{inner:?} {summary:?} {outer:?}");
+            assert!((inner.1..=outer.1).contains(&summary.process_cpu), "{inner:?} {summary:?} {outer:?}");
+        }
+        assert_eq!(summary.period, Duration::from_millis(10));
+        assert!(summary.timer_ticks < 1000, "all is told too seldom: {summary:?}");
+        assert_eq!(summary.sampled(), summary.period * u32::try_from(summary.samples).unwrap());
+        assert_eq!(read_profile(&path).total_samples(), u128::from(summary.samples));
+        assert_eq!((summary.losses.periods(), summary.no_samples), (0, None));
+        assert_eq!(summary.walks.total(), summary.timer_ticks);
+
+        expect_all_time(&summary, outer.1);
+    });
+}
+
+/// More ticks are asked for than any kernel's jiffies give: each then weighs more.
+#[test]
+fn time_is_counted_whole_at_the_highest_frequency() {
+    in_own_process("summary::time_is_counted_whole_at_the_highest_frequency", || {
+        let start = process_cpu();
+        let profiler = Profiler::builder().frequency(MAX_FREQUENCY).start_in_memory().unwrap();
+        let has_enough = |profile: Profile| profile.summary().timer_ticks >= 50 && is_told(profile.summary());
+        repeat_until(|| has_enough(profiler.snapshot().unwrap()), spin_for_a_while);
+        let profile = profiler.stop().unwrap();
+        let around = process_cpu() - start;
+        let summary = profile.summary();
+        assert_eq!(summary.period, Duration::from_micros(100));
+        assert!(summary.timer_ticks < 500, "all is told too seldom: {summary:?}");
+        assert!(summary.samples >= summary.timer_ticks);
+        expect_all_time(summary, around);
+    });
+}
+
+/// Looks for a byte that is not there: all the time goes to the C library's `memchr`.
+fn search(bytes: &[u8]) {
+    let pointer = black_box(bytes).as_ptr().cast();
+    // SAFETY: the slice is as long as it says.
+    assert!(unsafe { libc::memchr(pointer, 1, bytes.len()) }.is_null());
+}
+
+/// Ticks of the timer, wherever they come: those in the excluded object are left out, those in its callers and callees are not.
+#[test]
+fn ticks_in_an_excluded_object_are_left_out() {
+    in_own_process("summary::ticks_in_an_excluded_object_are_left_out", || {
+        let bytes = vec![0; 16 << 20];
+        let builder = || Profiler::builder().frequency(250);
+
+        let profiler = builder().exclude_object("libc").start_in_memory().unwrap();
+        repeat_until(|| profiler.snapshot().unwrap().summary().excluded >= 30, || search(&bytes));
+        repeat_until(|| profiler.snapshot().unwrap().summary().samples >= 30, spin_for_a_while);
+        let profile = profiler.stop().unwrap();
+        let mappings = mappings_of(&profile);
+        for sample in profile.samples() {
+            let object = object_at(&mappings, sample.chain[0]);
+            assert!(!object.is_empty() && !object.starts_with("libc."), "{object}: {sample:?}");
+            // What calls the excluded object, or is called by it, is not excluded.
+            assert!(sample.chain.iter().any(|&pc| object_at(&mappings, pc).starts_with("libc.")));
+        }
+    });
+}
+
+#[test]
+fn the_kernels_object_can_be_excluded() {
+    in_own_process("summary::the_kernels_object_can_be_excluded", || {
+        let profiler = Profiler::builder().frequency(250).exclude_object("vdso").start_in_memory().unwrap();
+        let ask_for_the_time = || {
+            for _ in 0..100_000 {
+                black_box(Instant::now());
+            }
+        };
+        repeat_until(|| profiler.snapshot().unwrap().summary().excluded >= 10, ask_for_the_time);
+        let profile = profiler.stop().unwrap();
+        let mappings = mappings_of(&profile);
+        assert!(profile.samples().iter().all(|sample| object_at(&mappings, sample.chain[0]) != "[vdso]"));
+    });
+}
