@@ -45,6 +45,22 @@ fn stacks_with_frame_pointers_are_whole() {
     expect_whole_stacks(&["-fno-omit-frame-pointer"]);
 }
 
+/// Programs with unused pages between their segments, which are several ranges to the loader: lld leaves such pages now and then.
+/// At an address of a page or within one, and in a program at fixed addresses.
+#[test]
+fn stacks_in_programs_with_gaps_are_whole() {
+    for text in ["0x400000", "0x4005c0", "0x900000", "0x900840"] {
+        for kind in ["-pie", "-no-pie"] {
+            let code = if kind == "-pie" { "-fPIE" } else { "-fno-pie" };
+            let place = format!("-Wl,-z,separate-code,-Ttext={text}");
+            // A program at fixed addresses begins at 0x400000.
+            if kind == "-pie" || text.starts_with("0x9") {
+                expect_whole_stacks(&["-fomit-frame-pointer", code, kind, &place]);
+            }
+        }
+    }
+}
+
 /// Each function guarded against a return address that was overwritten: on aarch64 it is stored with a signature in its
 /// high bits, elsewhere the flag is another one.
 #[test]

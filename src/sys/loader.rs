@@ -4,8 +4,9 @@
 //! Calls `_dl_find_object` through the address that `dlsym` gave, and reads what the loader points to.
 #![allow(unsafe_code)]
 
-use crate::sync::{AtomicPtr, Ordering};
-use core::{ffi::CStr, mem, ptr};
+use super::memory::PAGE;
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use core::{ffi::CStr, mem, ops::Range, ptr};
 
 #[cfg(target_pointer_width = "32")]
 use libc::{Elf32_Ehdr as FileHeader, Elf32_Phdr as ProgramHeader};
@@ -40,6 +41,11 @@ static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// An address in the loader.
 static LOADERS_OWN: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// The main program's link map, once [`note_main_program`] has stored its range.
+static MAIN_MAP: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
+static MAIN_START: AtomicUsize = AtomicUsize::new(0);
+static MAIN_END: AtomicUsize = AtomicUsize::new(0);
 
 /// A mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +118,22 @@ pub(crate) fn resolve() {
     FIND_OBJECT.store(found.cast(), Ordering::Release);
 }
 
+/// Takes note of the main program's range. For ordinary context, after [`resolve`].
+///
+/// A program with unused pages between its segments is several ranges to the loader, which gives the one that an address is
+/// in (glibc 2.36, `_dlfo_process_initial`); its program headers are in the first one only. lld leaves such a page if a
+/// segment ends just before a page does. A library is one range: the loader reserves what lies between its segments.
+pub(crate) fn note_main_program(range: Range<usize>) {
+    // SAFETY: reads a list that the kernel has left to the process.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    let Some(found) = ask(entry).filter(|_| range.contains(&entry)) else { return };
+    // Relaxed: the release of the link map comes after both.
+    MAIN_START.store(range.start, Ordering::Relaxed);
+    MAIN_END.store(range.end, Ordering::Relaxed);
+    // Release: pairs with the acquire in `find`, which sees the range then.
+    MAIN_MAP.store(found.link_map, Ordering::Release);
+}
+
 /// True where [`find`] can answer.
 pub(crate) fn can_find() -> bool {
     !FIND_OBJECT.load(Ordering::Acquire).is_null()
@@ -133,6 +155,26 @@ pub(crate) fn is_in_program(address: usize) -> bool {
 /// Signal-safe: glibc's manual (section "Dynamic Linker Introspection") calls `_dl_find_object`
 /// async-signal-safe; it takes no lock, and its address was looked up before.
 pub(crate) fn find(address: usize) -> Option<LoadedObject> {
+    let found = ask(address)?;
+    let name = if found.link_map.is_null() {
+        0
+    } else {
+        // SAFETY: the loader's own record of an object that is loaded.
+        unsafe { (*found.link_map).name as usize }
+    };
+    // Acquire: pairs with the release in `note_main_program`.
+    let is_main = !found.link_map.is_null() && MAIN_MAP.load(Ordering::Acquire) == found.link_map;
+    let (start, end) = if is_main {
+        // Relaxed: stored before the link map.
+        (MAIN_START.load(Ordering::Relaxed), MAIN_END.load(Ordering::Relaxed))
+    } else {
+        (found.map_start as usize, found.map_end as usize)
+    };
+    Some(LoadedObject { start, end, eh_frame_hdr: found.eh_frame as usize, name })
+}
+
+/// What `_dl_find_object` says of `address`. Signal-safe, as [`find`].
+fn ask(address: usize) -> Option<DlFindObject> {
     let function = FIND_OBJECT.load(Ordering::Acquire);
     if function.is_null() {
         return None;
@@ -149,21 +191,7 @@ pub(crate) fn find(address: usize) -> Option<LoadedObject> {
         reserved: [0; 7],
     };
     // SAFETY: the function takes any address, and writes into the structure we lend it.
-    if unsafe { function(address as *mut libc::c_void, &mut result) } != 0 {
-        return None;
-    }
-    let name = if result.link_map.is_null() {
-        0
-    } else {
-        // SAFETY: the loader's own record of an object that is loaded.
-        unsafe { (*result.link_map).name as usize }
-    };
-    Some(LoadedObject {
-        start: result.map_start as usize,
-        end: result.map_end as usize,
-        eh_frame_hdr: result.eh_frame as usize,
-        name,
-    })
+    (unsafe { function(address as *mut libc::c_void, &mut result) } == 0).then_some(result)
 }
 
 /// The next definition of `name` behind the object that calls, for interposed functions. Ordinary context.
@@ -239,7 +267,10 @@ pub(crate) struct ProgramHeaders {
 /// # Safety
 /// * `start` is the first byte of a mapped object that stays mapped while the headers are in use.
 pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
-    const PAGE: usize = super::memory::PAGE;
+    if start % PAGE != 0 {
+        // A part of an object, in which there is no ELF header.
+        return None;
+    }
     // SAFETY: at least one page is mapped there; an ELF header is smaller, and `start` is a page's start.
     let header = unsafe { &*(start as *const FileHeader) };
     let is_elf = header.e_ident.starts_with(b"\x7fELF");
@@ -273,7 +304,6 @@ impl ProgramHeaders {
     /// # Safety
     /// * The object is still mapped while the iterator is in use.
     pub(crate) unsafe fn segments(&self) -> impl Iterator<Item = Segment> {
-        const PAGE: usize = super::memory::PAGE;
         let (start, count, bias) = (self.next, self.left, self.bias);
         (0..count).filter_map(move |i| {
             let place = start + i * size_of::<ProgramHeader>();
@@ -321,6 +351,14 @@ mod tests {
             return;
         }
         let here = the_object_of_an_address_is_found_with_its_segments as *const () as usize;
+        // The test's own program is the main one; its range as its headers have it.
+        // SAFETY: reads a list that the kernel has left to the process.
+        let first = unsafe { libc::getauxval(libc::AT_PHDR) } as usize / PAGE * PAGE;
+        // SAFETY: this program's own object.
+        let main = unsafe { program_headers(first) }.unwrap();
+        // SAFETY: as above.
+        let last = unsafe { main.segments() }.map(|segment| segment.end).max().unwrap();
+        note_main_program(first..last);
         let object = find(here).unwrap();
         assert!((object.start..object.end).contains(&here));
         assert_ne!(object.eh_frame_hdr, 0);

@@ -65,7 +65,13 @@ pub(crate) fn unloads_are_seen() {
 /// Takes note of the loaded objects. For ordinary context, at each start.
 pub(crate) fn prepare() {
     loader::resolve();
-    STAYING.get_or_init(|| Box::new(staying_ranges()));
+    STAYING.get_or_init(|| {
+        // The loader lists the main program first.
+        if let Some(&(_, start, end)) = named_ranges().first() {
+            loader::note_main_program(start..end);
+        }
+        Box::new(staying_ranges())
+    });
     if !loader::can_find() {
         SNAPSHOT.publish(loaded_ranges());
     }
