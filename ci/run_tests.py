@@ -33,6 +33,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     run = [sys.argv[1], "nextest", "run", *sys.argv[2:]]
+    run_again = without_options(run, ("-E", "--test-threads"))
     target = os.environ.get("CARGO_TARGET_DIR", "target")
     report = os.path.join(target, "nextest", "default", "junit.xml")
     if os.path.exists(report):
@@ -51,7 +52,7 @@ def main():
         for test in failed:
             print(f"failed: {test['name']}")
         sys.exit(status or 1)
-    outcomes = [(test["name"], passing_try(run, test)) for test in failed]
+    outcomes = [(test["name"], passing_try(run_again, test)) for test in failed]
     for name, number in outcomes:
         print(f"flaky: {name} (try {number})" if number else f"failed: {name} ({MOST_TRIES} tries)")
     sys.exit(0 if all(number for _, number in outcomes) else status or 1)
@@ -78,6 +79,16 @@ def print_times(tests):
     print(f"\n{len(tests)} tests, {sum(seconds.values()):.0f} s in all. The slowest binaries:")
     for binary in slowest:
         print(f"{seconds[binary]:8.1f} s  {binary} ({counts[binary]} tests)")
+
+
+def without_options(arguments, options):
+    """The arguments without these options and their values."""
+    kept = list(arguments)
+    for option in options:
+        while option in kept:
+            place = kept.index(option)
+            del kept[place : place + 2]
+    return kept
 
 
 def passing_try(run, test):

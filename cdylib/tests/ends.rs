@@ -248,7 +248,7 @@ fn a_signal_ends_the_program_as_ever() {
 }
 
 /// A thread writes the profile to a pipe whose reader has taken a little of it, and another calls `_exit`: the program ends
-/// although nobody reads the rest. In the full check the reader goes on, slowly, and the program ends long before all is
+/// although nobody reads the rest. In the full check the reader reads on slowly, and the program ends long before all is
 /// written.
 #[test]
 fn underscore_exit_does_not_wait_for_a_slow_reader() {

@@ -9,7 +9,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Profile, Scratch, exit_code, plain, program_source, real_programs, run, tool};
+use support::{
+    Finished, Profile, Scratch, exit_code, is_full, plain, program_source, real_programs, run, tool,
+};
 
 /// Runs a program without and with the library at 1000 ticks a second, and panics where a user could tell the difference.
 /// The profile is in the file `prof`.
@@ -33,6 +35,13 @@ fn installed(program: &str) -> Option<PathBuf> {
         println!("skipped: {} is not installed", path.display());
     }
     path.exists().then_some(path)
+}
+
+/// Panics unless there is a profile, in the full check with so many samples at least: how many come depends on the processor.
+#[track_caller]
+fn expect_profile(scratch: &Scratch, least: usize) {
+    let samples = Profile::read(&scratch.path("prof")).samples();
+    assert!(!is_full() || samples >= least, "{samples} samples");
 }
 
 /// Builds the committed Go program, with cgo or without.
@@ -88,7 +97,7 @@ fn a_jvm_program_runs_as_ever() {
     run(plain(compiler).arg("-d").arg(&classes).arg(program_source("Busy.java"))).expect_success();
     for options in [&[][..], &["-Xint"], &["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=4m"]] {
         run_both(&scratch, &java, |command| command.args(options).arg("-cp").arg(&classes).arg("Busy"));
-        Profile::read(&scratch.path("prof"));
+        expect_profile(&scratch, 100);
         std::fs::remove_file(scratch.path("prof")).expect("the profile");
     }
 }
@@ -102,7 +111,7 @@ fn a_node_program_runs_as_ever() {
         process.on('SIGPROF', () => { console.log('got it', s, m.size); process.exit(0); });
         setTimeout(() => {}, 60000); process.kill(process.pid, 'SIGPROF');";
     run_both(&scratch, node, |command| command.args(["-e", script]));
-    Profile::read(&scratch.path("prof"));
+    expect_profile(&scratch, 1);
 }
 
 /// A shell with a trap for the signal runs it for each one that is sent, and never for ticks.
@@ -113,7 +122,7 @@ fn bash_runs_its_trap_for_the_signal() {
         for ((j = 0; j < 30000; j++)); do :; done; done; echo \"$n\"; trap - PROF; exec 2>/dev/null; kill -PROF $BASHPID & wait $!; echo $?";
     let finished = run_both(&scratch, "/usr/bin/bash", |command| command.args(["-c", script]));
     assert_eq!(finished.text(), "trapped\ntrapped\ntrapped\n3\n155\n");
-    Profile::read(&scratch.path("prof"));
+    expect_profile(&scratch, 20);
 }
 
 /// Python with a handler and a timer of its own: it is called as often as it asks, and reads back its timer.
@@ -144,7 +153,7 @@ os.kill(os.getpid(), signal.SIGPROF)
 print(signal.sigwaitinfo([signal.SIGPROF]).si_pid == os.getpid(), calls - before)
 ";
     run_both(&scratch, "/usr/bin/python3", |command| command.args(["-c", script]));
-    Profile::read(&scratch.path("prof"));
+    expect_profile(&scratch, 100);
 }
 
 /// Perl with `$SIG{PROF}` and a timer of its own, likewise.
@@ -168,7 +177,7 @@ kill PROF => $$;
 print \"$calls\\n\";
 ";
     run_both(&scratch, "/usr/bin/perl", |command| command.args(["-e", script]));
-    Profile::read(&scratch.path("prof"));
+    expect_profile(&scratch, 100);
 }
 
 /// GNU sort takes the signal to clean up before it dies, and dies of it under the incumbent.
@@ -180,5 +189,5 @@ fn sort_lives_with_its_own_handler() {
     run_both(&scratch, "/usr/bin/sort", |command| {
         command.args(["-S", "8M", "-T"]).arg(scratch.root()).arg(&input)
     });
-    Profile::read(&scratch.path("prof"));
+    expect_profile(&scratch, 10);
 }

@@ -6,6 +6,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[cfg(target_arch = "x86_64")]
+use support::unloading::{Settings, run_unseen_unloading};
 use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, run, shared_library};
 
 fn loading(scratch: &Scratch) -> PathBuf {
@@ -172,19 +174,8 @@ fn a_plugin_profiles_its_host_by_the_environment() {
 #[cfg(target_arch = "x86_64")]
 fn other_libraries_go_without_being_seen() {
     let scratch = Scratch::new();
-    let libraries = ["2048", "1024"].map(|block| {
-        let library = scratch.compile_library("unloaded.c", &["-nostartfiles", &format!("-DBLOCK={block}")]);
-        let path = scratch.path(&format!("with_{block}.so"));
-        std::fs::rename(library, &path).expect("our own directory");
-        path
-    });
-    let opener = scratch.compile_library("open_late.c", &[]);
-    let mut command = plain(scratch.compile("unloading.c", Linkage::None, &[]));
-    command.env("LD_PRELOAD", opener).env("OPEN_LATE", shared_library());
-    command.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "1");
-    let finished = run(command.args(libraries).args(["50", "calm"]));
-    expect_status(&finished, 0, "libraries that come and go");
-    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+    let settings = Settings { frequency: 1, rounds: 50, order: "calm" };
+    let (_, profile) = run_unseen_unloading(&scratch, &settings);
     // One while it is loaded, one of its own, one in what it calls, and one while it is unloaded.
-    assert_eq!(samples(&scratch), 4 * (50 + 2));
+    assert_eq!(profile.samples(), 4 * (50 + 2));
 }

@@ -9,10 +9,13 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sigprof::recover::{self, Recovered};
-use support::{Finished, Linkage, Profile, Scratch, exit_code, names_in, profiled, run, start, wait};
+use support::{Finished, Linkage, Profile, Scratch, exit_code, names_in, profiled, rounds, run, start, wait};
 
-/// Chains of 26 frames take 224 bytes each: so many fill the least memory five times.
-const TICKS: usize = 100_000;
+/// Chains of 26 frames take 224 bytes each: so many fill the least memory five times, or ten.
+fn ticks() -> usize {
+    rounds(100_000, 200_000)
+}
+
 /// `CPUPROFILE_MAX_MEMORY`, in KiB.
 const BOUND: usize = 8 << 10;
 
@@ -45,7 +48,7 @@ impl Host {
             .env("CPUPROFILE_MAX_MEMORY", format!("{BOUND}K"))
             .env("CPUPROFILE_SPOOL", self.scratch.path("spools"))
             .env("CPUPROFILE_STATISTICS", "1")
-            .args([&(TICKS / threads).to_string(), &threads.to_string(), "0", action]);
+            .args([&(ticks() / threads).to_string(), &threads.to_string(), "0", action]);
         command
     }
 
@@ -96,10 +99,10 @@ fn chains_without_end_take_no_more_memory_than_allowed() {
     let host = Host::new();
     let finished = run(&mut host.command(1, "end"));
     expect_done(&finished);
-    host.expect_samples(TICKS);
+    host.expect_samples(ticks());
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
     assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
-    assert!(figure(&finished, "moved") > TICKS / 2, "{}", finished.stderr);
+    assert!(figure(&finished, "moved") > ticks() / 2, "{}", finished.stderr);
 }
 
 /// The same without a spool.
@@ -108,7 +111,7 @@ fn chains_without_end_need_no_spool() {
     let host = Host::new();
     let finished = run(host.command(1, "end").env("CPUPROFILE_SPOOL", "off"));
     expect_done(&finished);
-    host.expect_samples(TICKS);
+    host.expect_samples(ticks());
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
@@ -120,7 +123,7 @@ fn threads_with_chains_without_end_lose_nothing_silently() {
     expect_done(&finished);
     // How long a thread that has no processor keeps its half in use is the scheduler's choice, and so is how much is lost.
     let lost = figure(&finished, "table_full") + figure(&finished, "no_slot");
-    host.expect_samples(TICKS - lost);
+    host.expect_samples(ticks() - lost);
     assert!(figure(&finished, "moved") > 0, "{}", finished.stderr);
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
@@ -130,7 +133,7 @@ fn threads_with_chains_without_end_lose_nothing_silently() {
 fn what_was_moved_is_there_behind_a_quick_end() {
     let host = Host::new();
     expect_done(&run(&mut host.command(1, "_exit")));
-    host.expect_samples(TICKS);
+    host.expect_samples(ticks());
 }
 
 /// The host is killed: the profile is recovered with all ticks, of the spool and of what was moved.
@@ -146,7 +149,7 @@ fn what_was_moved_outlives_a_kill() {
     assert_eq!(exit_code(wait(child).status), 128 + 9);
     assert_eq!(names_in(&host.profiles(), "").len(), 1, "what was moved");
     let recovered = host.recover();
-    let profile = host.expect_samples(TICKS);
+    let profile = host.expect_samples(ticks());
     assert_eq!((recovered.samples, recovered.lost), (profile.samples() as u64, 0));
     assert_eq!(names_in(&host.scratch.path("spools"), ""), Vec::<String>::new());
 }
@@ -158,7 +161,7 @@ fn a_host_may_close_all_descriptors() {
     let finished = run(&mut host.command(1, "close-all"));
     expect_done(&finished);
     assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
-    host.expect_samples(2 * TICKS);
+    host.expect_samples(2 * ticks());
 }
 
 /// The host removes the file of moved records: they are lost, and counted.
@@ -168,8 +171,12 @@ fn moved_records_that_are_removed_are_counted_as_lost() {
     let finished = run(host.command(1, "lose-records").arg(host.profiles()));
     expect_done(&finished);
     let lost = figure(&finished, "moved_lost");
-    assert!(lost > TICKS / 2 && finished.stderr.contains(&format!(" ({lost} lost)")), "{}", finished.stderr);
-    host.expect_samples(TICKS - lost);
+    assert!(
+        lost > ticks() / 2 && finished.stderr.contains(&format!(" ({lost} lost)")),
+        "{}",
+        finished.stderr
+    );
+    host.expect_samples(ticks() - lost);
 }
 
 /// The host forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
@@ -180,7 +187,7 @@ fn a_child_moves_its_own_records() {
     expect_done(&finished);
     let names = names_in(&host.profiles(), "");
     assert_eq!(names.len(), 2, "{names:?}");
-    for (name, expected) in names.iter().zip([2 * TICKS, TICKS]) {
+    for (name, expected) in names.iter().zip([2 * ticks(), ticks()]) {
         let samples = Profile::read(&host.profiles().join(name)).samples();
         assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
     }
@@ -194,7 +201,7 @@ fn the_next_program_moves_its_own_records() {
     expect_done(&run(&mut host.command(1, "exec")));
     let names = names_in(&host.profiles(), "");
     assert_eq!(names.len(), 2, "{names:?}");
-    for (name, expected) in names.iter().zip([TICKS, 2 * TICKS]) {
+    for (name, expected) in names.iter().zip([ticks(), 2 * ticks()]) {
         let samples = Profile::read(&host.profiles().join(name)).samples();
         assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
     }
@@ -205,7 +212,7 @@ fn the_next_program_moves_its_own_records() {
 fn records_are_moved_on_when_no_program_took_over() {
     let host = Host::new();
     expect_done(&run(&mut host.command(1, "exec-fails")));
-    host.expect_samples(2 * TICKS);
+    host.expect_samples(2 * ticks());
 }
 
 /// The host may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
@@ -232,6 +239,6 @@ fn a_limit_on_files_costs_records_and_not_the_host() {
     assert!(why, "{}", finished.stderr);
     assert!(said("no profile at") && said("; recover its samples from "), "{}", finished.stderr);
     let (lost, recovered) = (figure(&finished, "table_full"), host.recover());
-    assert_eq!((recovered.lost, lost > TICKS / 2), (lost as u64, true));
-    host.expect_samples(TICKS - lost);
+    assert_eq!((recovered.lost, lost > ticks() / 2), (lost as u64, true));
+    host.expect_samples(ticks() - lost);
 }

@@ -1,4 +1,4 @@
-//! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` does not, unless it is told `--test full`.
+//! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` runs them only if it is given `--test full`.
 #![allow(dead_code, reason = "parts of a module that other tests use")]
 
 #[path = "../record/support.rs"]

@@ -1,5 +1,5 @@
 /* Does what it is told, one order after another:
- *   burn MS          uses so much CPU time, and goes on until the profiler, if it runs, has a sample for each 50 ms
+ *   burn MS          uses so much CPU time, and then more until the profiler, if it runs, has a sample for each 50 ms
  *   sampled N        uses CPU time until the profiler has so many samples of it
  *   cpu              prints how many seconds of it this process has used, and the children that it has waited for
  *   threads N MS     does so in N more threads, called worker-1, worker-2, ... at once

@@ -250,9 +250,9 @@ pub(crate) fn untold(profile: &Profile) -> f64 {
     seconds.unwrap_or_else(|| panic!("{:?}", profile.comments)).parse().expect("a number")
 }
 
-/// Checks that there are samples; in the full check, that they stand for the CPU time that was used, at least `asked` seconds and at
-/// most `printed` ones, whatever the machine has done with its ticks meanwhile. Each of so many `threads` may have a period told
-/// ahead, and one stands for what is used in front of `asked` and behind `printed`.
+/// Checks that there are samples; in the full check, that they represent the CPU time that was used: at least `asked` seconds and at
+/// most `printed` ones, whatever the machine has done with its ticks meanwhile. Each of `threads` may be one period ahead, and
+/// one period covers what is used before `asked` and after `printed`.
 #[track_caller]
 pub(crate) fn assert_time(profile: &Profile, threads: u32, asked: f64, printed: f64) {
     assert!(profile.total(1) > 0);

@@ -1,5 +1,5 @@
 //! Tests that measure, or that take minutes: CPU time, shares, rates, many threads, storms. `ci/full.sh` runs them, one
-//! after the other; `cargo test` does not, unless it is told `--test full`.
+//! after the other; `cargo test` runs them only if it is given `--test full`.
 //!
 //! Their bounds are statistical or depend on the kernel's tick, so they belong to no gate. What they show of the
 //! library's behaviour has a test beside this folder that holds on any machine.
@@ -8,6 +8,7 @@
 mod support;
 
 mod accuracy;
+mod exec;
 mod filter_thread;
 mod host_timers;
 mod prefork;

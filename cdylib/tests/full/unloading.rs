@@ -1,7 +1,9 @@
 //! Libraries that come and go under a storm of ticks, from other threads and from a timer.
 
-use crate::support::unloading::{CALLERS, Outcome, Settings, run_unloading, ticks_in_right_chains};
-use crate::support::{Linkage, Profile, Scratch, plain, run, shared_library};
+use crate::support::unloading::{
+    CALLERS, Outcome, Settings, run_unloading, run_unseen_unloading, ticks_in_right_chains,
+};
+use crate::support::{Profile, Scratch};
 
 /// How the storm is made; on a busy machine there are fewer rounds.
 fn storm(order: &'static str) -> Settings {
@@ -49,21 +51,6 @@ fn code_that_is_just_being_unloaded_can_be_looked_up() {
 #[test]
 fn other_libraries_go_without_being_seen() {
     let scratch = Scratch::new();
-    let libraries = ["2048", "1024"].map(|block| {
-        let library = scratch.compile_library("unloaded.c", &["-nostartfiles", &format!("-DBLOCK={block}")]);
-        let path = scratch.path(&format!("with_{block}.so"));
-        std::fs::rename(library, &path).expect("our own directory");
-        path
-    });
-    let opener = scratch.compile_library("open_late.c", &[]);
-    let mut command = plain(scratch.compile("unloading.c", Linkage::None, &[]));
-    command.env("LD_PRELOAD", opener).env("OPEN_LATE", shared_library());
-    command.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "4000");
-    let finished = run(command.args(libraries).args(["3000", "guess"]));
-    // On a busy machine there are fewer rounds.
-    let rounds = finished.text().split(' ').nth(1).and_then(|count| count.parse().ok());
-    let rounds: usize = rounds.unwrap_or_else(|| panic!("{}", finished.text()));
-    assert!(finished.status.success(), "{}", finished.stderr);
-    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
-    assert!(rounds >= 300 && Profile::read(&scratch.path("prof")).samples() > rounds);
+    let (outcome, profile) = run_unseen_unloading(&scratch, &storm("guess"));
+    assert!(outcome.rounds >= 300 && profile.samples() > outcome.rounds);
 }

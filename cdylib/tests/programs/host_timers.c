@@ -246,6 +246,15 @@ static void wait_for_timer(const sigset_t *set) {
     CHECK(sigwaitinfo(set, &information) == SIGPROF && information.si_code == SI_KERNEL);
 }
 
+/* Each time the timer is armed once there is one signal. Nothing makes up for one that is taken for a tick. */
+static void wait_for_single_signals(const sigset_t *set) {
+    for (int i = 0; i < 3; i++) {
+        arm(once(2000));
+        wait_for_timer(set);
+        CHECK(is_unarmed(present()));
+    }
+}
+
 /* A thread that waits for the timer's signal, which all have blocked. */
 static void waits_for_it(void) {
     const struct timespec none = {0, 0};
@@ -265,12 +274,8 @@ static void waits_for_it(void) {
     CHECK(cpu_seconds() - start > 0.3);
     arm(never);
     while (sigtimedwait(&set, NULL, &none) == SIGPROF) continue;
-    /* By now ticks have ended: nothing makes up for a signal that is taken for one. */
-    for (int i = 0; i < 3; i++) {
-        arm(once(2000));
-        wait_for_timer(&set);
-        CHECK(is_unarmed(present()));
-    }
+    /* By now ticks have ended. */
+    wait_for_single_signals(&set);
     over = 1;
     CHECK(pthread_join(burner, NULL) == 0);
 }
@@ -297,11 +302,7 @@ static void takes_ticks(void) {
     }
     CHECK(is_ours);
     CHECK(pthread_create(&burner, NULL, burn_until_over, NULL) == 0);
-    for (int i = 0; i < 3; i++) {
-        arm(once(2000));
-        wait_for_timer(&set);
-        CHECK(is_unarmed(present()));
-    }
+    wait_for_single_signals(&set);
     over = 1;
     CHECK(pthread_join(burner, NULL) == 0);
 }

@@ -62,7 +62,7 @@ pub(crate) fn generated_c(functions: u32) -> String {
     text
 }
 
-/// A repository with such a history.
+/// A repository with a history that is the same every time.
 pub(crate) fn generated_repository(scratch: &Scratch, commits: usize) -> PathBuf {
     let git = Path::new("/usr/bin/git");
     let repository = scratch.path("repository");

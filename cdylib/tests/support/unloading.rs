@@ -1,6 +1,9 @@
 //! Runs of `programs/unloading.c`: libraries that come and go under ticks.
 
-use super::process::{Finished, profiled, run};
+use std::process::Command;
+
+use super::library::shared_library;
+use super::process::{Finished, plain, profiled, run};
 use super::profile::{Profile, Record};
 use super::scratch::{Linkage, Scratch};
 use super::symbols::{Root, Symbolizer};
@@ -27,7 +30,22 @@ pub(crate) struct Settings {
 /// Runs `programs/unloading.c` with two libraries that differ in the sizes of their frames.
 #[track_caller]
 pub(crate) fn run_unloading(scratch: &Scratch, settings: &Settings) -> (Outcome, Profile) {
-    let [first, second] = ["2048", "1024"].map(|block| {
+    let program = scratch.compile("unloading.c", Linkage::None, &[]);
+    run_with(scratch, profiled(program, &scratch.path("prof")), settings)
+}
+
+/// The same in a program that opens the profiler itself, and closes the libraries without its knowledge.
+#[track_caller]
+pub(crate) fn run_unseen_unloading(scratch: &Scratch, settings: &Settings) -> (Outcome, Profile) {
+    let mut command = plain(scratch.compile("unloading.c", Linkage::None, &[]));
+    command.env("LD_PRELOAD", scratch.compile_library("open_late.c", &[]));
+    command.env("OPEN_LATE", shared_library()).env("CPUPROFILE", scratch.path("prof"));
+    run_with(scratch, command, settings)
+}
+
+#[track_caller]
+fn run_with(scratch: &Scratch, mut command: Command, settings: &Settings) -> (Outcome, Profile) {
+    let libraries = ["2048", "1024"].map(|block| {
         // The compiler's own start files have code without call frame information, and ticks come there, too.
         let flags = ["-nostartfiles", &format!("-DBLOCK={block}")];
         let library = scratch.compile_library("unloaded.c", &flags);
@@ -35,16 +53,13 @@ pub(crate) fn run_unloading(scratch: &Scratch, settings: &Settings) -> (Outcome,
         std::fs::rename(library, &path).expect("our own directory");
         path
     });
-    let program = scratch.compile("unloading.c", Linkage::None, &[]);
-    let path = scratch.path("prof");
-    let mut command = profiled(program, &path);
     command.env("CPUPROFILE_FREQUENCY", settings.frequency.to_string());
-    command.arg(first).arg(second).arg(settings.rounds.to_string());
+    command.args(libraries).arg(settings.rounds.to_string());
     command.args(Some(settings.order).filter(|order| !order.is_empty()));
     let finished = run(&mut command).expect_success();
     // The end line says so when ticks were lost.
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
-    (parse(&finished), Profile::read(&path))
+    (parse(&finished), Profile::read(&scratch.path("prof")))
 }
 
 fn parse(finished: &Finished) -> Outcome {

@@ -1,9 +1,9 @@
-//! Waiting for what processes do that are nobody's children.
+//! Waits for processes that are not the test's children.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Waits until `done` gives something; panics when it does not in nine minutes.
+/// Waits until `done` returns a value; panics if it has none after nine minutes.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
