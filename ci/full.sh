@@ -61,7 +61,9 @@ for name; do
 done
 
 ci/setup.sh shellcheck musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 \
-    libtcmalloc-minimal4 openssl >&2
+    libtcmalloc-minimal4 openssl default-jdk-headless nodejs >&2
+# All rows promise all that the tests need.
+export SIGPROF_TEST_REQUIRE=all
 mkdir -p "$target/full"
 status=0
 table=$target/full/table.md

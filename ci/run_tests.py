@@ -9,14 +9,21 @@ CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Setti
    processes are printed; nextest kills it two minutes later.
 2. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
    If more than three tests failed, none runs again.
-3. The test binaries that took longest are listed, then each flaky test: `flaky: NAME (try 2)`.
+3. The test binaries that took longest are listed, then each test that was skipped, in whole or in part
+   (tests/support/skip.rs), and what the tests have left behind: processes, temporary files, shared memory. If there is
+   such, the run fails.
+4. The last lines are the flaky tests: `flaky: NAME (try 2)`.
 
-Exit status: 0 if every test passed at last, otherwise that of nextest.
+Exit status: 0 if every test passed at last and nothing is left behind, otherwise that of nextest, or 1.
 """
 
+import contextlib
+import glob
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -25,6 +32,8 @@ POLL_SECONDS = 5
 MOST_FLAKY = 3
 MOST_TRIES = 3
 BINARIES_LISTED = 15
+# How long what a test has killed may take to be gone.
+GONE_AFTER_SECONDS = 30
 
 
 def main():
@@ -33,6 +42,20 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     run = [sys.argv[1], "nextest", "run", *sys.argv[2:]]
+    place = Place()
+    try:
+        status, outcomes = run_all(run)
+        place.print_skipped()
+        left = place.left_behind()
+        for line in [*(f"left behind: {line}" for line in left), *outcomes]:
+            print(line)
+    finally:
+        place.remove()
+    sys.exit(status or (1 if left else 0))
+
+
+def run_all(run):
+    """Runs the tests, and those that fail again. Returns the exit status, and a line for each test that failed."""
     run_again = without_options(run, ("-E", "--test-threads"))
     target = os.environ.get("CARGO_TARGET_DIR", "target")
     report = os.path.join(target, "nextest", "default", "junit.xml")
@@ -41,21 +64,90 @@ def main():
     status = watch(run)
     if not os.path.exists(report):
         # Nothing ran: nextest has printed why.
-        sys.exit(status or 1)
+        return status or 1, []
     tests = list(results(report))
     print_times(tests)
     failed = [test for test in tests if test["failed"]]
     if not failed:
-        sys.exit(status)
+        return status, []
     if len(failed) > MOST_FLAKY:
-        print(f"{len(failed)} tests failed, more than the {MOST_FLAKY} that are run again:")
-        for test in failed:
-            print(f"failed: {test['name']}")
-        sys.exit(status or 1)
+        lines = [f"{len(failed)} tests failed, more than the {MOST_FLAKY} that are run again:"]
+        return status or 1, lines + [f"failed: {test['name']}" for test in failed]
     outcomes = [(test["name"], passing_try(run_again, test)) for test in failed]
-    for name, number in outcomes:
-        print(f"flaky: {name} (try {number})" if number else f"failed: {name} ({MOST_TRIES} tries)")
-    sys.exit(0 if all(number for _, number in outcomes) else status or 1)
+    lines = [
+        f"flaky: {name} (try {number})" if number else f"failed: {name} ({MOST_TRIES} tries)"
+        for name, number in outcomes
+    ]
+    return 0 if all(number for _, number in outcomes) else status or 1, lines
+
+
+class Place:
+    """Where the tests of this run put what they need for a time: `TMPDIR`, by which their processes are known too."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="sigprof-tests-")
+        # As /tmp: some programs of the tests run as another user.
+        self.temporary = os.path.join(self.directory, "tmp")
+        os.mkdir(self.temporary)
+        os.chmod(self.directory, 0o755)
+        os.chmod(self.temporary, 0o1777)
+        self.skips = os.path.join(self.directory, "skips")
+        os.environ["TMPDIR"] = self.temporary
+        os.environ["SIGPROF_TEST_SKIPS"] = self.skips
+        self.there_before = set(others_memory())
+        self.spools_before = set(spool_directories())
+
+    def print_skipped(self):
+        if os.path.exists(self.skips):
+            with open(self.skips, errors="replace") as file:
+                for line in sorted(set(file)):
+                    print(line.rstrip())
+
+    def left_behind(self):
+        """Processes, temporary files and shared memory that are there, though the tests have ended."""
+        end = time.monotonic() + GONE_AFTER_SECONDS
+        while (left := self.there_now()) and time.monotonic() < end:
+            time.sleep(0.1)
+        return left
+
+    def there_now(self):
+        mark = b"TMPDIR=" + os.fsencode(self.temporary)
+        processes = process_table()
+        left = [
+            f"process {process}: {title(facts)}"
+            for process, facts in processes.items()
+            if process != os.getpid() and mark in environment(process)
+        ]
+        left += [os.path.join(self.temporary, name) for name in sorted(os.listdir(self.temporary))]
+        return left + sorted(set(others_memory()) - self.there_before)
+
+    def remove(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for directory in set(spool_directories()) - self.spools_before:
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+
+def others_memory():
+    """What tests may leave outside `TMPDIR`."""
+    for pattern in ("/dev/shm/sigprof-test-*", "/dev/shm/.tmp*"):
+        yield from glob.glob(pattern)
+    for directory in spool_directories():
+        yield from glob.glob(os.path.join(directory, "*"))
+
+
+def spool_directories():
+    """The default directories of spools, which the library makes for each user and keeps."""
+    return glob.glob("/dev/shm/sigprof-[0-9]*")
+
+
+def environment(process):
+    """The variables that a process was started with; none if it has ended."""
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
 
 
 def results(report):

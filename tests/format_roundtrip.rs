@@ -1,17 +1,23 @@
-//! The profile file from both sides: what is written, against an independent encoder, the project's checker
+//! The profile file from both sides: what is written, against an independent encoder, an independent checker
 //! and google/pprof; what is read, from that encoder, cut short, altered, and from noise.
 
+#[path = "support/checker.rs"]
+mod checker;
 mod format_encoder;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use checker::{check, faults};
 use format_encoder::{Encoder, LAYOUTS};
 use sigprof::format::{
     ByteOrder, CpuProfile, Mapping, ProfileWriter, ReadError, Record, SlotLayout, SlotWidth, write_records,
 };
+use skip::{Lack, skip};
 
 const MAPS: &str = "\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/example\n\
@@ -277,23 +283,43 @@ fn writing_a_profile_allocates_nothing() {
 }
 
 #[test]
-fn the_checker_of_the_project_finds_no_fault() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/tools/cpuprofile_check.py");
-    if !script.exists() {
-        eprintln!("skipped: there is no {}", script.display());
-        return;
-    }
+fn an_independent_checker_finds_no_fault() {
     for layout in LAYOUTS {
         for number in [1, 2, 40] {
             let samples = one_call_site(number);
-            let file = TemporaryFile::new("checker", &guarded_file(&samples, layout_of(layout)));
-            let Ok(output) = Command::new("python3").arg(&script).arg(&file.0).output() else {
-                eprintln!("skipped: there is no python3");
-                return;
-            };
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            check(&TemporaryFile::new("checker", &guarded_file(&samples, layout_of(layout))).0);
         }
     }
+}
+
+/// Shows that the test above can fail: the checker finds each breach of a rule.
+#[test]
+fn the_checker_finds_what_breaks_a_rule() {
+    let sound = (10_000, 5, &[0xa0000, 0xc0000][..], &[0, 1, 0][..], MAPS);
+    let (period, count, pcs, trailer, text) = sound;
+    let stack = "7ffc1b2f1000-7ffc1b312000 rw-p 00000000 00:00 0 [stack]\n";
+    let files = [
+        ("", sound),
+        ("the period is 0", (0, count, pcs, trailer, text)),
+        ("the sample count is 0", (period, 0, pcs, trailer, text)),
+        ("no PC", (period, count, &[], trailer, text)),
+        ("PC 1 is 0", (period, count, &[1, 0], trailer, text)),
+        ("ends before the trailer", (period, count, pcs, &[], "")),
+        ("100 PCs, of which the file has 1", (period, count, pcs, &[7, 100, 1], "")),
+        ("no list of mapped objects", (period, count, pcs, trailer, "")),
+        ("neither a mapping nor a build specifier", (period, count, pcs, trailer, "nonsense\n")),
+        ("the last line has no end", (period, count, pcs, trailer, MAPS.trim_end())),
+        ("no executable mapping", (period, count, pcs, trailer, stack)),
+    ];
+    for (fault, (period, count, pcs, trailer, text)) in files {
+        let mut encoder = Encoder::with_header((true, false), period);
+        encoder.record(count, pcs);
+        encoder.slots(trailer);
+        encoder.text(text);
+        let found = faults(&TemporaryFile::new("fault", &encoder.file).0);
+        assert!(found.contains(fault) && found.is_empty() == fault.is_empty(), "{fault}: {found:?}");
+    }
+    assert!(faults(&TemporaryFile::new("empty", b"").0).contains("no header"));
 }
 
 /// google/pprof must list every frame of every record; see `src/format/second_frame.rs`.
@@ -341,8 +367,7 @@ fn google_pprof_in_perl_removes_no_frame() {
         let file = TemporaryFile::new("perl", &bytes);
         let output = Command::new("google-pprof").arg("--text").arg("/bin/true").arg(&file.0).output();
         let Ok(output) = output else {
-            eprintln!("skipped: there is no google-pprof");
-            return;
+            return skip(Lack::Tool, "no google-pprof");
         };
         let notes = String::from_utf8_lossy(&output.stderr);
         assert!(!notes.contains("Removing"), "{number} records: {notes}");
@@ -384,7 +409,7 @@ fn chains_seen_by_pprof(name: &str, bytes: &[u8]) -> Option<Vec<(u64, Vec<u64>)>
     let output = match output {
         Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("no such tool") => output,
         _ => {
-            eprintln!("skipped: go tool pprof cannot be run");
+            skip(Lack::Tool, "go tool pprof cannot be run");
             return None;
         }
     };

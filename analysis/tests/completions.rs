@@ -1,7 +1,12 @@
 //! The completions as shells have them: bash, whose functions are called as it does behind a tab, fish, and zsh on a terminal
-//! of its own. Needs Debian's packages bash, fish and zsh; where one of the latter two is missing its test is passed over.
+//! of its own. Needs Debian's packages bash, fish and zsh; if one of the latter two is missing, its test is skipped.
+
+#[path = "../../tests/support/skip.rs"]
+mod skip;
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use skip::{Lack, skip};
 
 /// Writes the completions of a shell to a file.
 fn write_script(shell: &str, path: &Path) {
@@ -9,13 +14,12 @@ fn write_script(shell: &str, path: &Path) {
     fs::write(path, output.expect("is run").stdout).expect("written");
 }
 
-/// False, with a line that says so, where there is no such shell and this is not the continuous integration.
+/// Whether there is such a shell; skips the test otherwise.
 fn is_there(shell: &str) -> bool {
     if Command::new(shell).args(["-c", "exit 0"]).output().is_ok() {
         return true;
     }
-    assert!(std::env::var_os("CI").is_none(), "there is no {shell}: apt-get install {shell}");
-    eprintln!("NOT TESTED: completions of {shell}, since there is none here: apt-get install {shell}");
+    skip(Lack::Tool, format_args!("no {shell}: apt-get install {shell}"));
     false
 }
 

@@ -11,17 +11,20 @@ use sigprof_analysis::{
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::OnceLock,
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
+#[path = "../../tests/support/checker.rs"]
+mod checker;
 #[allow(dead_code, reason = "its `main` is not called here")]
 #[path = "../examples/service.rs"]
 mod service;
+#[path = "../../tests/support/skip.rs"]
+mod skip;
 
 const GPERFTOOLS: &str = "/usr/lib/x86_64-linux-gnu/libprofiler.so.0";
 
@@ -39,12 +42,28 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// A profile that takes long to make: one for all tests of this build, so that each reads the same. `make` gets an empty
+/// directory, and returns the file.
+fn made_once(name: &str, make: impl FnOnce(&Path) -> PathBuf) -> PathBuf {
+    let built =
+        std::env::current_exe().and_then(fs::metadata).and_then(|program| program.modified()).unwrap();
+    let stamp = built.duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stamp}"));
+    if !path.exists() {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // The first test to be there with a complete file is the one that makes it.
+        match fs::hard_link(make(directory.path()), &path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", path.display()),
+            _ => {}
+        }
+    }
+    path
+}
+
 /// A profile of gperftools, of python3 at work.
-fn gperftools() -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
+fn gperftools() -> PathBuf {
+    made_once("gperftools.prof", |directory| {
         assert!(Path::new(GPERFTOOLS).exists(), "Debian's libgoogle-perftools4 is missing");
-        let directory = tempfile::tempdir().unwrap().keep();
         let path = directory.join("gperftools.prof");
         let script = "n = 0\nfor i in range(4000000): n += i * i";
         let mut command = Command::new("/usr/bin/python3");
@@ -54,10 +73,8 @@ fn gperftools() -> &'static Path {
 }
 
 /// A profile of Go's runtime, gzip as it comes, of a program with labels.
-fn go() -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap().keep();
+fn go() -> PathBuf {
+    made_once("go.pb.gz", |directory| {
         let (source, program) = (directory.join("main.go"), directory.join("program"));
         fs::write(&source, include_str!("programs/profiled.go")).unwrap();
         let mut build = Command::new("go");
@@ -65,7 +82,8 @@ fn go() -> &'static Path {
             .args(["build", "-o"])
             .args([&program, &source])
             .env("GOFLAGS", "-mod=mod")
-            .env("GO111MODULE", "off"));
+            .env("GO111MODULE", "off")
+            .env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go-build")));
         let path = directory.join("go.pb.gz");
         run(Command::new(&program).arg(&path));
         path
@@ -114,7 +132,7 @@ fn top_of(profile: &Profile) -> BTreeMap<String, (i64, i64)> {
 fn gperftools_profiles_are_read_and_come_back_as_they_were() {
     let bytes = fs::read(gperftools()).unwrap();
     let file = CpuProfile::parse(&bytes).unwrap();
-    let profile = read_file(gperftools()).unwrap();
+    let profile = read_file(&gperftools()).unwrap();
     assert_eq!(profile.check(), Ok(()));
     assert!(file.total_samples() > 5, "{} samples", file.total_samples());
     assert_eq!(u128::try_from(profile.total(0)).unwrap(), file.total_samples());
@@ -125,13 +143,10 @@ fn gperftools_profiles_are_read_and_come_back_as_they_were() {
     cpu_profile::write(&profile, &mut written).unwrap();
     let again = read(&written).unwrap();
     assert_eq!(format!("{again:?}"), format!("{profile:?}"));
-    // The peer's own check of what is valid, where it is at hand.
-    let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/tools/cpuprofile_check.py");
-    if check.exists() {
-        let path = gperftools().with_file_name("written.prof");
-        fs::write(&path, &written).unwrap();
-        run(Command::new("/usr/bin/python3").arg(check).arg(path));
-    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("written.prof");
+    fs::write(&path, &written).unwrap();
+    checker::check(&path);
 }
 
 #[test]
@@ -276,7 +291,7 @@ fn a_trace_is_made_where_samples_have_times() {
 
 #[test]
 fn go_profiles_are_read_as_gos_own_tool_reads_them() {
-    let profile = read_file(go()).unwrap();
+    let profile = read_file(&go()).unwrap();
     assert_eq!(profile.check(), Ok(()));
     let types: Vec<String> =
         profile.sample_types.iter().map(|one| format!("{}/{}", one.kind, one.unit)).collect();
@@ -289,7 +304,7 @@ fn go_profiles_are_read_as_gos_own_tool_reads_them() {
     assert!(profile.label_sets.iter().any(is_route), "{:?}", profile.label_sets);
     let top = top_of(&profile);
     assert!(top.contains_key("main.spin"), "{top:?}");
-    assert_eq!(top, top_of_go(go()));
+    assert_eq!(top, top_of_go(&go()));
 }
 
 #[test]
@@ -297,12 +312,12 @@ fn what_is_written_as_protobuf_has_the_same_totals_in_gos_tool() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("converted.pb.gz");
     run(sigprof().args(["convert", "--to", "pprof", "-o"]).arg(&path).arg(go()));
-    assert_eq!(top_of_go(&path), top_of_go(go()));
+    assert_eq!(top_of_go(&path), top_of_go(&go()));
     let converted = read_file(&path).unwrap();
-    assert_eq!(format!("{:?}", converted.mappings), format!("{:?}", read_file(go()).unwrap().mappings));
+    assert_eq!(format!("{:?}", converted.mappings), format!("{:?}", read_file(&go()).unwrap().mappings));
 
     // Addresses alone, with the objects that they lie in.
-    let profile = read_file(gperftools()).unwrap();
+    let profile = read_file(&gperftools()).unwrap();
     let mut bytes = Vec::new();
     pprof::write(&profile, &mut bytes).unwrap();
     fs::write(&path, bytes).unwrap();
@@ -321,9 +336,9 @@ fn converted(format: &str, file: &Path) -> String {
 
 #[test]
 fn folded_stacks_have_the_whole_time() {
-    let found = converted("folded", go());
+    let found = converted("folded", &go());
     let sum: i64 = found.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum();
-    let profile = read_file(go()).unwrap();
+    let profile = read_file(&go()).unwrap();
     assert_eq!(sum, total(&profile));
     assert!(found.contains("main.main;main.labelled;"), "{found}");
     let counts =
@@ -336,11 +351,11 @@ fn folded_stacks_have_the_whole_time() {
 fn callgrinds_reader_has_the_same_inclusive_times() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("callgrind.out.1");
-    fs::write(&path, converted("callgrind", go())).unwrap();
+    fs::write(&path, converted("callgrind", &go())).unwrap();
     let mut command = Command::new("callgrind_annotate");
     let options = ["--inclusive=yes", "--threshold=100", "--auto=no"];
     let found = text(&run(command.args(options).arg(&path).current_dir(directory.path())).stdout);
-    let expected = top_of(&read_file(go()).unwrap());
+    let expected = top_of(&read_file(&go()).unwrap());
     let inclusive = |name: &str| -> i64 {
         let line = found
             .lines()
@@ -357,16 +372,16 @@ fn callgrinds_reader_has_the_same_inclusive_times() {
 #[test]
 fn callgrinds_calls_are_as_many_as_the_samples() {
     // Each chain begins with a call by the root, so those calls are all samples, however many of them share a chain.
-    let written = converted("callgrind", go());
+    let written = converted("callgrind", &go());
     let root = written.split("\n\n").find(|function| function.contains(" (root)\n")).expect("a root");
     let calls = root.lines().filter_map(|line| line.strip_prefix("calls=")?.split(' ').next());
     let calls: i64 = calls.map(|calls| calls.parse::<i64>().unwrap()).sum();
-    assert_eq!(calls, read_file(go()).unwrap().total(0));
+    assert_eq!(calls, read_file(&go()).unwrap().total(0));
 }
 
 #[test]
 fn json_for_speedscope_has_a_profile_for_each_thread_and_the_whole_time() {
-    let found: serde_json::Value = serde_json::from_str(&converted("speedscope", go())).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&converted("speedscope", &go())).unwrap();
     assert_eq!(found["$schema"], "https://www.speedscope.app/file-format-schema.json");
     let frames = found["shared"]["frames"].as_array().unwrap().len() as u64;
     let mut sum = 0;
@@ -381,17 +396,17 @@ fn json_for_speedscope_has_a_profile_for_each_thread_and_the_whole_time() {
         assert_eq!(profile["endValue"].as_i64(), Some(weight));
         sum += weight;
     }
-    assert_eq!(sum, total(&read_file(go()).unwrap()));
+    assert_eq!(sum, total(&read_file(&go()).unwrap()));
 }
 
 #[test]
 fn json_for_firefox_has_the_whole_time() {
-    let found: serde_json::Value = serde_json::from_str(&converted("firefox", go())).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&converted("firefox", &go())).unwrap();
     assert_eq!(found["meta"]["interval"].as_f64(), Some(10.0));
     let threads = found["threads"].as_array().unwrap();
     let weights = threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
     let sum: i64 = weights.map(|weight| weight.as_i64().unwrap()).sum();
-    assert_eq!(sum, read_file(go()).unwrap().total(0));
+    assert_eq!(sum, read_file(&go()).unwrap().total(0));
     // Milliseconds since the sample before, and microseconds of CPU time since then: a processor was busy all along.
     for samples in threads.iter().map(|thread| &thread["samples"]) {
         let column = |name: &str| samples[name].as_array().unwrap().iter().map(|one| one.as_f64().unwrap());
@@ -412,7 +427,8 @@ fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
     fs::write(path("text"), "hello, world\n").unwrap();
     fs::write(path("cut"), &fs::read(go()).unwrap()[..200]).unwrap();
     fs::write(path("kept"), "as it was").unwrap();
-    let go = go().to_str().unwrap();
+    let go = go();
+    let go = go.to_str().unwrap();
     let [empty, foreign, cut] = ["empty", "text", "cut"].map(path);
     let cases = [
         (vec!["--to=folded", "missing.prof"], "missing.prof: cannot read the profile: No such file"),
@@ -446,7 +462,7 @@ fn a_difference_has_signs_in_protobuf_alone() {
     // The base is twice the profile.
     run(sigprof().args(["convert", "--to=cpuprofile", "-o"]).arg(&path).args([gperftools(), gperftools()]));
     let found = run(sigprof().arg("convert").args(arguments("pprof")).arg(gperftools())).stdout;
-    let profile = read_file(gperftools()).unwrap();
+    let profile = read_file(&gperftools()).unwrap();
     assert_eq!(read(&found).unwrap().total(1), -profile.total(1));
     for to in ["folded", "callgrind", "speedscope", "firefox", "cpuprofile"] {
         let output = sigprof().arg("convert").args(arguments(to)).arg(gperftools()).output().unwrap();

@@ -8,5 +8,7 @@ mod browser;
 mod fixture;
 #[path = "pictures/page.rs"]
 mod page;
+#[path = "../../tests/support/skip.rs"]
+mod skip;
 #[path = "pictures/svg.rs"]
 mod svg;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Profile, Scratch, exit_code, plain, profiled, quietly, run};
+use support::{Lack, Profile, Scratch, exit_code, plain, profiled, quietly, run, skip};
 
 /// Runs a real program under the profiler; panics unless it ends and prints as it does without, and
 /// all profiles, of which its own has samples, are complete. Gives their number.
@@ -101,6 +101,6 @@ fn programs_that_start_many_others_end_as_ever() {
         );
         assert!(expect_real_program("/usr/bin/dash", &["-c", &script], 2) >= 8);
     } else {
-        println!("skipped: no make");
+        skip(Lack::Tool, "no make");
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use support::{
-    Finished, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
-    shared_library,
+    Finished, Lack, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
+    shared_library, skip,
 };
 
 /// A case of `programs/forks.c` with the library preloaded and profiling on. Its timer stays silent for the first second
@@ -198,8 +198,7 @@ fn a_copy_with_the_same_process_id_has_no_part_in_the_profile() {
     command.arg(shared_library()).arg(scratch.path("prof")).arg(program).arg(scratch.root());
     let finished = run(&mut command);
     if !finished.text().contains("begun") {
-        println!("skipped: cannot make a process namespace: {}", finished.stderr);
-        return;
+        return skip(Lack::Right, format_args!("cannot make a process namespace: {}", finished.stderr));
     }
     expect_success(&finished);
     expect_files(&scratch, &[of_parent(9)]);

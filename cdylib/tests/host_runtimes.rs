@@ -1,41 +1,12 @@
 //! Runtimes that nobody here wrote and that have business with SIGPROF, ITIMER_PROF or signal stacks: the same output and
 //! status as without the library.
-//!
-//! Java and node are large, so `ci/setup.sh` does not install them: their tests say so and end where they are missing.
 
 mod support;
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use support::{
-    Finished, Profile, Scratch, exit_code, is_full, plain, program_source, real_programs, run, tool,
-};
-
-/// Runs a program without and with the library at 1000 ticks a second, and panics where a user could tell the difference.
-/// The profile is in the file `prof`.
-#[track_caller]
-fn run_both(
-    scratch: &Scratch,
-    program: impl AsRef<OsStr>,
-    configure: impl Fn(&mut Command) -> &mut Command,
-) -> Finished {
-    let finished = real_programs::run_both(scratch, program, 1000, configure);
-    let printed = format!("stdout: {}\nstderr: {}", finished.text(), finished.stderr);
-    assert_eq!(exit_code(finished.status), 0, "the program itself fails: {printed}");
-    assert!(!finished.text().is_empty(), "a program that prints nothing: {printed}");
-    finished
-}
-
-/// The path of a program, if it is installed.
-fn installed(program: &str) -> Option<PathBuf> {
-    let path = Path::new("/usr/bin").join(program);
-    if !path.exists() {
-        println!("skipped: {} is not installed", path.display());
-    }
-    path.exists().then_some(path)
-}
+use support::real_programs::run_both_busily;
+use support::{Profile, Scratch, is_full, program_source, run, tool};
 
 /// Panics unless there is a profile, in the full check with so many samples at least: how many come depends on the processor.
 #[track_caller]
@@ -53,7 +24,9 @@ fn build_go(scratch: &Scratch, uses_cgo: bool) -> PathBuf {
         command.arg(program_source("uses_cgo.go"));
     }
     command.env("CGO_ENABLED", if uses_cgo { "1" } else { "0" }).env("GOFLAGS", "-mod=mod");
-    command.env("GOCACHE", scratch.path("cache")).env("GOPATH", scratch.path("gopath"));
+    command
+        .env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go-build"))
+        .env("GOPATH", scratch.path("gopath"));
     run(&mut command).expect_success();
     program
 }
@@ -65,7 +38,7 @@ fn a_go_program_with_cgo_may_profile_itself() {
     let scratch = Scratch::new();
     let program = build_go(&scratch, true);
     let own = scratch.path("own.pb.gz");
-    run_both(&scratch, program, |command| command.arg(&own));
+    run_both_busily(&scratch, program, |command| command.arg(&own));
 }
 
 /// A Go program without libc is out of the library's reach, and not disturbed by what the environment says, nor by the shell
@@ -75,43 +48,16 @@ fn a_static_go_program_is_left_alone() {
     let scratch = Scratch::new();
     let program = build_go(&scratch, false);
     let own = scratch.path("own.pb.gz");
-    run_both(&scratch, &program, |command| command.arg(&own).arg("timer"));
+    run_both_busily(&scratch, &program, |command| command.arg(&own).arg("timer"));
     assert_eq!(scratch.names("prof_"), Vec::<String>::new(), "a profile of a program without libc");
     assert!(!scratch.path("prof").exists(), "a profile of a program without libc");
 
     let script = "[ -z \"$LD_PRELOAD\" ] || kill -PROF $$; exec \"$0\" \"$@\"";
-    run_both(&scratch, "/bin/sh", |command| {
+    run_both_busily(&scratch, "/bin/sh", |command| {
         command.args(["-c", script]).arg(&program).arg(&own).arg("timer")
     });
     assert!(Profile::read(&scratch.path("prof")).samples() > 0, "the shell's own profile");
     assert_eq!(scratch.names("prof_"), Vec::<String>::new(), "a profile of a program without libc");
-}
-
-/// A JVM with many threads, compiled code, collections and exceptions runs to its end.
-#[test]
-fn a_jvm_program_runs_as_ever() {
-    let Some(java) = installed("java") else { return };
-    let Some(compiler) = installed("javac") else { return };
-    let scratch = Scratch::new();
-    let classes = scratch.directory("classes");
-    run(plain(compiler).arg("-d").arg(&classes).arg(program_source("Busy.java"))).expect_success();
-    for options in [&[][..], &["-Xint"], &["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=4m"]] {
-        run_both(&scratch, &java, |command| command.args(options).arg("-cp").arg(&classes).arg("Busy"));
-        expect_profile(&scratch, 100);
-        std::fs::remove_file(scratch.path("prof")).expect("the profile");
-    }
-}
-
-/// node with its compiler, collector and worker threads runs to its end.
-#[test]
-fn a_node_program_runs_as_ever() {
-    let Some(node) = installed("node") else { return };
-    let scratch = Scratch::new();
-    let script = "let s = 0; const m = new Map(); for (let i = 0; i < 3e6; i++) { s = (s * 31 + i) % 1000003; m.set(i % 999, {s}); }
-        process.on('SIGPROF', () => { console.log('got it', s, m.size); process.exit(0); });
-        setTimeout(() => {}, 60000); process.kill(process.pid, 'SIGPROF');";
-    run_both(&scratch, node, |command| command.args(["-e", script]));
-    expect_profile(&scratch, 1);
 }
 
 /// A shell with a trap for the signal runs it for each one that is sent, and never for ticks.
@@ -120,7 +66,7 @@ fn bash_runs_its_trap_for_the_signal() {
     let scratch = Scratch::new();
     let script = "trap 'echo trapped; n=$((n + 1))' PROF; for i in 1 2 3; do kill -PROF $$; \
         for ((j = 0; j < 30000; j++)); do :; done; done; echo \"$n\"; trap - PROF; exec 2>/dev/null; kill -PROF $BASHPID & wait $!; echo $?";
-    let finished = run_both(&scratch, "/usr/bin/bash", |command| command.args(["-c", script]));
+    let finished = run_both_busily(&scratch, "/usr/bin/bash", |command| command.args(["-c", script]));
     assert_eq!(finished.text(), "trapped\ntrapped\ntrapped\n3\n155\n");
     expect_profile(&scratch, 20);
 }
@@ -152,7 +98,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
 os.kill(os.getpid(), signal.SIGPROF)
 print(signal.sigwaitinfo([signal.SIGPROF]).si_pid == os.getpid(), calls - before)
 ";
-    run_both(&scratch, "/usr/bin/python3", |command| command.args(["-c", script]));
+    run_both_busily(&scratch, "/usr/bin/python3", |command| command.args(["-c", script]));
     expect_profile(&scratch, 100);
 }
 
@@ -176,7 +122,7 @@ while ((times())[0] < $end) { $x += $_ for 1 .. 1000 }
 kill PROF => $$;
 print \"$calls\\n\";
 ";
-    run_both(&scratch, "/usr/bin/perl", |command| command.args(["-e", script]));
+    run_both_busily(&scratch, "/usr/bin/perl", |command| command.args(["-e", script]));
     expect_profile(&scratch, 100);
 }
 
@@ -186,7 +132,7 @@ fn sort_lives_with_its_own_handler() {
     let scratch = Scratch::new();
     let lines: String = (0..400_000u32).map(|i| format!("{:08x}\n", i.wrapping_mul(2_654_435_761))).collect();
     let input = scratch.write("input", lines);
-    run_both(&scratch, "/usr/bin/sort", |command| {
+    run_both_busily(&scratch, "/usr/bin/sort", |command| {
         command.args(["-S", "8M", "-T"]).arg(scratch.root()).arg(&input)
     });
     expect_profile(&scratch, 10);

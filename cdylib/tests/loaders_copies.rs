@@ -6,7 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, run, shared_library, tool};
+use support::{Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, run, shared_library, skip, tool};
 
 /// The library that comes with Debian's gperftools.
 const INCUMBENT: &str = "/usr/lib/x86_64-linux-gnu/libprofiler.so.0";
@@ -26,7 +26,7 @@ fn copy(scratch: &Scratch, directory: &str, name: &str) -> PathBuf {
 fn incumbent(scratch: &Scratch) -> Option<PathBuf> {
     let path = scratch.path("incumbent.so");
     if std::fs::copy(INCUMBENT, &path).is_err() {
-        println!("skipped: no {INCUMBENT}");
+        skip(Lack::Tool, format_args!("no {INCUMBENT}"));
         return None;
     }
     Some(path)

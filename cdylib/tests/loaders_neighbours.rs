@@ -6,7 +6,9 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library, tool};
+use support::{
+    Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library, skip, tool,
+};
 
 /// Ticks that the host sends itself; the timer is silent for the first second of CPU time.
 const ORDERS: [&str; 6] = ["tick", "5", "print", "hello", "exit", "3"];
@@ -141,7 +143,7 @@ fn beside_what_people_preload() {
         ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libeatmydata.so", "faketime/libfaketime.so.1"];
     for library in libraries.map(|name| directory.join(name)) {
         if !library.exists() {
-            println!("skipped: no {}", library.display());
+            skip(Lack::Tool, format_args!("no {}", library.display()));
             continue;
         }
         for is_first in [true, false] {
@@ -161,7 +163,7 @@ fn beside_what_people_preload() {
 fn under_tools_that_preload() {
     for words in [&["stdbuf", "-oL"][..], &["fakeroot"]] {
         if tool(words[0]).arg("--version").output().is_err() {
-            println!("skipped: no {}", words[0]);
+            skip(Lack::Tool, format_args!("no {}", words[0]));
             continue;
         }
         let scratch = Scratch::new();
@@ -180,8 +182,7 @@ fn under_tools_that_preload() {
 #[cfg(target_arch = "x86_64")]
 fn under_valgrind() {
     if tool("valgrind").arg("--version").output().is_err() {
-        println!("skipped: no valgrind");
-        return;
+        return skip(Lack::Tool, "no valgrind");
     }
     let scratch = Scratch::new();
     let program = loading(&scratch);

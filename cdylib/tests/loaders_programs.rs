@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{
-    Finished, Linkage, Profile, Scratch, exit_code, plain, preload, profiled, run, shared_library,
+    Finished, Lack, Linkage, Profile, Scratch, exit_code, is_root, plain, preload, profiled, run,
+    shared_library, skip,
 };
 
 /// Computes for some periods, says hello and ends with status 3.
@@ -22,7 +23,7 @@ fn compiled_by(scratch: &Scratch, compiler: &str, flags: &[&str]) -> Option<Path
     command.args(["-std=c11", "-O2", "-D_GNU_SOURCE"]).args(flags);
     command.arg(support::program_source("small_host.c")).arg("-o").arg(&program);
     if !command.output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: {compiler} {flags:?} does not work: ci/test.sh installs it");
+        skip(Lack::Tool, format_args!("{compiler} {flags:?} does not work"));
         return None;
     }
     Some(program)
@@ -183,11 +184,6 @@ fn the_loader_is_watched() {
     assert!(audited.contains("sigaction"), "the auditor saw nothing of ours: {audited}");
 }
 
-fn is_root() -> bool {
-    println!("skipped unless run by root, who alone can make programs with more rights, and mount");
-    nix::unistd::geteuid().is_root()
-}
-
 /// A program as nobody runs it, with the library preloaded by `name`.
 fn by_nobody(scratch: &Scratch, program: &Path, name: &str) -> Command {
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
@@ -202,7 +198,7 @@ fn by_nobody(scratch: &Scratch, program: &Path, name: &str) -> Command {
 /// that LD_PRELOAD names, and nothing is said or written. Without those rights they are profiled.
 #[test]
 fn programs_with_more_rights() {
-    if !is_root() {
+    if !is_root("make programs with more rights, and mount") {
         return;
     }
     let scratch = Scratch::new();
@@ -222,7 +218,7 @@ fn programs_with_more_rights() {
     if capability.is_ok_and(|status| status.success()) {
         expect_nothing(&scratch, &run(&mut by_nobody(&scratch, &program, name)), "a capability");
     } else {
-        println!("skipped: no setcap, or no capabilities on this file system");
+        skip(Lack::Right, "no setcap, or no capabilities on this file system");
     }
 }
 
@@ -232,7 +228,7 @@ fn with_own_mounts(script: &str, arguments: &[&Path]) -> Option<Finished> {
     command.args(["--mount", "sh", "-c", script, "sh"]).args(arguments);
     let finished = run(&mut command);
     if exit_code(finished.status) == 77 || finished.stderr.contains("unshare:") {
-        println!("skipped: cannot mount: {}", finished.stderr);
+        skip(Lack::Right, format_args!("cannot mount: {}", finished.stderr));
         return None;
     }
     Some(finished)
@@ -242,7 +238,7 @@ fn with_own_mounts(script: &str, arguments: &[&Path]) -> Option<Finished> {
 /// bare name, and does nothing.
 #[test]
 fn a_trusted_library_in_a_program_with_more_rights() {
-    if !is_root() {
+    if !is_root("make programs with more rights, and mount") {
         return;
     }
     let scratch = Scratch::new();
@@ -273,7 +269,7 @@ fn a_trusted_library_in_a_program_with_more_rights() {
 /// each is profiled.
 #[test]
 fn preloaded_into_every_program() {
-    if !is_root() {
+    if !is_root("make programs with more rights, and mount") {
         return;
     }
     let scratch = Scratch::new();

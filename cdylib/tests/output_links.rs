@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{
-    Linkage, Scratch, assignment, expect_one_line, expect_status, in_shell, plain, profiled, quietly, run,
-    samples_at, shared_library,
+    Lack, Linkage, Scratch, assignment, expect_one_line, expect_status, in_shell, plain, profiled, quietly,
+    run, samples_at, shared_library, skip,
 };
 
 fn host(scratch: &Scratch) -> PathBuf {
@@ -84,8 +84,7 @@ fn a_read_only_file_is_not_replaced() {
     fs::set_permissions(&path, Permissions::from_mode(0o444)).expect("our own file");
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
     let Some(mut command) = as_ordinary_user(&scratch, &program, &path) else {
-        println!("skipped: no setpriv to become a user whom permissions bind");
-        return;
+        return skip(Lack::Tool, "no setpriv to become a user whom permissions bind");
     };
     let finished = run(command.args(["burn", "60", "exit", "3"]));
     expect_status(&finished, 3);

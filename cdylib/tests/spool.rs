@@ -11,7 +11,10 @@ use std::process::{Child, Stdio};
 
 use nix::sys::signal::Signal;
 use sigprof::recover::{self, Owner};
-use support::{Finished, Linkage, SpoolRig, exit_code, plain, run, samples_at, samples_in, start, wait};
+use support::{
+    Finished, Lack, Linkage, SpoolRig, exit_code, is_root, plain, run, samples_at, samples_in, skip, start,
+    wait,
+};
 
 /// Ticks in the program itself and in a plugin that it opens later and closes again, and then the end.
 const TICKS: &str = "ticks 20 open PLUGIN plugin 30 close";
@@ -150,8 +153,7 @@ fn a_system_without_shared_memory_goes_without_a_spool() {
         command.arg(support::shared_library()).arg(rig.profile()).arg(&rig.program);
         let finished = run(command.env("CPUPROFILE_STATISTICS", "1").args(rig.words("ticks 20 exit 3")));
         if exit_code(finished.status) == 77 || finished.stderr.contains("unshare:") {
-            println!("skipped: cannot mount over /dev/shm: {}", finished.stderr);
-            return;
+            return skip(Lack::Right, format_args!("cannot mount over /dev/shm: {}", finished.stderr));
         }
         assert_eq!(exit_code(finished.status), 3, "{}", finished.stderr);
         assert!(samples_at(&rig.profile()) >= 20);
@@ -187,7 +189,7 @@ fn a_directory_that_is_not_the_users_own_is_refused() {
         ("a link", link, "not a directory"),
         ("a file", file, "not a directory"),
     ];
-    if nix::unistd::geteuid().is_root() {
+    if is_root("make a directory of another user") {
         cases.push(("another user's", other, "operation not permitted"));
     }
     for (what, prepare, reason) in cases {
@@ -218,8 +220,7 @@ fn a_directory_that_cannot_be_made_is_told() {
 /// A program with another user's rights starts the profiler: its environment does not choose the directory.
 #[test]
 fn a_setuid_program_does_not_let_its_environment_choose() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can make a program of another user");
+    if !is_root("make a program of another user") {
         return;
     }
     const OTHER: u32 = 65534;
@@ -328,8 +329,7 @@ fn locked_memory_stays_small() {
     };
     let locked = run(&mut rig.command("ticks 20 lock chains 0 1000 kill"));
     if locked.stderr.contains("mlockall") {
-        println!("skipped: may not lock memory: {}", locked.stderr);
-        return;
+        return skip(Lack::Right, format_args!("may not lock memory: {}", locked.stderr));
     }
     let unlocked = run(plain(&rig.program).args(["lock", "return"])).expect_success();
     let added = kilobytes(&locked, "VmRSS").saturating_sub(kilobytes(&unlocked, "VmRSS"));

@@ -15,7 +15,8 @@ use std::process::{Child, Stdio};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use support::{
-    Finished, Profile, SpoolRig, exit_code, has_ended, rounds, run, samples_at, samples_in, start, tool, wait,
+    Finished, Lack, Profile, SpoolRig, exit_code, has_ended, rounds, run, samples_at, samples_in, skip,
+    start, tool, wait,
 };
 
 /// Gives the calling thread mounts of its own; false, with a line that says so, where it may not have them.
@@ -26,7 +27,7 @@ fn has_own_mounts() -> bool {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
     });
     if let Err(error) = private {
-        println!("skipped: cannot mount: {error}");
+        skip(Lack::Right, format_args!("cannot mount: {error}"));
     }
     private.is_ok()
 }
@@ -55,7 +56,7 @@ impl Small {
         let mounted =
             made.status.success().then(|| run(tool("mount").args(["-o", "loop"]).arg(&disk).arg(&path)));
         if !mounted.as_ref().is_some_and(|mounted| mounted.status.success()) {
-            println!("skipped: no file system on a disk: {}{mounted:?}", made.stderr);
+            skip(Lack::System, format_args!("no file system on a disk: {}{mounted:?}", made.stderr));
             return None;
         }
         fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("our own file system");

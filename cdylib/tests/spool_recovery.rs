@@ -15,7 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use sigprof::format::{CpuProfile, SlotWidth};
 use sigprof::recover::{self, Owner, RecoverError, Spool};
-use support::{SpoolRig, run, samples_at, start, wait};
+use support::{SpoolRig, is_root, run, samples_at, start, wait};
 
 /// Offsets of the head's numbers, as `src/format/spool.rs` lists them.
 mod field {
@@ -225,8 +225,7 @@ fn only_spools_of_the_users_own_are_taken() {
     assert_eq!(rig.only_spool().path(), path, "all others are passed over");
     let unusable = recover::spools(&rig.spools()).expect("the directory can be read").unusable;
     assert_eq!(unusable.len(), 4, "and told: {unusable:?}");
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can make another user's spool");
+    if !is_root("make another user's spool") {
         return;
     }
     std::os::unix::fs::chown(&path, Some(65534), None).expect("root may");

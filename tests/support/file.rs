@@ -1,22 +1,18 @@
 //! Profile files and their lists of mapped objects.
 
 use std::path::Path;
-use std::process::Command;
 
 use sigprof::format::{CpuProfile, Mapping};
 use sigprof::{Pc, Profile};
 
-/// Reads a file, and has the project's checker, where it is at hand, find no fault with it.
+use super::checker::check;
+
+/// Reads a file in which the checker finds no fault.
 #[track_caller]
 pub(crate) fn read_profile(path: &Path) -> CpuProfile {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let profile = CpuProfile::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let checker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/tools/cpuprofile_check.py");
-    if checker.exists() {
-        let output = Command::new("python3").arg(checker).arg(path).output().expect("python3");
-        let verdict = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{}: {verdict}", path.display());
-    }
+    check(path);
     profile
 }
 

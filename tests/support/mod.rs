@@ -1,11 +1,13 @@
 //! What the tests of the crate have in common: a process for each, work to profile, names and files to check it by.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
+mod checker;
 mod file;
 mod library;
 mod names;
 mod own_process;
 pub(crate) mod signals;
+pub(crate) mod skip;
 mod work;
 
 pub(crate) use file::{mappings_of, object_at, read_profile};

@@ -1,6 +1,8 @@
 //! What a recorder or a program leaves behind, and `sigprof recover` makes of it.
 
-use super::support::{Finished, Rig, children_of, is_polling, is_zombie, send, untold, wait_until};
+use super::support::{
+    Finished, Lack, Rig, children_of, is_polling, is_zombie, send, skip, untold, wait_until,
+};
 use sigprof_analysis::{formats, profile::label};
 use std::{
     collections::BTreeMap,
@@ -68,8 +70,7 @@ fn a_recording_in_another_container_is_left_alone() {
     let own = ["unshare", "-pf", "--mount-proc"];
     let may = Command::new(own[0]).args(&own[1..]).arg("true").stderr(Stdio::null()).status();
     if !may.is_ok_and(|status| status.success()) {
-        eprintln!("passed over: no namespaces without root");
-        return;
+        return skip(Lack::Right, "no namespaces without root");
     }
     // Seen from there, the recorder's process id is another's or nobody's. This recording alone: those of other tests are theirs.
     let recover =

@@ -1,6 +1,6 @@
 //! The directory of the spools, and what is done without one.
 
-use super::support::{Finished, Rig};
+use super::support::{Finished, Lack, Rig, skip};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 #[test]
@@ -21,8 +21,7 @@ fn a_full_place_for_spools_gives_way_to_the_next() {
     let own = ["unshare", "-m", "sh", "-c"];
     let may = Command::new(own[0]).args(&own[1..]).arg("mount -t tmpfs none /dev/shm").output();
     if !may.is_ok_and(|output| output.status.success()) {
-        eprintln!("passed over: no mounts without root");
-        return;
+        return skip(Lack::Right, "no mounts without root");
     }
     let script = format!(
         "mount -t tmpfs -o size=64k none /dev/shm; head -c 100000 /dev/zero > /dev/shm/all 2> /dev/null; \

@@ -1,5 +1,7 @@
 //! A directory, a program that does what it is told, and the command under test.
 
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 #[path = "../../../cdylib/tests/support/tier.rs"]
 #[allow(dead_code, reason = "each package uses its own part")]
 mod tier;
@@ -21,6 +23,7 @@ use std::{
 };
 use tempfile::TempDir;
 
+pub(crate) use skip::{Lack, skip};
 pub(crate) use tier::is_full;
 
 /// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.

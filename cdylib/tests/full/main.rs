@@ -10,6 +10,7 @@ mod support;
 mod accuracy;
 mod exec;
 mod filter_thread;
+mod host_runtimes;
 mod host_timers;
 mod prefork;
 mod real_programs;

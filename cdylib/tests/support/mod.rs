@@ -9,6 +9,8 @@
 //! run so that profile only programs that they have compiled.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
+#[path = "../../../tests/support/checker.rs"]
+mod checker;
 mod compiled;
 mod library;
 pub(crate) mod outcome;
@@ -17,6 +19,8 @@ mod profile;
 mod readers;
 pub(crate) mod real_programs;
 mod scratch;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 mod spools;
 mod symbols;
 pub(crate) mod thread_lines;
@@ -29,12 +33,13 @@ pub(crate) mod wall;
 pub(crate) use library::{repository_root, shared_library, system_header_directory};
 pub(crate) use outcome::{expect_one_line, expect_profile, expect_status, expect_unharmed, expect_words};
 pub(crate) use process::{
-    Finished, assignment, exit_code, has_ended, in_shell, is_for_aarch64, plain, preload, profiled, quietly,
-    run, start, tool, wait,
+    Finished, assignment, exit_code, has_ended, in_shell, is_for_aarch64, is_root, plain, preload, profiled,
+    quietly, run, start, tool, wait,
 };
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
 pub(crate) use scratch::{Linkage, Scratch, names_in, program_source};
+pub(crate) use skip::{Lack, skip};
 pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};
 pub(crate) use tier::{is_full, rounds};

@@ -14,6 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::library::shared_library;
+use super::skip::{Lack, skip};
 
 /// No program of these tests takes more than a fiftieth of this, and on a machine with twenty programs at a time a fifth: one that
 /// does hangs.
@@ -123,6 +124,16 @@ pub(crate) fn tool(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH").env("LC_ALL", "C");
     command
+}
+
+/// Whether the tests run as root, who alone can do what `purpose` says; skips the test otherwise.
+#[track_caller]
+pub(crate) fn is_root(purpose: &str) -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        skip(Lack::Right, format_args!("only root can {purpose}"));
+    }
+    is_root
 }
 
 /// Runs `command` to its end, with nothing on its standard input.

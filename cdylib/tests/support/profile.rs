@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::library::repository_root;
-use super::process::{run, tool};
+use super::checker::check;
 
 /// Bytes of one slot: the width of a pointer.
 const SLOT: usize = size_of::<usize>();
@@ -41,7 +40,7 @@ impl Profile {
     #[track_caller]
     pub(crate) fn read(path: &Path) -> Self {
         let profile = Self::read_alone(path);
-        check_with_script(path);
+        check(path);
         profile
     }
 
@@ -154,13 +153,4 @@ fn parse_mapping(line: &str) -> Result<Mapping, String> {
     let path = fields.next().unwrap_or("").trim_start().to_owned();
     let executable = permissions.as_bytes().get(2) == Some(&b'x');
     Ok(Mapping { start: hex(start)?, end: hex(end)?, executable, file_offset: hex(file_offset)?, path })
-}
-
-/// Runs the checker that stands beside the repository, where it is there.
-fn check_with_script(profile: &Path) {
-    let script = repository_root().join("../shared/tools/cpuprofile_check.py");
-    if script.exists() {
-        let finished = run(tool("python3").arg(script).arg(profile));
-        assert!(finished.status.success(), "{}:\n{}", profile.display(), finished.text());
-    }
 }

@@ -35,6 +35,21 @@ pub(crate) fn run_both(
     finished
 }
 
+/// Runs a program without and with the library at 1000 ticks a second, and panics where a user could tell the difference.
+/// The profile is in the file `prof`.
+#[track_caller]
+pub(crate) fn run_both_busily(
+    scratch: &Scratch,
+    program: impl AsRef<OsStr>,
+    configure: impl Fn(&mut Command) -> &mut Command,
+) -> Finished {
+    let finished = run_both(scratch, program, 1000, configure);
+    let printed = format!("stdout: {}\nstderr: {}", finished.text(), finished.stderr);
+    assert_eq!(exit_code(finished.status), 0, "the program itself fails: {printed}");
+    assert!(!finished.text().is_empty(), "a program that prints nothing: {printed}");
+    finished
+}
+
 /// Text that compresses and sorts with some work, the same every time.
 pub(crate) fn generated_lines(count: u32) -> String {
     let mut state = 12345_u32;

@@ -1,0 +1,47 @@
+//! Large runtimes, a JVM and node: the same output and status as without the library, and a profile. Debian's packages
+//! default-jdk-headless and nodejs, which `ci/full.sh` installs. `host_runtimes.rs` beside this folder has the others.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::real_programs::run_both_busily;
+use crate::support::{Lack, Profile, Scratch, plain, program_source, run, skip};
+
+/// The path of a program; None, and the test is skipped, if it is not installed.
+#[track_caller]
+fn installed(program: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/bin").join(program);
+    if !path.exists() {
+        skip(Lack::Tool, format_args!("no {}", path.display()));
+        return None;
+    }
+    Some(path)
+}
+
+/// A JVM with many threads, compiled code, collections and exceptions runs to its end.
+#[test]
+fn a_jvm_program_runs_as_ever() {
+    let Some(java) = installed("java") else { return };
+    let Some(compiler) = installed("javac") else { return };
+    let scratch = Scratch::new();
+    let classes = scratch.directory("classes");
+    run(plain(compiler).arg("-d").arg(&classes).arg(program_source("Busy.java"))).expect_success();
+    for options in [&[][..], &["-Xint"], &["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=4m"]] {
+        run_both_busily(&scratch, &java, |command| {
+            command.args(options).arg("-cp").arg(&classes).arg("Busy")
+        });
+        assert!(Profile::read(&scratch.path("prof")).samples() >= 100);
+        std::fs::remove_file(scratch.path("prof")).expect("the profile");
+    }
+}
+
+/// node with its compiler, collector and worker threads runs to its end.
+#[test]
+fn a_node_program_runs_as_ever() {
+    let Some(node) = installed("node") else { return };
+    let scratch = Scratch::new();
+    let script = "let s = 0; const m = new Map(); for (let i = 0; i < 3e6; i++) { s = (s * 31 + i) % 1000003; m.set(i % 999, {s}); }
+        process.on('SIGPROF', () => { console.log('got it', s, m.size); process.exit(0); });
+        setTimeout(() => {}, 60000); process.kill(process.pid, 'SIGPROF');";
+    run_both_busily(&scratch, node, |command| command.args(["-e", script]));
+    assert!(Profile::read(&scratch.path("prof")).samples() > 0);
+}

@@ -1,0 +1,31 @@
+//! The checker of the CPU profile format, which shares no code with the writer or with the reader of this crate.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::skip::{Lack, skip};
+
+/// Panics if the profile breaks a rule of the format.
+#[track_caller]
+pub(crate) fn check(profile: &Path) {
+    let faults = faults(profile);
+    assert!(faults.is_empty(), "{faults}");
+}
+
+/// A line for each rule of the format that the profile breaks.
+#[track_caller]
+pub(crate) fn faults(profile: &Path) -> String {
+    let mut command = Command::new("python3");
+    command.args(["-I", "-c", include_str!("check_profile.py")]).arg(profile);
+    match command.output() {
+        Ok(output) => {
+            let text = [output.stdout, output.stderr].concat();
+            assert_eq!(output.status.success(), text.is_empty(), "{:?}: {text:?}", output.status);
+            String::from_utf8_lossy(&text).into_owned()
+        }
+        Err(error) => {
+            skip(Lack::Tool, format_args!("the profile is not checked: python3: {error}"));
+            String::new()
+        }
+    }
+}
