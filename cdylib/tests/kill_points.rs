@@ -93,7 +93,7 @@ impl Random {
 /// The sum of counts of a profile whose records are all of the victim's chains.
 #[track_caller]
 fn samples_of(path: &Path, is_checked: bool) -> usize {
-    let profile = if is_checked { Profile::read(path) } else { Profile::read_alone(path) };
+    let profile = if is_checked { Profile::read(path) } else { Profile::read(path) };
     let depths: Vec<usize> = profile.records.iter().map(|record| record.pcs.len()).collect();
     // The chains of a thread have other frames at their outer end than those of `main`.
     let kinds = depths.iter().copied().collect::<std::collections::BTreeSet<_>>();

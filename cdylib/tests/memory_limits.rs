@@ -81,7 +81,7 @@ fn expect_unharmed(
             }
             _ => {
                 // The programs send themselves ticks.
-                let samples = Profile::read_alone(&profile).samples();
+                let samples = Profile::read(&profile).samples();
                 assert!(samples > 0, "{limit} KiB: {}", found.stderr);
                 profiles += 1;
             }

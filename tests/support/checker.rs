@@ -15,7 +15,7 @@ pub(crate) fn check(profile: &Path) {
 /// A line for each rule of the format that the profile breaks.
 #[track_caller]
 pub(crate) fn faults(profile: &Path) -> String {
-    let mut command = Command::new("python3");
+    let mut command = Command::new("/usr/bin/python3");
     command.args(["-I", "-c", include_str!("check_profile.py")]).arg(profile);
     match command.output() {
         Ok(output) => {
@@ -24,7 +24,7 @@ pub(crate) fn faults(profile: &Path) -> String {
             String::from_utf8_lossy(&text).into_owned()
         }
         Err(error) => {
-            skip(Lack::Tool, format_args!("the profile is not checked: python3: {error}"));
+            skip(Lack::Tool, format_args!("the profile is not checked: /usr/bin/python3: {error}"));
             String::new()
         }
     }

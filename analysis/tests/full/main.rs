@@ -1,6 +1,8 @@
 //! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` runs them only if it is given `--test full`.
 #![allow(dead_code, reason = "parts of a module that other tests use")]
 
+#[path = "../../../tests/support/chance.rs"]
+mod chance;
 #[path = "../record/support.rs"]
 mod support;
 

@@ -34,7 +34,7 @@ func spin(d time.Duration) int {
 func labelled() int {
 	n := 0
 	pprof.Do(context.Background(), pprof.Labels("route", "/index"), func(context.Context) {
-		n = spin(150 * time.Millisecond)
+		n = spin(500 * time.Millisecond)
 	})
 	return n
 }

@@ -7,6 +7,7 @@
 //! samples up to its last one. When the first one comes is the scheduler's choice: the kernel sends signals of CPU timers at its
 //! ticks alone, to the thread that these meet, and whenever others take the processor from it a tick more may have passed it by.
 
+use crate::chance::{longest_wait, margin};
 use crate::support::{
     Finished, Linkage, Profile, Scratch, Symbolizer, Told, kernel_tick, plain, preload, profiled, run,
     shared_library,
@@ -23,43 +24,20 @@ struct Measured {
     period: f64,
 }
 
-/// Tries of a measurement in which chance has a part.
-const TRIES: usize = 3;
-
-/// What was wrong with each of them.
-#[derive(Debug, Default)]
-struct Tries {
-    failures: Vec<String>,
-}
-
-impl Tries {
-    fn is_over(&self) -> bool {
-        self.failures.len() == TRIES
-    }
-
-    /// Runs the program once more; true where that stands the test.
-    fn stands(
-        &mut self,
-        command: &mut Command,
-        scratch: &Scratch,
-        test: impl FnOnce(&Measured) -> Result<(), String>,
-    ) -> bool {
-        let measured = Measured::of(command, scratch);
-        let outcome = test(&measured);
-        if let Err(failure) = &outcome {
-            let (text, stderr) = (measured.finished.text(), &measured.finished.stderr);
-            self.failures.push(format!("{failure}; {text}{stderr}"));
-        }
-        outcome.is_ok()
-    }
-}
-
 impl Measured {
     fn of(command: &mut Command, scratch: &Scratch) -> Self {
         let finished = run(command).expect_success();
         let profile = Profile::read(&scratch.path("prof"));
         let period = profile.period_micros as f64 / 1e6;
         Self { finished, profile, period }
+    }
+
+    /// Panics with what the program printed unless it stands the test.
+    #[track_caller]
+    fn expect(&self, what: &str, test: impl FnOnce(&Self) -> Result<(), String>) {
+        if let Err(failure) = test(self) {
+            panic!("{what}: {failure}; {}{}", self.finished.text(), self.finished.stderr);
+        }
     }
 
     /// A number that the program printed.
@@ -121,10 +99,7 @@ impl Measured {
             if !(told - around..=told + of("others") + around).contains(&sampled) {
                 return Err(format!("{sampled:.4} s in {name}, of which {told:.4} had ticks"));
             }
-            // 3 standard deviations of as many ticks as there can be.
-            let used = self.said(&name);
-            let late = 3.0 * used / (used / self.period.max(kernel_tick())).sqrt();
-            let latest = late + kernel_tick() * of("preempted");
+            let latest = longest_wait(self.period.max(kernel_tick())) + kernel_tick() * of("preempted");
             if of("first") > latest {
                 return Err(format!("{name} was found at {:.4} s, not by {latest:.4}", of("first")));
             }
@@ -152,7 +127,7 @@ impl Measured {
     }
 }
 
-/// Runs `programs/accuracy.c` with these arguments, which notes its ticks, until what it gave stands the test.
+/// Runs `programs/accuracy.c` with these arguments, which notes its ticks, and tests what it gave.
 #[track_caller]
 fn measure(setting: &[(&str, &str)], arguments: &[&str], test: impl Fn(&Measured) -> Result<(), String>) {
     measure_by(setting, arguments, test, |program, path| {
@@ -170,17 +145,11 @@ fn measure_by(
     test: impl Fn(&Measured) -> Result<(), String>,
     start: impl Fn(&Path, &Path) -> Command,
 ) {
-    let mut tries = Tries::default();
-    while !tries.is_over() {
-        let scratch = Scratch::new();
-        let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
-        let mut command = start(&program, &scratch.path("prof"));
-        command.args(arguments).env("CPUPROFILE_STATISTICS", "1").envs(setting.iter().copied());
-        if tries.stands(&mut command, &scratch, &test) {
-            return;
-        }
-    }
-    panic!("{setting:?} {arguments:?}: {tries:#?}");
+    let scratch = Scratch::new();
+    let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
+    let mut command = start(&program, &scratch.path("prof"));
+    command.args(arguments).env("CPUPROFILE_STATISTICS", "1").envs(setting.iter().copied());
+    Measured::of(&mut command, &scratch).expect(&format!("{setting:?} {arguments:?}"), test);
 }
 
 fn settings<'a>(clock: &'a str, rate: &'a str) -> [(&'static str, &'a str); 2] {
@@ -253,18 +222,12 @@ fn short_threads_have_their_time() {
 /// Threads that are there before the profiler are found, and those that register themselves are as well off.
 #[test]
 fn threads_that_were_there_before_have_their_time() {
-    let mut tries = Tries::default();
-    while !tries.is_over() {
-        let scratch = Scratch::new();
-        let program = scratch.compile("accuracy.c", Linkage::Shared, &["-O2", "-pthread"]);
-        let mut command = plain(program);
-        command.args(["before", "3"]).arg(scratch.path("prof"));
-        command.envs([("CPUPROFILE_FREQUENCY", "1000"), ("CPUPROFILE_STATISTICS", "1")]);
-        if tries.stands(&mut command, &scratch, Measured::four_parts) {
-            return;
-        }
-    }
-    panic!("{tries:#?}");
+    let scratch = Scratch::new();
+    let program = scratch.compile("accuracy.c", Linkage::Shared, &["-O2", "-pthread"]);
+    let mut command = plain(program);
+    command.args(["before", "3"]).arg(scratch.path("prof"));
+    command.envs([("CPUPROFILE_FREQUENCY", "1000"), ("CPUPROFILE_STATISTICS", "1")]);
+    Measured::of(&mut command, &scratch).expect("before", Measured::four_parts);
 }
 
 #[test]
@@ -304,14 +267,16 @@ fn a_program_in_step_with_the_period_is_met_at_all_places() {
 
 #[track_caller]
 fn expect_all_places(clock: &'static str) {
-    measure_from_its_start(clock, 100, &["in-step", "5", "10000"], |measured| {
+    const SECONDS: usize = 12;
+    measure_from_its_start(clock, 100, &["in-step", &SECONDS.to_string(), "10000"], |measured| {
         let mut symbols = Symbolizer::default();
         let share = measured.sampled_in(&mut symbols, "first_quarter") / measured.sampled();
-        // Four ticks in a row have the same place, so of 500 ticks 125 are drawn.
-        let deviation = (0.25 * 0.75 / 125.0_f64).sqrt();
+        // Four ticks in a row have the same place.
+        let drawn = (SECONDS * 100 / 4) as f64;
+        let most = margin(drawn * 0.25 * 0.75) / drawn;
         let expected =
             measured.said("first_quarter") / (measured.said("first_quarter") + measured.said("the_rest"));
-        let is_true = (share - expected).abs() <= 3.0 * deviation;
+        let is_true = (share - expected).abs() <= most;
         is_true.then_some(()).ok_or_else(|| format!("{share:.3} instead of {expected:.3}"))
     });
 }

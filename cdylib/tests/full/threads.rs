@@ -1,15 +1,14 @@
 //! Threads that compute have the samples for the CPU time that they use.
 //!
-//! A thread's share is known to three standard deviations of its ticks, of which there are as many as the kernel has, so that such a
-//! measurement has three tries; and each time that others take the processor from it up to a tick may have passed it by. That
-//! samples and what is told to be in none are the time used holds in each try.
+//! Of a thread's ticks there are as many as the kernel has, at most, and chance has a part in how many meet it; and each time
+//! that others take the processor from it up to a tick may have passed it by. That samples and what is told to be in none are the
+//! time used holds whatever chance does.
 
 use std::process::Command;
 
+use crate::chance::margin;
 use crate::support::thread_lines::{Thread, figure, threads};
 use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, plain, profiled, run};
-
-const TRIES: usize = 3;
 
 /// What a thread says of itself.
 struct Said<'t> {
@@ -19,9 +18,10 @@ struct Said<'t> {
     preempted: f64,
 }
 
-/// Says what is wrong unless threads have the samples for what they have used, at a thousand ticks a second. What ticks missed of
+/// Panics unless threads have the samples for what they have used, at a thousand ticks a second. What ticks missed of
 /// one may be another one's.
-fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) -> Result<(), String> {
+#[track_caller]
+fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
     const PERIOD: f64 = 1e-3;
     let told = Told::only(finished);
     told.adds_up(PERIOD, threads.len()).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -30,20 +30,14 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) -> 
         let thread = threads.iter().find(|thread| thread.name == *name).expect("a line of each thread");
         let sampled = thread.samples as f64 * PERIOD;
         let tick = kernel_tick();
-        let margin = 3.0 * used / (used / tick.max(PERIOD)).sqrt() + tick;
+        let between = tick.max(PERIOD);
+        let margin = margin(used / between) * between + tick;
         let (least, most) = (used - margin - tick * preempted, used + margin + tick * all);
-        if !(least..=most).contains(&sampled) {
-            return Err(format!("{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"));
-        }
+        assert!(
+            (least..=most).contains(&sampled),
+            "{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"
+        );
     }
-    Ok(())
-}
-
-/// Has what `test` says three tries.
-#[track_caller]
-fn measure(mut test: impl FnMut() -> Result<(), String>) {
-    let failures: Vec<String> = (0..TRIES).map_while(|_| test().err()).collect();
-    assert!(failures.len() < TRIES, "{failures:#?}");
 }
 
 /// Threads that compute have the time that they used, and their clocks say the same.
@@ -52,29 +46,25 @@ fn threads_have_their_shares_under_their_names() {
     let scratch = Scratch::new();
     let program =
         scratch.compile("named_threads.c", Linkage::None, &["-pthread", "-fno-optimize-sibling-calls"]);
-    measure(|| {
-        let mut command = profiled(&program, &scratch.path("prof"));
-        command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
-        command.env("CPUPROFILE_THREADS", "1").args(["work", "2", "small", "1", "large", "3"]);
-        let finished = run(&mut command).expect_success();
-        let threads = threads(&finished);
-        let text = finished.text();
-        let mut said = Vec::new();
-        for line in text.lines().filter(|line| *line != "done") {
-            let [name, id, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else {
-                panic!("{line}")
-            };
-            let (used, preempted): (f64, _) =
-                (used.parse().expect("seconds"), preempted.parse().expect("a number"));
-            let thread = threads.iter().find(|thread| thread.name == name).expect("a line of each thread");
-            assert_eq!(thread.id.to_string(), id);
-            let by_clock = thread.cpu_micros.expect("it is alive") as f64 / 1e6;
-            assert!(by_clock >= used - 1e-6, "{by_clock} of {used}: {thread:?}");
-            said.push(Said { name, used, preempted });
-        }
-        assert_eq!(said.len(), 2, "{text}");
-        expect_shares(&finished, &threads, &said)
-    });
+    let mut command = profiled(&program, &scratch.path("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
+    command.env("CPUPROFILE_THREADS", "1").args(["work", "2", "small", "1", "large", "3"]);
+    let finished = run(&mut command).expect_success();
+    let threads = threads(&finished);
+    let text = finished.text();
+    let mut said = Vec::new();
+    for line in text.lines().filter(|line| *line != "done") {
+        let [name, id, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (used, preempted): (f64, _) =
+            (used.parse().expect("seconds"), preempted.parse().expect("a number"));
+        let thread = threads.iter().find(|thread| thread.name == name).expect("a line of each thread");
+        assert_eq!(thread.id.to_string(), id);
+        let by_clock = thread.cpu_micros.expect("it is alive") as f64 / 1e6;
+        assert!(by_clock >= used - 1e-6, "{by_clock} of {used}: {thread:?}");
+        said.push(Said { name, used, preempted });
+    }
+    assert_eq!(said.len(), 2, "{text}");
+    expect_shares(&finished, &threads, &said);
 }
 
 /// python3 with threads that name themselves.
@@ -96,22 +86,20 @@ for name, goal in ("py-small", 0.5), ("py-large", 1.5):
 done.wait()
 "#;
     let scratch = Scratch::new();
-    measure(|| {
-        let mut command = profiled("/usr/bin/python3", &scratch.path("prof"));
-        command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
-        let finished = run(command.env("CPUPROFILE_THREADS", "1").args(["-c", SCRIPT])).expect_success();
-        let threads = threads(&finished);
-        let text = finished.text();
-        let mut said = Vec::new();
-        for line in text.lines() {
-            let [name, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-            let (used, preempted) = (used.parse().expect("seconds"), preempted.parse().expect("a number"));
-            said.push(Said { name, used, preempted });
-        }
-        assert_eq!(said.len(), 2, "{text}");
-        expect_all_told(&scratch, &finished, &threads);
-        expect_shares(&finished, &threads, &said)
-    });
+    let mut command = profiled("/usr/bin/python3", &scratch.path("prof"));
+    command.env("CPUPROFILE_FREQUENCY", "1000").env("CPUPROFILE_STATISTICS", "1");
+    let finished = run(command.env("CPUPROFILE_THREADS", "1").args(["-c", SCRIPT])).expect_success();
+    let threads = threads(&finished);
+    let text = finished.text();
+    let mut said = Vec::new();
+    for line in text.lines() {
+        let [name, used, preempted] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (used, preempted) = (used.parse().expect("seconds"), preempted.parse().expect("a number"));
+        said.push(Said { name, used, preempted });
+    }
+    assert_eq!(said.len(), 2, "{text}");
+    expect_all_told(&scratch, &finished, &threads);
+    expect_shares(&finished, &threads, &said);
 }
 
 /// GNU sort with two threads: what it prints is what it prints without us, and all samples are its threads'.

@@ -1,5 +1,6 @@
 //! Clock `wall`: each thread's elapsed time is in the profile, whether it waits or runs.
 
+use crate::chance::margin;
 use crate::support::wall::{Run, command};
 use crate::support::{Profile, Scratch, Symbolizer, profiled, run};
 
@@ -19,14 +20,14 @@ fn waits_have_their_time() {
 }
 
 /// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs to
-/// within 4 standard deviations of as many ticks.
+/// within what chance does to as many ticks.
 #[test]
 fn threads_shorter_than_the_period_have_their_time() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["short", "2000"], &[]);
     let (lived, sampled) = (run.said("short"), run.sampled_in("short_life"));
     let ticks = lived / run.period();
-    let margin = 4.0 * lived / ticks.sqrt();
+    let margin = margin(ticks) * run.period();
     assert!(ticks > 300.0 && (sampled - lived).abs() < margin, "{sampled} of {lived} s, margin {margin}");
 }
 
@@ -51,10 +52,9 @@ fn a_crowd_that_waits_takes_few_ticks() {
     );
     let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
     let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is in or not: 4 standard deviations of 200 such. Ticks that come late, on a busy
-    // machine, stand for more.
+    // Each thread's last cell, of seven periods, is in or not. Ticks that come late, on a busy machine, stand for more.
     let cell = (samples / ticks).max(7.0);
-    let margin = 4.0 * 200f64.sqrt() * cell * run.period() / 2.0;
+    let margin = margin(200.0 / 4.0) * cell * run.period();
     assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");
     // The first four ticks of each thread may be closer.
     let most = run.said("meanwhile") / run.period() * 32.0;

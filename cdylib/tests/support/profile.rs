@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checker::check;
-
 /// Bytes of one slot: the width of a pointer.
 const SLOT: usize = size_of::<usize>();
 
@@ -36,17 +34,9 @@ pub(crate) struct Mapping {
 }
 
 impl Profile {
-    /// Reads the profile and panics at the first breach of the format; lets the strict checker read it too.
+    /// Reads the profile and panics at the first breach of the format.
     #[track_caller]
     pub(crate) fn read(path: &Path) -> Self {
-        let profile = Self::read_alone(path);
-        check(path);
-        profile
-    }
-
-    /// Reads the profile as [`read`](Self::read) does, without the other checker, which takes its time.
-    #[track_caller]
-    pub(crate) fn read_alone(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
     }
 
@@ -95,7 +85,9 @@ impl Profile {
 fn parse(path: &Path, bytes: &[u8]) -> Result<Profile, String> {
     let mut slots = Slots { bytes, offset: 0 };
     let header = [slots.next()?, slots.next()?, slots.next()?, slots.next()?, slots.next()?];
-    let [0, 3, 0, period_micros, 0] = header else { return Err(format!("the header is {header:?}")) };
+    let [0, 3, 0, period_micros @ 1..=usize::MAX, 0] = header else {
+        return Err(format!("the header is {header:?}"));
+    };
     let mut records = Vec::new();
     while let Some(record) = parse_record(&mut slots)? {
         records.push(record);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::checker::check;
 use super::process::{Finished, exit_code, plain, profiled, run, tool};
 use super::profile::Profile;
 use super::scratch::{Scratch, program_source};
@@ -32,6 +33,10 @@ pub(crate) fn run_both(
     let is_profilers = |line: &&str| line.starts_with("PROFILE: ") || line.starts_with("sigprof: ");
     let own: Vec<&str> = finished.stderr.lines().filter(|line| !is_profilers(line)).collect();
     assert_eq!(own, expected.stderr.lines().collect::<Vec<_>>(), "another standard error than without");
+    let profile = scratch.path("prof");
+    if profile.exists() {
+        check(&profile);
+    }
     finished
 }
 
