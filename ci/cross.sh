@@ -116,9 +116,10 @@ test_i686() {
     # under the library, and what says nothing of the machine: bad_output, sandbox, frame_tables, odd_code, unloading.
     say "i686: the shared library in programs of 32 bits"
     # A plain static program gets chains of one frame, and on i386 a signal to oneself is sent by the kernel's code.
-    cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test c_abi --test environment \
-        --test ends --test exec --test exports --test host_edges --test odd_stacks --test output_links --test output_pipes \
-        --test signals --test signal_context --test static_programs --test whole_stacks -- --skip a_static_program_is_profiled \
+    cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
+    cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test gate -- c_abi:: environment:: ends:: \
+        exec:: exports:: host_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
+        static_programs:: --skip host_signals:: --skip a_static_program_is_profiled \
         --skip a_program_that_replaces_another --skip ticks_go_on_when_a_program
 }
 
@@ -140,20 +141,25 @@ test_aarch64() {
     # that the environment names is taken for that), asks for what the emulator lacks (execveat), or sees its signals and
     # messages.
     say "aarch64: the shared library in programs"
+    cross aarch64 cargo build --locked --release --package sigprof-cdylib
+    test_aarch64_programs release --test whole_stacks
     # shellcheck disable=SC2046 # Words.
-    test_aarch64_programs --no-fail-fast --test whole_stacks --test exec $(what '' '--test ends') -- \
+    test_aarch64_programs release --no-fail-fast --test gate -- exec:: $(what '' ends::) \
         --skip a_linked_program --skip a_signal_ends_the_program --skip a_stack_leads --skip a_failed_call \
         --skip every_function --skip a_child_of_vfork --skip a_long_chain --skip failing_calls --skip replace \
         --skip programs_that_are_started --skip the_new_program --skip ticks_go_on \
         --skip no_other_signal_is_caught
 }
 
-# The tests themselves run here; what they compile and profile is aarch64's.
+# library MACHINE PROFILE: the path of the shared library.
+library() { echo "$toolchain/build/$1-unknown-linux-gnu/$2/libprofiler.so"; }
+
+# The tests themselves run here, by the program that ci/test.sh builds; what they compile and profile is aarch64's.
 test_aarch64_programs() {
-    cross aarch64 cargo build --locked --release --package sigprof-cdylib
+    local profile=$1
+    shift
     env SIGPROF_TEST_EMULATOR="$emulator" PATH="$toolchain/aarch64:$PATH" \
-        SIGPROF_TEST_LIBRARY="$toolchain/build/aarch64-unknown-linux-gnu/release/libprofiler.so" \
-        cargo test --locked --package sigprof-cdylib "$@"
+        SIGPROF_TEST_LIBRARY="$(library aarch64 "$profile")" cargo test --locked --workspace "$@"
 }
 
 # A test of the crate's runtime starts itself again, which the kernel cannot do for a program of another machine. So each
@@ -210,11 +216,18 @@ test_alone() {
     fi
 }
 
-if [ "$extent" = smoke ]; then
+# Both machines, with the library as the tests' own profile builds it, which is quicker.
+smoke() {
     say "i686: stacks"
-    cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
+    cross i686 cargo build --locked --package sigprof-cdylib
+    SIGPROF_TEST_LIBRARY=$(library i686 debug) cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
     say "aarch64: stacks"
-    test_aarch64_programs --test whole_stacks
+    cross aarch64 cargo build --locked --package sigprof-cdylib
+    test_aarch64_programs debug --test whole_stacks
+}
+
+if [ "$extent" = smoke ]; then
+    smoke
 else
     test_i686
     test_aarch64

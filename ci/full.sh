@@ -38,10 +38,9 @@ measured_tests() { nextest_alone --test full -E 'not test(/^(torture|single_step
 
 # The tests that ask how much they are to do (cdylib/tests/support/tier.rs).
 many_rounds() {
-    local files names
-    files=$(grep -lrE 'rounds\(|is_full\(' cdylib/tests/*.rs)
-    names=$(printf '%s\n' "$files" | sed 's|.*/\(.*\)[.]rs|binary(\1)|' | paste -sd '|')
-    SIGPROF_TEST_FULL=1 nextest_alone -E "$names | binary(record)"
+    local modules
+    modules=$(cd cdylib/tests/gate && grep -lE 'rounds\(|is_full\(' ./*.rs | sed 's|./\(.*\)[.]rs|\1|' | paste -sd '|')
+    SIGPROF_TEST_FULL=1 nextest_alone -E "binary(kill_points) | test(/^($modules|record)::/)"
 }
 
 short_benches() {

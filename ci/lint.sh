@@ -5,14 +5,13 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-# The build with time stamps, of which no other is (src/sample/stamps.rs); a directory of its own, as for loom.
-RUSTFLAGS="--cfg sigprof_stamps ${RUSTFLAGS:-}" cargo clippy --package sigprof-cdylib --locked \
-    --target-dir "${CARGO_TARGET_DIR:-target}/stamps" -- -D warnings
-# The workspaces that hold what we compare with.
+# The build with time stamps, of which no other is (src/sample/stamps.rs).
+cargo clippy --workspace --lib --locked -- -D warnings --cfg sigprof_stamps
+# The workspaces that hold what we compare with; what they have in common with ours is checked already.
 for peer in framehop pprof-rs; do
     cargo fmt --manifest-path "benches/$peer/Cargo.toml" --check
-    cargo clippy --manifest-path "benches/$peer/Cargo.toml" --locked \
-        --target-dir "${CARGO_TARGET_DIR:-target}/$peer" -- -D warnings
+    cargo clippy --manifest-path "benches/$peer/Cargo.toml" --locked --target-dir "${CARGO_TARGET_DIR:-target}" \
+        -- -D warnings
 done
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if command -v shellcheck >/dev/null; then

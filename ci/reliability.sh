@@ -16,11 +16,11 @@ trap 'rm -rf "$directory"' EXIT
 
 # Sentence of each test: its doc comment, on one line.
 sentences() {
-    awk '
+    awk -v module="$1" '
         /^\/\/\/ / { text = text (text == "" ? "" : " ") substr($0, 5); next }
-        /^fn / { name = $2; sub(/\(.*/, "", name); if (text != "") print name "\t" text }
+        /^fn / { name = $2; sub(/\(.*/, "", name); if (text != "") print module "::" name "\t" text }
         !/^#\[/ { text = "" }
-    ' "cdylib/tests/$1.rs"
+    ' "cdylib/tests/gate/$1.rs"
 }
 
 # Name and outcome of each test of a run: "ok", or the line that says what went wrong, and what was found instead.
@@ -45,8 +45,8 @@ outcomes() {
 echo "| the host | sigprof | gperftools |"
 echo "| --- | --- | --- |"
 for file; do
-    [ -e "cdylib/tests/$file.rs" ] || continue
-    run="cargo test --quiet --package sigprof-cdylib --locked --test $file -- --format=pretty"
+    [ -e "cdylib/tests/gate/$file.rs" ] || continue
+    run="cargo test --quiet --package sigprof-cdylib --locked --test gate -- --format=pretty ${file}::"
     RUST_BACKTRACE=0 $run >"$directory/ours" 2>"$directory/errors" || true
     RUST_BACKTRACE=0 SIGPROF_TEST_LIBRARY=$theirs $run >"$directory/theirs" 2>>"$directory/errors" || true
     [ -s "$directory/ours" ] || { cat "$directory/errors" >&2; exit 1; }

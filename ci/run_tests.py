@@ -9,7 +9,7 @@ CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Setti
    processes are printed; nextest kills it two minutes later.
 2. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
    If more than three tests failed, none runs again.
-3. The test binaries that took longest are listed, then each test that was skipped, in whole or in part
+3. The modules whose tests took longest are listed, then each test that was skipped, in whole or in part
    (tests/support/skip.rs), and what the tests have left behind: processes, temporary files, shared memory. If there is
    such, the run fails.
 4. The last lines are the flaky tests: `flaky: NAME (try 2)`.
@@ -31,7 +31,7 @@ DUMP_AFTER_SECONDS = 540
 POLL_SECONDS = 5
 MOST_FLAKY = 3
 MOST_TRIES = 3
-BINARIES_LISTED = 15
+MODULES_LISTED = 15
 # How long what a test has killed may take to be gone.
 GONE_AFTER_SECONDS = 30
 
@@ -163,14 +163,16 @@ def results(report):
 
 
 def print_times(tests):
+    """Prints the modules whose tests took longest."""
     seconds, counts = {}, {}
     for test in tests:
-        seconds[test["binary"]] = seconds.get(test["binary"], 0) + test["seconds"]
-        counts[test["binary"]] = counts.get(test["binary"], 0) + 1
-    slowest = sorted(seconds, key=lambda binary: (-seconds[binary], binary))[:BINARIES_LISTED]
-    print(f"\n{len(tests)} tests, {sum(seconds.values()):.0f} s in all. The slowest binaries:")
-    for binary in slowest:
-        print(f"{seconds[binary]:8.1f} s  {binary} ({counts[binary]} tests)")
+        module = " ".join([test["binary"], *test["test"].split("::")[:-1][:1]])
+        seconds[module] = seconds.get(module, 0) + test["seconds"]
+        counts[module] = counts.get(module, 0) + 1
+    slowest = sorted(seconds, key=lambda module: (-seconds[module], module))[:MODULES_LISTED]
+    print(f"\n{len(tests)} tests, {sum(seconds.values()):.0f} s in all. The slowest modules:")
+    for module in slowest:
+        print(f"{seconds[module]:8.1f} s  {module} ({counts[module]} tests)")
 
 
 def without_options(arguments, options):

@@ -120,7 +120,7 @@ extern "C" fn calls_bare() {
 
 /// Code without tables that keeps a frame pointer leads to code of the program, whose tables are looked up; from there to a
 /// library that may be unloaded at any moment, of which the crate would not learn: a guess is not looked up in one. (The
-/// shared library sees unloads, and walks on: `cdylib/tests/odd_code.rs`.)
+/// shared library sees unloads, and walks on: `cdylib/tests/gate/odd_code.rs`.)
 #[test]
 fn a_guess_ends_before_a_library_that_may_go() {
     in_own_process("a_guess_ends_before_a_library_that_may_go", || {

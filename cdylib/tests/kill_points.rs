@@ -21,9 +21,6 @@ const ROUNDS: &str = "SIGPROF_KILL_POINTS";
 const STRIDE: &str = "SIGPROF_KILL_STRIDE";
 /// `CPUPROFILE_MAX_MEMORY`: one half of the table has room for some 7000 of the victim's records.
 const LEAST_MEMORY: &str = "8M";
-/// One in so many profiles is read by the slower checker, too.
-const CHECKED: usize = 25;
-
 /// More room is asked for while there are so many bytes left.
 const AHEAD: u64 = 32 << 10;
 
@@ -92,8 +89,8 @@ impl Random {
 
 /// The sum of counts of a profile whose records are all of the victim's chains.
 #[track_caller]
-fn samples_of(path: &Path, is_checked: bool) -> usize {
-    let profile = if is_checked { Profile::read(path) } else { Profile::read(path) };
+fn samples_of(path: &Path) -> usize {
+    let profile = Profile::read(path);
     let depths: Vec<usize> = profile.records.iter().map(|record| record.pcs.len()).collect();
     // The chains of a thread have other frames at their outer end than those of `main`.
     let kinds = depths.iter().copied().collect::<std::collections::BTreeSet<_>>();
@@ -135,8 +132,7 @@ fn a_kill_at_any_moment_loses_no_tick() {
         let counted = victim.counted();
         let spool = victim.rig.only_spool();
         let recovered = spool.recover().unwrap_or_else(|error| panic!("{error}"));
-        let samples =
-            recovered.path.as_deref().map_or(0, |path| samples_of(path, round.is_multiple_of(CHECKED)));
+        let samples = recovered.path.as_deref().map_or(0, |path| samples_of(path));
         let case = format!("round {round}, {threads} threads, {chains} chains, {is_small}");
         // A thread that is kept from its processor may keep both halves of the table full; alone it does not. Chains that are
         // mostly new fill any memory, if this thread comes late to the kill.
@@ -321,7 +317,7 @@ mod steps {
                 std::fs::hard_link(&kept, moved).expect("its own name");
             }
             assert_eq!(recovered.lost, 0);
-            let samples = recovered.path.as_deref().map_or(0, |path| samples_of(path, false));
+            let samples = recovered.path.as_deref().map_or(0, |path| samples_of(path));
             assert_eq!(recovered.samples, samples as u64);
             let counted = self.victim.counted();
             let may_be_cut = self.is_cut();

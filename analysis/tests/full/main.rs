@@ -3,7 +3,9 @@
 
 #[path = "../../../tests/support/chance.rs"]
 mod chance;
-#[path = "../record/support.rs"]
+#[path = "../gate/record/support.rs"]
 mod support;
 
 mod processes;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;

@@ -1,0 +1,199 @@
+//! Inputs that somebody made to harm: none makes memory grow beyond what `analysis/src/formats/mod.rs` and
+//! `analysis/src/symbolize/mod.rs` promise.
+//!
+//! Each is read by the command in a process of its own, whose peak of resident memory the kernel tells when it has ended. That figure
+//! is no less than what the process that started it had, so inputs are written to files as they are made; once a test has failed
+//! here, and its backtrace was named, other figures say little.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Read as _, Result, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+mod elf;
+mod inputs;
+
+/// What the promise allows in any case: the program itself and its libraries, buffers and expressions, and what the test had when it
+/// started the program.
+const BASE: u64 = 32 << 20;
+/// For each byte of a profile, unpacked.
+const FACTOR: u64 = 32;
+
+/// What a command took, and said.
+struct Outcome {
+    status: Option<i32>,
+    messages: String,
+    peak: u64,
+}
+
+#[expect(unsafe_code, reason = "no safe wrapper gives what one child has used")]
+#[expect(clippy::zombie_processes, reason = "it is waited for by `wait4`, which tells that")]
+fn run(arguments: &[&std::ffi::OsStr]) -> Outcome {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sigprof"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut messages = String::new();
+    child.stderr.take().expect("is piped").read_to_string(&mut messages).expect("is text");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    let mut status = 0;
+    // SAFETY: all zeros are a valid `rusage`, which has numbers alone.
+    let mut usage: nix::libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values of ours, and nobody else waits for this child, which `Child` does only when it is asked.
+    let waited = unsafe { nix::libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    assert_eq!(waited, pid, "{}", std::io::Error::last_os_error());
+    let status = nix::libc::WIFEXITED(status).then(|| nix::libc::WEXITSTATUS(status));
+    Outcome { status, messages, peak: usage.ru_maxrss as u64 * 1024 }
+}
+
+/// Writes an input with `fill`; gives its path and its length.
+fn input(directory: &Path, name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> (PathBuf, u64) {
+    let path = directory.join(name);
+    let mut out = BufWriter::new(File::create(&path).expect("is created"));
+    fill(&mut out).and_then(|()| out.flush()).expect("is written");
+    drop(out);
+    let length = fs::metadata(&path).expect("is there").len();
+    (path, length)
+}
+
+/// Has the command read an input of so many bytes, and holds it to `most`; gives its messages.
+fn hold(name: &str, arguments: &[&std::ffi::OsStr], size: u64, most: u64) -> String {
+    let Outcome { status, messages, peak } = run(arguments);
+    let factor = peak.saturating_sub(20 << 20) as f64 / size as f64;
+    println!(
+        "{name:32} {size:9} bytes, {:4} MiB, about {factor:.0} a byte: {}",
+        peak >> 20,
+        messages.trim_end()
+    );
+    assert!(matches!(status, Some(0 | 1)), "{name}: {status:?}: {messages}");
+    assert!(!messages.contains("panicked"), "{name}: {messages}");
+    assert!(peak <= most, "{name}: {peak} bytes of memory for {size}, where {most} are allowed");
+    messages
+}
+
+/// Has `sigprof top` read a profile; gives its messages.
+fn top(name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> String {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (path, size) = input(scratch.path(), name, fill);
+    hold(name, &["top".as_ref(), path.as_ref()], size, BASE + FACTOR * size)
+}
+
+#[test]
+fn protobuf_of_tiny_parts() {
+    assert_eq!(top("empty texts", inputs::empty_texts), "");
+    assert_eq!(top("functions", inputs::functions), "");
+    assert_eq!(top("locations", inputs::locations), "");
+    assert_eq!(top("locations backwards", inputs::locations_backwards), "");
+    assert_eq!(top("lines", inputs::lines), "");
+    assert_eq!(top("mappings", inputs::mappings), "");
+    assert_eq!(top("samples", inputs::samples), "");
+    assert_eq!(top("deep chain", inputs::deep_chain), "");
+}
+
+#[test]
+fn protobuf_with_many_labels() {
+    assert_eq!(top("labels of one sample", inputs::labels_of_one_sample), "");
+    assert_eq!(top("sets of labels", inputs::sets_of_labels), "");
+    assert_eq!(top("a long text in each set", inputs::sets_with_a_long_text), "");
+}
+
+#[test]
+fn protobuf_that_names_things_again_and_again() {
+    assert!(top("types", inputs::types).contains("sample types, more than 256"));
+    assert_eq!(top("comments", inputs::comments), "");
+    assert!(top("paths", inputs::mappings_of_one_path).contains("the paths of mappings are more than"));
+    assert!(top("expression", inputs::long_expression).contains("more than 16384"));
+    assert!(top("values", inputs::too_many_values).contains("values, where the profile has 1 types"));
+}
+
+#[test]
+fn cpu_profiles() {
+    assert_eq!(top("records", inputs::records), "");
+    assert!(top("depth", inputs::claimed_depth).contains("depth"));
+    assert!(top("header", inputs::claimed_header).starts_with("sigprof: "));
+    assert!(top("counts", inputs::large_counts).contains("2^63-1"));
+    assert_eq!(top("maps", inputs::short_maps), "");
+    assert_eq!(top("maps of the other form", inputs::short_maps_with_ids), "");
+}
+
+#[test]
+fn spools() {
+    top("spool", inputs::spool);
+    assert_eq!(top("spool that claims much", inputs::spool_that_claims_much), "");
+}
+
+#[test]
+fn gzip() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let most = |size: u64| BASE + 2 * (50 * size + (4 << 20));
+    for (name, fill, reason) in [
+        ("bomb", inputs::bomb as fn(&mut dyn Write) -> Result<()>, "become more than"),
+        ("members", inputs::bomb_of_members, "become more than"),
+        ("nested", inputs::nested_bomb, "no profile of a known format"),
+    ] {
+        let (path, size) = input(scratch.path(), name, fill);
+        let messages = hold(name, &["top".as_ref(), path.as_ref()], size, most(size));
+        assert!(messages.contains(reason), "{messages}");
+    }
+    // What unpacks within its bounds is held to what it becomes.
+    let (path, size) = input(scratch.path(), "packed", inputs::packed_locations);
+    let unpacked = inputs::SIZE as u64;
+    assert!(size < unpacked / 2, "{size} bytes");
+    hold("packed", &["top".as_ref(), path.as_ref()], unpacked, BASE + FACTOR * unpacked);
+}
+
+#[test]
+fn maps_of_generated_code() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (profile, profile_size) = input(scratch.path(), "profile", inputs::generated_code);
+    fs::create_dir(scratch.path().join("tmp")).expect("is made");
+    for (name, fill) in [
+        ("one long line", inputs::perf_map_of_one_line as fn(&mut dyn Write) -> Result<()>),
+        ("lines around all", inputs::perf_map_around_all),
+        ("short lines", inputs::perf_map_of_short_lines),
+    ] {
+        let (_, size) = input(&scratch.path().join("tmp"), "perf-7.map", fill);
+        let size = size + profile_size;
+        let arguments =
+            ["top".as_ref(), "--sysroot".as_ref(), scratch.path().as_os_str(), profile.as_os_str()];
+        assert_eq!(hold(name, &arguments, size, BASE + FACTOR * size), "");
+    }
+}
+
+/// For each byte of an object that is no profile.
+const OBJECT_FACTOR: u64 = 256;
+/// For each address that is looked up: the calls inlined there.
+const ADDRESS_BYTES: u64 = 16 << 10;
+
+#[test]
+fn objects() {
+    const ADDRESSES: usize = 2000;
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (profile, profile_size) =
+        input(scratch.path(), "profile", |out| inputs::profile_of_object(out, ADDRESSES as u64));
+    type Make = fn(usize) -> Vec<u8>;
+    let objects: [(&str, Make); 11] = [
+        ("sections that claim much", elf::claims),
+        ("abbreviations", elf::abbreviations),
+        ("units of one table", elf::units_of_one_table),
+        ("files of a unit", elf::files),
+        ("zlib", elf::zlib),
+        ("zstd", elf::zstd),
+        ("inlined", elf::inlined),
+        ("names of inlined", elf::names_of_inlined),
+        ("scopes", elf::scopes),
+        ("symbols", elf::symbols),
+        ("C++ names", elf::cpp_names),
+    ];
+    for (name, make) in objects {
+        let (object, size) = input(scratch.path(), "object", |out| out.write_all(&make(ADDRESSES)));
+        let most = BASE + FACTOR * profile_size + OBJECT_FACTOR * size + ADDRESS_BYTES * ADDRESSES as u64;
+        let arguments = ["top".as_ref(), "--binary".as_ref(), object.as_os_str(), profile.as_os_str()];
+        hold(name, &arguments, size, most);
+    }
+}

@@ -1,0 +1,6 @@
+//! Names of real objects: made by gcc, g++ and rustc, and taken apart as distributions do (Debian: gcc, g++, binutils, xz-utils).
+
+mod debug_information;
+mod names;
+mod objects;
+mod support;

@@ -1,0 +1,179 @@
+//! The library comes and goes by the program's own doing: opened late, closed, opened again, alone in a namespace, or as a part
+//! of a plugin of the program's. The kernel and libc keep addresses of functions in it, so none of it may go.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[cfg(target_arch = "x86_64")]
+use crate::support::unloading::{Settings, run_unseen_unloading};
+use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, run, shared_library};
+
+fn loading(scratch: &Scratch) -> PathBuf {
+    scratch.compile("loading.c", Linkage::None, &[])
+}
+
+/// `programs/loading.c` with `orders`, in which LIBRARY and PROF stand for what they say; its timer is silent for the first
+/// second of CPU time.
+fn command(scratch: &Scratch, program: &Path, orders: &str) -> Command {
+    let mut command = plain(program);
+    command.env("CPUPROFILE_FREQUENCY", "1");
+    for word in orders.split(' ') {
+        match word {
+            "LIBRARY" => command.arg(shared_library()),
+            "PLUGIN" => command.arg(scratch.path("libprofiled_plugin.so")),
+            "PROF" => command.arg(scratch.path("prof")),
+            word => command.arg(word),
+        };
+    }
+    command
+}
+
+fn run_orders(scratch: &Scratch, program: &Path, orders: &str) -> Finished {
+    run(&mut command(scratch, program, orders))
+}
+
+#[track_caller]
+fn expect_status(finished: &Finished, status: i32, what: &str) {
+    let text = finished.text();
+    assert_eq!(exit_code(finished.status), status, "{what}: the host was harmed: {} {text}", finished.stderr);
+}
+
+#[track_caller]
+fn samples(scratch: &Scratch) -> usize {
+    Profile::read(&scratch.path("prof")).samples()
+}
+
+/// A program opens the library, profiles, and closes it, a hundred times, in each way there is to open it, and signals come
+/// afterwards: each session has its profile, and no signal meets code that is gone.
+#[test]
+fn opened_and_closed_a_hundred_times() {
+    for (mode, place) in [("local", ""), ("global", ""), ("deep", ""), ("local", "thread ")] {
+        let scratch = Scratch::new();
+        let program = loading(&scratch);
+        let orders = format!("{place}times 100 open LIBRARY {mode} start PROF tick 3 stop close tick 2");
+        let finished = run_orders(&scratch, &program, &orders);
+        expect_status(&finished, 0, mode);
+        assert_eq!(finished.text(), "started 1\n".repeat(100), "{mode}");
+        assert_eq!((finished.end_lines(), finished.complaints()), (100, vec![]), "{mode}");
+        assert_eq!(samples(&scratch), 3, "{mode}");
+    }
+}
+
+/// A program closes the library while its session runs: the session goes on, and its profile is complete at the end.
+#[test]
+fn closed_while_a_session_runs() {
+    for (mode, place) in [("local", ""), ("global", ""), ("deep", ""), ("apart", ""), ("local", "thread ")] {
+        let scratch = Scratch::new();
+        let program = loading(&scratch);
+        let orders = format!("{place}open LIBRARY {mode} start PROF tick 3 close tick 2 exit 3");
+        let finished = run_orders(&scratch, &program, &orders);
+        expect_status(&finished, 3, mode);
+        assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{mode}");
+        assert_eq!(samples(&scratch), 5, "{mode}");
+    }
+}
+
+/// CPUPROFILE is set when a program opens the library: it is profiled from then on to its end, though it closes the library
+/// and opens it again meanwhile.
+#[test]
+fn opened_with_the_environment_asking() {
+    let scratch = Scratch::new();
+    let orders = "open LIBRARY local tick 3 close tick 2 times 9 open LIBRARY local tick 1 close";
+    let mut command = command(&scratch, &loading(&scratch), orders);
+    let finished = run(command.env("CPUPROFILE", scratch.path("prof")));
+    expect_status(&finished, 0, "opened again");
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+    assert_eq!(samples(&scratch), 14);
+}
+
+/// A program forks when it has closed the library: the child gets through its signals and its end, and the parent's profile is
+/// the parent's.
+#[test]
+fn a_fork_after_the_library_was_closed() {
+    for mode in ["local", "apart"] {
+        let scratch = Scratch::new();
+        let orders = format!("open LIBRARY {mode} start PROF tick 3 close fork tick 2 exit 0");
+        let finished = run_orders(&scratch, &loading(&scratch), &orders);
+        expect_status(&finished, 0, mode);
+        assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{mode}");
+        assert_eq!((samples(&scratch), scratch.names("prof")), (5, vec!["prof".to_owned()]), "{mode}");
+    }
+}
+
+/// A program has the library in two namespaces: the second is refused, with one line, since the signal has one handler; the
+/// first one's profile is complete.
+#[test]
+fn a_second_namespace_is_refused() {
+    let scratch = Scratch::new();
+    let orders = "open LIBRARY apart start PROF tick 3 open LIBRARY apart start /nowhere/prof tick 2 exit 3";
+    let finished = run_orders(&scratch, &loading(&scratch), orders);
+    expect_status(&finished, 3, "two namespaces");
+    assert_eq!(finished.text(), "started 1\nstarted 0\n", "the host was told that it is profiled");
+    let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
+    let file = shared_library().to_str().expect("a plain path");
+    assert!(line.contains("/nowhere/prof") && line.contains(file), "{line}");
+    assert_eq!((finished.end_lines(), samples(&scratch)), (1, 5));
+}
+
+/// A program of several threads opens the library with CPUPROFILE set: the environment, which they may be reading, stays where
+/// it is.
+#[test]
+fn the_environment_of_threads_is_not_moved() {
+    let scratch = Scratch::new();
+    let orders = "beside open LIBRARY local environment CPUPROFILE_USE_PID tick 2 exit 3";
+    let mut command = command(&scratch, &loading(&scratch), orders);
+    let finished = run(command.env("CPUPROFILE", scratch.path("prof")));
+    expect_status(&finished, 3, orders);
+    assert_eq!(finished.text(), "CPUPROFILE_USE_PID is not set\n", "the environment was moved");
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+    assert!(samples(&scratch) >= 2, "the host lost its profile");
+}
+
+/// Makes a plugin that has the static library inside.
+fn plugin(scratch: &Scratch) {
+    scratch.compile_library_with("profiled_plugin.c", Linkage::Static, &[]);
+}
+
+/// A plugin has the static library inside, and its host closes it while a session runs, after it, or before any: signals that
+/// come later meet the handler, and the profile is complete.
+#[test]
+fn a_plugin_with_the_profiler_inside_is_closed() {
+    let cases = [
+        ("open PLUGIN local call begin tick 3 close tick 2 exit 3", 5),
+        ("open PLUGIN local call begin tick 3 call end close tick 2 exit 3", 3),
+        ("times 50 open PLUGIN local call begin tick 3 call end close tick 2", 3),
+        ("thread open PLUGIN deep call begin tick 3 close tick 2 exit 3", 5),
+    ];
+    for (orders, expected) in cases {
+        let scratch = Scratch::new();
+        plugin(&scratch);
+        let mut command = command(&scratch, &loading(&scratch), orders);
+        let finished = run(command.env("PLUGIN_PROFILE", scratch.path("prof")));
+        expect_status(&finished, if orders.contains("exit") { 3 } else { 0 }, orders);
+        assert_eq!(finished.complaints(), Vec::<&str>::new(), "{orders}");
+        assert_eq!(samples(&scratch), expected, "{orders}");
+    }
+}
+
+/// A host opens such a plugin with CPUPROFILE set, and closes it: it is profiled to its end.
+#[test]
+fn a_plugin_profiles_its_host_by_the_environment() {
+    let scratch = Scratch::new();
+    plugin(&scratch);
+    let orders = "open PLUGIN local tick 3 close tick 2 exit 3";
+    let finished = run(command(&scratch, &loading(&scratch), orders).env("CPUPROFILE", scratch.path("prof")));
+    expect_status(&finished, 3, orders);
+    assert_eq!((finished.end_lines(), samples(&scratch)), (1, 5));
+}
+
+/// A program opens the library and then other libraries, over and over, which it closes without telling it, and
+/// ticks come in each: none is walked where a library was before.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn other_libraries_go_without_being_seen() {
+    let scratch = Scratch::new();
+    let settings = Settings { frequency: 1, rounds: 50, order: "calm" };
+    let (_, profile) = run_unseen_unloading(&scratch, &settings);
+    // One while it is loaded, one of its own, one in what it calls, and one while it is unloaded.
+    assert_eq!(profile.samples(), 4 * (50 + 2));
+}

@@ -1,0 +1,60 @@
+//! Tests of the shared library that prove behaviour: one program, since linking each file by itself takes longer than to run
+//! it. A test touches nothing that is the process's own, or starts another process for it.
+//!
+//! Beside it are the tests that are built alone: `whole_stacks`, for other machines, and `kill_points`, with optimizations.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_output;
+mod c_abi;
+#[cfg(target_arch = "x86_64")]
+mod calls;
+mod cycles;
+mod ends;
+mod ends_of_programs;
+mod environment;
+mod exec;
+mod exports;
+mod fault_injection;
+mod faults;
+mod fork;
+mod fork_daemons;
+mod fork_storms;
+#[cfg(target_arch = "x86_64")]
+mod frame_tables;
+mod host_edges;
+mod host_runtimes;
+mod host_signals;
+mod host_timers;
+mod linking;
+mod loaders;
+mod loaders_copies;
+mod loaders_neighbours;
+mod loaders_programs;
+mod memory;
+mod memory_limits;
+#[cfg(target_arch = "x86_64")]
+mod odd_code;
+mod odd_stacks;
+mod output_links;
+mod output_names;
+mod output_pipes;
+mod output_places;
+mod output_targets;
+#[cfg(target_arch = "x86_64")]
+mod reachable_calls;
+mod real_programs;
+mod sandbox;
+mod signal_context;
+mod signals;
+mod spool;
+mod spool_full;
+mod spool_recovery;
+mod static_programs;
+mod suite_finds;
+mod threads;
+mod timer_signal;
+mod torture_finds;
+mod unloading;
+mod wall;

@@ -1,0 +1,244 @@
+//! However many call chains a host has, the profiler's memory stays within its bound; what fills it is moved to a file
+//! beside the profile, or lost and counted.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{
+    Finished, Linkage, Profile, Scratch, exit_code, names_in, profiled, rounds, run, start, wait,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sigprof::recover::{self, Recovered};
+
+/// Chains of 26 frames take 224 bytes each: so many fill the least memory five times, or ten.
+fn ticks() -> usize {
+    rounds(100_000, 200_000)
+}
+
+/// `CPUPROFILE_MAX_MEMORY`, in KiB.
+const BOUND: usize = 8 << 10;
+
+struct Host {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Host {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let program = scratch.compile("unique_chains.c", Linkage::None, &["-fno-optimize-sibling-calls"]);
+        std::fs::create_dir(scratch.path("profiles")).expect("a directory of our own");
+        Self { scratch, program }
+    }
+
+    fn profiles(&self) -> PathBuf {
+        self.scratch.path("profiles")
+    }
+
+    fn profile(&self) -> PathBuf {
+        self.profiles().join("prof")
+    }
+
+    /// The host with the least memory, a spool of its own, and words as at the head of its source.
+    fn command(&self, threads: usize, action: &str) -> Command {
+        let mut command = profiled(&self.program, &self.profile());
+        command
+            .env("CPUPROFILE_FREQUENCY", "1")
+            .env("CPUPROFILE_MAX_MEMORY", format!("{BOUND}K"))
+            .env("CPUPROFILE_SPOOL", self.scratch.path("spools"))
+            .env("CPUPROFILE_STATISTICS", "1")
+            .args([&(ticks() / threads).to_string(), &threads.to_string(), "0", action]);
+        command
+    }
+
+    /// Recovers the one spool there is.
+    #[track_caller]
+    fn recover(&self) -> Recovered {
+        let spools = recover::spools(&self.scratch.path("spools")).expect("the directory can be read").spools;
+        let [spool] = <[recover::Spool; 1]>::try_from(spools).expect("one spool");
+        spool.recover().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Panics unless the profile has so many samples, each chain whole and once, but for the timer's own; and no other
+    /// file is left.
+    #[track_caller]
+    fn expect_samples(&self, samples: usize) -> Profile {
+        let profile = Profile::read(&self.profile());
+        let found = profile.samples();
+        assert!((samples..samples + 60).contains(&found), "{found} samples, where {samples} were sent");
+        assert_eq!(names_in(&self.profiles(), ""), ["prof"]);
+        profile
+    }
+}
+
+#[track_caller]
+fn expect_done(finished: &Finished) {
+    assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);
+    assert!(finished.text().ends_with("done\n"), "{}", finished.text());
+}
+
+/// By how many KiB the host grew.
+fn growth(finished: &Finished) -> usize {
+    let text = finished.text();
+    let (_, rest) = text.split_once("grew ").expect("the host's line");
+    rest.split_once('\n').expect("a line").0.parse().expect("a number")
+}
+
+/// A figure of the statistics line.
+#[track_caller]
+fn figure(finished: &Finished, name: &str) -> usize {
+    let (_, rest) =
+        finished.stderr.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("{}", finished.stderr));
+    rest.split_once(' ').expect("it is not the last").0.parse().expect("a number")
+}
+
+/// The host has far more chains than fit into the memory: all are in its profile, and it grew by less than the bound.
+#[test]
+fn chains_without_end_take_no_more_memory_than_allowed() {
+    let host = Host::new();
+    let finished = run(&mut host.command(1, "end"));
+    expect_done(&finished);
+    host.expect_samples(ticks());
+    assert!(growth(&finished) <= BOUND, "{}", finished.text());
+    assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
+    assert!(figure(&finished, "moved") > ticks() / 2, "{}", finished.stderr);
+}
+
+/// The same without a spool.
+#[test]
+fn chains_without_end_need_no_spool() {
+    let host = Host::new();
+    let finished = run(host.command(1, "end").env("CPUPROFILE_SPOOL", "off"));
+    expect_done(&finished);
+    host.expect_samples(ticks());
+    assert!(growth(&finished) <= BOUND, "{}", finished.text());
+}
+
+/// Four threads have such chains at once: all are in the profile, or lost and counted where a thread kept its half in use.
+#[test]
+fn threads_with_chains_without_end_lose_nothing_silently() {
+    let host = Host::new();
+    let finished = run(&mut host.command(4, "end"));
+    expect_done(&finished);
+    // How long a thread that has no processor keeps its half in use is the scheduler's choice, and so is how much is lost.
+    let lost = figure(&finished, "table_full") + figure(&finished, "no_slot");
+    host.expect_samples(ticks() - lost);
+    assert!(figure(&finished, "moved") > 0, "{}", finished.stderr);
+    assert!(growth(&finished) <= BOUND, "{}", finished.text());
+}
+
+/// The host ends by `_exit`: what was moved is in its profile, too.
+#[test]
+fn what_was_moved_is_there_behind_a_quick_end() {
+    let host = Host::new();
+    expect_done(&run(&mut host.command(1, "_exit")));
+    host.expect_samples(ticks());
+}
+
+/// The host is killed: the profile is recovered with all ticks, of the spool and of what was moved.
+#[test]
+fn what_was_moved_outlives_a_kill() {
+    let host = Host::new();
+    let mut child = start(&mut host.command(1, "wait"));
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut output, &mut line).expect("the host's line");
+    assert_eq!(line, "ticked\n");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("our own child");
+    assert_eq!(exit_code(wait(child).status), 128 + 9);
+    assert_eq!(names_in(&host.profiles(), "").len(), 1, "what was moved");
+    let recovered = host.recover();
+    let profile = host.expect_samples(ticks());
+    assert_eq!((recovered.samples, recovered.lost), (profile.samples() as u64, 0));
+    assert_eq!(names_in(&host.scratch.path("spools"), ""), Vec::<String>::new());
+}
+
+/// The host closes all descriptors, as daemons do: records go on being moved.
+#[test]
+fn a_host_may_close_all_descriptors() {
+    let host = Host::new();
+    let finished = run(&mut host.command(1, "close-all"));
+    expect_done(&finished);
+    assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
+    host.expect_samples(2 * ticks());
+}
+
+/// The host removes the file of moved records: they are lost, and counted.
+#[test]
+fn moved_records_that_are_removed_are_counted_as_lost() {
+    let host = Host::new();
+    let finished = run(host.command(1, "lose-records").arg(host.profiles()));
+    expect_done(&finished);
+    let lost = figure(&finished, "moved_lost");
+    assert!(
+        lost > ticks() / 2 && finished.stderr.contains(&format!(" ({lost} lost)")),
+        "{}",
+        finished.stderr
+    );
+    host.expect_samples(ticks() - lost);
+}
+
+/// The host forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
+#[test]
+fn a_child_moves_its_own_records() {
+    let host = Host::new();
+    let finished = run(&mut host.command(1, "fork"));
+    expect_done(&finished);
+    let names = names_in(&host.profiles(), "");
+    assert_eq!(names.len(), 2, "{names:?}");
+    for (name, expected) in names.iter().zip([2 * ticks(), ticks()]) {
+        let samples = Profile::read(&host.profiles().join(name)).samples();
+        assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
+    }
+}
+
+/// The host replaces itself when records have been moved: the first image's profile has all of them, and so has the
+/// second's.
+#[test]
+fn the_next_program_moves_its_own_records() {
+    let host = Host::new();
+    expect_done(&run(&mut host.command(1, "exec")));
+    let names = names_in(&host.profiles(), "");
+    assert_eq!(names.len(), 2, "{names:?}");
+    for (name, expected) in names.iter().zip([ticks(), 2 * ticks()]) {
+        let samples = Profile::read(&host.profiles().join(name)).samples();
+        assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
+    }
+}
+
+/// The host fails to replace itself when records have been moved: it goes on, and its profile has all ticks.
+#[test]
+fn records_are_moved_on_when_no_program_took_over() {
+    let host = Host::new();
+    expect_done(&run(&mut host.command(1, "exec-fails")));
+    host.expect_samples(2 * ticks());
+}
+
+/// The host may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
+/// be moved, and what was not lost is recovered.
+#[test]
+fn a_limit_on_files_costs_records_and_not_the_host() {
+    let host = Host::new();
+    let profiled = host.command(1, "end");
+    // 8 MiB. The shell itself is not profiled.
+    let script = "ulimit -f 16384; export LD_PRELOAD=$LIBRARY; exec \"$@\"";
+    let mut shell = crate::support::plain("sh");
+    shell.args(["-c", script, "sh"]).arg(profiled.get_program()).args(profiled.get_args());
+    for (name, value) in profiled.get_envs() {
+        match value {
+            Some(value) if name == "LD_PRELOAD" => shell.env("LIBRARY", value),
+            Some(value) => shell.env(name, value),
+            None => &mut shell,
+        };
+    }
+    let finished = run(&mut shell);
+    expect_done(&finished);
+    let said = |what: &str| finished.stderr.contains(what);
+    let why = said("could not be moved to a file beside the profile at ") && said(": File too large");
+    assert!(why, "{}", finished.stderr);
+    assert!(said("no profile at") && said("; recover its samples from "), "{}", finished.stderr);
+    let (lost, recovered) = (figure(&finished, "table_full"), host.recover());
+    assert_eq!((recovered.lost, lost > ticks() / 2), (lost as u64, true));
+    host.expect_samples(ticks() - lost);
+}

@@ -1,0 +1,123 @@
+//! Profiles at the place of a file that is there: behind links, or not to be written by everybody. Links stay, and so do
+//! permissions; what cannot be replaced by a whole profile stays as it is.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{
+    Lack, Linkage, Scratch, assignment, expect_one_line, expect_status, in_shell, plain, profiled, quietly,
+    run, samples_at, shared_library, skip,
+};
+
+fn host(scratch: &Scratch) -> PathBuf {
+    scratch.compile("host.c", Linkage::None, &[])
+}
+
+/// A symbolic link stays a link; the file behind it, and behind another one, holds the profile.
+#[test]
+fn the_file_behind_a_link_is_written() {
+    let scratch = Scratch::new();
+    let program = host(&scratch);
+    scratch.directory("far");
+    let target = scratch.write("far/target", "old");
+    symlink("far/target", scratch.path("near")).expect("our own directory");
+    symlink(scratch.path("near"), scratch.path("link")).expect("our own directory");
+    for name in ["near", "link"] {
+        fs::write(&target, "old").expect("our own file");
+        let finished =
+            run(quietly(&mut profiled(&program, &scratch.path(name))).args(["raise", "3", "PROF"]));
+        expect_status(&finished, 0);
+        assert_eq!(samples_at(&target), 3, "{name}");
+    }
+    assert_eq!(fs::read_link(scratch.path("near")).expect("still a link"), Path::new("far/target"));
+    assert_eq!(fs::read_link(scratch.path("link")).expect("still a link"), scratch.path("near"));
+    assert_eq!(fs::read_dir(scratch.path("far")).expect("our own directory").count(), 1);
+}
+
+/// A link to a file that is not there yet: the file is made.
+#[test]
+fn the_missing_file_behind_a_link_is_created() {
+    let scratch = Scratch::new();
+    let link = scratch.path("link");
+    symlink("target", &link).expect("our own directory");
+    expect_status(&run(quietly(&mut profiled(host(&scratch), &link)).args(["raise", "3", "PROF"])), 0);
+    assert_eq!(fs::read_link(&link).expect("still a link"), Path::new("target"));
+    assert_eq!(samples_at(&scratch.path("target")), 3);
+    assert_eq!(scratch.names(""), ["host", "link", "target"]);
+}
+
+/// The profile does not fit: the file behind the link is the old one, whole, or is not there.
+#[test]
+fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
+    for old in [None, Some("old")] {
+        let scratch = Scratch::new();
+        let program = host(&scratch);
+        let (link, target) = (scratch.path("link"), scratch.path("target"));
+        symlink("target", &link).expect("our own directory");
+        if let Some(old) = old {
+            scratch.write("target", old);
+        }
+        let finished = run(in_shell("ulimit -f 1", &program, &link).args(["burn", "60", "exit", "3"]));
+        expect_status(&finished, 3);
+        expect_one_line(&finished, &link, "file too large");
+        let left = fs::read(&target).ok();
+        assert!(
+            left.as_deref() == old.map(str::as_bytes),
+            "{} bytes are left",
+            left.map_or(0, |left| left.len())
+        );
+        let names = ["host", "link", "target"];
+        assert_eq!(scratch.names(""), names[..if old.is_some() { 3 } else { 2 }]);
+    }
+}
+
+/// A file that the user may not write, in a directory where another could take its place: it stays as it is.
+#[test]
+fn a_read_only_file_is_not_replaced() {
+    let scratch = Scratch::new();
+    let program = host(&scratch);
+    let path = scratch.write("prof", "old");
+    fs::set_permissions(&path, Permissions::from_mode(0o444)).expect("our own file");
+    fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
+    let Some(mut command) = as_ordinary_user(&scratch, &program, &path) else {
+        return skip(Lack::Tool, "no setpriv to become a user whom permissions bind");
+    };
+    let finished = run(command.args(["burn", "60", "exit", "3"]));
+    expect_status(&finished, 3);
+    expect_one_line(&finished, &path, "permission denied");
+    assert_eq!(fs::read_to_string(&path).expect("the file is there"), "old");
+}
+
+/// The program with the profiler, run by a user whom permissions bind: by nobody, when the tests run as root.
+fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Option<Command> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some(profiled(program, profile));
+    }
+    if !Path::new("/usr/bin/setpriv").exists() {
+        return None;
+    }
+    // A copy, since the build's own folder may be closed to others.
+    let library = scratch.path("libprofiler.so.0");
+    fs::copy(shared_library(), &library).expect("the library can be copied");
+    let mut command = plain("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env"]);
+    command.arg(assignment("LD_PRELOAD", &library)).arg(assignment("CPUPROFILE", profile)).arg(program);
+    Some(command)
+}
+
+/// A profile that takes the place of a file has that file's permissions.
+#[test]
+fn permissions_of_an_existing_file_are_kept() {
+    let scratch = Scratch::new();
+    let program = host(&scratch);
+    let path = scratch.write("prof", "old");
+    for mode in [0o600, 0o640, 0o666] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("our own file");
+        expect_status(&run(quietly(&mut profiled(&program, &path)).args(["raise", "3", "PROF"])), 0);
+        let permissions = fs::metadata(&path).expect("the file is there").permissions();
+        assert_eq!(permissions.mode() & 0o777, mode);
+        assert_eq!(samples_at(&path), 3);
+    }
+}

@@ -1,0 +1,469 @@
+//! Programs that are killed or crash: their samples outlive them in a spool, which is private, small, and gone when it is
+//! not needed.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use crate::support::{
+    Finished, Lack, Linkage, SpoolRig, exit_code, is_root, plain, run, samples_at, samples_in, skip, start,
+    wait,
+};
+use nix::sys::signal::Signal;
+use sigprof::recover::{self, Owner};
+
+/// Ticks in the program itself and in a plugin that it opens later and closes again, and then the end.
+const TICKS: &str = "ticks 20 open PLUGIN plugin 30 close";
+
+/// Runs the host to an end by `signal`, and checks that all its samples are recovered, with their names.
+#[track_caller]
+fn survives(end: &str, signal: Signal) {
+    let rig = SpoolRig::new();
+    let finished = run(&mut rig.command(&format!("{TICKS} {end}")));
+    assert_eq!(exit_code(finished.status), 128 + signal as i32, "{}", finished.stderr);
+    assert_eq!(finished.stderr, "", "nobody is there to say anything");
+    let (recovered, profile) = rig.recover();
+    assert_eq!(recovered.path, Some(rig.profile()), "under the name that it was meant for");
+    assert_eq!((recovered.samples, profile.samples(), recovered.is_cut), (50, 50, false));
+    assert_eq!((samples_in(&profile, "in_program"), samples_in(&profile, "in_plugin")), (20, 30));
+    assert_eq!(rig.spool_names(), Vec::<String>::new(), "and the spool is gone");
+}
+
+/// The host is killed by SIGKILL, of which it never learns.
+#[test]
+fn a_killed_program_keeps_its_samples() {
+    survives("kill", Signal::SIGKILL);
+}
+
+/// The host is told to end by SIGTERM, and has no handler for it.
+#[test]
+fn a_terminated_program_keeps_its_samples() {
+    survives("raise 15", Signal::SIGTERM);
+}
+
+/// The host calls abort.
+#[test]
+fn an_aborting_program_keeps_its_samples() {
+    survives("abort", Signal::SIGABRT);
+}
+
+/// The host writes to address 8.
+#[test]
+fn a_crashing_program_keeps_its_samples() {
+    survives("segv", Signal::SIGSEGV);
+}
+
+/// The host recurses until its stack is used up, where no handler could run.
+#[test]
+fn a_stack_overflow_keeps_its_samples() {
+    survives("overflow", Signal::SIGSEGV);
+}
+
+/// A second thread of the host raises SIGABRT.
+#[test]
+fn a_signal_in_a_thread_keeps_its_samples() {
+    survives("thread ticks 0 raise 6", Signal::SIGABRT);
+}
+
+/// The host opens its plugin by a relative path, goes to another directory, and is killed.
+#[test]
+fn a_plugin_opened_by_a_relative_path_is_named() {
+    let rig = SpoolRig::new();
+    let mut command = rig.command("open ./libspooled_plugin.so plugin 30 chdir / kill");
+    run(command.current_dir(rig.scratch.root()));
+    assert_eq!(samples_in(&rig.recover().1, "in_plugin"), 30);
+}
+
+/// The host ends as programs should: by a return from main, and by exit in a thread.
+#[test]
+fn a_normal_end_leaves_no_spool() {
+    for end in ["return", "exit 3", "thread exit 3"] {
+        let rig = SpoolRig::new();
+        let finished = run(&mut rig.command(&format!("{TICKS} {end}")));
+        assert_eq!(exit_code(finished.status), if end == "return" { 0 } else { 3 });
+        assert_eq!((finished.complaints(), finished.end_lines()), (Vec::new(), 1));
+        assert_eq!(samples_at(&rig.profile()), 50);
+        assert_eq!(rig.spool_names(), Vec::<String>::new(), "{end}");
+    }
+}
+
+/// The host ends without a sample, by itself or killed.
+#[test]
+fn a_program_without_samples_leaves_nothing_to_recover() {
+    let rig = SpoolRig::new();
+    run(&mut rig.command("return")).expect_success();
+    assert_eq!(rig.spool_names(), Vec::<String>::new());
+    fs::remove_file(rig.profile()).expect("an empty profile");
+    run(&mut rig.command("kill"));
+    let recovered = rig.only_spool().recover().expect("a spool of a process that is gone");
+    assert_eq!((recovered.path, recovered.samples), (None, 0));
+    assert!(!rig.profile().exists() && rig.spool_names().is_empty());
+}
+
+/// CPUPROFILE_SPOOL=off: the host keeps its samples to itself.
+#[test]
+fn no_spool_is_made_where_none_is_wanted() {
+    let rig = SpoolRig::new();
+    let mut command = rig.with_default_spools("ticks 20 say ticked await return");
+    // Where a directory of that name would be made.
+    command.current_dir(rig.scratch.root());
+    let mut child = start(command.env("CPUPROFILE_SPOOL", "off").stdin(Stdio::piped()));
+    read_line(&mut child);
+    assert!(default_spool_of(&child).is_none());
+    release(&mut child);
+    let finished = wait(child).expect_success();
+    assert_eq!((finished.complaints(), samples_at(&rig.profile())), (Vec::new(), 20));
+    assert_eq!(rig.scratch.names("off"), Vec::<String>::new());
+}
+
+/// Nobody says where spools go: they go to memory that only this user can read, and stay there while the host runs.
+#[test]
+fn the_default_place_is_private() {
+    let rig = SpoolRig::new();
+    let mut child = start(rig.with_default_spools("ticks 20 say ticked await return").stdin(Stdio::piped()));
+    read_line(&mut child);
+    let spool = default_spool_of(&child).expect("the host's samples would be lost: no spool");
+    assert_eq!((spool.owner(), spool.target()), (Owner::Running, rig.profile().as_path()));
+    assert_eq!(spool.program(), rig.program.canonicalize().expect("the program"));
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o7777;
+    assert_eq!((mode(spool.path()), mode(&recover::default_directory())), (0o600, 0o700));
+    assert!(spool.recover().expect_err("it runs").to_string().contains("still runs"));
+    child.kill().expect("it runs");
+    // `wait` would tidy up behind a host that was killed.
+    child.wait().expect("it was killed");
+    let recovered = spool.recover().expect("it is gone");
+    assert_eq!((recovered.samples, samples_at(&rig.profile())), (20, 20));
+    assert!(!spool.path().exists());
+}
+
+/// There is no /dev/shm, or one that cannot be written to: the host is profiled all the same, and nothing is said.
+#[test]
+fn a_system_without_shared_memory_goes_without_a_spool() {
+    for mount in
+        ["mount -t tmpfs -o ro none /dev/shm", "mount -t tmpfs none /dev", "mount --bind /proc /dev/shm"]
+    {
+        let rig = SpoolRig::new();
+        let mut command = plain("unshare");
+        let script = format!("{mount} || exit 77; export LD_PRELOAD=$0 CPUPROFILE=$1; shift; exec \"$@\"");
+        command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
+        command.arg(crate::support::shared_library()).arg(rig.profile()).arg(&rig.program);
+        let finished = run(command.env("CPUPROFILE_STATISTICS", "1").args(rig.words("ticks 20 exit 3")));
+        if exit_code(finished.status) == 77 || finished.stderr.contains("unshare:") {
+            return skip(Lack::Right, format_args!("cannot mount over /dev/shm: {}", finished.stderr));
+        }
+        assert_eq!(exit_code(finished.status), 3, "{}", finished.stderr);
+        assert!(samples_at(&rig.profile()) >= 20);
+        assert_eq!(finished.end_lines(), 1);
+        let [statistics, _thread] = finished.complaints()[..] else { panic!("{mount}: {}", finished.stderr) };
+        assert!(statistics.contains("spool=unavailable"), "{statistics}");
+    }
+}
+
+/// What CPUPROFILE_SPOOL names cannot be trusted or used: one line names it and tells why, and the host is profiled.
+#[test]
+fn a_directory_that_is_not_the_users_own_is_refused() {
+    type Prepare = fn(&Path);
+    fn with_mode(path: &Path, mode: u32) {
+        fs::create_dir(path).expect("a directory");
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("our own directory");
+    }
+    let group: Prepare = |path| with_mode(path, 0o770);
+    let world: Prepare = |path| with_mode(path, 0o1707);
+    let link: Prepare = |path| {
+        let real = path.with_file_name("real");
+        fs::create_dir(&real).expect("a directory");
+        std::os::unix::fs::symlink(real, path).expect("a link");
+    };
+    let file: Prepare = |path| fs::write(path, "mine").expect("a file");
+    let other: Prepare = |path| {
+        fs::create_dir(path).expect("a directory");
+        std::os::unix::fs::chown(path, Some(65534), None).expect("root may");
+    };
+    let mut cases = vec![
+        ("writable by a group", group, "permission denied"),
+        ("writable by all", world, "permission denied"),
+        ("a link", link, "not a directory"),
+        ("a file", file, "not a directory"),
+    ];
+    if is_root("make a directory of another user") {
+        cases.push(("another user's", other, "operation not permitted"));
+    }
+    for (what, prepare, reason) in cases {
+        let rig = SpoolRig::new();
+        prepare(&rig.spools());
+        let finished = run(&mut rig.command(&format!("{TICKS} exit 3")));
+        assert_eq!(exit_code(finished.status), 3);
+        let [line] = finished.complaints()[..] else { panic!("{what}: not one line: {}", finished.stderr) };
+        assert!(line.contains(&*rig.spools().to_string_lossy()), "{what}: {line}");
+        assert!(line.to_lowercase().contains(reason), "{what}: {line}");
+        assert_eq!(samples_at(&rig.profile()), 50, "{what}");
+        let names = if rig.spools().is_dir() { rig.spool_names() } else { Vec::new() };
+        assert_eq!(names, Vec::<String>::new(), "{what}");
+    }
+}
+
+/// CPUPROFILE_SPOOL names a directory that cannot be made: one line, and the host is profiled.
+#[test]
+fn a_directory_that_cannot_be_made_is_told() {
+    let rig = SpoolRig::new();
+    let missing = rig.scratch.path("missing/spools");
+    let finished = run(rig.command("ticks 20 exit 3").env("CPUPROFILE_SPOOL", &missing));
+    let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
+    assert!(line.contains(&*missing.to_string_lossy()) && line.contains("No such file"), "{line}");
+    assert_eq!((exit_code(finished.status), samples_at(&rig.profile())), (3, 20));
+}
+
+/// A program with another user's rights starts the profiler: its environment does not choose the directory.
+#[test]
+fn a_setuid_program_does_not_let_its_environment_choose() {
+    if !is_root("make a program of another user") {
+        return;
+    }
+    const OTHER: u32 = 65534;
+    let rig = SpoolRig::new();
+    let program = rig.scratch.compile("spooled.c", Linkage::Shared, &[]);
+    rig.scratch.open_to_all();
+    let run_program = |chosen: &str| {
+        let directory = rig.scratch.path(chosen);
+        let mut command = plain(&program);
+        command.env("CPUPROFILE_SPOOL", &directory).arg("start").arg(directory.with_extension("prof"));
+        let mut child = start(command.args(["ticks", "20", "say", "ticked", "await"]).stdin(Stdio::piped()));
+        read_line(&mut child);
+        let made = directory.exists();
+        let spool = spool_file_of(&child, Path::new(&format!("/dev/shm/sigprof-{OTHER}")));
+        release(&mut child);
+        wait(child).expect_success();
+        (made, spool.is_some())
+    };
+    assert_eq!(run_program("own"), (true, false), "the variable serves programs of one's own");
+    std::os::unix::fs::chown(&program, Some(OTHER), None).expect("root may");
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("our own program");
+    let default = PathBuf::from(format!("/dev/shm/sigprof-{OTHER}"));
+    let was_there = default.exists();
+    assert_eq!(run_program("others"), (false, true));
+    if !was_there {
+        // Fails where another program of that user has a spool there by now.
+        let _ = fs::remove_dir(default);
+    }
+}
+
+/// The host's umask takes all rights away, or none: the spool is the user's own to read, and nobody else's.
+#[test]
+fn a_umask_does_not_change_who_may_read_a_spool() {
+    for umask in ["0777", "0000", "0277"] {
+        let rig = SpoolRig::new();
+        let mut command = plain("sh");
+        command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", "env"]);
+        command.arg(format!("LD_PRELOAD={}", crate::support::shared_library().display()));
+        command.arg(format!("CPUPROFILE={}", rig.profile().display()));
+        command.arg(format!("CPUPROFILE_SPOOL={}", rig.spools().display()));
+        let finished = run(command.arg(&rig.program).args(rig.words("ticks 20 kill")));
+        assert_eq!(exit_code(finished.status), 128 + 9);
+        let spool = rig.only_spool();
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o7777;
+        assert_eq!((mode(spool.path()), mode(&rig.spools())), (0o600, 0o700), "{umask}");
+        assert!(rig.recover().1.samples() >= 20);
+    }
+}
+
+/// The host may write short files only: it is profiled to its end, and as far as the spool reaches if it is killed.
+#[test]
+fn a_limit_of_file_sizes_makes_the_spool_short() {
+    // In units of 512 bytes: too short for any spool, and long enough for a short one.
+    for (blocks, spool, recovered) in [(1000, "unavailable", false), (3000, "cut", true)] {
+        let rig = SpoolRig::new();
+        let script = format!("ulimit -f {blocks}; exec \"$@\"");
+        let limited = |orders: &str| {
+            let mut command = plain("sh");
+            command.args(["-c", &script, "sh", "env"]);
+            command.arg(format!("LD_PRELOAD={}", crate::support::shared_library().display()));
+            command.arg(format!("CPUPROFILE={}", rig.profile().display()));
+            command.arg(format!("CPUPROFILE_SPOOL={}", rig.spools().display()));
+            command.arg("CPUPROFILE_STATISTICS=1").arg(&rig.program).args(rig.words(orders));
+            run(&mut command)
+        };
+        // The profile itself stays within the limit.
+        let finished = limited("chains 0 1200 exit 3");
+        let lines = &finished.stderr;
+        let fits = lines.contains(&format!("spool={spool}"));
+        assert!(exit_code(finished.status) == 3 && fits, "{}: {lines}", finished.status);
+        if blocks == 3000 {
+            assert!(samples_at(&rig.profile()) >= 1200, "nothing is lost for want of a longer file");
+            assert!(!finished.stderr.contains("lost)"), "{}", finished.stderr);
+        }
+        let finished = limited("chains 0 100 kill");
+        assert_eq!(exit_code(finished.status), 128 + 9);
+        assert_eq!(!rig.spool_names().is_empty(), recovered);
+        if recovered {
+            assert!(rig.recover().1.samples() >= 100);
+        }
+    }
+}
+
+/// The host may use little address space: it keeps nearly all of it, and its samples outlive it.
+#[test]
+fn a_limit_of_the_address_space_is_shared() {
+    let rig = SpoolRig::new();
+    let mut command = plain("sh");
+    command.args(["-c", "ulimit -v 131072; exec \"$@\"", "sh", "env"]);
+    command.arg(format!("LD_PRELOAD={}", crate::support::shared_library().display()));
+    command.arg(format!("CPUPROFILE={}", rig.profile().display()));
+    command.arg(format!("CPUPROFILE_SPOOL={}", rig.spools().display()));
+    let finished = run(command.arg(&rig.program).args(rig.words("chains 0 500 kill")));
+    assert_eq!(exit_code(finished.status), 128 + 9, "{}", finished.stderr);
+    assert!(rig.recover().1.samples() >= 500);
+}
+
+/// The host locks all of its memory: what is reserved for records does not become resident, nor take room in the file.
+#[test]
+fn locked_memory_stays_small() {
+    let rig = SpoolRig::new();
+    let kilobytes = |finished: &Finished, name: &str| -> u64 {
+        let text = finished.text();
+        let line = text.lines().find(|line| line.starts_with(name)).expect("the kernel's line").to_owned();
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let locked = run(&mut rig.command("ticks 20 lock chains 0 1000 kill"));
+    if locked.stderr.contains("mlockall") {
+        return skip(Lack::Right, format_args!("may not lock memory: {}", locked.stderr));
+    }
+    let unlocked = run(plain(&rig.program).args(["lock", "return"])).expect_success();
+    let added = kilobytes(&locked, "VmRSS").saturating_sub(kilobytes(&unlocked, "VmRSS"));
+    assert!(added < 16 << 10, "{added} KiB more are resident");
+    assert!(kilobytes(&locked, "RssShmem") < 4 << 10, "{}", locked.text());
+    let spool = rig.only_spool();
+    let room = fs::metadata(spool.path()).expect("the spool").blocks() * 512;
+    assert!(room < 4 << 20, "{room} bytes of the file system are taken");
+    assert_eq!(rig.recover().1.samples(), 1020);
+}
+
+/// 256 programs have left spools already: the host goes without one, which is told to who has named the directory.
+#[test]
+fn a_directory_full_of_spools_takes_no_more() {
+    let rig = SpoolRig::new();
+    fs::create_dir(rig.spools()).expect("a directory");
+    fs::set_permissions(rig.spools(), Permissions::from_mode(0o700)).expect("our own directory");
+    for i in 0..256 {
+        fs::write(rig.spools().join(format!("{i}-1-0.spool")), "").expect("a file");
+    }
+    let finished = run(&mut rig.command("ticks 20 exit 3"));
+    let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
+    assert!(line.contains(&*rig.spools().to_string_lossy()) && line.contains("full"), "{line}");
+    assert_eq!((exit_code(finished.status), samples_at(&rig.profile())), (3, 20));
+    assert_eq!(rig.spool_names().len(), 256);
+    fs::remove_file(rig.spools().join("7-1-0.spool")).expect("one of them");
+    let finished = run(&mut rig.command("ticks 20 exit 3"));
+    assert_eq!(finished.complaints(), Vec::<&str>::new(), "there is room for one");
+}
+
+/// Programs without a sample are killed again and again, as the idle workers of a server are: their spools are swept away.
+#[test]
+fn spools_of_idle_programs_do_not_pile_up() {
+    let rig = SpoolRig::new();
+    for _ in 0..32 {
+        run(&mut rig.command("kill"));
+    }
+    assert_eq!(rig.spool_names().len(), 32);
+    run(&mut rig.command("ticks 20 kill"));
+    assert_eq!(rig.spool_names().len(), 1, "the others had nothing to say");
+    assert_eq!(rig.recover().1.samples(), 20);
+}
+
+/// The host runs another program: its own samples are written, its spool is gone, and the new image has one of its own.
+#[test]
+fn exec_leaves_no_spool_and_the_new_image_has_its_own() {
+    let rig = SpoolRig::new();
+    let finished = run(&mut rig.command("ticks 20 exec ticks 30 kill"));
+    assert_eq!(exit_code(finished.status), 128 + 9, "{}", finished.stderr);
+    assert_eq!(samples_at(&rig.profile()), 20);
+    let (recovered, profile) = rig.recover();
+    assert_eq!(profile.samples(), 30);
+    let path = recovered.path.expect("a profile").to_string_lossy().into_owned();
+    let pid = path.strip_prefix(&format!("{}_", rig.profile().display())).expect("the process id is added");
+    assert!(pid.parse::<u32>().is_ok(), "{path}");
+    let rig = SpoolRig::new();
+    run(&mut rig.command("ticks 20 exec ticks 30 return")).expect_success();
+    assert_eq!(rig.spool_names(), Vec::<String>::new());
+}
+
+/// The host forks, and the child is killed: the child's samples are in its own spool, the parent's in its profile.
+#[test]
+fn a_forked_child_has_a_spool_of_its_own() {
+    let rig = SpoolRig::new();
+    let finished = run(&mut rig.command("ticks 20 fork ticks 30 kill")).expect_success();
+    assert!(finished.text().contains("ended with 137"), "{}", finished.text());
+    assert_eq!(samples_at(&rig.profile()), 20, "the parent's");
+    let (recovered, profile) = rig.recover();
+    assert_eq!(profile.samples(), 30, "the child's");
+    assert!(recovered.path.expect("a profile").to_string_lossy().contains("/prof_"));
+}
+
+/// A child by vfork runs another program: there is no spool but the parent's meanwhile, and it is not touched.
+#[test]
+fn a_child_by_vfork_has_no_spool() {
+    let rig = SpoolRig::new();
+    let mut command = rig.command("ticks 20 vfork");
+    command.arg(format!("ls {}", rig.spools().display())).args(["ticks", "10", "kill"]);
+    let finished = run(&mut command);
+    let spools = finished.text().lines().filter(|line| line.ends_with(".spool")).count();
+    assert_eq!(spools, 1, "{}{}", finished.text(), finished.stderr);
+    assert_eq!(rig.recover().1.samples(), 30);
+}
+
+/// A signal switches profiling on and off: each session has a spool, and only the one that was killed leaves it.
+#[test]
+fn each_session_of_a_toggle_has_a_spool() {
+    let rig = SpoolRig::new();
+    let user2 = Signal::SIGUSR2 as i32;
+    let orders = format!("raise {user2} ticks 20 raise {user2} ticks 5 raise {user2} ticks 30 kill");
+    let finished = run(rig.command(&orders).env("CPUPROFILESIGNAL", user2.to_string()));
+    assert_eq!(exit_code(finished.status), 128 + 9, "{}", finished.stderr);
+    assert_eq!(samples_at(&rig.scratch.path("prof.0")), 20);
+    let (recovered, profile) = rig.recover();
+    assert_eq!((recovered.path, profile.samples()), (Some(rig.scratch.path("prof.1")), 30));
+}
+
+/// A linked program starts the profiler itself, twice, and is killed in the second session.
+#[test]
+fn each_session_of_a_program_has_a_spool() {
+    let rig = SpoolRig::new();
+    let program = rig.scratch.compile("spooled.c", Linkage::Shared, &[]);
+    let [first, second] = ["first", "second"].map(|name| rig.scratch.path(name));
+    let mut command = plain(&program);
+    command.env("CPUPROFILE_SPOOL", rig.spools()).arg("start").arg(&first).args(["ticks", "20", "stop"]);
+    run(command.arg("start").arg(&second).args(["ticks", "30", "kill"]));
+    assert!(samples_at(&first) >= 20);
+    let (recovered, profile) = rig.recover();
+    assert_eq!(recovered.path, Some(second));
+    assert!(profile.samples() >= 30);
+}
+
+/// Reads the line that says that the child has come to where it waits.
+#[track_caller]
+fn read_line(child: &mut Child) {
+    use std::io::Read;
+    let stdout = child.stdout.as_mut().expect("it is captured");
+    let mut byte = [0];
+    while byte != [b'\n'] {
+        stdout.read_exact(&mut byte).expect("the host says where it is");
+    }
+}
+
+/// Lets a child go on that waits.
+fn release(child: &mut Child) {
+    child.stdin.take().expect("it is ours").write_all(b"\n").expect("it reads");
+}
+
+/// The spool in the default place that belongs to this very child; others' are none of our business.
+fn default_spool_of(child: &Child) -> Option<recover::Spool> {
+    let path = spool_file_of(child, &recover::default_directory())?;
+    Some(recover::Spool::open(&path).expect("a spool"))
+}
+
+fn spool_file_of(child: &Child, directory: &Path) -> Option<PathBuf> {
+    let prefix = format!("{}-", child.id());
+    let mut paths = fs::read_dir(directory).ok()?.map(|entry| entry.expect("an entry").path());
+    paths.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
+}

@@ -1,0 +1,58 @@
+//! Programs without a dynamic loader, linked with the archive: they profile themselves, and their chains are whole.
+
+use std::path::PathBuf;
+
+use crate::support::{
+    Profile, Root, Scratch, Symbolizer, expect_status, plain, program_source, quietly, repository_root, run,
+    shared_library, tool,
+};
+
+/// Links `programs/static_program.c` with the static library and without the dynamic loader.
+fn compile_static(scratch: &Scratch, flags: &[&str]) -> PathBuf {
+    let program = scratch.path("static_program");
+    let mut compiler = tool("gcc");
+    compiler.args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra"]).args(flags);
+    compiler.arg("-I").arg(repository_root().join("include")).arg(program_source("static_program.c"));
+    compiler.arg(shared_library().with_file_name("libprofiler.a"));
+    compiler.args(["-lutil", "-lrt", "-lm", "-lpthread", "-ldl", "-o"]).arg(&program);
+    run(&mut compiler).expect_success();
+    program
+}
+
+/// Runs the static program, which profiles itself, and panics unless all chains lead to its entry point.
+#[track_caller]
+fn expect_whole_chains_in_a_static_program(flags: &[&str]) {
+    let scratch = Scratch::new();
+    let path = scratch.path("prof");
+    let finished = run(quietly(&mut plain(compile_static(&scratch, flags))).arg(&path));
+    expect_status(&finished, 0);
+    assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
+    let profile = Profile::read(&path);
+    assert_eq!(profile.samples(), 10);
+    let mut symbols = Symbolizer::default();
+    for record in &profile.records {
+        let names = symbols.names(&profile, record);
+        let chain = ["innermost", "middle", "outermost", "main"];
+        assert!(symbols.calls(&profile, record, &chain), "{names:?}");
+        assert_eq!(symbols.root(&profile, record), Root::Process, "{names:?}");
+    }
+}
+
+/// Linked with `-static`, which leaves no index of the call frame information: whole chains all the same.
+#[test]
+fn a_static_programs_chains_are_whole() {
+    expect_whole_chains_in_a_static_program(&["-static"]);
+}
+
+/// Linked with `-static` and an index of the call frame information: whole chains.
+#[test]
+fn an_indexed_static_programs_chains_are_whole() {
+    expect_whole_chains_in_a_static_program(&["-static", "-Wl,--eh-frame-hdr"]);
+}
+
+/// Linked with `-static-pie`, which has that index unless told otherwise: whole chains, wherever the program is loaded.
+#[test]
+fn a_static_program_that_is_loaded_anywhere_has_whole_chains() {
+    expect_whole_chains_in_a_static_program(&["-static-pie"]);
+    expect_whole_chains_in_a_static_program(&["-static-pie", "-Wl,--no-eh-frame-hdr"]);
+}
