@@ -142,9 +142,9 @@ test_aarch64() {
     # messages.
     say "aarch64: the shared library in programs"
     cross aarch64 cargo build --locked --release --package sigprof-cdylib
-    test_aarch64_programs release --test whole_stacks
+    test_aarch64_programs release --package sigprof-cdylib --test whole_stacks
     # shellcheck disable=SC2046 # Words.
-    test_aarch64_programs release --no-fail-fast --test gate -- exec:: $(what '' ends::) \
+    test_aarch64_programs release --package sigprof-cdylib --no-fail-fast --test gate -- exec:: $(what '' ends::) \
         --skip a_linked_program --skip a_signal_ends_the_program --skip a_stack_leads --skip a_failed_call \
         --skip every_function --skip a_child_of_vfork --skip a_long_chain --skip failing_calls --skip replace \
         --skip programs_that_are_started --skip the_new_program --skip ticks_go_on \
@@ -159,7 +159,7 @@ test_aarch64_programs() {
     local profile=$1
     shift
     env SIGPROF_TEST_EMULATOR="$emulator" PATH="$toolchain/aarch64:$PATH" \
-        SIGPROF_TEST_LIBRARY="$(library aarch64 "$profile")" cargo test --locked --workspace "$@"
+        SIGPROF_TEST_LIBRARY="$(library aarch64 "$profile")" cargo test --locked "$@"
 }
 
 # A test of the crate's runtime starts itself again, which the kernel cannot do for a program of another machine. So each
@@ -223,7 +223,7 @@ smoke() {
     SIGPROF_TEST_LIBRARY=$(library i686 debug) cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
     say "aarch64: stacks"
     cross aarch64 cargo build --locked --package sigprof-cdylib
-    test_aarch64_programs debug --test whole_stacks
+    test_aarch64_programs debug --workspace --test whole_stacks
 }
 
 if [ "$extent" = smoke ]; then

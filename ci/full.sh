@@ -1,6 +1,6 @@
 #!/bin/bash
-# The full check: what measures, and what takes minutes. ci/full.sh [NAME...] runs all rows, or those that are named, one
-# after the other, and prints a table at the end. The log of each row is below the target directory, in full/NAME.log. As
+# The full check: what measures, and what takes minutes. ci/full.sh [NAME...] runs the rows that are named, one after the
+# other, by default all but `suites`, which takes hours, and prints a table at the end. The log of each row is below the target directory, in full/NAME.log. As
 # root on Debian 12; Miri, the sanitizers and the fuzzer need rustup's nightly compiler. Nothing else should run meanwhile.
 #
 # The gate (ci/test.sh) proves behaviour. It measures nothing, so that its answer depends on the code alone.
@@ -24,6 +24,7 @@ thread      | ThreadSanitizer                               | ci/sanitize.sh thr
 programs    | sanitized programs, valgrind                  | ci/sanitize.sh programs
 miri        | undefined behaviour                           | ci/miri.sh 4
 fuzz        | each parser for 20 s                          | ci/fuzz.sh 20
+suites      | tests of other programs, profiled             | ci/suites.sh
 EOF
 }
 
@@ -59,8 +60,12 @@ for name; do
     }
 done
 
-ci/setup.sh shellcheck musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 \
-    libtcmalloc-minimal4 openssl default-jdk-headless nodejs >&2
+if [ $# = 0 ]; then
+    mapfile -t names < <(printf '%s\n' "$names" | grep -vxF suites)
+    set -- "${names[@]}"
+fi
+
+ci/setup.sh openssl default-jdk-headless nodejs >&2
 # All rows promise all that the tests need.
 export SIGPROF_TEST_REQUIRE=all
 mkdir -p "$target/full"
@@ -69,7 +74,7 @@ table=$target/full/table.md
 printf '| row | what it shows | seconds | result |\n| --- | --- | --- | --- |\n' >"$table"
 while IFS= read -r row; do
     name=$(field 1 "$row")
-    case " ${*:-$name} " in *" $name "*) ;; *) continue ;; esac
+    case " $* " in *" $name "*) ;; *) continue ;; esac
     log=$target/full/$name.log
     echo "$name: running, log: $log" >&2
     begin=$SECONDS

@@ -5,9 +5,9 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-# The build with time stamps, of which no other is (src/sample/stamps.rs).
+# The build with time stamps (src/sample/stamps.rs).
 cargo clippy --workspace --lib --locked -- -D warnings --cfg sigprof_stamps
-# The workspaces that hold what we compare with; what they have in common with ours is checked already.
+# The workspaces of other profilers and unwinders. They share the target directory, for common dependencies.
 for peer in framehop pprof-rs; do
     cargo fmt --manifest-path "benches/$peer/Cargo.toml" --check
     cargo clippy --manifest-path "benches/$peer/Cargo.toml" --locked --target-dir "${CARGO_TARGET_DIR:-target}" \

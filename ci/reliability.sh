@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs each row of docs/reliability.md with our library and with gperftools', and prints the table: what the host does,
-# and what came of it. Takes the names of test files, or all that hold rows. A person runs it; the tests alone, with our
+# and what came of it. Takes the names of modules, by default all that have rows. A person runs it; the tests alone, with our
 # library, are part of ci/test.sh.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,11 +16,11 @@ trap 'rm -rf "$directory"' EXIT
 
 # Sentence of each test: its doc comment, on one line.
 sentences() {
-    awk -v module="$1" '
+    awk -v module="$2" '
         /^\/\/\/ / { text = text (text == "" ? "" : " ") substr($0, 5); next }
         /^fn / { name = $2; sub(/\(.*/, "", name); if (text != "") print module "::" name "\t" text }
         !/^#\[/ { text = "" }
-    ' "cdylib/tests/gate/$1.rs"
+    ' "cdylib/tests/$1/$2.rs"
 }
 
 # Name and outcome of each test of a run: "ok", or the line that says what went wrong, and what was found instead.
@@ -42,19 +42,25 @@ outcomes() {
     '
 }
 
-echo "| the host | sigprof | gperftools |"
-echo "| --- | --- | --- |"
-for file; do
-    [ -e "cdylib/tests/gate/$file.rs" ] || continue
-    run="cargo test --quiet --package sigprof-cdylib --locked --test gate -- --format=pretty ${file}::"
+# rows TIER MODULE: the tests of a module, of the gate or of the full check.
+rows() {
+    run="cargo test --quiet --package sigprof-cdylib --locked --test $1 -- --format=pretty $2::"
     RUST_BACKTRACE=0 $run >"$directory/ours" 2>"$directory/errors" || true
     RUST_BACKTRACE=0 SIGPROF_TEST_LIBRARY=$theirs $run >"$directory/theirs" 2>>"$directory/errors" || true
     [ -s "$directory/ours" ] || { cat "$directory/errors" >&2; exit 1; }
     outcomes "$directory/ours" | sort >"$directory/ours.outcomes"
     outcomes "$directory/theirs" | sort >"$directory/theirs.outcomes"
-    sentences "$file" | while IFS="$(printf '\t')" read -r name text; do
+    sentences "$1" "$2" | while IFS="$(printf '\t')" read -r name text; do
         ours=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/ours.outcomes")
         other=$(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$directory/theirs.outcomes")
         [ -z "$ours" ] || printf '| %s | %s | %s |\n' "$text" "$ours" "${other:-**the test itself did not end**}"
+    done
+}
+
+echo "| the host | sigprof | gperftools |"
+echo "| --- | --- | --- |"
+for module; do
+    for tier in gate full; do
+        [ ! -e "cdylib/tests/$tier/$module.rs" ] || rows "$tier" "$module"
     done
 done

@@ -10,8 +10,8 @@ CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Setti
 2. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
    If more than three tests failed, none runs again.
 3. The modules whose tests took longest are listed, then each test that was skipped, in whole or in part
-   (tests/support/skip.rs), and what the tests have left behind: processes, temporary files, shared memory. If there is
-   such, the run fails.
+   (tests/support/skip.rs), and what the tests have left behind: processes, temporary files, shared memory. If anything
+   is left, the run fails.
 4. The last lines are the flaky tests: `flaky: NAME (try 2)`.
 
 Exit status: 0 if every test passed at last and nothing is left behind, otherwise that of nextest, or 1.
@@ -82,7 +82,7 @@ def run_all(run):
 
 
 class Place:
-    """Where the tests of this run put what they need for a time: `TMPDIR`, by which their processes are known too."""
+    """The temporary directory of one run, `TMPDIR`. Its name shows which processes and shared memory are the run's."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="sigprof-tests-")
@@ -94,7 +94,9 @@ class Place:
         self.skips = os.path.join(self.directory, "skips")
         os.environ["TMPDIR"] = self.temporary
         os.environ["SIGPROF_TEST_SKIPS"] = self.skips
-        self.there_before = set(others_memory())
+        # cdylib/tests/support/scratch.rs begins the names of its directories with it.
+        self.name = os.path.basename(self.directory)
+        os.environ["SIGPROF_TEST_RUN"] = self.name
         self.spools_before = set(spool_directories())
 
     def print_skipped(self):
@@ -111,15 +113,16 @@ class Place:
         return left
 
     def there_now(self):
+        # Some programs have a directory of their own in it.
         mark = b"TMPDIR=" + os.fsencode(self.temporary)
-        processes = process_table()
         left = [
             f"process {process}: {title(facts)}"
-            for process, facts in processes.items()
-            if process != os.getpid() and mark in environment(process)
+            for process, facts in process_table().items()
+            if process != os.getpid() and any(variable.startswith(mark) for variable in environment(process))
         ]
         left += [os.path.join(self.temporary, name) for name in sorted(os.listdir(self.temporary))]
-        return left + sorted(set(others_memory()) - self.there_before)
+        left += sorted(glob.glob(f"/dev/shm/{self.name}*"))
+        return left + sorted(path for path in spools() if os.fsencode(self.directory) in contents(path))
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -128,17 +131,23 @@ class Place:
                 os.rmdir(directory)
 
 
-def others_memory():
-    """What tests may leave outside `TMPDIR`."""
-    for pattern in ("/dev/shm/sigprof-test-*", "/dev/shm/.tmp*"):
-        yield from glob.glob(pattern)
-    for directory in spool_directories():
+def spools():
+    """The files in the default directories of spools and in those of recorders. A spool has the path of its profile."""
+    for directory in spool_directories() + glob.glob("/dev/shm/sigprof-record-*"):
         yield from glob.glob(os.path.join(directory, "*"))
 
 
 def spool_directories():
     """The default directories of spools, which the library makes for each user and keeps."""
     return glob.glob("/dev/shm/sigprof-[0-9]*")
+
+
+def contents(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def environment(process):

@@ -27,7 +27,7 @@ use core::{
 
 /// The compiler hides what it has not defined itself, assembly included: the linker gets a list of the names to export.
 /// This is a name that stands in the list as these three, and as the one that `build.rs` defines. Should a compiler come to
-/// write it otherwise, they are hidden, libc's own are called, and `tests/exports.rs` fails.
+/// write it otherwise, they are hidden, libc's own are called, and `tests/gate/exports.rs` fails.
 #[unsafe(export_name = "execl; execle; execlp; __sigaction")]
 pub(crate) static NAMES: u8 = 0;
 

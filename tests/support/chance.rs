@@ -1,7 +1,7 @@
 //! How far chance may move what a test of the full check measures.
 //!
-//! One rule for all of them: a right program fails once in a million runs. Where a clock has a quantum (the kernel's tick, a
-//! period), the test adds that.
+//! One rule for each bound that chance needs: a right program breaks it once in a million runs. If a clock has a quantum
+//! (the kernel's tick, a period), the test adds that.
 #![allow(dead_code, reason = "each test crate uses its own part of this module")]
 
 /// Natural logarithm of two million: a bound that fails once in a million runs is passed with half of that at either end.
@@ -18,4 +18,11 @@ pub(crate) fn margin(variance: f64) -> f64 {
 /// How long the first event may be waited for, if events come independently of each other, once in `mean`.
 pub(crate) fn longest_wait(mean: f64) -> f64 {
     LN_TWO_MILLION * mean
+}
+
+/// CPU time, in seconds, that one of `threads` may use before the first tick that finds it. The kernel looks for ticks at its
+/// own ticks, on all processors at about the same time; the tick goes to one of the threads that are running.
+pub(crate) fn longest_unfound(period: f64, kernel_tick: f64, threads: usize) -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    longest_wait(period.max(kernel_tick) * processors.min(threads) as f64)
 }

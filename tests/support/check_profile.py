@@ -30,7 +30,7 @@ def slots_of(data, width, order):
 
 
 def layout_of(data):
-    """Slot width in bytes and byte order: those in which the header is one. None if there are none such."""
+    """Slot width in bytes and byte order: those in which the header is valid. None if it is valid in none."""
     for width, order in product((8, 4), ("little", "big")):
         header = slots_of(data[: HEADER_SLOTS * width], width, order)
         if len(header) == HEADER_SLOTS and header[0] == 0 and header[1] == 3 and header[2] == 0 and header[4] == 0:
@@ -39,7 +39,7 @@ def layout_of(data):
 
 
 def binary_faults(slots, width):
-    """The faults of header and records, and the offset of the text; None in its place if there is no trailer."""
+    """The faults of header and records, and the offset of the text, None if there is no trailer."""
     faults = []
     if slots[3] == 0:
         faults.append(f"slot at byte {3 * width}: the period is 0")

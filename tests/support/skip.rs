@@ -1,6 +1,6 @@
 //! Tests that cannot run on this machine.
 //!
-//! `SIGPROF_TEST_REQUIRE` names what has been promised: `tools`, the programs that `ci/test.sh` installs, or `all`, root's
+//! `SIGPROF_TEST_REQUIRE` names what has been promised: `tools`, the programs that `ci/setup.sh` installs, or `all`, root's
 //! rights with namespaces and mounts too. A test that lacks what was promised fails. `ci/test.sh` sets the variable.
 //! Each test that is skipped prints a line, and appends it to the file `SIGPROF_TEST_SKIPS`, which `ci/run_tests.py` prints
 //! at the end: the test runners show nothing of what a passed test prints.
@@ -14,7 +14,7 @@ use std::path::Path;
 /// What a test lacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lack {
-    /// A program or a library that `ci/test.sh` installs.
+    /// A program or a library that `ci/setup.sh` installs.
     Tool,
     /// Root's rights, or the right to make namespaces and mounts.
     Right,
@@ -38,6 +38,7 @@ pub(crate) fn skip(lack: Lack, reason: impl Display) {
     };
     assert!(!is_promised, "this test cannot run, but SIGPROF_TEST_REQUIRE={required}: {reason}");
     let thread = std::thread::current();
+    let reason = reason.to_string().trim_end().replace('\n', "; ");
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("test"));
     // Not by `eprint`, which the test runner takes from a test that passes.
     std::io::stderr().write_all(line.as_bytes()).expect("standard error");

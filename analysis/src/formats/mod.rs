@@ -2,7 +2,7 @@
 //!
 //! Readers take any bytes: they give a profile or an error that says where, never a panic. A report of it has at most 32 bytes of
 //! memory for each byte of the file, spool or list of objects, and 32 MiB besides; what gzip has packed counts as what it
-//! becomes, which is at most 50 times the file and 4 MiB. `tests/hostile.rs` makes inputs that try more, and the most that one was seen
+//! becomes, which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more, and the most that one was seen
 //! to take is 31 bytes, of a list of objects whose lines have 8 bytes.
 
 pub mod callgrind;

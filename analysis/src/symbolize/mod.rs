@@ -12,7 +12,7 @@
 //! | `naming` | from what was found to the profile's functions |
 //!
 //! An object is bytes that anybody may have written. What it makes this take is at most 256 bytes for each of its own, decompressed
-//! (which is at most 50 times the file and 16 MiB), 16 KiB for each address that is looked up, and 32 MiB besides (`tests/hostile.rs`).
+//! (which is at most 50 times the file and 16 MiB), 16 KiB for each address that is looked up, and 32 MiB besides (`tests/gate/hostile.rs`).
 //! The many for each byte are for declarations and tables of files that have one or two bytes an entry, as no compiler writes them.
 
 mod debug_files;

@@ -43,10 +43,17 @@ fn made_once(name: &str, make: impl FnOnce(&Path) -> PathBuf) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stamp}"));
     if !path.exists() {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // The first test to be there with a complete file is the one that makes it.
+        // The first complete file is kept.
         match fs::hard_link(make(directory.path()), &path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", path.display()),
             _ => {}
+        }
+        // Those of earlier builds are not.
+        for entry in fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().map(Result::unwrap) {
+            let is_earlier = entry.file_name().to_string_lossy().starts_with(name) && entry.path() != path;
+            if is_earlier {
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
     path

@@ -1,5 +1,5 @@
-//! `sigprof record` and `sigprof recover`, with real programs: of Debian's packages perl-base, gzip, grep, coreutils, util-linux, dash, python3
-//! and gcc, which ci/setup.sh installs; and of musl-tools, which ci/test.sh does.
+//! `sigprof record` and `sigprof recover`, with real programs: of Debian's packages perl-base, gzip, grep, coreutils, util-linux, dash, python3,
+//! gcc and musl-tools, which ci/setup.sh installs.
 
 mod ends;
 mod left_behind;

@@ -1,7 +1,7 @@
 //! Tests that measure, or that take minutes: CPU time, shares, rates, many threads, storms. `ci/full.sh` runs them, one
 //! after the other; `cargo test` runs them only if it is given `--test full`.
 //!
-//! Their bounds are statistical (`chance.rs` has the rule) or depend on the kernel's tick, so they belong to no gate. What they show of the
+//! Their bounds are statistical (the rule is in `chance.rs`) or depend on the kernel's tick, so they belong to no gate. What they show of the
 //! library's behaviour has a test beside this folder that holds on any machine.
 
 #[path = "../../../tests/support/chance.rs"]

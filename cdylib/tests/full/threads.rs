@@ -1,12 +1,12 @@
 //! Threads that compute have the samples for the CPU time that they use.
 //!
-//! Of a thread's ticks there are as many as the kernel has, at most, and chance has a part in how many meet it; and each time
-//! that others take the processor from it up to a tick may have passed it by. That samples and what is told to be in none are the
-//! time used holds whatever chance does.
+//! From the first tick that finds a thread all its time is in its samples. Chance has a part in when that tick comes; and each
+//! time that others take the processor from the thread, up to a tick may have passed it by. That samples and unaccounted time are
+//! the time used holds whatever chance does.
 
 use std::process::Command;
 
-use crate::chance::margin;
+use crate::chance::longest_unfound;
 use crate::support::thread_lines::{Thread, figure, threads};
 use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, plain, profiled, run};
 
@@ -30,9 +30,9 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
         let thread = threads.iter().find(|thread| thread.name == *name).expect("a line of each thread");
         let sampled = thread.samples as f64 * PERIOD;
         let tick = kernel_tick();
-        let between = tick.max(PERIOD);
-        let margin = margin(used / between) * between + tick;
-        let (least, most) = (used - margin - tick * preempted, used + margin + tick * all);
+        let unfound = longest_unfound(PERIOD, tick, threads.len());
+        let least = used - unfound - 2.0 * tick - tick * preempted;
+        let most = used + unfound * threads.len() as f64 + 2.0 * tick + tick * all;
         assert!(
             (least..=most).contains(&sampled),
             "{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"

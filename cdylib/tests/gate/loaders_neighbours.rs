@@ -133,7 +133,7 @@ fn an_allocator_that_asks_the_loader() {
 
 /// Preloaded beside allocators and libraries that change what the host sees of files and of time, in either order: the
 /// host is profiled as ever. Debian's libjemalloc2, libtcmalloc-minimal4, libeatmydata1 and libfaketime; those that are not
-/// installed are passed over.
+/// installed are skipped.
 #[test]
 fn beside_what_people_preload() {
     let directory = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
@@ -156,7 +156,7 @@ fn beside_what_people_preload() {
     }
 }
 
-/// Started by tools that preload a library of their own: stdbuf and fakeroot, which is passed over if not installed.
+/// Started by tools that preload a library of their own: stdbuf and fakeroot, which is skipped if it is not installed.
 #[test]
 fn under_tools_that_preload() {
     for words in [&["stdbuf", "-oL"][..], &["fakeroot"]] {
@@ -174,7 +174,7 @@ fn under_tools_that_preload() {
     }
 }
 
-/// Under valgrind, which runs the program's code itself and tells of each odd system call in lines of its own; passed over if not
+/// Under valgrind, which runs the program's code itself and tells of each odd system call in lines of its own. Skipped if it is not
 /// installed.
 #[test]
 #[cfg(target_arch = "x86_64")]

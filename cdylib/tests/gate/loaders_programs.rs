@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{
-    Finished, Lack, Linkage, Profile, Scratch, exit_code, is_root, plain, preload, profiled, run,
+    Finished, Lack, Linkage, Profile, Scratch, exit_code, is_root, lacks_mounts, plain, profiled, run,
     shared_library, skip,
 };
 
@@ -124,7 +124,7 @@ fn the_loader_as_a_program() {
     for by_option in [true, false] {
         let scratch = Scratch::new();
         let program = host(&scratch);
-        let mut command = if by_option { plain(LOADER) } else { preload(LOADER) };
+        let mut command = if by_option { plain(LOADER) } else { crate::support::preload(LOADER) };
         if by_option {
             command.arg("--preload").arg(shared_library());
         }
@@ -213,10 +213,12 @@ fn programs_with_more_rights() {
     }
     fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("our own program");
     let capability = crate::support::tool("setcap").arg("cap_net_raw+ep").arg(&program).status();
-    if capability.is_ok_and(|status| status.success()) {
-        expect_nothing(&scratch, &run(&mut by_nobody(&scratch, &program, name)), "a capability");
-    } else {
-        skip(Lack::Right, "no setcap, or no capabilities on this file system");
+    match capability {
+        Ok(status) if status.success() => {
+            expect_nothing(&scratch, &run(&mut by_nobody(&scratch, &program, name)), "a capability");
+        }
+        Ok(_) => skip(Lack::System, "no capabilities on this file system"),
+        Err(error) => skip(Lack::Tool, format_args!("setcap: {error}")),
     }
 }
 
@@ -225,11 +227,7 @@ fn with_own_mounts(script: &str, arguments: &[&Path]) -> Option<Finished> {
     let mut command = plain("unshare");
     command.args(["--mount", "sh", "-c", script, "sh"]).args(arguments);
     let finished = run(&mut command);
-    if exit_code(finished.status) == 77 || finished.stderr.contains("unshare:") {
-        skip(Lack::Right, format_args!("cannot mount: {}", finished.stderr));
-        return None;
-    }
-    Some(finished)
+    (!lacks_mounts(&finished)).then_some(finished)
 }
 
 /// The library lies in a directory that the loader trusts, marked for programs with more rights: it is loaded into one, by its

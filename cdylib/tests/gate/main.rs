@@ -16,7 +16,9 @@ mod ends_of_programs;
 mod environment;
 mod exec;
 mod exports;
+#[cfg(target_arch = "x86_64")]
 mod fault_injection;
+#[cfg(target_arch = "x86_64")]
 mod faults;
 mod fork;
 mod fork_daemons;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use crate::support::{
-    Finished, Lack, Linkage, SpoolRig, exit_code, is_root, plain, run, samples_at, samples_in, skip, start,
-    wait,
+    Finished, Lack, Linkage, SpoolRig, exit_code, is_root, lacks_mounts, plain, run, samples_at, samples_in,
+    skip, start, wait,
 };
 use nix::sys::signal::Signal;
 use sigprof::recover::{self, Owner};
@@ -150,8 +150,8 @@ fn a_system_without_shared_memory_goes_without_a_spool() {
         command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
         command.arg(crate::support::shared_library()).arg(rig.profile()).arg(&rig.program);
         let finished = run(command.env("CPUPROFILE_STATISTICS", "1").args(rig.words("ticks 20 exit 3")));
-        if exit_code(finished.status) == 77 || finished.stderr.contains("unshare:") {
-            return skip(Lack::Right, format_args!("cannot mount over /dev/shm: {}", finished.stderr));
+        if lacks_mounts(&finished) {
+            return;
         }
         assert_eq!(exit_code(finished.status), 3, "{}", finished.stderr);
         assert!(samples_at(&rig.profile()) >= 20);

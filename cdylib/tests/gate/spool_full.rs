@@ -2,7 +2,7 @@
 //! written is valid.
 //!
 //! Each test mounts small file systems that only its own thread and the programs that it starts can see. That takes root;
-//! elsewhere the tests say that they were left out.
+//! otherwise the tests are skipped.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};

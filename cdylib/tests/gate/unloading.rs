@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+#[cfg(target_arch = "x86_64")]
 use crate::support::unloading::{CALLERS, Settings, run_unloading, ticks_in_right_chains};
 use crate::support::{Linkage, Profile, Scratch, plain, preload, profiled, run};
 

@@ -92,8 +92,11 @@ pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
         None => Command::new(program),
     };
     command.env_clear().env("LC_ALL", "C");
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
+    // By the second the runner knows whose process this is.
+    for name in ["PATH", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
     }
     command
 }
@@ -124,6 +127,16 @@ pub(crate) fn tool(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH").env("LC_ALL", "C");
     command
+}
+
+/// Whether a script could not have the namespaces or mounts that it needs, and ended with status 77; skips the test then.
+#[track_caller]
+pub(crate) fn lacks_mounts(finished: &Finished) -> bool {
+    let lacks = exit_code(finished.status) == 77 || finished.stderr.contains("unshare:");
+    if lacks {
+        skip(Lack::Right, format_args!("no namespaces and mounts: {}", finished.stderr));
+    }
+    lacks
 }
 
 /// Whether the tests run as root, who alone can do what `purpose` says; skips the test otherwise.

@@ -6,6 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
@@ -35,7 +36,11 @@ pub(crate) struct Scratch {
 
 fn temporary_directory() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix("sigprof-test-");
+    static PREFIX: LazyLock<String> = LazyLock::new(|| {
+        // By this name `ci/run_tests.py` finds what is left behind.
+        std::env::var("SIGPROF_TEST_RUN").unwrap_or_else(|_| "sigprof-test".to_owned()) + "-"
+    });
+    builder.prefix(&**PREFIX);
     builder
 }
 
