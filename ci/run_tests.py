@@ -32,7 +32,7 @@ POLL_SECONDS = 5
 MOST_FLAKY = 3
 MOST_TRIES = 3
 MODULES_LISTED = 15
-# How long what a test has killed may take to be gone.
+# Killed processes may take this long to exit.
 GONE_AFTER_SECONDS = 30
 
 

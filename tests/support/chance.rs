@@ -1,10 +1,10 @@
 //! How far chance may move what a test of the full check measures.
 //!
-//! One rule for each bound that chance needs: a right program breaks it once in a million runs. If a clock has a quantum
+//! One rule for each bound that chance needs: a correct profiler exceeds it once in a million runs. If a clock has a quantum
 //! (the kernel's tick, a period), the test adds that.
 #![allow(dead_code, reason = "each test crate uses its own part of this module")]
 
-/// Natural logarithm of two million: a bound that fails once in a million runs is passed with half of that at either end.
+/// Natural logarithm of two million: each end of a range that is left once in a million runs has half of that probability.
 const LN_TWO_MILLION: f64 = 14.508_657_738_524_219;
 
 /// How far a sum of independent terms, each between 0 and 1, may be from its expectation, by Bernstein's inequality. `variance`

@@ -22,7 +22,7 @@ pub(crate) enum Lack {
     System,
 }
 
-/// Reports that the calling test cannot run, or not all of it. The test then returns, or goes on with the rest.
+/// Reports that the calling test cannot run, or only in part. The test then returns, or runs the other part.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Tests of the command and of its library that prove behaviour: one program, since linking each file by itself takes longer
-//! than to run it. A test touches nothing that is the process's own, or starts another process for it.
+//! Tests of the command and of its library that prove behaviour. They are one program because linking each file takes longer than
+//! running it. A test that changes process-wide state does so in a child process.
 
 #[path = "../../../tests/support/checker.rs"]
 mod checker;

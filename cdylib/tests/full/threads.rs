@@ -1,8 +1,7 @@
 //! Threads that compute have the samples for the CPU time that they use.
 //!
-//! From the first tick that finds a thread all its time is in its samples. Chance has a part in when that tick comes; and each
-//! time that others take the processor from the thread, up to a tick may have passed it by. That samples and unaccounted time are
-//! the time used holds whatever chance does.
+//! From the first tick that finds a thread, all its CPU time is in its samples. When that tick comes depends on chance. Each time
+//! that the thread is preempted, it may miss one tick. Samples and unaccounted time always add up to the CPU time.
 
 use std::process::Command;
 
@@ -32,7 +31,11 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
         let tick = kernel_tick();
         let unfound = longest_unfound(PERIOD, tick, threads.len());
         let least = used - unfound - 2.0 * tick - tick * preempted;
-        let most = used + unfound * threads.len() as f64 + 2.0 * tick + tick * all;
+        // The others, and the rest of the process, until they are found.
+        let rest = told.used - said.iter().map(|of| of.used).sum::<f64>();
+        let others = said.iter().filter(|of| of.name != *name).map(|of| of.used);
+        let of_others: f64 = others.chain([rest]).map(|used| used.min(unfound)).sum();
+        let most = used + of_others + 2.0 * tick + tick * all;
         assert!(
             (least..=most).contains(&sampled),
             "{sampled:.3} of {used:.3} s, not {least:.3} to {most:.3}: {thread:?}"

@@ -19,8 +19,8 @@ fn waits_have_their_time() {
     }
 }
 
-/// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs to
-/// within what chance does to as many ticks.
+/// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs, but for
+/// the chance in as many ticks.
 #[test]
 fn threads_shorter_than_the_period_have_their_time() {
     let scratch = Scratch::new();
@@ -52,7 +52,7 @@ fn a_crowd_that_waits_takes_few_ticks() {
     );
     let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
     let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is in or not. Ticks that come late, on a busy machine, stand for more.
+    // Each thread's last cell, of seven periods, is sampled or not. On a busy machine ticks are late and weigh more.
     let cell = (samples / ticks).max(7.0);
     let margin = margin(200.0 / 4.0) * cell * run.period();
     assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");

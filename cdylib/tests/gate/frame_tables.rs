@@ -1,5 +1,6 @@
 //! Objects whose call frame information has no table to search it by, or is not even mapped: walks through them are
 //! whole all the same.
+
 use std::path::{Path, PathBuf};
 
 use crate::support::{

@@ -174,8 +174,7 @@ fn under_tools_that_preload() {
     }
 }
 
-/// Under valgrind, which runs the program's code itself and tells of each odd system call in lines of its own. Skipped if it is not
-/// installed.
+/// Under valgrind, which runs the program's code itself and reports each unusual system call. Skipped if it is not installed.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn under_valgrind() {

@@ -1,7 +1,7 @@
-//! Tests of the shared library that prove behaviour: one program, since linking each file by itself takes longer than to run
-//! it. A test touches nothing that is the process's own, or starts another process for it.
+//! Tests of the shared library that prove behaviour. They are one program because linking each file takes longer than
+//! running it. A test that changes process-wide state does so in a child process.
 //!
-//! Beside it are the tests that are built alone: `whole_stacks`, for other machines, and `kill_points`, with optimizations.
+//! Two files beside this folder are built alone: `whole_stacks`, for other machines, and `kill_points`, with optimizations.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
 //! Code that does odd things with its stack: chains are right as far as anything leads, and end there.
+
 use crate::support::{
     Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, repository_root, run, tool,
 };

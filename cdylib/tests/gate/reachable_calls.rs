@@ -8,6 +8,7 @@
 //! panic is not followed: a panic is a finding.
 //!
 //! x86-64 alone is decoded. The other processors' code is made of the same sources but for `src/sys/arch/`.
+
 use std::collections::BTreeMap;
 use std::fs;
 

@@ -17,7 +17,7 @@ use crate::support::{
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
-/// Gives the calling thread mounts of its own; false, with a line that says so, where it may not have them.
+/// Gives the calling thread mounts of its own. False, and the test is skipped, if it may not have them.
 fn has_own_mounts() -> bool {
     // Before the thread is on its own: cargo builds in the directories that all see.
     crate::support::shared_library();

@@ -92,7 +92,7 @@ pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
         None => Command::new(program),
     };
     command.env_clear().env("LC_ALL", "C");
-    // By the second the runner knows whose process this is.
+    // TMPDIR shows `ci/run_tests.py` which test run started the process.
     for name in ["PATH", "TMPDIR"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
@@ -129,7 +129,7 @@ pub(crate) fn tool(program: &str) -> Command {
     command
 }
 
-/// Whether a script could not have the namespaces or mounts that it needs, and ended with status 77; skips the test then.
+/// Whether a script exited with status 77 because it could not create its namespaces or mounts; skips the test then.
 #[track_caller]
 pub(crate) fn lacks_mounts(finished: &Finished) -> bool {
     let lacks = exit_code(finished.status) == 77 || finished.stderr.contains("unshare:");
@@ -139,7 +139,7 @@ pub(crate) fn lacks_mounts(finished: &Finished) -> bool {
     lacks
 }
 
-/// Whether the tests run as root, who alone can do what `purpose` says; skips the test otherwise.
+/// Whether the tests run as root, which `purpose` needs; skips the test otherwise.
 #[track_caller]
 pub(crate) fn is_root(purpose: &str) -> bool {
     let is_root = nix::unistd::geteuid().is_root();
