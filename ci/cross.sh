@@ -115,12 +115,11 @@ test_i686() {
     # Not here: real_programs, ends_of_programs, single_step and two of exec, which run Debian's own programs (of 64 bits)
     # under the library, and what says nothing of the machine: bad_output, sandbox, frame_tables, odd_code, unloading.
     say "i686: the shared library in programs of 32 bits"
-    # A plain static program gets chains of one frame, and on i386 a signal to oneself is sent by the kernel's code.
     cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
     cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test gate -- c_abi:: environment:: ends:: \
         exec:: exports:: host_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
-        static_programs:: --skip host_signals:: --skip a_static_program_is_profiled \
-        --skip a_program_that_replaces_another --skip ticks_go_on_when_a_program
+        static_programs:: --skip host_signals:: --skip a_program_that_replaces_another \
+        --skip ticks_go_on_when_a_program
 }
 
 test_aarch64() {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # The full check: what measures, and what takes minutes. ci/full.sh [NAME...] runs the rows that are named, one after the
-# other, by default all but `suites`, which takes hours, and prints a table at the end. The log of each row is below the target directory, in full/NAME.log. As
-# root on Debian 12; Miri, the sanitizers and the fuzzer need rustup's nightly compiler. Nothing else should run meanwhile.
+# other, by default all but `suites`, which takes hours, and prints a table at the end. The log of each row is below the
+# target directory, in full/NAME.log. As root on Debian 12; Miri, the sanitizers and the fuzzer need rustup's nightly
+# compiler. Nothing else should run at the same time.
 #
 # The gate (ci/test.sh) proves behaviour. It measures nothing, so that its answer depends on the code alone.
 # shellcheck disable=SC2317 # The table calls the functions.
@@ -41,7 +42,7 @@ measured_tests() { nextest_alone --test full -E 'not test(/^(torture|single_step
 many_rounds() {
     local modules
     modules=$(cd cdylib/tests/gate && grep -lE 'rounds\(|is_full\(' ./*.rs | sed 's|./\(.*\)[.]rs|\1|' | paste -sd '|')
-    SIGPROF_TEST_FULL=1 nextest_alone -E "binary(kill_points) | test(/^($modules|record)::/)"
+    SIGPROF_TEST_FULL=1 nextest_alone -E "test(/^($modules|record)::/)"
 }
 
 short_benches() {

@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 
 SIGPROF_KILL_POINTS=${1:-5000}
 SIGPROF_KILL_STRIDE=${2:-1}
-export SIGPROF_KILL_POINTS SIGPROF_KILL_STRIDE
+export SIGPROF_KILL_POINTS SIGPROF_KILL_STRIDE SIGPROF_TEST_FULL=1
 # With optimizations: the looks are what takes time.
 cargo test --release --locked --package sigprof-cdylib --test kill_points -- --nocapture
