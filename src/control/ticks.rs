@@ -12,7 +12,7 @@ use crate::{
         host_action::{self, HostAction},
         thread_timers, tick_source,
     },
-    sync::{AtomicBool, Ordering},
+    sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{
         errno,
         signal::{self, Action},
@@ -97,14 +97,19 @@ pub(super) fn is_ours(action: &Action) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// Fails where the program has a handler of its own for the signal.
+/// The handler that the kernel called when ours had been installed: ours, or that of a sanitizer, whose `sigaction` keeps
+/// ours and calls it. 0 before that. `Relaxed`: read and written under the control lock.
+static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
+
+/// Fails if the application has a handler of its own for the signal.
 pub(super) fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
     let present = signal::action(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
     // What `sigaction` tells may be what another copy of this library keeps aside for the program.
     let handler = signal::kernel_handler(signal);
     let installed = Action { handler, ..present };
-    if installed.is_handler() && !is_ours(&installed) {
+    let calls_ours = is_ours(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
+    if installed.is_handler() && !is_ours(&installed) && !calls_ours {
         return Err(Failure::HandlerTaken { signal, handler });
     }
     Ok(present)
@@ -129,5 +134,7 @@ pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
             host.give_back();
         }
         Failure::System { action: "install the profiling signal's handler", errno }
-    })
+    })?;
+    KERNEL_HANDLER.store(signal::kernel_handler(signal), Ordering::Relaxed);
+    Ok(())
 }
