@@ -1,8 +1,8 @@
-//! A program with its own `sigaction`, which installs another handler that calls the one it was given. ThreadSanitizer's
-//! does so.
+//! An application that interposes `sigaction`: the kernel gets another handler, which calls the handler from the caller.
+//! ThreadSanitizer works like this.
 //!
 //! # Safety
-//! `sigaction` passes on what it was given, and its handler calls a handler that was given for the same signal.
+//! `sigaction` passes its arguments to the C library. The other handler calls only the handler of the same signal.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use support::{
     signals::{raise_ticks, set_profiling_timer},
 };
 
-/// The handler of SIGPROF that the program believes to be installed, or 0.
+/// The handler of SIGPROF that the last caller of `sigaction` asked for, or 0.
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
@@ -42,7 +42,7 @@ fn next_sigaction() -> Sigaction {
     unsafe { mem::transmute::<*mut libc::c_void, Sigaction>(next) }
 }
 
-/// Instead of the C library's.
+/// Interposes the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigaction(
     signal: libc::c_int,
@@ -57,7 +57,7 @@ unsafe extern "C" fn sigaction(
         new.sa_sigaction = call_given as *const () as usize;
     }
     let new = replaced.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the caller's arguments, or a copy of what it has given.
+    // SAFETY: the caller's arguments, or a copy of its structure.
     let status = unsafe { next_sigaction()(signal, new, old) };
     // SAFETY: a null pointer, or the caller's structure.
     if let Some(old) = unsafe { old.as_mut() }.filter(|_| signal == libc::SIGPROF && before != 0) {
@@ -67,8 +67,8 @@ unsafe extern "C" fn sigaction(
 }
 
 #[test]
-fn the_profiler_starts_again() {
-    in_own_process("the_profiler_starts_again", || {
+fn a_second_session_starts_and_records() {
+    in_own_process("a_second_session_starts_and_records", || {
         for ticks in 1..4 {
             let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
             set_profiling_timer(0);
@@ -78,10 +78,10 @@ fn the_profiler_starts_again() {
     });
 }
 
-/// Past the program's `sigaction`, by a system call.
+/// The handler is installed with the C library's `sigaction`, so the interposed one does not know it.
 #[test]
-fn a_handler_that_was_installed_unseen_is_not_replaced() {
-    in_own_process("a_handler_that_was_installed_unseen_is_not_replaced", || {
+fn start_fails_if_another_handler_bypassed_sigaction() {
+    in_own_process("start_fails_if_another_handler_bypassed_sigaction", || {
         Profiler::builder().frequency(1).start_in_memory().unwrap().stop().unwrap();
         // SAFETY: zero is a value of each field.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };

@@ -97,19 +97,19 @@ pub(super) fn is_ours(action: &Action) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// The handler that the kernel called when ours had been installed: ours, or that of a sanitizer, whose `sigaction` keeps
-/// ours and calls it. 0 before that. `Relaxed`: read and written under the control lock.
+/// The kernel's handler after [`install_handler`]: `on_signal`, or a sanitizer's handler, which calls `on_signal`. 0 before
+/// the first session. `Relaxed`, because it is read and written under the control lock.
 static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// Fails if the application has a handler of its own for the signal.
+/// Fails if the application has a handler for the signal.
 pub(super) fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
     let present = signal::action(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
     // What `sigaction` tells may be what another copy of this library keeps aside for the program.
     let handler = signal::kernel_handler(signal);
     let installed = Action { handler, ..present };
-    let calls_ours = is_ours(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
-    if installed.is_handler() && !is_ours(&installed) && !calls_ours {
+    let calls_on_signal = is_ours(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
+    if installed.is_handler() && !is_ours(&installed) && !calls_on_signal {
         return Err(Failure::HandlerTaken { signal, handler });
     }
     Ok(present)

@@ -143,7 +143,7 @@ mod tests {
     fn code_that_no_call_precedes_is_not_returned_to() {
         choose_probe().unwrap();
         objects::prepare();
-        // Bytes of this program that are no call. What stands before a function depends on the layout of the program.
+        // Zeros in this program's object. The bytes before a function may be a call, depending on the layout.
         static NO_CALL: [u8; 16] = [0; 16];
         let address = NO_CALL.as_ptr_range().end as usize;
         let words = [0usize, address];
