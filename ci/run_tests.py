@@ -5,14 +5,15 @@ usage: ci/run_tests.py CARGO_NEXTEST [ARGUMENT]...
 
 CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Settings are in .config/nextest.toml.
 
-1. All tests run, each in a process of its own. If a test runs for more than nine minutes, the stacks of its
-   processes are printed; nextest kills it two minutes later.
-2. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
+1. Cargo builds the libraries under test once for all tests, as each test would otherwise ask it to.
+2. All tests run, each in a process of its own, one more at a time than there are processors. If a test runs for more
+   than nine minutes, the stacks of its processes are printed; nextest kills it two minutes later.
+3. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
    If more than three tests failed, none runs again.
-3. The modules whose tests took longest are listed, then each test that was skipped, in whole or in part
+4. The modules whose tests took longest are listed, then each test that was skipped, in whole or in part
    (tests/support/skip.rs), and what the tests have left behind: processes, temporary files, shared memory. If anything
    is left, the run fails.
-4. The last lines are the flaky tests: `flaky: NAME (try 2)`.
+5. The last lines are the flaky tests: `flaky: NAME (try 2)`.
 
 Exit status: 0 if every test passed at last and nothing is left behind, otherwise that of nextest, or 1.
 """
@@ -27,11 +28,15 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+# In nextest's own directory in the workspace, which CARGO_TARGET_DIR does not move.
+REPORT = "target/nextest/default/junit.xml"
 DUMP_AFTER_SECONDS = 540
 POLL_SECONDS = 5
 MOST_FLAKY = 3
 MOST_TRIES = 3
 MODULES_LISTED = 15
+# As in tests/support/built.rs.
+BUILD_LIBRARIES = ["cargo", "build", "--release", "--package", "sigprof-cdylib", "--lib", "--locked"]
 # Killed processes may take this long to exit.
 GONE_AFTER_SECONDS = 30
 
@@ -42,6 +47,13 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     run = [sys.argv[1], "nextest", "run", *sys.argv[2:]]
+    if "--test-threads" not in run:
+        # They wait for each other's processes and for timers much of the time.
+        run += ["--test-threads", str(os.cpu_count() + 1)]
+    if build := subprocess.call(BUILD_LIBRARIES):
+        sys.exit(build)
+    target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", "target"))
+    os.environ["SIGPROF_TEST_BUILT"] = os.path.join(target, "release")
     place = Place()
     try:
         status, outcomes = run_all(run)
@@ -57,15 +69,13 @@ def main():
 def run_all(run):
     """Runs the tests, and those that fail again. Returns the exit status, and a line for each test that failed."""
     run_again = without_options(run, ("-E", "--test-threads"))
-    target = os.environ.get("CARGO_TARGET_DIR", "target")
-    report = os.path.join(target, "nextest", "default", "junit.xml")
-    if os.path.exists(report):
-        os.remove(report)
+    if os.path.exists(REPORT):
+        os.remove(REPORT)
     status = watch(run)
-    if not os.path.exists(report):
+    if not os.path.exists(REPORT):
         # Nothing ran: nextest has printed why.
         return status or 1, []
-    tests = list(results(report))
+    tests = list(results(REPORT))
     print_times(tests)
     failed = [test for test in tests if test["failed"]]
     if not failed:

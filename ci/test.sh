@@ -19,8 +19,10 @@ fi
 # The development profile, because it checks for overflow. What tests preload into other programs they build in release.
 nextest=$(ci/nextest.sh)
 if [ -n "$nextest" ]; then
-    # nextest runs no examples in documentation.
+    # What ci/run_tests.py builds first, in another profile than the examples in documentation, which nextest does not run.
+    cargo build --release --package sigprof-cdylib --lib --locked &
     cargo test --workspace --locked --doc
+    wait $!
     ci/run_tests.py "$nextest" --workspace --locked
 else
     cargo test --workspace --locked --no-fail-fast

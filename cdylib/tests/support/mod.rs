@@ -9,6 +9,8 @@
 //! run so that profile only programs that they have compiled.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
+#[path = "../../../tests/support/built.rs"]
+mod built;
 #[path = "../../../tests/support/checker.rs"]
 mod checker;
 mod compiled;

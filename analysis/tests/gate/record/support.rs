@@ -1,5 +1,8 @@
 //! A directory, a program that does what it is told, and the command under test.
 
+#[path = "../../../../tests/support/built.rs"]
+#[allow(dead_code, reason = "each package uses its own part")]
+mod built;
 #[path = "../../../../cdylib/tests/support/tier.rs"]
 #[allow(dead_code, reason = "each package uses its own part")]
 mod tier;
@@ -11,7 +14,7 @@ use sigprof_analysis::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{Read as _, Write as _},
+    io::Read as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -22,6 +25,7 @@ use std::{
 use tempfile::TempDir;
 
 pub(crate) use crate::skip::{Lack, skip};
+use built::Libraries;
 pub(crate) use tier::is_full;
 
 /// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.
@@ -348,26 +352,12 @@ fn compiled() -> &'static Path {
     })
 }
 
-/// The library, freshly built: a build already done costs a fraction of a second.
+/// The shared library: as this checkout builds it, or another one, which `SIGPROF_TEST_LIBRARY` names.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        if let Some(path) = std::env::var_os("SIGPROF_TEST_LIBRARY") {
-            return PathBuf::from(path).canonicalize().expect("SIGPROF_TEST_LIBRARY names a file");
-        }
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--package", "sigprof-cdylib", "--lib", "--message-format=json"])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("cargo starts");
-        assert!(output.status.success(), "the library does not build");
-        let messages = String::from_utf8(output.stdout).expect("text");
-        let path = messages
-            .split('"')
-            .rfind(|word| word.ends_with("/libprofiler.so"))
-            .expect("cargo names the library");
-        std::io::stderr().flush().expect("stderr");
-        path.into()
+    LIBRARY.get_or_init(|| match std::env::var_os("SIGPROF_TEST_LIBRARY") {
+        Some(path) => PathBuf::from(path).canonicalize().expect("SIGPROF_TEST_LIBRARY names a file"),
+        None => Libraries::find_or_build().shared,
     })
 }
 

@@ -1,0 +1,52 @@
+//! The shared and the static library as cargo builds them, which tests preload into programs and link with them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Names the directory with both, if they are built already: `ci/run_tests.py` does it once for all tests.
+const DIRECTORY: &str = "SIGPROF_TEST_BUILT";
+
+/// The two libraries that one build makes.
+pub(crate) struct Libraries {
+    pub(crate) shared: PathBuf,
+    pub(crate) archive: PathBuf,
+}
+
+impl Libraries {
+    /// Those of `SIGPROF_TEST_BUILT`. Without it cargo is asked for up-to-date ones; its own lock serves the test processes
+    /// that ask at the same time.
+    pub(crate) fn find_or_build() -> Self {
+        match std::env::var_os(DIRECTORY) {
+            Some(directory) => {
+                let file = |name: &str| {
+                    let path = Path::new(&directory).join(name);
+                    path.canonicalize()
+                        .unwrap_or_else(|error| panic!("{DIRECTORY}: {}: {error}", path.display()))
+                };
+                Self { shared: file("libprofiler.so"), archive: file("libprofiler.a") }
+            }
+            None => Self::build(),
+        }
+    }
+
+    fn build() -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--package", "sigprof-cdylib", "--lib", "--message-format=json"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo starts");
+        assert!(output.status.success(), "cargo could not build the shared library");
+        let messages = String::from_utf8(output.stdout).expect("cargo's messages are UTF-8");
+        Self {
+            shared: artifact(&messages, "/libprofiler.so"),
+            archive: artifact(&messages, "/libprofiler.a"),
+        }
+    }
+}
+
+/// The path in cargo's messages that ends in `name`: paths are JSON strings, hence between quotes.
+fn artifact(messages: &str, name: &str) -> PathBuf {
+    let path = messages.split('"').find(|text| text.ends_with(name));
+    PathBuf::from(path.unwrap_or_else(|| panic!("cargo reported no artifact {name}")))
+}
