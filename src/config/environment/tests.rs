@@ -74,20 +74,28 @@ fn ticks_have_another_signal_where_it_can_be() {
         let environment = environment(variables);
         (environment.timer_signal, environment.warnings)
     };
-    for (value, signal) in [("34", Some(34)), ("64", Some(64)), ("27", None), ("", None)] {
-        assert_eq!(with(&[("CPUPROFILE_TIMER_SIGNAL", value)]), (signal, Vec::new()), "{value}");
+    let [first, last] = [libc::SIGRTMIN(), libc::SIGRTMAX()];
+    for (value, signal) in [
+        (first.to_string(), Some(first)),
+        (last.to_string(), Some(last)),
+        (libc::SIGPROF.to_string(), None),
+        (String::new(), None),
+    ] {
+        assert_eq!(with(&[("CPUPROFILE_TIMER_SIGNAL", &value)]), (signal, Vec::new()), "{value}");
     }
     let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", "SIGPROF"), ("CPUPROFILE_CLOCK", "wall")]);
     assert_eq!(signal, None);
     let accepted = "neither SIGALRM nor one from SIGRTMIN to SIGRTMAX; using SIGALRM";
     assert_eq!(warnings, [format!("CPUPROFILE_TIMER_SIGNAL=SIGPROF is {accepted}")]);
-    for value in ["none", "11", "9", "SIGUSR2", "33", "65", "-1", "0"] {
+    let [below, above] = [first - 1, last + 1].map(|signal| signal.to_string());
+    for value in ["none", "11", "9", "SIGUSR2", &below, &above, "-1", "0"] {
         let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", value)]);
         assert_eq!((signal, warnings.len()), (None, 1), "{value}");
     }
-    let both = [("CPUPROFILE_TIMER_SIGNAL", "40"), ("CPUPROFILESIGNAL", "40")];
-    let told = "CPUPROFILE_TIMER_SIGNAL=40 is that of CPUPROFILESIGNAL, too; using SIGPROF";
-    assert_eq!(with(&both), (None, vec![told.into()]));
+    let taken = last.to_string();
+    let both = [("CPUPROFILE_TIMER_SIGNAL", taken.as_str()), ("CPUPROFILESIGNAL", taken.as_str())];
+    let told = format!("CPUPROFILE_TIMER_SIGNAL={taken} is that of CPUPROFILESIGNAL, too; using SIGPROF");
+    assert_eq!(with(&both), (None, vec![told]));
 }
 
 #[test]
