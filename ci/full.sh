@@ -18,7 +18,7 @@ torture     | all that harms profilers at once              | ci/soak.sh 1
 single_step | chains at every instruction                   | ci/single_step.sh
 kill_points | kills at a thousand moments                   | ci/kill_points.sh 1000 19
 memory      | 8.64 million chains in 64 MB                  | ci/memory.sh
-benches     | each bench, one short round                   | short_benches
+benches     | each bench builds, most run a short round     | short_benches
 cross       | i686 and aarch64                              | ci/cross.sh all
 address     | AddressSanitizer, LeakSanitizer               | ci/sanitize.sh address
 thread      | ThreadSanitizer                               | ci/sanitize.sh thread
@@ -41,12 +41,13 @@ measured_tests() { nextest_alone --test full -E 'not test(/^(torture|single_step
 # The tests that ask how much they are to do (cdylib/tests/support/tier.rs).
 many_rounds() {
     local modules
-    modules=$(cd cdylib/tests/gate && grep -lE 'rounds\(|is_full\(' ./*.rs | sed 's|./\(.*\)[.]rs|\1|' | paste -sd '|')
+    modules=$(grep -lE 'rounds\(|is_full\(' {cdylib,analysis}/tests/gate/*.rs | sed 's|.*/\(.*\)[.]rs|\1|' | paste -sd '|')
     SIGPROF_TEST_FULL=1 nextest_alone -E "test(/^($modules|record)::/)"
 }
 
 short_benches() {
-    cargo test --locked --bench tick --bench footprint --bench fork --bench whole &&
+    ci/lint.sh benches &&
+        cargo test --locked --bench tick --bench footprint --bench fork --bench whole &&
         cargo test --locked --package sigprof-analysis --bench readers
 }
 
