@@ -193,7 +193,7 @@ mod tests {
     /// What nests deeply, and what is short and stands for names that no memory holds, stays as it is.
     #[test]
     fn hostile_names_stay_mangled() {
-        let many = 200_000;
+        let many = 50_000;
         let deep = ["P", "1AI", "K", "F", "DpT_", "N1A", "sr", "Z1fE", "U1xI", "cvT_", "A_", "M1A"];
         let mut names: Vec<String> = deep.iter().map(|one| format!("_Z1f{}i", one.repeat(many))).collect();
         names.extend(["_ZTh0_", "_Z", "_ZN", "_ZZ", "_R", "_RNv", "_RMC0", "_RINvC1a1bT"].map(|one| {

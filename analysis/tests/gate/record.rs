@@ -6,5 +6,5 @@ mod left_behind;
 mod processes;
 mod refusals;
 mod spools;
-mod support;
+pub(crate) mod support;
 mod surroundings;
