@@ -38,7 +38,7 @@ nextest_alone() { ci/run_tests.py "$(ci/nextest.sh)" --workspace --locked --test
 
 measured_tests() { nextest_alone --test full -E 'not test(/^(torture|single_step)::/)'; }
 
-# The tests that ask how much they are to do (cdylib/tests/support/tier.rs).
+# The tests that ask how much they are to do (tests/support/tier.rs).
 many_rounds() {
     local modules
     modules=$(grep -lE 'rounds\(|is_full\(' {cdylib,analysis}/tests/gate/*.rs | sed 's|.*/\(.*\)[.]rs|\1|' | paste -sd '|')

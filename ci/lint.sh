@@ -1,6 +1,6 @@
 #!/bin/sh
 # Formatting, clippy, rustdoc and, where it is installed, shellcheck; any warning is an error. `ci/lint.sh benches` checks
-# what only benches build, as a row of the full check.
+# the code that only benches build: a part of the row `benches` of ci/full.sh.
 set -eu
 cd "$(dirname "$0")/.."
 

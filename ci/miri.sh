@@ -27,7 +27,7 @@ once() {
         --skip sys::thread
 }
 
-# Miri has one thread: half of the tests beside the others.
+# Miri runs on one processor, so one half of the tests runs beside the other half.
 formats=$(mktemp)
 trap 'rm -f "$formats"' EXIT
 once format:: line:: thread:: fuzzing::tests::environment >"$formats" 2>&1 &

@@ -5,7 +5,7 @@ usage: ci/run_tests.py CARGO_NEXTEST [ARGUMENT]...
 
 CARGO_NEXTEST is the program, ARGUMENT an argument of `cargo nextest run`. Settings are in .config/nextest.toml.
 
-1. Cargo builds the libraries under test once for all tests, as each test would otherwise ask it to.
+1. Cargo builds the libraries under test once. Without this, each test would start cargo.
 2. All tests run, each in a process of its own, one more at a time than there are processors. If a test runs for more
    than nine minutes, the stacks of its processes are printed; nextest kills it two minutes later.
 3. A test that failed runs again while no other test does, at most twice. If it then passes, it is flaky.
@@ -48,7 +48,7 @@ def main():
         sys.exit(__doc__)
     run = [sys.argv[1], "nextest", "run", *sys.argv[2:]]
     if "--test-threads" not in run:
-        # They wait for each other's processes and for timers much of the time.
+        # Tests spend a part of their time waiting for processes and timers.
         run += ["--test-threads", str(os.cpu_count() + 1)]
     if build := subprocess.call(BUILD_LIBRARIES):
         sys.exit(build)

@@ -19,7 +19,8 @@ fi
 # The development profile, because it checks for overflow. What tests preload into other programs they build in release.
 nextest=$(ci/nextest.sh)
 if [ -n "$nextest" ]; then
-    # What ci/run_tests.py builds first, in another profile than the examples in documentation, which nextest does not run.
+    # Nextest does not run the examples in documentation. Beside them, cargo builds the libraries that ci/run_tests.py needs:
+    # in another profile, so that neither waits for the other.
     cargo build --release --package sigprof-cdylib --lib --locked &
     cargo test --workspace --locked --doc
     wait $!

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the directory with both, if they are built already: `ci/run_tests.py` does it once for all tests.
+/// The directory that has both libraries. `ci/run_tests.py` builds them once for all tests, and sets the variable.
 const DIRECTORY: &str = "SIGPROF_TEST_BUILT";
 
 /// The two libraries that one build makes.
@@ -13,8 +13,8 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Those of `SIGPROF_TEST_BUILT`. Without it cargo is asked for up-to-date ones; its own lock serves the test processes
-    /// that ask at the same time.
+    /// The libraries in `SIGPROF_TEST_BUILT`. If it is unset, cargo builds what is out of date; cargo's lock orders the test
+    /// processes that do so at the same time.
     pub(crate) fn find_or_build() -> Self {
         match std::env::var_os(DIRECTORY) {
             Some(directory) => {

@@ -1,6 +1,8 @@
 //! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` runs them only if it is given `--test full`.
 #![allow(dead_code, reason = "parts of a module that other tests use")]
 
+#[path = "../../../tests/support/built.rs"]
+mod built;
 #[path = "../../../tests/support/chance.rs"]
 mod chance;
 #[path = "../gate/record/support.rs"]
@@ -9,3 +11,5 @@ mod support;
 mod processes;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+#[path = "../../../tests/support/tier.rs"]
+mod tier;

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::record::support::is_full;
+use crate::tier::is_full;
 
 mod elf;
 mod inputs;
@@ -174,7 +174,7 @@ const ADDRESS_BYTES: u64 = 16 << 10;
 
 #[test]
 fn objects() {
-    // What is inlined is looked up for each address anew.
+    // Each address is looked up by itself.
     let addresses = if is_full() { 2000 } else { 500 };
     let scratch = tempfile::tempdir().expect("a directory");
     let (profile, profile_size) =

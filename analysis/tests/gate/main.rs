@@ -1,6 +1,9 @@
 //! Tests of the command and of its library that prove behaviour. They are one program because linking each file takes longer than
 //! running it. A test that changes process-wide state does so in a child process.
 
+#[allow(dead_code, reason = "the static library is for the tests of the C interface")]
+#[path = "../../../tests/support/built.rs"]
+mod built;
 #[path = "../../../tests/support/checker.rs"]
 mod checker;
 #[allow(dead_code, reason = "its `main` is not called here")]
@@ -8,6 +11,9 @@ mod checker;
 mod service;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+#[allow(dead_code, reason = "these tests repeat nothing")]
+#[path = "../../../tests/support/tier.rs"]
+mod tier;
 
 mod completions;
 mod formats;

@@ -6,5 +6,5 @@ mod left_behind;
 mod processes;
 mod refusals;
 mod spools;
-pub(crate) mod support;
+mod support;
 mod surroundings;

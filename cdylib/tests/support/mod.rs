@@ -26,6 +26,7 @@ mod skip;
 mod spools;
 mod symbols;
 pub(crate) mod thread_lines;
+#[path = "../../../tests/support/tier.rs"]
 mod tier;
 mod time;
 pub(crate) mod unloading;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As many entries as a session has; Miri takes minutes for those.
+/// As many entries as in a session. Fewer under Miri, which takes minutes for so many.
 const MOST: usize = if cfg!(miri) { 1 << 10 } else { MOST_THREADS };
 
 fn table(entries: usize) -> Identities<Vec<Entry>> {

@@ -1,12 +1,5 @@
 //! A directory, a program that does what it is told, and the command under test.
 
-#[path = "../../../../tests/support/built.rs"]
-#[allow(dead_code, reason = "each package uses its own part")]
-mod built;
-#[path = "../../../../cdylib/tests/support/tier.rs"]
-#[allow(dead_code, reason = "each package uses its own part")]
-mod tier;
-
 use sigprof_analysis::{
     formats,
     profile::{Label, LabelValue, LocationId, Profile, label},
@@ -25,8 +18,7 @@ use std::{
 use tempfile::TempDir;
 
 pub(crate) use crate::skip::{Lack, skip};
-use built::Libraries;
-pub(crate) use tier::is_full;
+pub(crate) use crate::tier::is_full;
 
 /// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(540);
@@ -357,7 +349,7 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| match std::env::var_os("SIGPROF_TEST_LIBRARY") {
         Some(path) => PathBuf::from(path).canonicalize().expect("SIGPROF_TEST_LIBRARY names a file"),
-        None => Libraries::find_or_build().shared,
+        None => crate::built::Libraries::find_or_build().shared,
     })
 }
 
