@@ -14,7 +14,7 @@ rows() {
     cat <<'EOF'
 measured    | CPU time, shares, rates, many threads        | measured_tests
 rounds      | races of the gate's tests, many times over    | many_rounds
-torture     | all that harms profilers at once              | env SIGPROF_TORTURE_SECONDS=30 ci/soak.sh
+torture     | all that harms profilers at once              | env SIGPROF_TORTURE_SECONDS=20 ci/soak.sh
 single_step | chains at every instruction                   | ci/single_step.sh
 kill_points | kills at a thousand moments                   | ci/kill_points.sh 1000 19
 memory      | 8.64 million chains in 64 MB                  | ci/memory.sh

@@ -1,6 +1,7 @@
-#!/bin/sh
-# Runs each fuzz target for a while: ci/fuzz.sh [SECONDS [TARGET]...]. Needs rustup's nightly compiler; installs cargo-fuzz.
-# What a target finds stays in fuzz/artifacts/, its corpus in fuzz/corpus/; ci/fuzz_corpora.sh takes of that what is kept.
+#!/bin/bash
+# Runs each fuzz target for a while: ci/fuzz.sh [SECONDS [TARGET]...]. The output of a target is printed when it exits.
+# Needs rustup's nightly compiler; installs cargo-fuzz. What a target finds stays in fuzz/artifacts/, its corpus in fuzz/corpus/;
+# ci/fuzz_corpora.sh takes of that what is kept.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,9 +15,17 @@ fi
 
 # No installed program finds it by this name before it is installed.
 cargo fuzz --version >/dev/null 2>&1 || cargo +nightly install cargo-fuzz --locked
-for target; do
-    mkdir -p "fuzz/corpus/$target"
-    # With the address sanitizer, cargo-fuzz's default: a read beyond a slice is found, too.
-    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" "fuzz/corpora/$target" -- \
-        -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1
-done
+cargo +nightly fuzz build
+# fuzz TARGET: with the address sanitizer, cargo-fuzz's default: a read beyond a slice is found, too.
+fuzz() {
+    mkdir -p "fuzz/corpus/$1"
+    local status=0
+    report=$(cargo +nightly fuzz run "$1" "fuzz/corpus/$1" "fuzz/seeds/$1" "fuzz/corpora/$1" -- \
+        -max_total_time="$SECONDS_EACH" -max_len=4096 -timeout=10 -print_final_stats=1 2>&1) || status=1
+    printf '%s\n' "$report"
+    [ "$status" = 0 ] || echo "fuzz: $1 failed" >&2
+    return "$status"
+}
+export -f fuzz
+# As many at a time as there are processors: each uses one.
+printf '%s\n' "$@" | SECONDS_EACH=$seconds xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'

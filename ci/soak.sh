@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the torture (cdylib/tests/full/torture.rs) for minutes, once for each way of running it, and prints a line for each:
-# ci/soak.sh [MINUTES [VARIANT...]]. By default 10 minutes of each. A person runs it; half a minute of each is
+# ci/soak.sh [MINUTES [VARIANT...]]. By default 10 minutes of each. A person runs it; 20 s of each are
 # part of ci/full.sh, by SIGPROF_TORTURE_SECONDS. Another library is tortured with
 # SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0.
 set -eu
