@@ -14,4 +14,4 @@ pub(crate) use file::{mappings_of, object_at, read_profile};
 pub(crate) use library::{Library, compile_library, is_programs_entry, symbol_at};
 pub(crate) use names::{count_under, has_in_order, is_called, names_of, names_of_chain};
 pub(crate) use own_process::{in_own_process, in_own_process_after};
-pub(crate) use work::{calls_spin, process_cpu, repeat_until, spin, spin_for_a_while};
+pub(crate) use work::{calls_spin, process_cpu, repeat_until, spin, spin_for_a_while, thread_cpu};

@@ -48,3 +48,8 @@ pub(crate) fn spin(rounds: u64) -> u64 {
 pub(crate) fn process_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the process's clock").into()
 }
+
+/// CPU time that the calling thread has used.
+pub(crate) fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the thread's clock").into()
+}
