@@ -34,7 +34,7 @@ fn expect_all_time(summary: &Summary, around: Duration) {
 /// How much is unaccounted at a given moment depends on the scheduler: the kernel checks a thread's timer at the kernel's ticks
 /// on that thread. But the next tick represents all of it, so the condition becomes true again and again; if time is lost, it
 /// stays false. Another thread's time may wait for longer: one that runs while its virtual processor is stopped meets no tick.
-fn is_told(summary: &Summary, before: Duration) -> bool {
+fn is_accounted(summary: &Summary, before: Duration) -> bool {
     let own = thread_cpu().saturating_sub(before);
     summary.unaccounted <= LONGEST_KERNEL_TICK + summary.process_cpu.saturating_sub(own)
 }
@@ -48,7 +48,7 @@ fn times_are_those_of_the_clocks() {
         let profiler = Profiler::builder().start(&path).unwrap();
         let (inner_start, inner_cpu, before) = (Instant::now(), process_cpu(), thread_cpu());
         let has_enough = |summary: Summary| {
-            summary.timer_ticks >= 1000 || summary.samples >= 100 && is_told(&summary, before)
+            summary.timer_ticks >= 1000 || summary.samples >= 100 && is_accounted(&summary, before)
         };
         repeat_until(|| has_enough(profiler.summary().unwrap()), spin_for_a_while);
         let inner = (inner_start.elapsed(), process_cpu() - inner_cpu);
@@ -80,7 +80,7 @@ fn time_is_counted_whole_at_the_highest_frequency() {
         let before = thread_cpu();
         let has_enough = |profile: Profile| {
             let summary = profile.summary();
-            summary.timer_ticks >= 500 || summary.timer_ticks >= 50 && is_told(summary, before)
+            summary.timer_ticks >= 500 || summary.timer_ticks >= 50 && is_accounted(summary, before)
         };
         repeat_until(|| has_enough(profiler.snapshot().unwrap()), spin_for_a_while);
         let profile = profiler.stop().unwrap();
