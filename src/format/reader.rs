@@ -97,10 +97,24 @@ impl<'a> Records<'a> {
     /// # Errors
     /// Where there is none, or the file ends within it.
     pub fn new(bytes: &'a [u8]) -> Result<Self, ReadError> {
+        Self::of_version(bytes, 0)
+    }
+
+    /// Reads the header of a profile in the Java dialect: the version is 1, and the lines of text are the names of addresses,
+    /// which [`ProfileText::unknown_lines`] has. The document does not describe it; google/pprof reads it
+    /// (`profile/legacy_java_profile.go`).
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn java(bytes: &'a [u8]) -> Result<Self, ReadError> {
+        Self::of_version(bytes, 1)
+    }
+
+    fn of_version(bytes: &'a [u8], version: u64) -> Result<Self, ReadError> {
         if bytes.is_empty() {
             return Err(ReadError::Empty);
         }
-        let Some((layout, header_slots)) = find_header(bytes) else {
+        let Some((layout, header_slots)) = find_header(bytes, version) else {
             return Err(ReadError::NotAProfile { length: bytes.len() });
         };
         let mut cursor = Cursor { bytes, offset: 0, layout };
@@ -306,11 +320,12 @@ const MAX_PATH: usize = 4096;
 /// Finds the layout and the number of header slots after the second ("Binary Header").
 ///
 /// The two widths exclude each other: slot 0 of 8 bytes is 0 only if slot 1 of 4 bytes is 0 as well.
-fn find_header(bytes: &[u8]) -> Option<(SlotLayout, u64)> {
+fn find_header(bytes: &[u8], expected: u64) -> Option<(SlotLayout, u64)> {
     SlotLayout::ALL.into_iter().find_map(|layout| {
         let mut cursor = Cursor { bytes, offset: 0, layout };
         let (header_count, header_slots, version) = (cursor.slot()?, cursor.slot()?, cursor.slot()?);
-        let is_header = header_count == 0 && (3..=MAX_HEADER_SLOTS).contains(&header_slots) && version == 0;
+        let is_header =
+            header_count == 0 && (3..=MAX_HEADER_SLOTS).contains(&header_slots) && version == expected;
         is_header.then_some((layout, header_slots))
     })
 }

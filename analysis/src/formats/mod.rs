@@ -1,9 +1,10 @@
 //! Bytes to the model and back, one file for each format.
 //!
 //! Readers take any bytes: they give a profile or an error that says where, never a panic. A report of it has at most 32 bytes of
-//! memory for each byte of the file, spool or list of objects, and 32 MiB besides; what gzip has packed counts as what it
-//! becomes, which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more, and the most that one was seen
-//! to take is 31 bytes, of a list of objects whose lines have 8 bytes.
+//! memory for each byte of the file, spool or list of objects, and 32 MiB besides; for folded stacks and the output of
+//! `perf script` it is 192, because a frame with a new function can be four bytes. Compressed data counts with its uncompressed size,
+//! which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more. Seen were at most 31 bytes, for a
+//! list of objects whose lines have 8 bytes, and 155 for one folded stack.
 
 pub mod callgrind;
 mod chains;
@@ -11,9 +12,11 @@ pub mod chrome_trace;
 pub mod cpu_profile;
 pub mod firefox;
 pub mod folded;
+mod foreign;
 mod frames;
 mod gzip;
 pub mod memory;
+pub mod perf_script;
 pub mod pprof;
 pub mod speedscope;
 pub mod spool;
@@ -29,13 +32,16 @@ use crate::{
 use sigprof::recover::Spool;
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads a profile of any known format, which is told from its first bytes.
+/// Reads a profile of any known format, which its first bytes tell.
 ///
 /// # Errors
-/// Where the file cannot be read, is of no known format, or breaks the rules of its own.
+/// If the file cannot be read, has no known format, or breaks the rules of its format.
 pub fn read_file(path: &Path) -> Result<Profile, Error> {
     let fails = |error| Error::io(path, "read the profile", error);
-    let file = File::open(path).map_err(fails)?;
+    let file = File::open(path).map_err(|error| {
+        let is_address = path.starts_with("http:") || path.starts_with("https:");
+        if is_address { fails(error).advise("fetch it first: curl -o FILE ADDRESS") } else { fails(error) }
+    })?;
     let status = file.metadata().map_err(fails)?;
     if status.is_file() && status.len() > 0 {
         let map = map_file(&file).map_err(fails)?;
@@ -67,7 +73,7 @@ pub fn read_stream(mut stream: impl Read, name: &Path) -> Result<Profile, Error>
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     if bytes.is_empty() {
         return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
-            .advise("a program that is killed leaves an empty profile with gperftools, none with sigprof"));
+            .advise("gperftools leaves an empty profile if the program is killed; record it again"));
     }
     if spool::is_spool(bytes) {
         return Err(Error::new(ErrorKind::Format, "this is a spool, which is read from its file alone")
@@ -82,15 +88,25 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
 
 /// Reads a profile that is not packed by gzip.
 fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
-    // A CPU profile begins with a slot of 0, which is no field's tag.
+    // A CPU profile begins with a slot of 0, which is not the tag of a field.
     if bytes.first() == Some(&0) {
-        return cpu_profile::read(bytes);
+        return cpu_profile::read(bytes)
+            .map_err(|error| error.advise("the file may be damaged or incomplete; record it again"));
     }
     if pprof::may_be_profile(bytes) {
         return pprof::read(bytes);
     }
-    Err(Error::new(ErrorKind::Format, "this is no profile of a known format")
-        .advise("CPU profiles of gperftools and sigprof, pprof protobuf, both also packed by gzip, and spools of sigprof are read"))
+    if perf_script::may_be_perf_script(bytes) {
+        return perf_script::read(bytes);
+    }
+    if let Some((reason, advice)) = foreign::describe(bytes) {
+        return Err(Error::new(ErrorKind::Format, reason).advise(advice));
+    }
+    if folded::may_be_folded(bytes) {
+        return folded::read(bytes);
+    }
+    Err(Error::new(ErrorKind::Format, "unrecognised format")
+        .advise("supported: CPU profiles of gperftools, pprof protobuf, folded stacks, output of `perf script` (all optionally gzipped), and spools of sigprof"))
 }
 
 /// Refuses the values of a difference where the format has no sign.

@@ -432,7 +432,7 @@ fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
     let cases = [
         (vec!["--to=folded", "missing.prof"], "missing.prof: cannot read the profile: No such file"),
         (vec!["--to=folded", &empty], "the file is empty (0 bytes)"),
-        (vec!["--to=folded", &foreign], "this is no profile of a known format; "),
+        (vec!["--to=folded", &foreign], "unrecognised format; supported: "),
         (vec!["--to=folded", &cut], "cannot unpack the gzip data: "),
         (vec!["--to=chrome-trace", go], "without a label end_timestamp_ns; "),
         (vec!["--to=folded", "--sample-type=heap", go], "no values of type `heap`; it has samples, cpu"),

@@ -22,6 +22,8 @@ mod inputs;
 const BASE: u64 = 32 << 20;
 /// For each byte of a profile, unpacked.
 const FACTOR: u64 = 32;
+/// The same of folded stacks and of the output of `perf script`, where four bytes can be a frame of a new function.
+const FACTOR_OF_TEXT: u64 = 192;
 
 /// What a command took, and said.
 struct Outcome {
@@ -80,9 +82,14 @@ fn hold(name: &str, arguments: &[&std::ffi::OsStr], size: u64, most: u64) -> Str
 
 /// Has `sigprof top` read a profile; gives its messages.
 fn top(name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> String {
+    top_within(FACTOR, name, fill)
+}
+
+/// The same, with so many bytes of memory for each byte.
+fn top_within(factor: u64, name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> String {
     let scratch = tempfile::tempdir().expect("a directory");
     let (path, size) = input(scratch.path(), name, fill);
-    hold(name, &["top".as_ref(), path.as_ref()], size, BASE + FACTOR * size)
+    hold(name, &["top".as_ref(), path.as_ref()], size, BASE + factor * size)
 }
 
 #[test]
@@ -124,6 +131,23 @@ fn cpu_profiles() {
 }
 
 #[test]
+fn texts() {
+    let top = |name: &str, fill: fn(&mut dyn Write) -> Result<()>| top_within(FACTOR_OF_TEXT, name, fill);
+    assert_eq!(top("folded lines", inputs::folded_lines), "");
+    assert_eq!(top("folded stack", inputs::folded_stack), "");
+    assert_eq!(top("folded stacks without names", inputs::folded_without_names), "");
+    assert_eq!(top("addresses of perf script", inputs::script_addresses), "");
+    assert_eq!(top("symbols of perf script", inputs::script_symbols), "");
+    assert_eq!(top("threads of perf script", inputs::script_threads), "");
+}
+
+#[test]
+fn java_dialect() {
+    assert_eq!(top("names", inputs::java), "");
+    assert_eq!(top("lines that name nothing", inputs::java_lines), "");
+}
+
+#[test]
 fn spools() {
     top("spool", inputs::spool);
     assert_eq!(top("spool that claims much", inputs::spool_that_claims_much), "");
@@ -136,7 +160,7 @@ fn gzip() {
     for (name, fill, reason) in [
         ("bomb", inputs::bomb as fn(&mut dyn Write) -> Result<()>, "become more than"),
         ("members", inputs::bomb_of_members, "become more than"),
-        ("nested", inputs::nested_bomb, "no profile of a known format"),
+        ("nested", inputs::nested_bomb, "unrecognised format"),
     ] {
         let (path, size) = input(scratch.path(), name, fill);
         let messages = hold(name, &["top".as_ref(), path.as_ref()], size, most(size));

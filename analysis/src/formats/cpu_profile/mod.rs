@@ -1,5 +1,6 @@
 //! The CPU profile format of gperftools.
 
+mod java;
 mod read;
 mod write;
 

@@ -1,5 +1,6 @@
 //! A file to the model.
 
+use super::java;
 use crate::formats::chains::Chains;
 use crate::{
     error::{Error, ErrorKind},
@@ -7,12 +8,15 @@ use crate::{
 };
 use sigprof::format::{ReadError, Records};
 
-/// Reads a file of either slot width and either byte order. Records of equal chains are added up.
+/// Reads a file of either slot width and either byte order, and of the Java dialect. Records of equal chains are added up.
 ///
 /// # Errors
 /// Where the bytes break the rules of the format.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
-    let mut records = Records::new(bytes).map_err(fails)?;
+    let mut records = match Records::new(bytes) {
+        Err(ReadError::NotAProfile { .. }) if Records::java(bytes).is_ok() => return java::read(bytes),
+        records => records.map_err(fails)?,
+    };
     let mut chains = Chains::new(records.period_micros());
     let (samples, frames) = count(records.clone()).map_err(fails)?;
     chains.reserve(samples, frames);
@@ -25,10 +29,10 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
 }
 
 /// How many records there are, with how many PCs: a vector that grows by doubling is up to three times what it holds.
-fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
+pub(super) fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
     records.try_fold((0, 0), |(records, pcs), record| Ok((records + 1, pcs + record?.depth())))
 }
 
-fn fails(error: ReadError) -> Error {
+pub(super) fn fails(error: ReadError) -> Error {
     Error::new(ErrorKind::Format, error.to_string()).caused_by(error)
 }

@@ -226,6 +226,64 @@ pub(crate) fn short_maps_with_ids(out: Out<'_>) -> Result<()> {
     maps(out, |_| "0-1: /a\n".into())
 }
 
+/// A name of three letters for each number.
+fn short_name(number: u64) -> String {
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+    let letter = |place: u32| char::from(LETTERS[(number >> (6 * place)) as usize % 64]);
+    (0..3).map(letter).collect()
+}
+
+/// Folded stacks, each of a function that no other has.
+pub(crate) fn folded_lines(out: Out<'_>) -> Result<()> {
+    fill(out, SIZE, |i| format!("{} 1\n", short_name(i)).into_bytes()).map(drop)
+}
+
+/// One stack, of functions that are all different.
+pub(crate) fn folded_stack(out: Out<'_>) -> Result<()> {
+    fill(out, SIZE, |i| format!("{};", short_name(i)).into_bytes())?;
+    out.write_all(b" 1\n")
+}
+
+/// Folded stacks of a function without a name.
+pub(crate) fn folded_without_names(out: Out<'_>) -> Result<()> {
+    fill(out, SIZE, |_| b";;;;;;; 1\n".to_vec()).map(drop)
+}
+
+const SCRIPT_HEAD: &[u8] = b"p 1 1.0: 1 e:\n";
+
+/// Output of `perf script`: one sample, of addresses that are all different.
+pub(crate) fn script_addresses(out: Out<'_>) -> Result<()> {
+    out.write_all(SCRIPT_HEAD)?;
+    fill(out, SIZE, |i| format!("\t{i:x}\n").into_bytes()).map(drop)
+}
+
+/// One sample, of symbols and files that are all different.
+pub(crate) fn script_symbols(out: Out<'_>) -> Result<()> {
+    out.write_all(SCRIPT_HEAD)?;
+    fill(out, SIZE, |i| format!("\t0 {0} ({0})\n", short_name(i)).into_bytes()).map(drop)
+}
+
+/// Samples of threads that are all different.
+pub(crate) fn script_threads(out: Out<'_>) -> Result<()> {
+    fill(out, SIZE, |i| format!("{} {i} 1.0: 1 e:\n", short_name(i)).into_bytes()).map(drop)
+}
+
+/// The Java dialect: addresses, and a name for each.
+pub(crate) fn java(out: Out<'_>) -> Result<()> {
+    words(out, &[0, 3, 1, 10_000, 0])?;
+    let count = SIZE as u32 / 24;
+    (0..count).try_for_each(|i| words(out, &[1, 1, i]))?;
+    words(out, &TRAILER)?;
+    (0..count).try_for_each(|i| writeln!(out, "0x{i:x} {}", short_name(i.into())))
+}
+
+/// The Java dialect: short lines that name nothing.
+pub(crate) fn java_lines(out: Out<'_>) -> Result<()> {
+    words(out, &[0, 3, 1, 10_000, 0])?;
+    words(out, &TRAILER)?;
+    fill(out, SIZE, |_| b"a\n".to_vec()).map(drop)
+}
+
 /// Its layout is drawn in src/format/spool.rs of the crate `sigprof`.
 fn spool_head(out: Out<'_>, arena_bytes: u64, claims: u64) -> Result<()> {
     const ARENA: usize = 1344 << 10;

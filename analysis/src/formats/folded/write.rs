@@ -1,7 +1,6 @@
-//! Folded stacks: a line for each chain, outermost first, with semicolons between its frames and a value behind it. What
-//! flame graph tools read.
+//! The model to lines.
 
-use super::{ensure_no_negative, frames::Frames};
+use crate::formats::{ensure_no_negative, frames::Frames};
 use crate::{error::Error, profile::Profile};
 use foldhash::fast::RandomState;
 use std::{

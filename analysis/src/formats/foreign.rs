@@ -1,0 +1,65 @@
+//! Files that are not profiles, or profiles of formats that are not read: what they are, and what to do with them.
+
+/// What a file is, and what to do, if its first bytes tell.
+pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    let text = bytes.trim_ascii_start();
+    let has = |part: &[u8]| {
+        bytes.get(..bytes.len().min(4096)).unwrap_or(bytes).windows(part.len()).any(|one| one == part)
+    };
+    Some(match bytes {
+        [0x7f, b'E', b'L', b'F', ..] => (
+            "this is a program or a library, not a profile",
+            "`sigprof record PROGRAM` records it; a program before a profile, or --binary PROGRAM, names the profile's program",
+        ),
+        [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..]
+        | [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P', ..] => {
+            ("this is a perf.data file", "`perf script -i FILE | sigprof top -` shows it")
+        }
+        [b'g', b'm', b'o', b'n', ..] => {
+            ("this is a gmon.out file of gprof", "`gprof PROGRAM gmon.out` reads it")
+        }
+        _ if bytes.starts_with(b"# callgrind format") || has(b"\nevents: ") => {
+            ("this is a callgrind file", "KCachegrind and callgrind_annotate read it")
+        }
+        _ if text.starts_with(b"{") && has(b"speedscope.app") => (
+            "this is a speedscope file",
+            "open it at https://www.speedscope.app, or give sigprof the profile that it was made from",
+        ),
+        _ if text.starts_with(b"{") => (
+            "this is JSON",
+            "formats of the Firefox Profiler and of Chrome are written by `sigprof convert`, not read; give sigprof the original profile",
+        ),
+        _ if text.starts_with(b"<") => (
+            "this is a page or a picture",
+            "open it in a browser, or give sigprof the profile that it was made from",
+        ),
+        _ if bytes.starts_with(b"heap profile:") => {
+            ("this is a heap profile of tcmalloc", "pprof and google-pprof read it")
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_tools_are_recognised() {
+        for (bytes, what) in [
+            (&b"\x7fELF\x02"[..], "program"),
+            (b"PERFILE2xx", "perf.data"),
+            (b"gmon\x01", "gprof"),
+            (b"version: 1\ncreator: x\nevents: Ir\n", "callgrind"),
+            (b" {\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"}", "speedscope"),
+            (b"{\"meta\":{}}", "JSON"),
+            (b"<!doctype html>", "page"),
+            (b"heap profile:  1:  2", "heap"),
+        ] {
+            let (found, advice) = describe(bytes).expect(what);
+            assert!(found.contains(what) && !advice.is_empty(), "{found}");
+        }
+        assert_eq!(describe(b"nothing known"), None);
+        assert_eq!(describe(b""), None);
+    }
+}
