@@ -159,9 +159,12 @@ fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
     }
     if !is_quiet {
         recorded.summary.write(recorded.profile.as_ref(), &mut text)?;
-        if let Some(profile) = recorded.profile.as_ref().filter(|profile| !profile.samples.is_empty()) {
+        let sampled = recorded.profile.as_ref().filter(|profile| !profile.samples.is_empty());
+        if let Some(profile) = sampled {
             print_hottest(profile, &mut text)?;
+            writeln!(text)?;
         }
+        recorded.summary.write_next_step(sampled.is_some(), &mut text)?;
     }
     // At once: others may be writing to the same terminal.
     io::stderr().write_all(&text)

@@ -177,7 +177,8 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         profile.comments.push(shown(command).into());
         profile.comments.push(unsampled(tally.unaccounted, options.clock).into());
     }
-    let mut summary = Summary { end, elapsed, used, tally, path: None, bytes: 0, left: None };
+    let frequency = options.frequency;
+    let mut summary = Summary { end, frequency, elapsed, used, tally, path: None, bytes: 0, left: None };
     match profile.as_ref().map(|profile| output.write(profile)) {
         Some(Ok(written)) => {
             summary.bytes = written.bytes;

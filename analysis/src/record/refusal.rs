@@ -31,7 +31,15 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(command) if command.is_empty() => f.write_str("'': command not found"),
-            Self::NotFound(command) => write!(f, "{}: command not found", command.to_string_lossy()),
+            Self::NotFound(command) => {
+                let command = command.to_string_lossy();
+                write!(f, "{command}: command not found")?;
+                // A whole command line in quotes.
+                if command.contains(char::is_whitespace) {
+                    write!(f, "; leave out the quotes: sigprof record {command}, or use sh -c '{command}'")?;
+                }
+                Ok(())
+            }
             Self::NotExecutable(command, reason) => {
                 write!(f, "{}: cannot be executed: {reason}", command.to_string_lossy())
             }

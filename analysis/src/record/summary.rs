@@ -1,136 +1,188 @@
-//! What came of a recording, in a few lines.
+//! The result of a recording, in a few lines.
 
-use super::{End, Tally};
+use super::{DEFAULT_OUTPUT, End, Tally};
 use crate::profile::{LabelValue, Profile, label};
 use sigprof::NoSamples;
 use std::{
+    borrow::Cow,
     collections::HashSet,
     fmt,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
-/// Whose time is in no sample.
-const UNRECORDED: &str = "programs that cannot be recorded (static, of musl, of another machine, with other rights, or without \
-                          LD_PRELOAD or CPUPROFILE in their environment) or ended before their first tick, or of \
-                          threads that block the signal of the ticks";
-/// The same of time that programs know of themselves.
-const UNTOLD: &str =
-    "programs that ended before their first or next tick, of which a higher frequency finds more";
+/// Possible causes of CPU time that no sample represents, if the processes report none.
+const UNRECORDED: &str = "processes may have exited before their first tick, may block the profiling signal, or may be programs \
+                          that cannot be recorded (static, musl, other architecture, setuid, or started without LD_PRELOAD or CPUPROFILE)";
+/// The cause that processes report.
+const BETWEEN_TICKS: &str = "processes or threads exited between ticks; a higher frequency (-F) catches more";
 
-/// What came of a recording.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// How the command ended.
     pub end: End,
-    /// How long it took.
+    /// Samples for each second.
+    pub frequency: u32,
+    /// Time from the start of the command to its end.
     pub elapsed: Duration,
-    /// CPU time of the command, and of the processes below it that ended with it, whether they were recorded or not.
+    /// CPU time of the command and of its descendants that it waited for, recorded or not.
     pub used: Duration,
-    /// What the processes said of themselves.
+    /// What the processes reported.
     pub tally: Tally,
-    /// The profile's file; None where there is none.
+    /// The profile's file; None if there is none.
     pub path: Option<PathBuf>,
-    /// Its length.
+    /// Length of the profile's file, in bytes; 0 for a device or a pipe.
     pub bytes: u64,
-    /// The directory that holds what was not collected.
+    /// The directory of samples that were not collected.
     pub left: Option<PathBuf>,
 }
 
 impl Summary {
-    /// Writes the lines.
+    /// Writes the figures, and a line for each problem.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, profile: Option<&Profile>, out: &mut impl Write) -> io::Result<()> {
         let (tally, counts) = (&self.tally, Counts::of(profile));
         if let End::Killed(number) = self.end {
-            writeln!(out, "sigprof: the command was ended by {}", name_of(number))?;
+            writeln!(out, "sigprof: the command was killed by {}", name_of(number))?;
         }
         write!(
             out,
-            "sigprof: {}, {} in {}, {}, {}",
+            "sigprof: {} ({} of {}) in {}",
             several(counts.samples, "sample"),
-            format_args!("{} of {}", Seconds(counts.time), counts.kind),
+            Seconds(counts.time),
+            counts.kind,
             Seconds(self.elapsed),
-            several(counts.processes, "process"),
-            several(counts.threads, "thread"),
         )?;
-        write!(out, "; {} lost", tally.lost)?;
+        if counts.samples > 0 {
+            write!(
+                out,
+                "; {}, {}; {} lost",
+                several(counts.processes, "process"),
+                several(counts.threads, "thread"),
+                several(tally.lost, "sample"),
+            )?;
+        }
         if tally.walks > 0 {
             let share = 100.0 * tally.whole_walks as f64 / tally.walks as f64;
-            write!(out, "; {share:.1} % of call chains whole")?;
+            write!(out, "; {share:.1} % of stacks complete")?;
         }
         writeln!(out)?;
         if counts.samples == 0 {
-            writeln!(out, "sigprof: there are no samples: {}", self.reason())?;
+            writeln!(out, "sigprof: no samples: {}", self.reason())?;
         } else if counts.is_of_cpu && self.is_short_of(counts.time) {
-            let (used, whose) = (Seconds(self.used), self.whose_rest(counts.time));
-            writeln!(out, "sigprof: the command used {used} of CPU; the rest is of {whose}")?;
+            let (used, missing) = (Seconds(self.used), Seconds(self.used.saturating_sub(counts.time)));
+            let cause = self.cause(counts.time);
+            writeln!(out, "sigprof: {missing} of the {used} of CPU time is unaccounted: {cause}")?;
         }
         if tally.killed > 0 {
-            let whose = several(tally.killed, "process");
+            let (processes, verb) = (several(tally.killed, "process"), was(tally.killed));
             writeln!(
                 out,
-                "sigprof: {whose} ended without a word (killed, crashed, or as Go programs do); the samples until then are there"
+                "sigprof: {processes} {verb} killed, crashed, or did not report (Go programs do not); the samples were kept"
             )?;
         }
         if tally.cut > 0 {
-            let whose = several(tally.cut, "process");
+            let processes = several(tally.cut, "process");
             writeln!(
                 out,
-                "sigprof: the memory for the samples of {whose} was full: call chains met later may be missing"
+                "sigprof: the sample memory of {processes} was full; some call stacks are missing (raise --max-memory)"
             )?;
         }
         if tally.running > 0 {
-            let (whose, verb) =
-                (several(tally.running, "process"), if tally.running == 1 { "runs" } else { "run" });
+            let (processes, verb) = (several(tally.running, "process"), is(tally.running));
             writeln!(
                 out,
-                "sigprof: {whose} still {verb}: `sigprof recover` makes the profile when that is over; what starts from now on is not recorded"
+                "sigprof: {processes} {verb} still running; after the exit, `sigprof recover` writes the profile. \
+                 Processes that start from now on are not recorded"
             )?;
-        }
-        if let Some(path) = &self.path {
-            writeln!(out, "sigprof: the profile is {}", path.display())?;
         }
         Ok(())
     }
 
-    /// True where much of the time that was used is in no sample.
+    /// Writes where the profile is, and the commands that show it if it has samples.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_next_step(&self, has_samples: bool, out: &mut impl Write) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let shown = from_here(path);
+        write!(out, "sigprof: wrote {}", shown.display())?;
+        if self.bytes > 0 && has_samples {
+            let operand = match shown.to_string_lossy() {
+                name if name == DEFAULT_OUTPUT => String::new(),
+                name => format!(" {}", quoted(&name)),
+            };
+            write!(out, "; to see it: sigprof report{operand}   (or: sigprof top{operand})")?;
+        }
+        writeln!(out)
+    }
+
+    /// True if a large part of the CPU time is in no sample.
     fn is_short_of(&self, sampled: Duration) -> bool {
         const LEAST: Duration = Duration::from_millis(250);
         let missing = self.used.saturating_sub(sampled);
         missing > LEAST && missing > self.used / 5
     }
 
-    /// Whose most of the time is that is in no sample.
-    fn whose_rest(&self, sampled: Duration) -> &'static str {
+    /// Why most of the CPU time that is in no sample is missing.
+    fn cause(&self, sampled: Duration) -> &'static str {
         let missing = self.used.saturating_sub(sampled);
-        if self.tally.behind_last_ticks >= missing / 2 { UNTOLD } else { UNRECORDED }
+        if self.tally.behind_last_ticks >= missing / 2 { BETWEEN_TICKS } else { UNRECORDED }
     }
 
     /// Why there are no samples.
     fn reason(&self) -> String {
         let tally = &self.tally;
         if tally.programs == 0 && tally.running > 0 {
-            return "the processes that are recorded still run".into();
+            return "the recorded processes are still running".into();
         }
         if tally.programs == 0 {
-            return format!("the library was in no process; the command is one of {UNRECORDED}");
+            return format!("libprofiler.so was not loaded into any process: {UNRECORDED}");
         }
         let is_of_others = matches!(tally.no_samples, None | Some(NoSamples::NoTimeUsed));
         if is_of_others && self.is_short_of(Duration::ZERO) {
-            return format!("{} of CPU were used by {}", Seconds(self.used), self.whose_rest(Duration::ZERO));
+            return format!(
+                "{} of CPU time were used, but {}",
+                Seconds(self.used),
+                self.cause(Duration::ZERO)
+            );
         }
         match tally.no_samples {
+            Some(NoSamples::NoTimeUsed) => {
+                let (programs, whose) =
+                    (several(tally.programs, "program"), if tally.programs == 1 { "its" } else { "their" });
+                let period = 1000.0 / f64::from(self.frequency.max(1));
+                let advice =
+                    if self.frequency < 1000 { "try -F 1000, or a longer run" } else { "try a longer run" };
+                format!("{programs} ran, and {whose} CPU time was below one period ({period} ms); {advice}")
+            }
             Some(reason) => reason.to_string(),
-            None => "the command was ended before its first tick".into(),
+            None => "the command exited before its first tick; try a higher frequency (-F), or a longer run"
+                .into(),
         }
     }
 }
 
-/// What a profile comes to.
+/// The path as seen from the working directory, if it is the name of a file there.
+fn from_here(path: &Path) -> Cow<'_, Path> {
+    let here = std::env::current_dir().ok();
+    match path.file_name() {
+        Some(name) if here.is_some() && path.parent() == here.as_deref() => Cow::Borrowed(Path::new(name)),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if word.chars().all(is_plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// The figures of a profile.
 struct Counts {
     samples: u64,
     time: Duration,
@@ -144,7 +196,7 @@ impl Counts {
     fn of(profile: Option<&Profile>) -> Self {
         let Some(profile) = profile else {
             let (samples, time, processes, threads) = (0, Duration::ZERO, 0, 0);
-            return Self { samples, time, kind: "CPU".into(), is_of_cpu: true, processes, threads };
+            return Self { samples, time, kind: "CPU time".into(), is_of_cpu: true, processes, threads };
         };
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         let last = profile.sample_types.len() - 1;
@@ -165,7 +217,7 @@ impl Counts {
         Self {
             samples: count(profile.total(0)),
             time: Duration::from_nanos(count(profile.total(last))),
-            kind: if is_of_cpu { "CPU".into() } else { format!("{kind} time") },
+            kind: if is_of_cpu { "CPU time".into() } else { format!("{kind} time") },
             is_of_cpu,
             processes: processes.len() as u64,
             threads: threads.len() as u64,
@@ -173,7 +225,15 @@ impl Counts {
     }
 }
 
-/// So many of a kind.
+fn was(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
+fn is(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+/// A number with its noun.
 fn several(number: u64, kind: &str) -> String {
     let ending = match (number, kind.ends_with('s')) {
         (1, _) => "",
@@ -206,6 +266,7 @@ mod tests {
     fn summary() -> Summary {
         Summary {
             end: End::Exited(0),
+            frequency: 100,
             elapsed: Duration::from_millis(1500),
             used: Duration::from_millis(900),
             tally: Tally { programs: 1, walks: 200, whole_walks: 199, ..Tally::default() },
@@ -224,39 +285,62 @@ mod tests {
     #[test]
     fn no_samples_have_a_reason() {
         let mut summary = summary();
-        assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that cannot"));
-        assert!(
-            text(&summary).contains(" or ended before their first tick, or"),
-            "what was swept has said nothing"
-        );
+        let says = |summary: &Summary, part: &str| {
+            let text = text(summary);
+            assert!(text.contains(&format!("no samples: {part}")), "{part}: {text}");
+        };
+        // Processes whose spools were removed report nothing.
+        says(&summary, "0.90 s of CPU time were used, but processes may have exited before");
         summary.tally.unaccounted = Duration::from_millis(500);
-        assert!(text(&summary).contains("programs that cannot"), "of threads that block the signal");
+        says(&summary, "0.90 s of CPU time were used, but processes may have exited before");
         summary.tally.behind_last_ticks = Duration::from_millis(500);
-        assert!(text(&summary).contains("no samples: 0.90 s of CPU were used by programs that ended before"));
+        says(&summary, "0.90 s of CPU time were used, but processes or threads exited between ticks");
         summary.used = Duration::ZERO;
-        assert!(text(&summary).contains("no samples: the command was ended before its first tick"));
+        says(&summary, "the command exited before its first tick");
         summary.used = Duration::from_secs(1);
         summary.tally.no_samples = Some(NoSamples::NoTicks);
-        assert!(text(&summary).contains("no samples: no tick came"));
+        says(&summary, "no tick came");
         summary.tally.no_samples = Some(NoSamples::NoTimeUsed);
         summary.used = Duration::ZERO;
-        assert!(text(&summary).contains("less time than one period"));
+        says(&summary, "1 program ran, and its CPU time was below one period (10 ms); try -F 1000, or");
+        summary.frequency = 4000;
+        says(&summary, "1 program ran, and its CPU time was below one period (0.25 ms); try a longer run");
         summary.tally.programs = 0;
-        assert!(text(&summary).contains("no samples: the library was in no process"));
+        says(&summary, "libprofiler.so was not loaded into any process");
         summary.tally.running = 1;
-        assert!(text(&summary).contains("no samples: the processes that are recorded still run"));
+        says(&summary, "the recorded processes are still running");
     }
 
     #[test]
-    fn what_ended_badly_and_what_still_runs_is_said() {
+    fn reports_killed_and_running_processes() {
         let mut summary = summary();
         summary.end = End::Killed(9);
         summary.tally.killed = 2;
         summary.tally.running = 1;
         let text = text(&summary);
-        for part in ["ended by SIGKILL", "2 processes ended without a word", "1 process still runs", "99.5 %"]
-        {
+        for part in ["killed by SIGKILL", "2 processes were killed", "1 process is still running", "99.5 %"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn the_next_step_can_be_typed() {
+        let line = |path: &Path| {
+            let mut text = Vec::new();
+            Summary { path: Some(path.into()), bytes: 1, ..summary() }
+                .write_next_step(true, &mut text)
+                .unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(
+            line(&here.join(DEFAULT_OUTPUT)),
+            "sigprof: wrote sigprof.pb.gz; to see it: sigprof report   (or: sigprof top)\n"
+        );
+        assert!(line(&here.join("other.pb")).contains(": sigprof report other.pb "));
+        assert!(line(Path::new("/tmp/it's mine")).contains(r": sigprof report '/tmp/it'\''s mine' "));
+        let mut text = Vec::new();
+        Summary { path: Some("/dev/null".into()), ..summary() }.write_next_step(true, &mut text).unwrap();
+        assert_eq!(text, b"sigprof: wrote /dev/null\n");
     }
 }

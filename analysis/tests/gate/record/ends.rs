@@ -14,7 +14,11 @@ fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
         // A real-time signal cannot be repeated by a command of few words.
         let expected = if number == 40 { (Some(168), None) } else { (None, Some(number)) };
         assert_eq!(finished.end(), expected, "{end:?}: {}", finished.stderr);
-        assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains("1 process was killed, crashed, or did not report"),
+            "{}",
+            finished.stderr
+        );
         // Nobody says how much it has used behind its last tick.
         let (time, used) = (rig.profile().total(1) as f64 / 1e9, printed(&finished.stdout));
         assert!(time > 0.0 && (!is_full() || time <= used + 0.02), "{end:?}: {time} s of {used} s");
@@ -41,7 +45,7 @@ fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
     send(child.id(), 15);
     let finished = Finished::of(child);
     assert_eq!(finished.end(), (None, Some(15)), "{}", finished.stderr);
-    assert!(finished.stderr.contains("ended by SIGTERM"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("killed by SIGTERM"), "{}", finished.stderr);
     assert!(rig.profile().total(0) >= 5);
 }
 
@@ -56,7 +60,11 @@ fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
     );
     let finished = rig.record(&[], &[&program]);
     assert_eq!(finished.end(), (None, Some(9)), "{}", finished.stderr);
-    assert!(finished.stderr.contains("ended without a word"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("1 process was killed, crashed, or did not report"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -71,7 +79,9 @@ fn no_samples_come_with_a_reason() {
     };
     let finished = unsampled(&["true"]).expect(0);
     assert!(
-        finished.stderr.contains("no samples: the program used less time than one period"),
+        finished
+            .stderr
+            .contains("no samples: 1 program ran, and its CPU time was below one period (1000 ms)"),
         "{}",
         finished.stderr
     );

@@ -51,7 +51,7 @@ fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
 fn processes_that_outlive_the_command_are_told_of_and_recovered_later() {
     let rig = Rig::new();
     let finished = rig.record(&[], &[rig.program(), "burn", "250", "daemon", "250"]).expect(0);
-    assert!(finished.stderr.contains("1 process still runs"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("1 process is still running"), "{}", finished.stderr);
     let daemon: u32 = finished.stdout.strip_prefix("daemon ").unwrap().trim().parse().unwrap();
     let first = rig.times_by(&rig.profile(), label::PROCESS_ID);
     assert!(first.len() == 1 && !first.contains_key(&daemon.to_string()), "{first:?}");
@@ -144,7 +144,7 @@ fn what_a_full_disk_does_not_take_is_kept() {
     let finished = Finished::of(child).expect(6);
     let advice = format!("`sigprof recover -o FILE {recorder}` writes it");
     assert!(
-        finished.stderr.contains("No space left on device (os error 28); what was recorded is kept"),
+        finished.stderr.contains("No space left on device; what was recorded is kept"),
         "{}",
         finished.stderr
     );
@@ -247,7 +247,7 @@ fn processes_that_begin_behind_the_recorder_leave_nothing() {
             child.wait().unwrap();
         } else {
             let finished = Finished::of(child).expect(0);
-            assert!(finished.stderr.contains("1 process still runs"), "{}", finished.stderr);
+            assert!(finished.stderr.contains("1 process is still running"), "{}", finished.stderr);
         }
         let process = fs::read_to_string(rig.path("ready")).unwrap().parse().unwrap();
         let [left] = &rig.left()[..] else { panic!("one directory is left: {:?}", rig.left()) };

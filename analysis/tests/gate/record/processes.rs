@@ -23,10 +23,14 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
         // Perl knows its time to a hundredth, in user and system mode, and begins to count before it is recorded.
         assert!(processes["perl"] + untold(&profile) >= 0.15, "{processes:?}, and {} s", untold(&profile));
     }
-    let whole = finished.stderr.split(" % of call chains whole").next().unwrap().rsplit(' ').next().unwrap();
+    let whole = finished.stderr.split(" % of stacks complete").next().unwrap().rsplit(' ').next().unwrap();
     // Of some tens, a few may be met where nothing says how to go on.
     let is_whole = whole.parse::<f64>().is_ok_and(|whole| whole >= if is_full() { 80.0 } else { 0.0 });
-    assert!(is_whole && finished.stderr.contains("sigprof: the profile is"), "{}", finished.stderr);
+    assert!(
+        is_whole && finished.stderr.contains("sigprof: wrote sigprof.pb.gz; to see it: sigprof report "),
+        "{}",
+        finished.stderr
+    );
     assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
     // By these later readers tell whether a binary is the one that ran.
     let is_perl = |mapping: &&sigprof_analysis::profile::Mapping| mapping.file.ends_with("perl");
