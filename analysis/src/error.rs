@@ -40,14 +40,14 @@ impl Error {
 
     /// The system's refusal to do `action` (as "read the profile") with `path`.
     pub fn io(path: &Path, action: &str, source: io::Error) -> Self {
-        let mut error = Self::new(ErrorKind::Io, format!("cannot {action}: {source}")).at(path);
+        let mut error = Self::new(ErrorKind::Io, format!("cannot {action}: {}", reason(&source))).at(path);
         error.source = Some(Box::new(source));
         error
     }
 
     /// The refusal of an output whose name the caller knows, and [adds](Self::at).
     pub fn output(source: io::Error) -> Self {
-        Self::new(ErrorKind::Io, format!("cannot write: {source}")).caused_by(source)
+        Self::new(ErrorKind::Io, format!("cannot write: {}", reason(&source))).caused_by(source)
     }
 
     /// Names the file that this is about, unless one is named already.
@@ -86,6 +86,15 @@ impl Error {
     /// The file that it is about.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+}
+
+/// The text of an error of the system, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((reason, _)) => reason.to_owned(),
+        None => text,
     }
 }
 

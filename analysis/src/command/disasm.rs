@@ -1,6 +1,9 @@
 //! `sigprof disasm`: instructions with what they take.
 
-use super::{Input, Shown, View, functions::no_match};
+use super::{
+    Input, Shown, View,
+    functions::{ensure_not_a_file, no_match},
+};
 use clap::Args;
 use sigprof_analysis::{
     Error,
@@ -38,6 +41,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        ensure_not_a_file(&self.functions, &self.input)?;
         let digits = self.functions.strip_prefix("0x");
         let wanted = Wanted {
             functions: expression("REGEX", &self.functions)?,

@@ -13,11 +13,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 /// Draw a flame graph, as SVG
 ///
-/// Each box is a function, below those that it called, and as wide as the share of the profile that it and they have. The
-/// picture can be searched and zoomed into in a browser.
+/// Each box is a function; its width is the time in it and its callees. Callers are below. In a browser, the picture can be
+/// zoomed and searched.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof flamegraph -o cpu.svg cpu.prof
+  sigprof flamegraph                       # reads sigprof.pb.gz, writes sigprof.svg
+  sigprof flamegraph --open cpu.prof
   sigprof flamegraph --icicle --title 'before the change' cpu.prof > cpu.svg
   sigprof flamegraph --diff before.prof -o diff.svg after.prof")]
 pub(crate) struct Options {
@@ -30,7 +31,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Target,
 
-    /// Draw callers above those that they call
+    /// Open the file in the browser (xdg-open)
+    #[arg(long)]
+    open: bool,
+
+    /// Draw callers above the functions that they call
     #[arg(long)]
     icicle: bool,
 
@@ -71,7 +76,7 @@ impl Options {
             is_normalized: self.normalize,
         };
         let svg = render(&profile, base.as_ref(), &options)?;
-        self.output.write(&svg)?;
+        self.output.write_for_browser(&svg, "sigprof.svg", self.open)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,22 +3,32 @@
 use clap::{Args, CommandFactory as _, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use sigprof_analysis::{
-    Error, formats,
+    Error,
+    error::ErrorKind,
+    formats,
     profile::{Profile, ValueType, merge, subtract},
+    record::DEFAULT_OUTPUT,
     symbolize::{Options, Progress, Symbolizer},
 };
 use std::{
+    fs::File,
+    io::Read as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The profiles; several are merged. One may be `-`, standard input
-    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    files: Vec<PathBuf>,
+    /// Profiles; several are merged. `-` is standard input; a program before profiles is taken for --binary
+    /// [default: sigprof.pb.gz]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    operands: Vec<PathBuf>,
 
-    /// Take the values of this profile, or of `-`, away: what a change has cost or saved
+    // As in perf-report(1).
+    #[arg(short, long, hide = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    input: Vec<PathBuf>,
+
+    /// Subtract the values of this profile, the older one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     base: Vec<PathBuf>,
 
@@ -56,6 +66,22 @@ impl Input {
         Ok(profile)
     }
 
+    /// The program that stands before the profiles, if any, and the profiles.
+    fn named(&self) -> (Option<&Path>, Vec<&Path>) {
+        let mut files: Vec<&Path> = self.operands.iter().chain(&self.input).map(PathBuf::as_path).collect();
+        let has_program = files.len() > 1 && is_elf(files[0]);
+        let program = has_program.then(|| files.remove(0));
+        if files.is_empty() {
+            files.push(Path::new(DEFAULT_OUTPUT));
+        }
+        (program, files)
+    }
+
+    /// True if no profile is named, and the default one is read.
+    pub(crate) fn is_default(&self) -> bool {
+        self.operands.is_empty() && self.input.is_empty()
+    }
+
     /// As [`load`](Self::load), with all samples that the files have.
     ///
     /// # Errors
@@ -72,11 +98,17 @@ impl Input {
     /// As for [`load`](Self::load).
     pub(crate) fn load_unnamed(&self) -> Result<Profile, Error> {
         self.ensure_one_is_standard_input(None);
-        let mut profile = read_all(&self.files)?;
-        if !self.base.is_empty() {
-            let name = |files: &[PathBuf]| files.first().map_or_else(PathBuf::new, |path| shown_name(path));
-            let (name, base_name) = (name(&self.files), name(&self.base));
-            profile = subtract((&name, profile), (&base_name, read_all(&self.base)?))?;
+        let (_, files) = self.named();
+        if self.is_default() && !files[0].exists() {
+            let reason = format!("no profile is named, and there is no {DEFAULT_OUTPUT} in this directory");
+            return Err(Error::new(ErrorKind::Request, reason)
+                .advise("`sigprof record PROGRAM` writes one, or name a FILE"));
+        }
+        let mut profile = read_all(&files)?;
+        if let Some(base) = self.base.first() {
+            let (name, base_name) = (shown_name(files[0]), shown_name(base));
+            let base: Vec<&Path> = self.base.iter().map(PathBuf::as_path).collect();
+            profile = subtract((&name, profile), (&base_name, read_all(&base)?))?;
         }
         tell_of_sums(&mut profile);
         Ok(profile)
@@ -85,7 +117,8 @@ impl Input {
     /// Ends the command, as one that is called wrongly, where more than one of the profiles, with `other` that is read besides,
     /// is standard input: it can be read but once.
     pub(crate) fn ensure_one_is_standard_input(&self, other: Option<&Path>) {
-        let named = self.files.iter().chain(&self.base).map(PathBuf::as_path).chain(other);
+        let (_, files) = self.named();
+        let named = files.into_iter().chain(self.base.iter().map(PathBuf::as_path)).chain(other);
         if named.filter(|path| is_standard_input(path)).count() > 1 {
             let reason = "`-` is standard input, which can be read but once; name files";
             super::Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, reason).exit();
@@ -106,28 +139,25 @@ impl Input {
 
     /// What to call the profile: the names of its files.
     pub(crate) fn title(&self) -> String {
+        let (_, files) = self.named();
         let names: Vec<String> =
-            self.files.iter().map(|path| shown_name(path).display().to_string()).collect();
+            files.into_iter().map(|path| shown_name(path).display().to_string()).collect();
         names.join(", ")
     }
 
     /// What finds the binaries of the profile.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
-        self.names.symbolizer()
+        let (program, _) = self.named();
+        Symbolizer::new(Options {
+            sysroot: self.names.sysroot.clone(),
+            binary: self.names.binary.clone().or_else(|| program.map(PathBuf::from)),
+            demangle: !self.names.no_demangle,
+            ..Options::default()
+        })
     }
 }
 
 impl Names {
-    /// What finds the binaries.
-    pub(crate) fn symbolizer(&self) -> Symbolizer {
-        Symbolizer::new(Options {
-            sysroot: self.sysroot.clone(),
-            binary: self.binary.clone(),
-            demangle: !self.no_demangle,
-            ..Options::default()
-        })
-    }
-
     /// Gives names to a profile, and says on stderr what has none. On a terminal that takes long there is a bar.
     pub(crate) fn give(&self, symbolizer: &mut Symbolizer, profile: &mut Profile) {
         let mut bar = Bar::new();
@@ -147,6 +177,16 @@ impl Names {
 
 /// What is said of numbers that do not fit, behind the name of what has them.
 const CLAMPED: &str = "a value, period or duration is beyond 2^63-1 or -2^63, and is taken for that: its sums and shares are wrong";
+
+/// True for a file that begins as programs and libraries do.
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    // A pipe is not read here: what is read is gone.
+    let is_file = std::fs::metadata(path).is_ok_and(|status| status.is_file());
+    is_file
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
+        && start == *b"\x7fELF"
+}
 
 fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
@@ -179,8 +219,8 @@ fn tell_of_sums(profile: &mut Profile) {
     }
 }
 
-fn read_all(files: &[PathBuf]) -> Result<Profile, Error> {
-    let read = |file: &PathBuf| read_one(file).map(|profile| (shown_name(file), profile));
+fn read_all(files: &[&Path]) -> Result<Profile, Error> {
+    let read = |file: &&Path| read_one(file).map(|profile| (shown_name(file), profile));
     let merged = merge(files.iter().map(read))?;
     Ok(merged.unwrap_or_else(|| Profile::new(Profile::cpu_types())))
 }

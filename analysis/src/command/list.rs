@@ -53,7 +53,7 @@ impl SourceOptions {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let wanted = self.functions.expression()?;
+        let wanted = self.functions.expression(&self.input)?;
         let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Lines, true)?;
         let sources = self.sources.paths();
         let write =

@@ -22,7 +22,8 @@ impl Options {
         std::fs::create_dir_all(&self.directory).map_err(fails)?;
         let mut main = Arguments::command();
         main.build();
-        for command in std::iter::once(&main).chain(main.get_subcommands()) {
+        let commands = main.get_subcommands().filter(|command| command.get_name() != "help");
+        for command in std::iter::once(&main).chain(commands) {
             let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
             let page = page(command).map_err(fails)?;
             std::fs::write(self.directory.join(format!("{name}.1")), page).map_err(fails)?;
@@ -93,8 +94,8 @@ mod tests {
         for (name, synopsis) in [
             ("sigprof", "sigprof <COMMAND>"),
             ("sigprof-record", "sigprof record [OPTIONS] <COMMAND>..."),
-            ("sigprof-peek", "sigprof peek [OPTIONS] <REGEX> <FILE>..."),
-            ("sigprof-convert", "sigprof convert [OPTIONS] \\-\\-to <FORMAT> <FILE>..."),
+            ("sigprof-peek", "sigprof peek [OPTIONS] <REGEX> [FILE]..."),
+            ("sigprof-convert", "sigprof convert [OPTIONS] \\-\\-to <FORMAT> [FILE]..."),
         ] {
             let command = match name.split_once('-') {
                 Some((_, command)) => main.find_subcommand(command).unwrap(),

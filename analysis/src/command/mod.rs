@@ -5,6 +5,7 @@ mod completions;
 mod convert;
 mod disasm;
 mod flamegraph;
+mod foreign;
 mod functions;
 mod input;
 mod list;
@@ -25,19 +26,23 @@ use clap::{Parser, Subcommand};
 use sigprof_analysis::Error;
 use std::process::ExitCode;
 
+pub(crate) use foreign::translate;
 pub(crate) use functions::Functions;
 pub(crate) use input::{Input, warn_of_sums};
 pub(crate) use shown::{Edges, Order, Rows, Shown};
 pub(crate) use view::View;
 
-/// Record a program, and see where its time went.
+/// Record programs, and show where their CPU time went
 #[derive(Debug, Parser)]
 #[command(
     name = "sigprof",
     version,
     max_term_width = 100,
     propagate_version = true,
-    disable_help_subcommand = true
+    after_help = "Examples:
+  sigprof record ./prog --option    # run a program; write sigprof.pb.gz
+  sigprof top                       # its hottest functions
+  sigprof report --open             # flame graph, callers and source in the browser"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -24,8 +24,8 @@ pub(crate) enum Shown {
 /// The option.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Target {
-    /// Write to this file, which is replaced if it exists; `-` for standard output [default: standard output, unless it is a terminal
-    /// and this is not for one]
+    /// Write to this file, and replace it if it exists; `-` is standard output [default: standard output, or on a terminal
+    /// sigprof.html by `report` and sigprof.svg by `flamegraph`]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
@@ -57,12 +57,35 @@ impl Target {
         Ok(done.expect("what is written without an error was written"))
     }
 
-    /// Writes what is for a file or another program.
+    /// Writes what is for a browser. It goes to the file `default`, below the working directory, and its path is printed on
+    /// stderr, if no output is named and standard output is a terminal or the file `is_opened` in the browser.
     ///
     /// # Errors
-    /// As for [`stream`].
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Error> {
-        stream(self.path(), Shown::Not, |out| out.write_all(bytes).map_err(Error::output))
+    /// As for [`stream`]; and if the file is to be opened and is standard output, or no program opens it.
+    pub(crate) fn write_for_browser(
+        &self,
+        bytes: &[u8],
+        default: &str,
+        is_opened: bool,
+    ) -> Result<(), Error> {
+        let is_default = self.path().is_none() && (is_opened || io::stdout().is_terminal());
+        let path = if is_default { Some(Path::new(default)) } else { self.path() };
+        if is_opened && path == Some(Path::new("-")) {
+            return Err(Error::new(ErrorKind::Request, "--open: standard output cannot be opened")
+                .advise("name a file with `-o FILE`"));
+        }
+        stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))?;
+        let Some(path) = path.filter(|_| is_default || is_opened) else { return Ok(()) };
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        // stderr may be closed.
+        let _ = writeln!(io::stderr(), "sigprof: wrote {}", absolute.display());
+        if is_opened {
+            open::that(&absolute).map_err(|error| {
+                Error::io(&absolute, "open it in a browser", error)
+                    .advise("open it by hand, or install xdg-utils")
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -97,7 +120,7 @@ pub(crate) fn stream(
     match path {
         Some(path) if path != Path::new("-") => to_file(path, fill),
         None if shown == Shown::Not && io::stdout().is_terminal() => {
-            Err(Error::new(ErrorKind::Request, "this is not for a terminal")
+            Err(Error::new(ErrorKind::Request, "the output is not text, and standard output is a terminal")
                 .advise("name a file with `-o FILE`"))
         }
         _ => fill_buffered(Path::new("standard output"), io::stdout().lock(), fill),

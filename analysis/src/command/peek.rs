@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let wanted = self.functions.expression()?;
+        let wanted = self.functions.expression(&self.input)?;
         let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = Trim { by_cum: self.order.cum, ..Trim::ALL };
         let write = |context: &_, out: &mut dyn std::io::Write| {

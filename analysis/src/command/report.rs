@@ -9,13 +9,14 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::page};
 use std::process::ExitCode;
 
-/// Make a page for a browser: flame graph, table, callers and callees, source
+/// Write a page for the browser: flame graph, table, callers and callees, source
 ///
-/// The page is one file that loads nothing: it can be mailed, kept and opened anywhere. It holds the names of functions and
-/// files, and the source text of the hottest functions where the files are found.
+/// The page is one file, and loads nothing from elsewhere. It contains the names of functions and files, and the source text
+/// of the hottest functions if their files are found.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sigprof report -o cpu.html cpu.prof
+  sigprof report                           # reads sigprof.pb.gz, writes sigprof.html
+  sigprof report --open cpu.prof
   sigprof report --no-source -o cpu.html cpu.prof
   sigprof report --source-path ~/src/project -o cpu.html cpu.prof")]
 pub(crate) struct Options {
@@ -27,6 +28,10 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     output: Target,
+
+    /// Open the file in the browser (xdg-open)
+    #[arg(long, help_heading = "Output")]
+    open: bool,
 
     #[command(flatten)]
     title: Title,
@@ -61,7 +66,8 @@ impl Options {
             source_paths: self.sources.paths(),
             source_limit: if self.no_source { 0 } else { self.source_limit.saturating_mul(1024) },
         };
-        self.output.write(page::render(&profile, &options).as_bytes())?;
+        let page = page::render(&profile, &options);
+        self.output.write_for_browser(page.as_bytes(), "sigprof.html", self.open)?;
         Ok(ExitCode::SUCCESS)
     }
 }

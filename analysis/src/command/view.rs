@@ -102,7 +102,7 @@ pub(crate) struct View {
 #[command(next_help_heading = "Values")]
 pub(crate) struct Values {
     /// Which value of samples to take, by name (as `samples` or `cpu`) or number from 0; the profile's own choice where this is not given
-    #[arg(long, short = 'i', value_name = "TYPE", alias = "sample-index")]
+    #[arg(long, value_name = "TYPE", alias = "sample-index")]
     sample_type: Option<String>,
 }
 

@@ -16,6 +16,7 @@ mod skip;
 mod tier;
 
 mod completions;
+mod first_minutes;
 mod formats;
 mod hostile;
 mod pictures;

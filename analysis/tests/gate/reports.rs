@@ -232,14 +232,14 @@ fn wrong_requests_say_what_is_wrong_and_what_to_do() {
         (&["peek", "["], "REGEX: `[` is no regular expression"),
         (
             &["peek", "nonesuch"],
-            "no function of the profile matches `nonesuch`; `sigprof top --nodefraction 0`",
+            "no function in the profile matches `nonesuch`; `sigprof top --nodefraction 0`",
         ),
-        (&["list", "nonesuch"], "no function of the profile matches `nonesuch`"),
-        (&["disasm", "nonesuch"], "no function of the profile matches `nonesuch`"),
+        (&["list", "nonesuch"], "no function in the profile matches `nonesuch`"),
+        (&["disasm", "nonesuch"], "no function in the profile matches `nonesuch`"),
         (&["top", "--unit", "furlong"], "there is no unit `furlong`; the units are auto, ns"),
         (&["top", "--unit", "count"], "values of type cpu are in nanoseconds, not counted; choose the type"),
         (
-            &["top", "-i", "heap"],
+            &["top", "--sample-type", "heap"],
             "--sample-type: the profile has no values of type `heap`; it has samples, cpu",
         ),
         (
@@ -251,8 +251,7 @@ fn wrong_requests_say_what_is_wrong_and_what_to_do() {
         assert!(error.starts_with(&format!("sigprof: {expected}")), "{arguments:?}: {error}");
     }
     for (wrong, named) in [
-        (&["top"][..], "<FILE>"),
-        (&["top", "--granularity", "atoms", "x"], "--granularity <WHAT>"),
+        (&["top", "--granularity", "atoms", "x"][..], "--granularity <WHAT>"),
         (&["top", "--tid", "me", "x"], "--tid <ID>"),
         (&["flamegraph", "--width", "199", "x"], "--width <PIXELS>': it is no number from 200 to 100000"),
         (&["flamegraph", "--width", "wide", "x"], "--width <PIXELS>': it is no number from 200 to 100000"),

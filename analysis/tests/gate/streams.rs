@@ -158,7 +158,11 @@ fn numbers_that_do_not_fit_are_said() {
 
     assert_eq!(messages(&["top", &fits]), [""; 0]);
     // While it is read, in commands of all kinds; one line, unless sums are too large besides.
-    for command in [&["top", "-i", "samples"][..], &["raw", "-i", "samples"], &["convert", "--to", "pprof"]] {
+    for command in [
+        &["top", "--sample-type", "samples"][..],
+        &["raw", "--sample-type", "samples"],
+        &["convert", "--to", "pprof"],
+    ] {
         for name in [&count, &period] {
             let said = messages(&[command, &[name.as_str()]].concat());
             assert!(said.len() == 1 && is_cut(&said[0], name), "{command:?} {said:?}");
@@ -170,7 +174,7 @@ fn numbers_that_do_not_fit_are_said() {
         assert!(said.len() == 1 && is_sum(&said[0]), "{command:?} {said:?}");
     }
     assert_eq!(messages(&["convert", "--to", "pprof", &two]), [""; 0]);
-    assert_eq!(messages(&["top", "-i", "samples", &two]), [""; 0]);
+    assert_eq!(messages(&["top", "--sample-type", "samples", &two]), [""; 0]);
     // What is put together of profiles that fit.
     let said = messages(&["convert", "--to", "pprof", &fits, &fits]);
     assert!(said.len() == 1 && said[0].starts_with("sigprof: put together, a value"), "{said:?}");

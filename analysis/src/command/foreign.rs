@@ -1,0 +1,364 @@
+//! Arguments of perf, pprof, google-pprof, gprof and samply: an argument with an equivalent is replaced by it; for any other,
+//! the answer is one line that names what to type.
+//!
+//! Sources: perf-record(1), perf-report(1), gprof(1), `go tool pprof -help`, `google-pprof --help`, `samply record --help`.
+
+use super::Arguments;
+use clap::{Arg, Command, CommandFactory as _};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::Read as _,
+    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
+    path::Path,
+};
+
+/// What becomes of an argument.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// It is left out: sigprof always works so.
+    Ignore,
+    /// It is left out with its value, for the same reason.
+    IgnoreWithValue,
+    /// This option, with the same value if there is one.
+    As(&'static str),
+    /// An error, with this text.
+    Error(&'static str),
+}
+use Answer::{As, Error, Ignore, IgnoreWithValue};
+
+/// Options of `perf record` and `samply record`.
+const OF_RECORD: &[(&[&str], Answer)] = &[
+    (&["-g", "--fp"], Ignore),
+    (&["--call-graph"], IgnoreWithValue),
+    (&["--freq", "-r", "--rate"], As("--frequency")),
+    (&["--no-inherit"], As("--no-children")),
+    (
+        &["-a", "--all-cpus", "--all"],
+        Error("sigprof profiles the command that it runs, not the whole system; `perf record -a` does that"),
+    ),
+    (
+        &["-p", "--pid", "-t", "--tid"],
+        Error(
+            "sigprof cannot attach to a running process: start the program by `sigprof record PROGRAM`, \
+             or use `perf record -p PID`",
+        ),
+    ),
+    (
+        &["-e", "--event"],
+        Error(
+            "sigprof samples CPU time, or elapsed time with `--clock wall`, not hardware events: leave the option out, \
+             or use `perf record -e EVENT`",
+        ),
+    ),
+];
+
+/// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for every command that reads profiles.
+const OF_REPORTS: &[(&[&str], Answer)] = &[
+    (&["-diff_base", "--diff_base", "--diff-base", "-diff", "--diff"], As("--base")),
+    (&["-lines", "--lines", "-l", "--line"], As("--granularity=lines")),
+    (&["-functions", "--functions"], As("--granularity=functions")),
+    (&["-files", "--files"], As("--granularity=files")),
+    (&["-filefunctions", "--filefunctions"], As("--granularity=filefunctions")),
+    (&["-addresses", "--addresses"], As("--granularity=addresses")),
+    (&["--children"], As("--cum")),
+    (&["-flat", "--flat", "--no-children", "-b", "--brief"], Ignore),
+    (
+        &["-s", "--sort"],
+        Error(
+            "rows are sorted by their own time, or by `--cum`; `--granularity` chooses functions, lines, files or addresses",
+        ),
+    ),
+    (
+        &["-http", "--http"],
+        Error(
+            "sigprof has no web server; `sigprof report --open FILE` writes one page and opens it in the browser",
+        ),
+    ),
+    (
+        &["-web", "--web", "-gv", "--gv", "-evince", "--evince"],
+        Error(
+            "use `sigprof report --open FILE`, a page for the browser, or `sigprof callgraph --format svg FILE`",
+        ),
+    ),
+    (
+        &["-svg", "--svg", "-png", "--png", "-pdf", "--pdf", "-gif", "--gif", "-ps", "--ps"],
+        Error("use `sigprof flamegraph FILE` or `sigprof callgraph --format svg FILE`; both write SVG"),
+    ),
+    (&["-dot", "--dot"], Error("use `sigprof callgraph --format dot FILE`")),
+    (
+        &["-g", "--call-graph", "-q", "--graph", "-tree", "--tree"],
+        Error("use `sigprof tree FILE`: each function with its callers and callees"),
+    ),
+    (&["-traces", "--traces", "-stacks", "--stacks"], Error("use `sigprof traces FILE`: each call stack")),
+    (&["-peek", "--peek"], Error("use `sigprof peek REGEX FILE`: the callers and callees of a function")),
+    (
+        &["-list", "--list", "-weblist", "--weblist", "-A", "--annotated-source"],
+        Error("use `sigprof list REGEX FILE`: the source lines of a function"),
+    ),
+    (&["-disasm", "--disasm"], Error("use `sigprof disasm REGEX FILE`: the instructions of a function")),
+    (&["-raw", "--raw"], Error("use `sigprof raw FILE`: everything that the profile holds")),
+    (&["-proto", "--proto"], Error("use `sigprof convert --to pprof -o OUTPUT FILE`")),
+    (&["-callgrind", "--callgrind"], Error("use `sigprof convert --to callgrind -o OUTPUT FILE`")),
+    (&["-collapsed", "--collapsed"], Error("use `sigprof convert --to folded FILE`")),
+    (
+        &["-seconds", "--seconds", "-timeout", "--timeout"],
+        Error("sigprof reads files, not servers: fetch the profile by `curl -o FILE URL`"),
+    ),
+];
+
+/// The text reports of the others, which is `top`.
+const TEXT: &[&str] = &["-text", "--text", "-top", "--top", "--stdio", "-p", "--flat-profile"];
+
+/// Commands of other profilers, with what to type.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["annotate"], "`sigprof list REGEX` shows source lines, `sigprof disasm REGEX` shows instructions"),
+    (&["script"], "`sigprof traces` shows each call stack, `sigprof convert --to folded` writes them"),
+    (&["diff", "compare"], "`sigprof top --base OLD NEW` compares two profiles"),
+    (&["stat"], "sigprof counts no events; `perf stat` does"),
+    (&["load", "view", "web", "serve"], "`sigprof report --open` shows a profile in the browser"),
+    (&["attach"], "sigprof cannot attach to a running process; `sigprof record PROGRAM` starts it"),
+    (&["text"], "`sigprof top` is the text report"),
+];
+
+/// Replaces what other profilers call otherwise in the words of a command line, the first of which is the program's name.
+///
+/// # Errors
+/// One line that says what to type: the words cannot be meant for this command.
+pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
+    let Some(first) = words.get(1) else { return Ok(words) };
+    let mut main = Arguments::command();
+    // With the options and the command that clap adds: help and version.
+    main.build();
+    let name = first.to_string_lossy().into_owned();
+    if let Some(command) = main.find_subcommand(&name) {
+        let table = match name.as_str() {
+            "record" => OF_RECORD,
+            "recover" | "completions" | "manual" | "help" => return Ok(words),
+            _ => OF_REPORTS,
+        };
+        return options(&words, command, table);
+    }
+    if name.starts_with('-') {
+        let (option, _) = split(&name);
+        if TEXT.contains(&option) {
+            let mut words = words;
+            words[1] = "top".into();
+            return translate(words);
+        }
+        return match find(OF_REPORTS, option) {
+            Some(Error(text)) => Err(format!("{option}: {text}")),
+            Some(_) => Err(format!("{option}: a command comes first, such as `sigprof top {name} FILE`")),
+            None => Ok(words),
+        };
+    }
+    if let Some((_, text)) = COMMANDS.iter().find(|(names, _)| names.contains(&name.as_str())) {
+        return Err(format!("there is no command `{name}`: {text}"));
+    }
+    let path = Path::new(first);
+    if path.is_file() {
+        let text = if is_program(path) { "to record this program" } else { "to see its hottest functions" };
+        let command = if is_program(path) { "record" } else { "top" };
+        return Err(format!("{name} is a file, not a command; {text}: sigprof {command} {name}"));
+    }
+    Ok(words)
+}
+
+/// The same for the options of one command.
+fn options(
+    words: &[OsString],
+    command: &Command,
+    table: &[(&[&str], Answer)],
+) -> Result<Vec<OsString>, String> {
+    let is_record = command.get_name() == "record";
+    let mut done = words[..2].to_vec();
+    let mut rest = words[2..].iter();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        let is_option = text.len() > 1 && text.starts_with('-') && text != "--";
+        if !is_option {
+            done.push(word.clone());
+            // From here on the words are the recorded command's, or operands.
+            if is_record || text == "--" {
+                break;
+            }
+            continue;
+        }
+        let (option, value) = split(&text);
+        if let Some(known) = known(command, option) {
+            done.push(word.clone());
+            if takes_value(known) && value.is_none() && is_separate(option) {
+                done.extend(rest.next().cloned());
+            }
+            continue;
+        }
+        if let Some(name) = spelled_otherwise(command, option) {
+            let known = known(command, &name).expect("it was found by this name");
+            match (takes_value(known), value) {
+                (true, Some(_)) => done.push(with_value(&name, word)),
+                (true, None) => {
+                    done.push(name.into());
+                    done.extend(rest.next().cloned());
+                }
+                (false, Some("false" | "0")) => {}
+                (false, _) => done.push(name.into()),
+            }
+            continue;
+        }
+        let is_text = !is_record && TEXT.contains(&option);
+        match find(table, option) {
+            _ if is_text && command.get_name() == "top" => {}
+            _ if is_text => return Err(format!("{option}: use `sigprof top FILE`, the text report")),
+            Some(Ignore) => {}
+            Some(IgnoreWithValue) if value.is_some() => {}
+            Some(IgnoreWithValue) => drop(rest.next()),
+            Some(As(name)) if value.is_some() && !name.contains('=') => done.push(with_value(name, word)),
+            Some(As(name)) => done.push(name.into()),
+            Some(Error(text)) => return Err(format!("{option}: {text}")),
+            None => done.push(word.clone()),
+        }
+    }
+    done.extend(rest.cloned());
+    Ok(done)
+}
+
+fn find(table: &[(&[&str], Answer)], option: &str) -> Option<Answer> {
+    table.iter().find(|(names, _)| names.contains(&option)).map(|&(_, answer)| answer)
+}
+
+/// An option's name and the value behind `=`.
+fn split(word: &str) -> (&str, Option<&str>) {
+    word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)))
+}
+
+/// `name` with the value that stands behind `=` in `word`, which need not be UTF-8.
+fn with_value(name: &str, word: &OsStr) -> OsString {
+    let value = word.as_bytes().splitn(2, |&byte| byte == b'=').nth(1).unwrap_or_default();
+    let mut joined = OsString::from(name);
+    joined.push("=");
+    joined.push(OsStr::from_bytes(value));
+    joined
+}
+
+/// The option of the command that clap takes a word for: by its long name, or a short one with or without its value behind it.
+fn known<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
+    if let Some(long) = option.strip_prefix("--") {
+        return by_long_name(command, long);
+    }
+    let rest = option.strip_prefix('-')?;
+    let letter = rest.chars().next()?;
+    let arg = command.get_arguments().find(|arg| arg.get_short() == Some(letter))?;
+    // Words such as -nodecount are long names, and -n20 is a short one with its value.
+    (rest.len() == letter.len_utf8() || takes_value(arg) && spelled_otherwise(command, option).is_none())
+        .then_some(arg)
+}
+
+/// True if the value of an option can be the next word: the option is a long name or one letter.
+fn is_separate(option: &str) -> bool {
+    option.starts_with("--") || option.chars().count() == 2
+}
+
+fn by_long_name<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| {
+        arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+    })
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values()
+}
+
+/// The long option that pprof writes with one hyphen before it, or with underscores in it.
+fn spelled_otherwise(command: &Command, option: &str) -> Option<String> {
+    let name = option.trim_start_matches('-').replace('_', "-");
+    (name.len() > 1 && by_long_name(command, &name).is_some()).then(|| format!("--{name}"))
+}
+
+/// True for a file that may be executed, and begins as a program or a script does.
+fn is_program(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let is_executable = path.metadata().is_ok_and(|status| status.permissions().mode() & 0o111 != 0);
+    is_executable
+        && File::open(path).is_ok_and(|mut file| file.read(&mut start).is_ok())
+        && (start == *b"\x7fELF" || start.starts_with(b"#!"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(line: &str) -> Result<String, String> {
+        let words = line.split(' ').map(OsString::from).collect();
+        let done = translate(words)?;
+        let words: Vec<String> = done.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok(words.join(" "))
+    }
+
+    #[test]
+    fn equivalents_take_the_place_of_other_profilers_options() {
+        for (typed, meant) in [
+            ("sigprof record -g --call-graph dwarf -F 99 -- ls -g", "sigprof record -F 99 -- ls -g"),
+            ("sigprof record --call-graph=fp -o x ls -a", "sigprof record -o x ls -a"),
+            ("sigprof record --freq=99 --no-inherit ls", "sigprof record --frequency=99 --no-children ls"),
+            ("sigprof record --rate 99 ls", "sigprof record --frequency 99 ls"),
+            ("sigprof top -cum -focus=x y", "sigprof top --cum --focus=x y"),
+            ("sigprof top -cum=true -cum=false -focus x y", "sigprof top --cum --focus x y"),
+            ("sigprof top -nodecount=3 -n3 -n 3 y", "sigprof top --nodecount=3 -n3 -n 3 y"),
+            ("sigprof top --show_from=a=b y", "sigprof top --show-from=a=b y"),
+            ("sigprof top -sample_index=cpu y", "sigprof top --sample-index=cpu y"),
+            ("sigprof top -diff_base=x -lines y", "sigprof top --base=x --granularity=lines y"),
+            ("sigprof top -text --stdio y", "sigprof top y"),
+            ("sigprof -top a b", "sigprof top a b"),
+            ("sigprof --text -cum a b", "sigprof top --cum a b"),
+            // Behind two hyphens all words are names of files.
+            ("sigprof top -- -cum", "sigprof top -- -cum"),
+            // The value of an option is no option.
+            ("sigprof top --focus -text y", "sigprof top --focus -text y"),
+            ("sigprof recover -p", "sigprof recover -p"),
+            ("sigprof --version", "sigprof --version"),
+        ] {
+            assert_eq!(translated(typed).as_deref(), Ok(meant), "{typed}");
+        }
+    }
+
+    #[test]
+    fn the_answer_names_what_to_type() {
+        for (typed, part) in [
+            ("sigprof record -p 1234", "perf record -p"),
+            ("sigprof record -a sleep 1", "perf record -a"),
+            ("sigprof record -e cycles -- ls", "--clock wall"),
+            ("sigprof top -http=: y", "report --open"),
+            ("sigprof -http=:8080 y", "report --open"),
+            ("sigprof -list=main y", "sigprof list"),
+            ("sigprof -lines y", "sigprof top -lines FILE"),
+            ("sigprof report --stdio y", "sigprof top"),
+            ("sigprof annotate main", "sigprof list"),
+            ("sigprof diff a b", "--base"),
+            ("sigprof /bin/sh", "sigprof record /bin/sh"),
+            ("sigprof /etc/passwd", "sigprof top /etc/passwd"),
+        ] {
+            let answer = translated(typed).expect_err(typed);
+            assert!(answer.contains(part) && !answer.contains('\n'), "{typed}: {answer}");
+        }
+    }
+
+    /// A row for an option that a command has would never be looked at.
+    #[test]
+    fn the_tables_name_no_option_of_our_own() {
+        let mut main = Arguments::command();
+        main.build();
+        for command in main.get_subcommands() {
+            let table = match command.get_name() {
+                "record" => OF_RECORD,
+                "top" => OF_REPORTS,
+                _ => continue,
+            };
+            for name in table.iter().flat_map(|(names, _)| names.iter()) {
+                assert!(known(command, name).is_none(), "{name} of {}", command.get_name());
+            }
+        }
+        for name in COMMANDS.iter().flat_map(|(names, _)| names.iter()) {
+            assert!(main.find_subcommand(name).is_none(), "{name}");
+        }
+    }
+}
