@@ -52,6 +52,8 @@ int main(void) { while (clock() < CLOCKS_PER_SEC / 3) hot(); }
 C
 gcc -O1 -g prog.c -o prog
 printf 'main;parse 3\nmain;write 1\n' >stacks.folded
+printf '<module> (a.py:3);parse (a.py:1) 2\n' >py-spy.folded
+printf '{main};parse 2\n' >php.folded
 printf 'prog 11 1.500000: 250000 cpu-clock:u: \n\t 55d0 parse+0x3 (/usr/bin/prog)\n\t 55d8 main+0x8 (/usr/bin/prog)\n\n' >script.txt
 printf 'PERFILE2\0\0' >perf.data
 printf 'gmon\1\0\0\0' >gmon.out
@@ -66,11 +68,11 @@ attempt 1 'no sigprof.pb.gz.*sigprof record' sigprof top
 attempt 1 'no sigprof.pb.gz.*sigprof record' sigprof report
 attempt 2 'sigprof record .*prog' sigprof ./prog
 attempt 127 'command not found' sigprof record ./missing
-attempt 127 'without|leave out the quotes: sigprof record ls -la' sigprof record 'ls -la'
+attempt 127 "leave out the quotes: sigprof record ls -la, or use sh -c 'ls -la'" sigprof record 'ls -la'
 
 # perf record and samply record.
-# At the lowest rates, so that it has no sample on a slow processor either.
-attempt 0 "1 program ran.*try -F 1000" sigprof record -F 10 true
+# The first tick comes after a second of CPU time, also on a slow processor.
+attempt 0 "1 program ran.*try -F 1000" env CPUPROFILE_RANDOM_START=0 sigprof record -F 1 true
 attempt 0 'sigprof: wrote sigprof.pb.gz; to see it: sigprof report' sigprof record -F 999 -- ./prog
 attempt 0 'hot' sigprof record -g ./prog
 attempt 0 'hot' sigprof record --call-graph dwarf -F 99 -- ./prog
@@ -93,6 +95,11 @@ attempt 0 "wrote $scratch/sigprof.html" on_terminal sigprof report
 attempt 0 "wrote $scratch/sigprof.svg" on_terminal sigprof flamegraph cpu.pb.gz
 attempt 0 'sum' sigprof list hot cpu.pb.gz
 attempt 1 'REGEX is missing.*main cpu.pb.gz' sigprof list cpu.pb.gz
+# The name of a function can be that of a file.
+cp prog hot
+attempt 0 'sum' sigprof list hot
+attempt 0 'hot' sigprof peek hot
+rm hot
 
 # perf's other commands.
 attempt 0 'hot' sigprof top -i cpu.pb.gz
@@ -121,6 +128,8 @@ attempt 1 'curl -o' sigprof top http://localhost:6060/debug/pprof/profile
 
 # Files of other tools.
 attempt 0 'parse' sigprof top stacks.folded
+attempt 0 'parse' sigprof top py-spy.folded
+attempt 0 'parse' sigprof top php.folded
 attempt 0 'parse' sigprof top script.txt
 attempt 0 'parse' sigprof top -i - <stacks.folded
 attempt 1 'perf script -i' sigprof top perf.data

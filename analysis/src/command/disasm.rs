@@ -2,7 +2,7 @@
 
 use super::{
     Input, Shown, View,
-    functions::{ensure_not_a_file, no_match},
+    functions::{ensure_profile, no_match},
 };
 use clap::Args;
 use sigprof_analysis::{
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        ensure_not_a_file(&self.functions, &self.input)?;
+        ensure_profile(&self.functions, &self.input)?;
         let digits = self.functions.strip_prefix("0x");
         let wanted = Wanted {
             functions: expression("REGEX", &self.functions)?,
@@ -55,7 +55,7 @@ impl Options {
         let (profile, context) = self.view.look_at(profile, Granularity::Addresses, false)?;
         let disassembly = Disassembly::new(&profile, &wanted, &mut symbolizer)?;
         if disassembly.is_empty() {
-            return Err(no_match(&self.functions));
+            return Err(no_match(&self.functions, &self.input));
         }
         self.shown.print(&profile, context, |context, out| disassembly.write(&profile, context, out))?;
         Ok(ExitCode::SUCCESS)

@@ -3,22 +3,23 @@
 //!
 //! Sources: perf-record(1), perf-report(1), gprof(1), `go tool pprof -help`, `google-pprof --help`, `samply record --help`.
 
-use super::Arguments;
+use super::{
+    Arguments,
+    input::{is_elf, starts_with},
+};
 use clap::{Arg, Command, CommandFactory as _};
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
-    io::Read as _,
     os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
     path::Path,
 };
 
-/// What becomes of an argument.
+/// How an argument is translated.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// It is left out: sigprof always works so.
+    /// The option is removed, because sigprof always does this.
     Ignore,
-    /// It is left out with its value, for the same reason.
+    /// The option is removed with its value, for the same reason.
     IgnoreWithValue,
     /// This option, with the same value if there is one.
     As(&'static str),
@@ -107,10 +108,10 @@ const OF_REPORTS: &[(&[&str], Answer)] = &[
     ),
 ];
 
-/// The text reports of the others, which is `top`.
+/// Options for a text report, which is `sigprof top`.
 const TEXT: &[&str] = &["-text", "--text", "-top", "--top", "--stdio", "-p", "--flat-profile"];
 
-/// Commands of other profilers, with what to type.
+/// Commands of other profilers, with the command to type.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["annotate"], "`sigprof list REGEX` shows source lines, `sigprof disasm REGEX` shows instructions"),
     (&["script"], "`sigprof traces` shows each call stack, `sigprof convert --to folded` writes them"),
@@ -121,7 +122,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["text"], "`sigprof top` is the text report"),
 ];
 
-/// Replaces what other profilers call otherwise in the words of a command line, the first of which is the program's name.
+/// Replaces options of other profilers by their equivalents in the words of a command line; the first is the program's name.
 ///
 /// # Errors
 /// One line that says what to type: the words cannot be meant for this command.
@@ -153,7 +154,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
         };
     }
     if let Some((_, text)) = COMMANDS.iter().find(|(names, _)| names.contains(&name.as_str())) {
-        return Err(format!("there is no command `{name}`: {text}"));
+        return Err(format!("`{name}` is not a command: {text}"));
     }
     let path = Path::new(first);
     if path.is_file() {
@@ -226,12 +227,12 @@ fn find(table: &[(&[&str], Answer)], option: &str) -> Option<Answer> {
     table.iter().find(|(names, _)| names.contains(&option)).map(|&(_, answer)| answer)
 }
 
-/// An option's name and the value behind `=`.
+/// An option's name and the value after `=`.
 fn split(word: &str) -> (&str, Option<&str>) {
     word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)))
 }
 
-/// `name` with the value that stands behind `=` in `word`, which need not be UTF-8.
+/// `name` with the value after `=` in `word`, which need not be UTF-8.
 fn with_value(name: &str, word: &OsStr) -> OsString {
     let value = word.as_bytes().splitn(2, |&byte| byte == b'=').nth(1).unwrap_or_default();
     let mut joined = OsString::from(name);
@@ -240,7 +241,7 @@ fn with_value(name: &str, word: &OsStr) -> OsString {
     joined
 }
 
-/// The option of the command that clap takes a word for: by its long name, or a short one with or without its value behind it.
+/// The option of the command that a word means for clap: a long name, or a letter with or without its value after it.
 fn known<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
     if let Some(long) = option.strip_prefix("--") {
         return by_long_name(command, long);
@@ -276,11 +277,8 @@ fn spelled_otherwise(command: &Command, option: &str) -> Option<String> {
 
 /// True for a file that may be executed, and begins as a program or a script does.
 fn is_program(path: &Path) -> bool {
-    let mut start = [0; 4];
     let is_executable = path.metadata().is_ok_and(|status| status.permissions().mode() & 0o111 != 0);
-    is_executable
-        && File::open(path).is_ok_and(|mut file| file.read(&mut start).is_ok())
-        && (start == *b"\x7fELF" || start.starts_with(b"#!"))
+    is_executable && (is_elf(path) || starts_with(path, b"#!"))
 }
 
 #[cfg(test)]
@@ -310,9 +308,9 @@ mod tests {
             ("sigprof top -text --stdio y", "sigprof top y"),
             ("sigprof -top a b", "sigprof top a b"),
             ("sigprof --text -cum a b", "sigprof top --cum a b"),
-            // Behind two hyphens all words are names of files.
+            // After two hyphens all words are names of files.
             ("sigprof top -- -cum", "sigprof top -- -cum"),
-            // The value of an option is no option.
+            // The value of an option is not an option.
             ("sigprof top --focus -text y", "sigprof top --focus -text y"),
             ("sigprof recover -p", "sigprof recover -p"),
             ("sigprof --version", "sigprof --version"),
@@ -342,7 +340,7 @@ mod tests {
         }
     }
 
-    /// A row for an option that a command has would never be looked at.
+    /// A row for an option that a command has would have no effect.
     #[test]
     fn the_tables_name_no_option_of_our_own() {
         let mut main = Arguments::command();

@@ -3,6 +3,7 @@
 use super::Input;
 use clap::Args;
 use sigprof_analysis::{Error, error::ErrorKind, filter::expression};
+use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(crate) struct Functions {
@@ -15,32 +16,41 @@ impl Functions {
     /// The regular expression.
     ///
     /// # Errors
-    /// If it is invalid, or the name of a file.
+    /// If it is invalid, or the only file that is named and there is no default profile.
     pub(crate) fn expression(&self, input: &Input) -> Result<regex::Regex, Error> {
-        ensure_not_a_file(&self.functions, input)?;
+        ensure_profile(&self.functions, input)?;
         expression("REGEX", &self.functions)
     }
 
     /// The error if no function matches.
-    pub(crate) fn no_match(&self) -> Error {
-        no_match(&self.functions)
+    pub(crate) fn no_match(&self, input: &Input) -> Error {
+        no_match(&self.functions, input)
     }
 }
 
-/// Refuses the name of a file in the place of functions.
+/// Finds out before a default profile is read that `functions` is the profile, and the regular expression is missing.
 ///
 /// # Errors
-/// If it is one, and no profile is named.
-pub(crate) fn ensure_not_a_file(functions: &str, input: &Input) -> Result<(), Error> {
-    if input.is_default() && std::path::Path::new(functions).is_file() {
-        return Err(Error::new(ErrorKind::Request, format!("REGEX is missing: `{functions}` is a file"))
-            .advise(format!("name the functions first, such as `main {functions}`")));
-    }
-    Ok(())
+/// If it is a file, and there is no default profile.
+pub(crate) fn ensure_profile(functions: &str, input: &Input) -> Result<(), Error> {
+    if is_profile(functions, input) && !input.has_default() { Err(no_regex(functions)) } else { Ok(()) }
+}
+
+/// True if `functions` may be the profile: it is a file, and no profile is named. A function can have the name of a file.
+fn is_profile(functions: &str, input: &Input) -> bool {
+    input.is_default() && Path::new(functions).is_file()
+}
+
+fn no_regex(file: &str) -> Error {
+    Error::new(ErrorKind::Request, format!("REGEX is missing: `{file}` is a file"))
+        .advise(format!("name the functions first, such as `main {file}`"))
 }
 
 /// The error if no function matches.
-pub(crate) fn no_match(functions: &str) -> Error {
+pub(crate) fn no_match(functions: &str, input: &Input) -> Error {
+    if is_profile(functions, input) {
+        return no_regex(functions);
+    }
     Error::new(ErrorKind::Request, format!("no function in the profile matches `{functions}`"))
         .advise("`sigprof top --nodefraction 0` shows all functions")
 }

@@ -82,6 +82,11 @@ impl Input {
         self.operands.is_empty() && self.input.is_empty()
     }
 
+    /// True if the default profile exists.
+    pub(crate) fn has_default(&self) -> bool {
+        Path::new(DEFAULT_OUTPUT).exists()
+    }
+
     /// As [`load`](Self::load), with all samples that the files have.
     ///
     /// # Errors
@@ -99,7 +104,7 @@ impl Input {
     pub(crate) fn load_unnamed(&self) -> Result<Profile, Error> {
         self.ensure_one_is_standard_input(None);
         let (_, files) = self.named();
-        if self.is_default() && !files[0].exists() {
+        if self.is_default() && !self.has_default() {
             let reason = format!("no profile is named, and there is no {DEFAULT_OUTPUT} in this directory");
             return Err(Error::new(ErrorKind::Request, reason)
                 .advise("`sigprof record PROGRAM` writes one, or name a FILE"));
@@ -179,13 +184,17 @@ impl Names {
 const CLAMPED: &str = "a value, period or duration is beyond 2^63-1 or -2^63, and is taken for that: its sums and shares are wrong";
 
 /// True for a file that begins as programs and libraries do.
-fn is_elf(path: &Path) -> bool {
-    let mut start = [0; 4];
-    // A pipe is not read here: what is read is gone.
-    let is_file = std::fs::metadata(path).is_ok_and(|status| status.is_file());
-    is_file
-        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && start == *b"\x7fELF"
+pub(crate) fn is_elf(path: &Path) -> bool {
+    starts_with(path, b"\x7fELF")
+}
+
+/// True for a regular file that begins with `bytes`. A pipe is not read: its reader would miss them.
+pub(crate) fn starts_with(path: &Path, bytes: &[u8]) -> bool {
+    let mut start = Vec::new();
+    path.is_file()
+        && File::open(path).is_ok_and(|file| {
+            file.take(bytes.len() as u64).read_to_end(&mut start).is_ok_and(|_| start == bytes)
+        })
 }
 
 fn is_standard_input(path: &Path) -> bool {

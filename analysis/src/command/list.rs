@@ -59,7 +59,7 @@ impl Options {
         let write =
             |context: &_, out: &mut dyn std::io::Write| list::write(&profile, context, &wanted, sources, out);
         if self.shown.print(&profile, context, write)? == 0 {
-            return Err(self.functions.no_match());
+            return Err(self.functions.no_match(&self.input));
         }
         Ok(ExitCode::SUCCESS)
     }

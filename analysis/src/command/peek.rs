@@ -37,7 +37,7 @@ impl Options {
             tree::write(&profile, context, &trim, Some(&wanted), out)
         };
         if self.shown.print(&profile, context, write)? == 0 {
-            return Err(self.functions.no_match());
+            return Err(self.functions.no_match(&self.input));
         }
         Ok(ExitCode::SUCCESS)
     }

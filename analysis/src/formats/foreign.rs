@@ -1,6 +1,6 @@
-//! Files that are not profiles, or profiles of formats that are not read: what they are, and what to do with them.
+//! Files that are not profiles, and profiles of formats that are not read: their names, and the remedy.
 
-/// What a file is, and what to do, if its first bytes tell.
+/// The kind of a file and the remedy, if its first bytes show it.
 pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = bytes.trim_ascii_start();
     let has = |part: &[u8]| {
@@ -21,15 +21,15 @@ pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         _ if bytes.starts_with(b"# callgrind format") || has(b"\nevents: ") => {
             ("this is a callgrind file", "KCachegrind and callgrind_annotate read it")
         }
-        _ if text.starts_with(b"{") && has(b"speedscope.app") => (
+        _ if is_json(text) && has(b"speedscope.app") => (
             "this is a speedscope file",
             "open it at https://www.speedscope.app, or give sigprof the profile that it was made from",
         ),
-        _ if text.starts_with(b"{") => (
+        _ if is_json(text) => (
             "this is JSON",
             "formats of the Firefox Profiler and of Chrome are written by `sigprof convert`, not read; give sigprof the original profile",
         ),
-        _ if text.starts_with(b"<") => (
+        _ if is_markup(text) => (
             "this is a page or a picture",
             "open it in a browser, or give sigprof the profile that it was made from",
         ),
@@ -38,6 +38,19 @@ pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         }
         _ => return None,
     })
+}
+
+/// True for an object of JSON. The first frame of folded stacks may be `{main}`, as in PHP.
+fn is_json(text: &[u8]) -> bool {
+    let inside = text.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    inside.is_some_and(|inside| inside.is_empty() || inside.starts_with(b"\"") || inside.starts_with(b"}"))
+}
+
+/// True for HTML and SVG. The first frame of folded stacks may be `<module>`, as in Python.
+fn is_markup(text: &[u8]) -> bool {
+    [&b"<!"[..], b"<?xml", b"<html", b"<svg"]
+        .iter()
+        .any(|start| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start)))
 }
 
 #[cfg(test)]
@@ -53,13 +66,18 @@ mod tests {
             (b"version: 1\ncreator: x\nevents: Ir\n", "callgrind"),
             (b" {\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"}", "speedscope"),
             (b"{\"meta\":{}}", "JSON"),
+            (b"{\n  \"meta\"", "JSON"),
             (b"<!doctype html>", "page"),
+            (b"\n<HTML>", "page"),
+            (b"<?xml version=\"1.0\"?>", "picture"),
+            (b"<svg xmlns=", "picture"),
             (b"heap profile:  1:  2", "heap"),
         ] {
             let (found, advice) = describe(bytes).expect(what);
             assert!(found.contains(what) && !advice.is_empty(), "{found}");
         }
-        assert_eq!(describe(b"nothing known"), None);
-        assert_eq!(describe(b""), None);
+        for folded in ["", "nothing known", "<module> (a.py:1);f 3\n", "{main};f 3\n", "{{closure}} 1\n"] {
+            assert_eq!(describe(folded.as_bytes()), None, "{folded}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! Readers take any bytes: they give a profile or an error that says where, never a panic. A report of it has at most 32 bytes of
 //! memory for each byte of the file, spool or list of objects, and 32 MiB besides; for folded stacks and the output of
 //! `perf script` it is 192, because a frame with a new function can be four bytes. Compressed data counts with its uncompressed size,
-//! which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more. Seen were at most 31 bytes, for a
-//! list of objects whose lines have 8 bytes, and 155 for one folded stack.
+//! which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more. The most that it measured was
+//! 31 bytes, for a list of objects with lines of 8 bytes, and 155 for one folded stack.
 
 pub mod callgrind;
 mod chains;

@@ -7,7 +7,7 @@
 //!                                                     <- an empty line
 //! ```
 //!
-//! Without call stacks, the only frame stands at the end of the first line. Source: perf-script(1).
+//! Without call stacks, the only frame is at the end of the first line. Source: perf-script(1).
 
 use crate::{
     error::{Error, ErrorKind},
@@ -119,9 +119,9 @@ struct Header<'a> {
     thread: Option<i64>,
     time: Option<f64>,
     period: Option<i64>,
-    /// Without its modifiers, as `:u`.
+    /// Without its modifiers, such as `:u`.
     event: &'a [u8],
-    /// The frame, if it stands on this line.
+    /// The frame, if it is on this line.
     rest: &'a [u8],
 }
 
@@ -140,7 +140,7 @@ impl Headers {
         let text = |name: &str| part(name).and_then(|part| std::str::from_utf8(part).ok());
         let number = |name: &str| text(name).and_then(|text| text.parse().ok());
         let event = part("event")?;
-        // Modifiers are letters behind a colon; a tracepoint has a colon within its name.
+        // Modifiers are letters after a colon; a tracepoint has a colon within its name.
         let name = match event.iter().rposition(|&byte| byte == b':') {
             Some(place) if event[place + 1..].iter().all(|byte| b"ukhGHpPSDWe".contains(byte)) => {
                 &event[..place]
@@ -269,7 +269,7 @@ fn mapping(file: &[u8]) -> Mapping {
 /// The symbol and the file of a frame, the latter without its parentheses.
 fn split_file(text: &[u8]) -> (&[u8], &[u8]) {
     let Some(inside) = text.strip_suffix(b")") else { return (text, b"") };
-    // Files may hold parentheses, as ` (deleted)` does: the one that belongs to the last is looked for.
+    // Paths may contain parentheses, such as ` (deleted)`: find the one that matches the last.
     let mut depth = 1;
     for (place, byte) in inside.iter().enumerate().rev() {
         match byte {
@@ -284,7 +284,7 @@ fn split_file(text: &[u8]) -> (&[u8], &[u8]) {
     (text, b"")
 }
 
-/// A symbol without the distance from its start, as `+0x1f`.
+/// A symbol without the distance from its start, such as `+0x1f`.
 fn without_distance(symbol: &[u8]) -> &[u8] {
     let is_distance = |text: &[u8]| text.len() > 3 && text[3..].iter().all(u8::is_ascii_hexdigit);
     match symbol.windows(3).rposition(|part| part == b"+0x") {
@@ -342,7 +342,7 @@ other 4711/4712 [000] 101.000000:          7 cycles:
     }
 
     #[test]
-    fn a_frame_may_stand_on_the_samples_line() {
+    fn reads_a_frame_on_the_line_of_the_sample() {
         let text =
             "           perl  77 12.345678: 250000 task-clock:ppp:  55d3 Perl_pp_add+0x1 (/usr/bin/perl)\n";
         let profile = read(text.as_bytes()).unwrap();

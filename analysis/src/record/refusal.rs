@@ -1,5 +1,6 @@
 //! Why a command is not run.
 
+use super::summary::quoted;
 use std::{ffi::OsString, fmt, path::PathBuf};
 
 /// Why a command is not run. Nothing has been changed then, and no file was left.
@@ -36,7 +37,11 @@ impl fmt::Display for Refusal {
                 write!(f, "{command}: command not found")?;
                 // A whole command line in quotes.
                 if command.contains(char::is_whitespace) {
-                    write!(f, "; leave out the quotes: sigprof record {command}, or use sh -c '{command}'")?;
+                    write!(
+                        f,
+                        "; leave out the quotes: sigprof record {command}, or use sh -c {}",
+                        quoted(&command)
+                    )?;
                 }
                 Ok(())
             }

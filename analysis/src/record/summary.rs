@@ -153,12 +153,14 @@ impl Summary {
         }
         match tally.no_samples {
             Some(NoSamples::NoTimeUsed) => {
-                let (programs, whose) =
+                let (programs, possessive) =
                     (several(tally.programs, "program"), if tally.programs == 1 { "its" } else { "their" });
                 let period = 1000.0 / f64::from(self.frequency.max(1));
                 let advice =
                     if self.frequency < 1000 { "try -F 1000, or a longer run" } else { "try a longer run" };
-                format!("{programs} ran, and {whose} CPU time was below one period ({period} ms); {advice}")
+                format!(
+                    "{programs} ran, and {possessive} CPU time was below one period ({period} ms); {advice}"
+                )
             }
             Some(reason) => reason.to_string(),
             None => "the command exited before its first tick; try a higher frequency (-F), or a longer run"
@@ -177,7 +179,7 @@ fn from_here(path: &Path) -> Cow<'_, Path> {
 }
 
 /// A word as a shell reads it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if word.chars().all(is_plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
@@ -289,7 +291,7 @@ mod tests {
             let text = text(summary);
             assert!(text.contains(&format!("no samples: {part}")), "{part}: {text}");
         };
-        // Processes whose spools were removed report nothing.
+        // A process without a spool reports nothing.
         says(&summary, "0.90 s of CPU time were used, but processes may have exited before");
         summary.tally.unaccounted = Duration::from_millis(500);
         says(&summary, "0.90 s of CPU time were used, but processes may have exited before");

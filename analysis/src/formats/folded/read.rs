@@ -23,7 +23,7 @@ pub(in crate::formats) fn may_be_folded(bytes: &[u8]) -> bool {
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let mut profile = Profile::new(vec![ValueType::new("samples", "count")]);
     let empty: Arc<str> = "".into();
-    // By the name, which stands in the file.
+    // Functions by their names, which are slices of the file.
     let mut known: HashMap<&[u8], u32, RandomState> = HashMap::default();
     let mut chain = Vec::new();
     for (number, line) in lines(bytes) {
