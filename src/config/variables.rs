@@ -1,0 +1,140 @@
+//! The environment variables: the one list that the help, the manual page and `docs/reference/environment.md` are made from.
+
+/// An environment variable of the shared library.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be set to.
+    pub values: &'static str,
+    /// What holds if it is unset.
+    pub default: &'static str,
+    /// What it does, in one or two sentences.
+    pub meaning: &'static str,
+    /// True if people set it; false if `sigprof record` or the library sets it for other processes.
+    pub is_for_users: bool,
+}
+
+const fn user(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+) -> Variable {
+    Variable { name, values, default, meaning, is_for_users: true }
+}
+
+const fn internal(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+) -> Variable {
+    Variable { name, values, default, meaning, is_for_users: false }
+}
+
+/// All variables, the ones that people set most often first.
+pub const VARIABLES: &[Variable] = &[
+    user("CPUPROFILE", "path", "unset: no profiling", "File of the profile."),
+    user(
+        "CPUPROFILE_FREQUENCY",
+        "1 to 10000",
+        "100",
+        "Samples per second of CPU time, or of elapsed time with clock `wall`.",
+    ),
+    user("CPUPROFILE_CLOCK", "`cpu`, `itimer`, `perf`, `wall`", "`cpu`", "Which time is sampled, and by which timers."),
+    user(
+        "CPUPROFILESIGNAL",
+        "number or name: `12`, `SIGUSR2`, `USR2`",
+        "unset: profiling starts at once",
+        "This signal starts and stops profiling. The profiles are `NAME.0`, `NAME.1`, and so on.",
+    ),
+    user(
+        "CPUPROFILE_FOLLOW_FORK",
+        "`0` or `1`",
+        "`1`",
+        "With `0`, forked children are not profiled. Otherwise each writes its own profile, `NAME_PID`.",
+    ),
+    user("CPUPROFILE_QUIET", "`0` or `1`", "`0`", "With `1`, no line is printed at exit; errors still are."),
+    user(
+        "CPUPROFILE_MAX_DEPTH",
+        "1 to 4096",
+        "254",
+        "Frames of a call stack. Of a deeper stack, the innermost frames are kept.",
+    ),
+    user(
+        "CPUPROFILE_MAX_MEMORY",
+        "8M to 1G",
+        "64M",
+        "Memory of the profiler in each process. Call stacks beyond it go to a spill file beside the profile.",
+    ),
+    user(
+        "CPUPROFILE_TIMER_SIGNAL",
+        "`SIGRTMIN` to `SIGRTMAX`, such as `SIGRTMIN+3`",
+        "SIGPROF; SIGALRM with clock `wall`",
+        "Profiling signal, for applications that use the default one themselves.",
+    ),
+    user(
+        "CPUPROFILE_STATISTICS",
+        "`0`, `1`, or an absolute path",
+        "`0`",
+        "Figures at exit: lost samples and their causes, complete stacks, the busiest threads. A path is a file to append them to.",
+    ),
+    user(
+        "CPUPROFILE_SPOOL",
+        "directory or `off`",
+        "`/dev/shm/sigprof-UID`",
+        "Where samples are kept while the program runs, so that they survive a kill.",
+    ),
+    user("CPUPROFILE_REALTIME", "`0` or `1`", "`0`", "gperftools' name of clock `wall`."),
+    user("CPUPROFILE_PER_THREAD_TIMERS", "`0` or `1`", "`0`", "gperftools' name of clock `cpu`."),
+    user(
+        "CPUPROFILE_THREADS",
+        "`0` or `1`",
+        "`0`",
+        "With `1`, samples of different threads are kept apart in the spool. The profile's file has no place for threads.",
+    ),
+    internal(
+        "CPUPROFILE_USE_PID",
+        "`0` or `1`",
+        "`0`",
+        "Adds the process id to the name of the profile. The library sets it for the programs that a profiled program starts.",
+    ),
+    internal(
+        "CPUPROFILE_KEEP_SPOOL",
+        "`0` or `1`",
+        "`0`",
+        "Leaves the profile in the spool, for `sigprof record`. Nothing is profiled after that has exited.",
+    ),
+    internal(
+        "CPUPROFILE_RANDOM_START",
+        "`0` or `1`",
+        "`0`",
+        "The first tick comes at a random time in the first period, so that short processes have samples too. `sigprof record` sets it.",
+    ),
+    internal(
+        "CPUPROFILE_CHILD_OF",
+        "process id",
+        "unset",
+        "Profiles only the children of this process. `sigprof record --no-children` sets it.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the variables that [`super::super::Environment`] reads; what other programs set, such as `PMIX_RANK`, is not ours.
+    #[test]
+    fn every_variable_that_is_read_is_in_the_list() {
+        let source = include_str!("environment.rs");
+        let (_, source) = source.split_once("fn note(").expect("it reads them here");
+        let (source, _) = source.split_once("_ => return").expect("it ends here");
+        let read: Vec<&str> = source.split('"').filter(|word| word.starts_with("CPUPROFILE")).collect();
+        assert_eq!(read.len(), VARIABLES.len());
+        for name in read {
+            assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name}");
+        }
+    }
+}
