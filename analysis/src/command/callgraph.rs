@@ -10,10 +10,10 @@ use sigprof_analysis::{
 };
 use std::process::ExitCode;
 
-/// Show which function calls which: as a tree of text, or as a graph
+/// Show the call graph: as a text tree, or as DOT or SVG
 ///
-/// The tree begins at the outermost functions, and shows one that is reached in several ways in each of them. The graph has
-/// each function once.
+/// The tree starts at the outermost functions; a function with several callers is shown below each of them. The graph has each
+/// function once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof callgraph cpu.prof
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// What to write; svg needs graphviz
+    /// Output format; svg needs graphviz
     #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     format: Format,
 
@@ -47,9 +47,9 @@ pub(crate) struct Options {
 enum Format {
     /// An indented tree
     Text,
-    /// The language of graphviz
+    /// For graphviz
     Dot,
-    /// A picture, drawn by graphviz
+    /// A picture, drawn by graphviz's dot
     Svg,
 }
 

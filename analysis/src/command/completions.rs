@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use sigprof_analysis::Error;
 use std::{io, path::Path, process::ExitCode};
 
-/// Print the completions of a shell
+/// Print shell completions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc ~/.config/fish/completions

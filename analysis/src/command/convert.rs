@@ -15,7 +15,7 @@ use sigprof_analysis::{
 };
 use std::{io::Write, process::ExitCode};
 
-/// Write profiles in the format of another tool
+/// Convert a profile to the format of another tool
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof convert --to pprof -o profile.pb.gz cpu.prof && go tool pprof -http=: profile.pb.gz
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// The format to write
+    /// Output format
     #[arg(long, value_name = "FORMAT")]
     to: Format,
 
@@ -41,19 +41,19 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// pprof's protobuf, packed by gzip: names, lines, labels, all values
+    /// pprof protobuf, gzipped: names, lines, labels, all values
     Pprof,
-    /// Folded stacks, a line for each: what flame graph tools read
+    /// Folded stacks, for flame graph tools
     Folded,
-    /// Callgrind's, for KCachegrind and callgrind_annotate: all values
+    /// For KCachegrind and callgrind_annotate: all values
     Callgrind,
-    /// JSON of speedscope.app, a profile for each thread
+    /// JSON for speedscope.app, one profile for each thread
     Speedscope,
-    /// JSON of profiler.firefox.com, packed by gzip where the file's name ends in .gz
+    /// JSON for profiler.firefox.com, gzipped if the file name ends in .gz
     Firefox,
-    /// Trace events as JSON, for ui.perfetto.dev and chrome://tracing; needs samples with time stamps
+    /// JSON for ui.perfetto.dev and chrome://tracing; needs samples with time stamps
     ChromeTrace,
-    /// The CPU profile format of gperftools: counts and addresses, without names
+    /// CPU profile of gperftools: counts and addresses, without names
     Cpuprofile,
 }
 

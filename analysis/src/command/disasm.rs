@@ -13,15 +13,15 @@ use sigprof_analysis::{
 };
 use std::process::ExitCode;
 
-/// Show the instructions of functions that match, with what each takes
+/// Show the instructions of functions, with their time
 ///
-/// The binaries have to be there, as they were when the program ran. What was inlined counts for the function that holds it.
+/// The binaries must be unchanged since the program ran. Inlined code counts for the function that contains it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof disasm '^main$' cpu.prof
   sigprof disasm 0x401136 --intel-syntax cpu.prof")]
 pub(crate) struct Options {
-    /// The functions, or an address within one (0x...), of the process or of the binary
+    /// Regular expression for the names of functions, or an address in one (0x...)
     #[arg(value_name = "REGEX|ADDRESS")]
     functions: String,
 
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     view: View,
 
-    /// Write instructions of x86 as Intel does, not as AT&T
+    /// Use Intel syntax for x86 instructions [default: AT&T]
     #[arg(long, help_heading = "Output")]
     intel_syntax: bool,
 

@@ -11,7 +11,7 @@ use sigprof_analysis::{
 };
 use std::{path::PathBuf, process::ExitCode};
 
-/// Draw a flame graph, as SVG
+/// Draw a flame graph as SVG
 ///
 /// Each box is a function; its width is the time in it and its callees. Callers are below. In a browser, the picture can be
 /// zoomed and searched.
@@ -39,22 +39,22 @@ pub(crate) struct Options {
     #[arg(long)]
     icicle: bool,
 
-    /// Compare with this profile, or with `-`: red is what takes more of its own than there, blue is less
+    /// Compare with this older profile: red boxes take more time than in it, blue boxes less
     #[arg(long, value_name = "BASE", value_hint = clap::ValueHint::FilePath)]
     diff: Option<PathBuf>,
 
-    /// Scale the profile of --diff to the same total, so that shares are compared
+    /// Scale the profile of --diff to the same total, to compare shares
     #[arg(long, requires = "diff")]
     normalize: bool,
 
-    /// Put the names of threads below all else; an error where samples have none
+    /// Group by thread; an error if samples have no threads
     #[arg(long)]
     by_thread: bool,
 
     #[command(flatten)]
     title: Title,
 
-    /// Make it this wide, 200 to 100000 pixels [default: as wide as the window that shows it]
+    /// Width of the picture, 200 to 100000 pixels [default: that of the window]
     #[arg(long, value_name = "PIXELS", value_parser = width)]
     width: Option<usize>,
 }

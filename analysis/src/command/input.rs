@@ -28,7 +28,7 @@ pub(crate) struct Input {
     #[arg(short, long, hide = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     input: Vec<PathBuf>,
 
-    /// Subtract the values of this profile, the older one
+    /// Subtract the values of this older profile
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     base: Vec<PathBuf>,
 
@@ -40,15 +40,15 @@ pub(crate) struct Input {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
 pub(crate) struct Names {
-    /// Look for binaries and debug files below this directory, as the root of the machine that was profiled
+    /// Directory with the binaries and debug files of the profiled machine
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     sysroot: Option<PathBuf>,
 
-    /// Take this file for the program's own binary
+    /// The profiled program
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     binary: Option<PathBuf>,
 
-    /// Show names as the linker has them, which regular expressions then have to match
+    /// Show mangled names; regular expressions then match those
     #[arg(long)]
     no_demangle: bool,
 }

@@ -9,7 +9,7 @@ use sigprof_analysis::{
 };
 use std::{path::PathBuf, process::ExitCode};
 
-/// Show the source of functions that match, with what each line takes
+/// Show the source lines of functions, with their time
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof list '^main$' cpu.prof
@@ -35,11 +35,11 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceOptions {
-    /// Look for source files below this directory, by as much of their names as is there; may be given several times
+    /// Search this directory for sources, by the longest matching end of the recorded path (repeatable)
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     source_path: Vec<PathBuf>,
 
-    /// Take this beginning off the names of source files; may be given several times
+    /// Remove this prefix from the recorded paths of sources (repeatable)
     #[arg(long, value_name = "PREFIX")]
     trim_path: Vec<PathBuf>,
 }

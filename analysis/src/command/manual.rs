@@ -6,12 +6,12 @@ use clap_mangen::Man;
 use sigprof_analysis::Error;
 use std::{io, path::PathBuf, process::ExitCode};
 
-/// Write the manual pages, one for each command
+/// Write the manual pages
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof manual ~/.local/share/man/man1 && man -M ~/.local/share/man sigprof-record")]
 pub(crate) struct Options {
-    /// The directory to write them to; made where it is not there
+    /// Directory for them; it is created if it is missing
     #[arg(value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
 }

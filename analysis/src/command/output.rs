@@ -92,7 +92,7 @@ impl Target {
 /// What stands above a picture or a page.
 #[derive(Debug, Args)]
 pub(crate) struct Title {
-    /// Write this at the top [default: the recorded command, or else the name of the program]
+    /// Title [default: the recorded command, or the name of the program]
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
 }

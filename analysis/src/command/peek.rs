@@ -5,9 +5,9 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, graph::Trim, report::tree};
 use std::process::ExitCode;
 
-/// Show the callers of functions that match, and what they call
+/// Show the callers and callees of functions
 ///
-/// As `tree`, for these functions alone, and however little they take.
+/// The same as `tree`, only for these functions, and without a minimum of time.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof peek 'malloc$' cpu.prof")]

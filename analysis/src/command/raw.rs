@@ -5,9 +5,9 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::raw};
 use std::process::ExitCode;
 
-/// Print all that a profile holds
+/// Print everything that a profile holds
 ///
-/// Samples stand as the file has them, while all other reports make one of those whose call chains and labels are equal.
+/// Samples are those of the file. Other reports add up samples with equal call stacks and labels.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof raw cpu.prof")]

@@ -21,17 +21,14 @@ use std::{
 /// How many functions are shown at the end.
 const HOTTEST: usize = 10;
 
-/// Run a command, and write the profile of all its processes
+/// Run a command and profile all its processes
 ///
-/// The command runs as ever: with the same standard streams, in the same terminal. This command ends as it ends, with the same status
-/// or by the same signal; with 127 where the command is not found, 126 where it cannot be executed, and 1 where it cannot be
-/// recorded.
+/// The command keeps its terminal and its standard streams. `sigprof record` exits with the command's status, or by the same signal;
+/// with 127 if the command is not found, 126 if it cannot be executed, and 1 if it cannot be recorded.
 ///
-/// The profile's comments, which reports show above their rows, name the command, and say how much time its processes have used that
-/// no sample stands for: behind their last ticks, or in threads without ticks. Those that were killed have not said.
+/// Reports show the command and the unaccounted time: CPU time that no sample represents. Killed processes cannot report it.
 ///
-/// What samples is the library libprofiler.so, which is preloaded: the one that SIGPROF_LIBRARY names, or else the one beside this
-/// command, or else in ../lib.
+/// Sampling is done by libprofiler.so through LD_PRELOAD: $SIGPROF_LIBRARY, otherwise beside this executable, otherwise in ../lib.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof record -- ./server --port 8080   # Ctrl-C ends the server, the profile is written
@@ -40,43 +37,43 @@ const HOTTEST: usize = 10;
   sigprof record -F 1000 --no-children -- perl script.pl
   sigprof top sigprof.pb.gz")]
 pub(crate) struct Options {
-    /// The profile; one that is there already is kept as FILE.old. `.pb` is written unpacked, all else with gzip
+    /// Profile to write; an existing one is kept as FILE.old. Names with .pb are not gzipped
     #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT, value_parser = profile_file(),
         value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
-    /// Which time is sampled
+    /// Which time to sample
     #[arg(short, long, value_enum, default_value_t, help_heading = "Sampling")]
     clock: ClockName,
 
-    /// Samples for each second of that time, 1 to 10000
+    /// Samples per second, 1 to 10000
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = sigprof::DEFAULT_FREQUENCY,
         value_parser = |text: &str| number(text, sigprof::MAX_FREQUENCY), help_heading = "Sampling")]
     frequency: u32,
 
-    /// Frames of a call chain at most, 1 to 4095; the innermost are kept
+    /// Maximum number of frames of a call stack, 1 to 4095; the innermost are kept
     #[arg(long, value_name = "FRAMES", default_value_t = sigprof::DEFAULT_DEPTH as u32,
         value_parser = |text: &str| number(text, sigprof::MAX_DEPTH as u32 - 1), help_heading = "Sampling")]
     max_depth: u32,
 
-    /// Memory that the profiler takes in each process at most, 8M to 1G (K, M, G, or plain bytes)
+    /// Maximum memory of the profiler in each process, 8M to 1G
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Sampling")]
     max_memory: usize,
 
-    /// The signal of the ticks, for programs that use SIGPROF (or SIGALRM, by clock wall) themselves: one from SIGRTMIN to SIGRTMAX,
-    /// as SIGRTMIN+3
+    /// Profiling signal, for programs that use SIGPROF themselves (SIGALRM with --clock wall): SIGRTMIN to SIGRTMAX, such as
+    /// SIGRTMIN+3
     #[arg(long, value_name = "SIGNAL", help_heading = "Sampling")]
     timer_signal: Option<String>,
 
-    /// Record the command's own process alone, and none that it starts
+    /// Profile only the command itself, not the processes that it starts
     #[arg(long)]
     no_children: bool,
 
-    /// Say nothing but what goes wrong
+    /// Print only errors and warnings
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show time and samples on the terminal meanwhile, even if the command writes there, too
+    /// Show progress even if the command writes to the terminal
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
 
@@ -88,14 +85,14 @@ pub(crate) struct Options {
 /// The clocks by their names.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ClockName {
-    /// CPU time, by a timer for each thread
+    /// CPU time, one timer for each thread
     #[default]
     Cpu,
-    /// CPU time, by one timer for the process, as gperftools has it
+    /// CPU time, one timer for the process, as in gperftools
     Itimer,
-    /// CPU time, by high-resolution timers: true rates above a few hundred a second
+    /// CPU time, high-resolution timers: exact at high frequencies
     Perf,
-    /// Elapsed time: threads that wait as those that run
+    /// Elapsed time, of waiting threads, too
     Wall,
 }
 

@@ -14,11 +14,10 @@ use std::{
     process::ExitCode,
 };
 
-/// Make the profiles of programs that were killed, or whose recorder was
+/// Recover profiles after the program, or `sigprof record`, was killed
 ///
-/// While a program is profiled its samples lie in a file of their own, which outlives it. A program that ends writes its profile, and
-/// `sigprof record` collects those of a command. What is left is made into profiles here: of all recordings and programs that are over, or of
-/// those that are named.
+/// Samples are kept in a spool, a file that survives the program. This command writes the profiles of all spools whose programs have
+/// exited, or of the named ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof recover --list                 # what was left behind, and by whom
@@ -27,16 +26,16 @@ use std::{
   sigprof recover -o crash.pb.gz 4711
   sigprof recover /var/tmp/spools        # those in a directory that CPUPROFILE_SPOOL named")]
 pub(crate) struct Options {
-    /// Show what was left behind, and change nothing
+    /// List what was left behind; change nothing
     #[arg(short, long)]
     list: bool,
 
-    /// The profile's file, for one recording or program that is named
+    /// Profile to write, for one named recording or program
     #[arg(short, long, value_name = "FILE", requires = "named", conflicts_with = "list", value_parser = profile_file(),
         value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
 
-    /// Process ids of recorders or programs, directories of spools, or single spools; all that is found where there is none
+    /// Process ids of programs or of `sigprof record`, spools, or directories of spools [default: all]
     #[arg(value_name = "PID|PATH", value_hint = clap::ValueHint::AnyPath)]
     named: Vec<String>,
 }

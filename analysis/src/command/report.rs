@@ -39,11 +39,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     sources: SourceOptions,
 
-    /// Leave source text out of the page
+    /// Do not include source text
     #[arg(long, help_heading = "Sources")]
     no_source: bool,
 
-    /// Put at most this much source text into the page, in KiB
+    /// Maximum amount of source text, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1024, help_heading = "Sources")]
     source_limit: usize,
 }

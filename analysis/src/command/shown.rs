@@ -15,11 +15,11 @@ use std::io::{self, IsTerminal as _, Write};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Shown {
-    /// The unit of values: auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB, TB
+    /// Unit of values: auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB, TB
     #[arg(long, value_name = "UNIT", default_value = "auto")]
     unit: String,
 
-    /// When to use colours; auto does on a terminal, and obeys NO_COLOR and CLICOLOR_FORCE
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: When,
 }
@@ -81,7 +81,7 @@ impl Shown {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Order {
-    /// Order by what functions take with all they call, not by what they take themselves
+    /// Sort by cumulative time (with callees) instead of own time
     #[arg(long)]
     pub(crate) cum: bool,
 }
@@ -93,15 +93,15 @@ pub(crate) struct Rows {
     #[command(flatten)]
     order: Order,
 
-    /// Show so many rows at most; 0 for all
+    /// Maximum number of rows; 0 for all
     #[arg(long, short = 'n', value_name = "N")]
     nodecount: Option<usize>,
 
-    /// Leave out rows below this share of the total
+    /// Hide rows below this share of the total
     #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
     nodefraction: f64,
 
-    /// Leave out rows whose value is below 0, as those that took more in the base profile
+    /// Hide rows with negative values
     #[arg(long)]
     drop_negative: bool,
 }
@@ -123,7 +123,7 @@ impl Rows {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Edges {
-    /// Leave out calls below this share of the total
+    /// Hide calls below this share of the total
     #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
     edgefraction: f64,
 }

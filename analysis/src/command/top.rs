@@ -5,9 +5,9 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::top};
 use std::process::ExitCode;
 
-/// Show the functions that take most
+/// Show the hottest functions
 ///
-/// flat is what a function takes itself, cum what it takes with all that it calls; sum% is the share of all rows so far.
+/// flat is a function's own time, cum its time with all callees; sum% is the share of all rows so far.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof top cpu.prof

@@ -5,9 +5,9 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::traces};
 use std::process::ExitCode;
 
-/// Print each sample with its labels and its call chain
+/// Print each call stack, with its value and labels
 ///
-/// Samples whose addresses and labels are equal are shown once, with the sum of their values; `raw` shows them as the file has them.
+/// Samples with equal addresses and labels are added up; `raw` prints those of the file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof traces cpu.prof

@@ -5,9 +5,9 @@ use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::tree};
 use std::process::ExitCode;
 
-/// Show each function between its callers and those it calls
+/// Show each function with its callers and callees
 ///
-/// In each block the callers stand above the function, those it calls below; calls% is the share of the function's cum.
+/// In each block, callers are above the function and callees below. calls% is the share of the function's cum.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof tree cpu.prof

@@ -13,7 +13,7 @@ use sigprof_analysis::{
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct View {
-    /// Keep samples with a function, file or object that matches
+    /// Keep only samples with a function, file or object that matches
     #[arg(long, value_name = "REGEX")]
     focus: Option<String>,
 
@@ -21,23 +21,23 @@ pub(crate) struct View {
     #[arg(long, value_name = "REGEX")]
     ignore: Option<String>,
 
-    /// Take functions that match, by name, file or object, out of call chains
+    /// Remove matching functions from call stacks
     #[arg(long, value_name = "REGEX")]
     hide: Option<String>,
 
-    /// Take functions that do not match out of call chains
+    /// Remove all other functions from call stacks
     #[arg(long, value_name = "REGEX")]
     show: Option<String>,
 
-    /// Take the callers of the outermost function that matches out of call chains, and drop samples where none does
+    /// Remove the callers of the outermost matching function; drop samples without one
     #[arg(long, value_name = "REGEX")]
     show_from: Option<String>,
 
-    /// Take what the innermost function that matches calls out of call chains
+    /// Remove the callees of the innermost matching function
     #[arg(long, value_name = "REGEX")]
     prune_from: Option<String>,
 
-    /// Keep samples with a label that matches: [KEY=]REGEX, or a range such as [KEY=]1kb:4mb
+    /// Keep only samples with a label that matches: [KEY=]REGEX, or a range such as [KEY=]1kb:4mb
     #[arg(long, value_name = "MATCH")]
     tagfocus: Option<String>,
 
@@ -53,46 +53,46 @@ pub(crate) struct View {
     #[arg(long, value_name = "REGEX")]
     taghide: Option<String>,
 
-    /// Make labels of these keys the outermost frames of call chains
+    /// Add labels with these keys as outermost frames
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     tagroot: Vec<String>,
 
-    /// Make labels of these keys the innermost frames of call chains
+    /// Add labels with these keys as innermost frames
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     tagleaf: Vec<String>,
 
-    /// Keep the samples of threads whose name matches
+    /// Keep only threads whose name matches
     #[arg(long, value_name = "REGEX")]
     thread: Option<String>,
 
-    /// Keep the samples of the thread with this id
+    /// Keep only the thread with this id
     #[arg(long, value_name = "ID")]
     tid: Option<i64>,
 
-    /// Keep the samples of processes whose name matches
+    /// Keep only processes whose name matches
     #[arg(long, value_name = "REGEX")]
     process: Option<String>,
 
-    /// Keep the samples of the process with this id
+    /// Keep only the process with this id
     #[arg(long, value_name = "ID")]
     pid: Option<i64>,
 
     #[command(flatten)]
     values: Values,
 
-    /// Take shares of what the filters leave, not of the whole profile
+    /// Percentages of the filtered profile, not of the whole one
     #[arg(long, alias = "relative-percentages", help_heading = "Values")]
     relative: bool,
 
-    /// What counts as one: there is a row, or a frame, for each
+    /// Aggregation level of rows and frames
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Values")]
     granularity: Option<Rows>,
 
-    /// Count what was inlined for the function that it was inlined into
+    /// Attribute inlined functions to their caller
     #[arg(long, alias = "noinlines", overrides_with = "inlines", help_heading = "Values")]
     no_inlines: bool,
 
-    /// Show inlined functions as functions, as most reports do unasked
+    /// Show inlined functions [default in most reports]
     #[arg(long, overrides_with = "no_inlines", help_heading = "Values")]
     inlines: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) struct View {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct Values {
-    /// Which value of samples to take, by name (as `samples` or `cpu`) or number from 0; the profile's own choice where this is not given
+    /// Value to show, by name, such as samples or cpu, or by number from 0 [default: the profile's own]
     #[arg(long, value_name = "TYPE", alias = "sample-index")]
     sample_type: Option<String>,
 }
@@ -119,15 +119,15 @@ impl Values {
 /// [`Granularity`] as an option.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Rows {
-    /// Each instruction
+    /// Instructions
     Addresses,
-    /// Each source line of a function
+    /// Source lines
     Lines,
-    /// Each name of a function
+    /// Functions, by name
     Functions,
-    /// Each source file
+    /// Source files
     Files,
-    /// Each function; those of one name in several files are several
+    /// Functions, by name and file
     #[value(name = "filefunctions")]
     FileFunctions,
 }
