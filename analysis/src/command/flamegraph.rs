@@ -44,7 +44,7 @@ pub(crate) struct Options {
     diff: Option<PathBuf>,
 
     /// Scale the profile of --diff to the same total, to compare shares
-    #[arg(long, requires = "diff")]
+    #[arg(long, requires = "diff", hide_short_help = true)]
     normalize: bool,
 
     /// Group by thread; an error if samples have no threads
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     title: Title,
 
     /// Width of the picture, 200 to 100000 pixels [default: that of the window]
-    #[arg(long, value_name = "PIXELS", value_parser = width)]
+    #[arg(long, value_name = "PIXELS", value_parser = width, hide_short_help = true)]
     width: Option<usize>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Input {
 #[command(next_help_heading = "Names")]
 pub(crate) struct Names {
     /// Directory with the binaries and debug files of the profiled machine
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     sysroot: Option<PathBuf>,
 
     /// The profiled program
@@ -49,7 +49,7 @@ pub(crate) struct Names {
     binary: Option<PathBuf>,
 
     /// Show mangled names; regular expressions then match those
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_demangle: bool,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct SourceOptions {
     source_path: Vec<PathBuf>,
 
     /// Remove this prefix from the recorded paths of sources (repeatable)
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", hide_short_help = true)]
     trim_path: Vec<PathBuf>,
 }
 

@@ -53,16 +53,16 @@ pub(crate) struct Options {
 
     /// Maximum number of frames of a call stack, 1 to 4095; the innermost are kept
     #[arg(long, value_name = "FRAMES", default_value_t = sigprof::DEFAULT_DEPTH as u32,
-        value_parser = |text: &str| number(text, sigprof::MAX_DEPTH as u32 - 1), help_heading = "Sampling")]
+        value_parser = |text: &str| number(text, sigprof::MAX_DEPTH as u32 - 1), help_heading = "Sampling", hide_short_help = true)]
     max_depth: u32,
 
     /// Maximum memory of the profiler in each process, 8M to 1G
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Sampling")]
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Sampling", hide_short_help = true)]
     max_memory: usize,
 
     /// Profiling signal, for programs that use SIGPROF themselves (SIGALRM with --clock wall): SIGRTMIN to SIGRTMAX, such as
     /// SIGRTMIN+3
-    #[arg(long, value_name = "SIGNAL", help_heading = "Sampling")]
+    #[arg(long, value_name = "SIGNAL", help_heading = "Sampling", hide_short_help = true)]
     timer_signal: Option<String>,
 
     /// Profile only the command itself, not the processes that it starts
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     quiet: bool,
 
     /// Show progress even if the command writes to the terminal
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long, conflicts_with = "quiet", hide_short_help = true)]
     live: bool,
 
     /// The command and its arguments

@@ -16,11 +16,11 @@ use std::io::{self, IsTerminal as _, Write};
 #[command(next_help_heading = "Output")]
 pub(crate) struct Shown {
     /// Unit of values: auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB, TB
-    #[arg(long, value_name = "UNIT", default_value = "auto")]
+    #[arg(long, value_name = "UNIT", default_value = "auto", hide_short_help = true)]
     unit: String,
 
     /// When to use colours; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
     color: When,
 }
 
@@ -98,11 +98,11 @@ pub(crate) struct Rows {
     nodecount: Option<usize>,
 
     /// Hide rows below this share of the total
-    #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.005, hide_short_help = true)]
     nodefraction: f64,
 
     /// Hide rows with negative values
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     drop_negative: bool,
 }
 
@@ -124,7 +124,7 @@ impl Rows {
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Edges {
     /// Hide calls below this share of the total
-    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001, hide_short_help = true)]
     edgefraction: f64,
 }
 

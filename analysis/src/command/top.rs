@@ -19,10 +19,10 @@ pub(crate) struct Options {
     input: Input,
 
     #[command(flatten)]
-    view: View,
+    rows: Rows,
 
     #[command(flatten)]
-    rows: Rows,
+    view: View,
 
     #[command(flatten)]
     shown: Shown,

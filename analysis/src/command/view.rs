@@ -22,43 +22,43 @@ pub(crate) struct View {
     ignore: Option<String>,
 
     /// Remove matching functions from call stacks
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     hide: Option<String>,
 
     /// Remove all other functions from call stacks
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     show: Option<String>,
 
     /// Remove the callers of the outermost matching function; drop samples without one
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     show_from: Option<String>,
 
     /// Remove the callees of the innermost matching function
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     prune_from: Option<String>,
 
     /// Keep only samples with a label that matches: [KEY=]REGEX, or a range such as [KEY=]1kb:4mb
-    #[arg(long, value_name = "MATCH")]
+    #[arg(long, value_name = "MATCH", hide_short_help = true)]
     tagfocus: Option<String>,
 
     /// Drop samples with a label that matches
-    #[arg(long, value_name = "MATCH")]
+    #[arg(long, value_name = "MATCH", hide_short_help = true)]
     tagignore: Option<String>,
 
     /// Drop labels whose key does not match
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     tagshow: Option<String>,
 
     /// Drop labels whose key matches
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     taghide: Option<String>,
 
     /// Add labels with these keys as outermost frames
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    #[arg(long, value_name = "KEY", value_delimiter = ',', hide_short_help = true)]
     tagroot: Vec<String>,
 
     /// Add labels with these keys as innermost frames
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    #[arg(long, value_name = "KEY", value_delimiter = ',', hide_short_help = true)]
     tagleaf: Vec<String>,
 
     /// Keep only threads whose name matches
@@ -66,22 +66,22 @@ pub(crate) struct View {
     thread: Option<String>,
 
     /// Keep only the thread with this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", hide_short_help = true)]
     tid: Option<i64>,
 
     /// Keep only processes whose name matches
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     process: Option<String>,
 
     /// Keep only the process with this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", hide_short_help = true)]
     pid: Option<i64>,
 
     #[command(flatten)]
     values: Values,
 
     /// Percentages of the filtered profile, not of the whole one
-    #[arg(long, alias = "relative-percentages", help_heading = "Values")]
+    #[arg(long, alias = "relative-percentages", help_heading = "Values", hide_short_help = true)]
     relative: bool,
 
     /// Aggregation level of rows and frames
@@ -89,11 +89,11 @@ pub(crate) struct View {
     granularity: Option<Rows>,
 
     /// Attribute inlined functions to their caller
-    #[arg(long, alias = "noinlines", overrides_with = "inlines", help_heading = "Values")]
+    #[arg(long, alias = "noinlines", overrides_with = "inlines", help_heading = "Values", hide_short_help = true)]
     no_inlines: bool,
 
     /// Show inlined functions [default in most reports]
-    #[arg(long, overrides_with = "no_inlines", help_heading = "Values")]
+    #[arg(long, overrides_with = "no_inlines", help_heading = "Values", hide_short_help = true)]
     inlines: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct View {
 #[command(next_help_heading = "Values")]
 pub(crate) struct Values {
     /// Value to show, by name, such as samples or cpu, or by number from 0 [default: the profile's own]
-    #[arg(long, value_name = "TYPE", alias = "sample-index")]
+    #[arg(long, value_name = "TYPE", alias = "sample-index", hide_short_help = true)]
     sample_type: Option<String>,
 }
 
