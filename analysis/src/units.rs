@@ -119,10 +119,10 @@ impl Scale {
             return match family(&values.unit) {
                 None if name == "count" => Ok(Self { factor: 1.0, suffix: "" }),
                 Some(_) if name == "count" => {
-                    Err(error(format!("values of type {} are in {}, not counted", values.kind, values.unit))
-                        .advise("choose the type that counts samples by --sample-type"))
+                    Err(error(format!("values of type {} are in {}, not a count", values.kind, values.unit))
+                        .advise("choose a sample type with counts by --sample-type"))
                 }
-                _ => Err(error(format!("there is no unit `{name}`")).advise(known)),
+                _ => Err(error(format!("unknown unit `{name}`")).advise(known)),
             };
         }
         let (from_family, from) = family(&values.unit).ok_or_else(|| {

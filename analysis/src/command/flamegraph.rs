@@ -83,5 +83,5 @@ impl Options {
 
 fn width(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| WIDTHS.contains(number));
-    number.ok_or_else(|| format!("it is no number from {} to {}", WIDTHS.start(), WIDTHS.end()))
+    number.ok_or_else(|| format!("must be between {} and {}", WIDTHS.start(), WIDTHS.end()))
 }

@@ -125,7 +125,7 @@ impl Input {
         let (_, files) = self.named();
         let named = files.into_iter().chain(self.base.iter().map(PathBuf::as_path)).chain(other);
         if named.filter(|path| is_standard_input(path)).count() > 1 {
-            let reason = "`-` is standard input, which can be read but once; name files";
+            let reason = "`-` is standard input, which can be read only once; name files";
             super::Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, reason).exit();
         }
     }
@@ -181,7 +181,7 @@ impl Names {
 }
 
 /// What is said of numbers that do not fit, behind the name of what has them.
-const CLAMPED: &str = "a value, period or duration is beyond 2^63-1 or -2^63, and is taken for that: its sums and shares are wrong";
+const CLAMPED: &str = "a value, period or duration exceeds 64 bits: totals and percentages are wrong";
 
 /// True for a file that begins as programs and libraries do.
 pub(crate) fn is_elf(path: &Path) -> bool {
@@ -224,7 +224,7 @@ fn read_one(path: &Path) -> Result<Profile, Error> {
 /// Says on stderr, once, where what was put together of several samples is too large.
 fn tell_of_sums(profile: &mut Profile) {
     if std::mem::take(&mut profile.is_clamped) {
-        eprintln!("sigprof: put together, {CLAMPED}");
+        eprintln!("sigprof: integer overflow while merging: totals and percentages are wrong");
     }
 }
 
@@ -239,8 +239,8 @@ pub(crate) fn warn_of_sums(profile: &Profile, mut sample_types: impl Iterator<It
     if let Some(place) = sample_types.find(|&place| !profile.sums_fit(place)) {
         let ValueType { kind, unit } = &profile.sample_types[place];
         eprintln!(
-            "sigprof: values of {kind} in {unit} add up to more than 2^63-1, which sums and shares are cut to; \
-             fewer profiles at a time, or another --sample-type, may fit"
+            "sigprof: the total of {kind} in {unit} exceeds 64 bits: totals and percentages are wrong; \
+             read fewer profiles, or choose another --sample-type"
         );
     }
 }

@@ -101,7 +101,7 @@ pub(crate) struct Title {
 pub(crate) fn profile_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {
-            return Err("a profile goes to a file, and not to standard output; a file of this name is ./-");
+            return Err("a profile cannot be written to standard output; for a file with this name use ./-");
         }
         Ok(path)
     })

@@ -113,7 +113,7 @@ impl Options {
         if let Some(name) = self.timer_signal.as_deref().filter(|name| !record::can_tick(clock, name)) {
             let own = if clock == Clock::Wall { "SIGALRM" } else { "SIGPROF" };
             let reason = format!(
-                "invalid value '{name}' for '--timer-signal <SIGNAL>': it is neither {own} nor one from SIGRTMIN to SIGRTMAX, as SIGRTMIN+3"
+                "invalid value '{name}' for '--timer-signal <SIGNAL>': must be {own} or a real-time signal, such as SIGRTMIN+3"
             );
             let _ = clap::Error::raw(
                 Usage::ValueValidation,
@@ -187,7 +187,7 @@ fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
 /// A number from 1 on.
 fn number(text: &str, most: u32) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| format!("it is no number from 1 to {most}"))
+    number.ok_or_else(|| format!("must be between 1 and {most}"))
 }
 
 /// Bytes, with a unit or without.
@@ -200,11 +200,11 @@ fn bytes(text: &str) -> Result<usize, String> {
     };
     let number = digits
         .parse::<usize>()
-        .map_err(|_| "it is no number of bytes, as 64M, within 8M and 1G".to_owned())?;
+        .map_err(|_| "must be a number of bytes between 8M and 1G, such as 64M".to_owned())?;
     let bytes = number.saturating_mul(1 << shift);
     if (sigprof::LEAST_MAX_MEMORY..=sigprof::MOST_MAX_MEMORY).contains(&bytes) {
         Ok(bytes)
     } else {
-        Err("it is not within 8M and 1G".to_owned())
+        Err("must be between 8M and 1G".to_owned())
     }
 }

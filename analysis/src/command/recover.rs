@@ -59,11 +59,11 @@ impl Options {
             found
         };
         if self.output.is_some() && found.len() > 1 {
-            let reason = format!("--output names one file, and {} profiles were asked for", found.len());
+            let reason = format!("--output is one file, but there are {} profiles", found.len());
             return Err(Error::new(ErrorKind::Request, reason).advise("recover them one by one"));
         }
         if found.is_empty() && problems.is_empty() {
-            say("nothing was left behind".into())?;
+            say("nothing to recover".into())?;
         }
         for one in found {
             let done = if self.list { one.describe() } else { one.recover(self.output.as_deref()) };
@@ -120,9 +120,9 @@ fn by_name(name: &str, problems: &mut Vec<Error>) -> Result<Vec<Found>, Error> {
         vec![Found::Program(Box::new(Spool::open(path).map_err(fails)?))]
     };
     if found.is_empty() && problems.is_empty() {
-        let reason = format!("{name} has left nothing behind");
+        let reason = format!("{name} left nothing behind");
         return Err(
-            Error::new(ErrorKind::Request, reason).advise("`sigprof recover --list` shows what there is")
+            Error::new(ErrorKind::Request, reason).advise("`sigprof recover --list` shows what can be recovered")
         );
     }
     Ok(found)
@@ -142,23 +142,23 @@ impl Found {
                 let path = left.path.display();
                 match () {
                     () if left.claim()?.is_none() => {
-                        format!("recording {recorder} goes on, for {output} ({path})")
+                        format!("recording {recorder} is still running, for {output} ({path})")
                     }
                     () if running > 0 => {
                         format!(
-                            "recording {recorder} is over, and {running} of its processes still run; its profile would be {output} ({path})"
+                            "recording {recorder} has ended, but {running} of its processes are still running; profile: {output} ({path})"
                         )
                     }
-                    () => format!("recording {recorder} is over; its profile would be {output} ({path})"),
+                    () => format!("recording {recorder} has ended; profile: {output} ({path})"),
                 }
             }
             Self::Program(spool) => {
                 let whose = whose(spool);
                 let (target, path) = (spool.target().display(), spool.path().display());
                 match spool.owner() {
-                    Owner::Running => format!("{whose} runs; its profile will be {target} ({path})"),
-                    Owner::Gone => format!("{whose} is gone; its profile would be {target} ({path})"),
-                    _ => format!("{whose} is of another container; its profile would be {target} ({path})"),
+                    Owner::Running => format!("{whose} is still running; profile: {target} ({path})"),
+                    Owner::Gone => format!("{whose} has exited; profile: {target} ({path})"),
+                    _ => format!("{whose} is in another container; profile: {target} ({path})"),
                 }
             }
         })
@@ -171,7 +171,7 @@ impl Found {
             Self::Program(spool) => {
                 let whose = whose(&spool);
                 if spool.owner() == Owner::Running {
-                    return Ok(format!("{whose} runs; its profile comes when it ends"));
+                    return Ok(format!("{whose} is still running; it writes its profile at exit"));
                 }
                 let recovered = match output {
                     Some(path) => spool.recover_to(path),
@@ -190,13 +190,13 @@ fn whose(spool: &Spool) -> String {
 fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error> {
     let recorder = left.session.recorder;
     let Some(_claim) = left.claim()? else {
-        return Ok(format!("recording {recorder} goes on; its profile comes when the command ends"));
+        return Ok(format!("recording {recorder} is still running; it writes its profile when the command exits"));
     };
     let collector = left.collector();
     let running = collector.running();
     if running > 0 {
         return Ok(format!(
-            "recording {recorder}: {running} of its processes still run; its profile comes when they have ended, by this command again"
+            "recording {recorder}: {running} of its processes are still running; run this command again after they have exited"
         ));
     }
     let output = Output::prepare(output.unwrap_or(&left.session.output))?;

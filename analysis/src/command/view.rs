@@ -188,14 +188,14 @@ impl View {
         if self.granularity.is_some_and(|other| Granularity::from(other) != granularity) {
             return Err(Error::new(
                 ErrorKind::Request,
-                "--granularity: this report has rows of one kind alone",
+                "--granularity: this report has only one kind of rows",
             )
-            .advise("leave the option out, or take `sigprof top`"));
+            .advise("leave the option out, or use `sigprof top`"));
         }
         if self.inlines && !inlines {
             return Err(Error::new(
                 ErrorKind::Request,
-                "--inlines: this report counts by instruction, which has one function",
+                "--inlines: this report shows instructions, and each belongs to one function",
             )
             .advise("leave the option out"));
         }
@@ -284,7 +284,7 @@ fn sample_type(profile: &Profile, name: &str) -> Result<usize, Error> {
     let by_place = || name.parse().ok().filter(|&place| place < types.len());
     by_name.or_else(by_place).ok_or_else(|| {
         let known: Vec<&str> = types.iter().map(|one| &*one.kind).collect();
-        Error::new(ErrorKind::Request, format!("--sample-type: the profile has no values of type `{name}`"))
+        Error::new(ErrorKind::Request, format!("--sample-type: the profile has no sample type `{name}`"))
             .advise(format!("it has {}", known.join(", ")))
     })
 }

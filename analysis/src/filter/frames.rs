@@ -212,7 +212,7 @@ pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
     let whole = |option: &str, text: &str| {
         if text.len() > MOST_BYTES {
             let reason = format!("{option}: has {} bytes, more than {MOST_BYTES}", text.len());
-            return Err(Error::new(ErrorKind::Format, reason).advise("the file is damaged, or made to harm"));
+            return Err(Error::new(ErrorKind::Format, reason).advise("the file is damaged or malicious"));
         }
         expression(option, &format!("^(?:{text})$"))
     };

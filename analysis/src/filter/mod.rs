@@ -24,8 +24,8 @@ pub fn expression(option: &str, text: &str) -> Result<Regex, Error> {
     Regex::new(text).map_err(|error| {
         let shown = error.to_string();
         let reason = shown.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        let reason = format!("{option}: `{text}` is no regular expression: {reason}");
-        let advice = "put a backslash before characters such as ( and * that stand for themselves";
+        let reason = format!("{option}: invalid regular expression `{text}`: {reason}");
+        let advice = "to match characters such as ( and * literally, put a backslash before them";
         Error::new(ErrorKind::Request, reason).advise(advice).caused_by(error)
     })
 }

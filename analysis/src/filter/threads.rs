@@ -69,8 +69,8 @@ impl ThreadFilter {
 
 fn missing(option: &str, key: &str) -> Error {
     let what = if matches!(key, label::PROCESS | label::PROCESS_ID) { "process" } else { "thread" };
-    let reason = format!("--{option}: the profile does not say which {what} a sample is of");
+    let reason = format!("--{option}: samples of this profile have no {what}");
     Error::new(ErrorKind::Request, reason).advise(
-        "`sigprof record -o NAME.pb.gz` keeps processes and threads apart; the CPU profile format has no place for them",
+        "profiles of `sigprof record` have processes and threads; the CPU profile format does not",
     )
 }

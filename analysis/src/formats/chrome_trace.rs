@@ -28,15 +28,15 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
     if &*sample_type.unit != "nanoseconds" {
         let reason = format!("the values of the type {} are in {}", sample_type.kind, sample_type.unit);
         return Err(Error::new(ErrorKind::Request, reason)
-            .advise("a trace takes values in nanoseconds: choose one by --sample-type"));
+            .advise("this format needs values in nanoseconds; choose another --sample-type"));
     }
     let stamps: Vec<Option<i64>> = profile.label_sets.iter().map(|labels| time_of(labels)).collect();
     let has_stamp = |sample: crate::profile::SampleRef<'_>| stamps[sample.labels.index()].is_some();
     if !profile.samples.iter().all(has_stamp) {
         let reason =
-            format!("a trace shows what ran when, and there are samples without a label {TIME_LABEL}");
+            format!("this format needs the time of each sample, and some have no label {TIME_LABEL}");
         return Err(Error::new(ErrorKind::Request, reason).advise(
-            "profiles of sigprof and gperftools count samples and hold no times; `firefox` and `speedscope` need none",
+            "profiles of sigprof and gperftools have no times; use `firefox` or `speedscope`, which need none",
         ));
     }
     put(profile, value, &stamps, out).map_err(Error::output)

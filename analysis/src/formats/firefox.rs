@@ -66,8 +66,8 @@ impl Scale {
     fn weight(&self, value: i64) -> Result<i32, Error> {
         let rounded = value.saturating_add(self.divisor / 2) / self.divisor;
         i32::try_from(rounded).map_err(|_| {
-            Error::new(ErrorKind::Request, format!("the weight {rounded} of a sample has more than 31 bits"))
-                .advise("Firefox's format has no room for it; `speedscope` and `pprof` have")
+            Error::new(ErrorKind::Request, format!("the weight {rounded} of a sample exceeds 31 bits"))
+                .advise("use the format `speedscope` or `pprof`")
         })
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     // One byte more tells a file that is too large from one that just fits.
     MultiGzDecoder::new(bytes).take(most + 1).read_to_end(&mut unpacked).map_err(|error| {
         Error::new(ErrorKind::Format, format!("cannot unpack the gzip data: {error}"))
-            .advise("the file is cut or damaged; `gzip -t` tells more")
+            .advise("the file is truncated or damaged; check it by `gzip -t`")
             .caused_by(error)
     })?;
     if unpacked.len() as u64 > most {
-        let reason = format!("{} bytes of gzip data become more than {most} bytes", bytes.len());
+        let reason = format!("{} bytes of gzip data expand to more than {most} bytes", bytes.len());
         return Err(Error::new(ErrorKind::Format, reason)
-            .advise("no profile packs so well; if it is one, unpack it with `gzip -d` first"));
+            .advise("if it is a profile, unpack it by `gzip -d` first"));
     }
     Ok(unpacked)
 }

@@ -76,8 +76,8 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
             .advise("gperftools leaves an empty profile if the program is killed; record it again"));
     }
     if spool::is_spool(bytes) {
-        return Err(Error::new(ErrorKind::Format, "this is a spool, which is read from its file alone")
-            .advise("name the file itself"));
+        return Err(Error::new(ErrorKind::Format, "a spool can only be read from its file")
+            .advise("name the file instead of standard input"));
     }
     if gzip::is_gzip(bytes) {
         let unpacked = gzip::unpack(bytes)?;
@@ -113,7 +113,7 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
 fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(), Error> {
     if profile.samples.iter().any(|sample| sample.values[value] < 0) {
         let reason = format!(
-            "a value of {} is negative, for which {format} has no sign",
+            "a value of {} is negative, and {format} has no negative values",
             profile.sample_types[value].kind
         );
         return Err(Error::new(ErrorKind::Request, reason).advise("convert without --base, or to `pprof`"));

@@ -128,9 +128,9 @@ impl Merger {
     fn check(&self, profile: &Profile) -> Result<(), Error> {
         let ours = &self.builder.profile;
         let fails = |what: &str, theirs: String, ours: String| {
-            let reason = format!("{what} {theirs}, where {} has {ours}", self.name.display());
+            let reason = format!("{what} {theirs}, but {} has {ours}", self.name.display());
             Err(Error::new(ErrorKind::Mismatch, reason)
-                .advise("such profiles cannot be added up: show each by itself"))
+                .advise("profiles of different kinds or periods cannot be merged or subtracted; record both with the same --frequency and --clock"))
         };
         if profile.sample_types != ours.sample_types {
             return fails("the sample types are", types(&profile.sample_types), types(&ours.sample_types));

@@ -62,7 +62,7 @@ impl PrivateDirectory {
                 Err(error) => _ = failure.get_or_insert(error),
             }
         }
-        let failure = failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "no directory takes the samples"));
+        let failure = failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "there is no directory for the samples"));
         Err(failure.advise("set TMPDIR to a directory that you may write to"))
     }
 
@@ -109,7 +109,7 @@ impl PrivateDirectory {
         if preload::is_possible(&link) {
             return Ok(link);
         }
-        let reason = "a path with a space, a colon or a dollar sign cannot stand in LD_PRELOAD";
+        let reason = "LD_PRELOAD cannot contain a path with a space, a colon or a dollar sign";
         Err(Error::new(ErrorKind::Request, reason).at(&link).advise("set TMPDIR to another"))
     }
 

@@ -27,7 +27,7 @@ pub fn find() -> Result<PathBuf, Error> {
 fn find_from(named: Option<&Path>, own: &Path) -> Result<PathBuf, Error> {
     if let Some(path) = named {
         return path.canonicalize().ok().filter(|path| path.is_file()).ok_or_else(|| {
-            Error::new(ErrorKind::Request, format!("{VARIABLE} names no file"))
+            Error::new(ErrorKind::Request, format!("{VARIABLE} is not the name of a file"))
                 .at(path)
                 .advise("name libprofiler.so, or unset it")
         });
@@ -39,10 +39,10 @@ fn find_from(named: Option<&Path>, own: &Path) -> Result<PathBuf, Error> {
     found.ok_or_else(|| {
         Error::new(
             ErrorKind::Request,
-            "the library libprofiler.so is neither beside this command nor in ../lib",
+            "libprofiler.so is neither beside the executable of sigprof nor in ../lib",
         )
         .at(own)
-        .advise(format!("build it with `cargo build --release`, or name it by {VARIABLE}"))
+        .advise(format!("build it with `cargo build --release`, or set {VARIABLE}"))
     })
 }
 

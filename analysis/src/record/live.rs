@@ -90,7 +90,7 @@ impl Live {
 
 /// What samples of a clock stand for.
 pub(super) fn unit(clock: Clock) -> &'static str {
-    if clock == Clock::Wall { "threads' time" } else { "CPU" }
+    if clock == Clock::Wall { "threads' time" } else { "CPU time" }
 }
 
 /// What the line says.

@@ -144,7 +144,7 @@ pub struct Recorded {
 /// Why the command was not run. What goes wrong later is told in the result: the command's own end comes first.
 pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refusal> {
     let Some(name) = command.first() else {
-        return Err(Error::new(ErrorKind::Request, "there is no command to record").into());
+        return Err(Error::new(ErrorKind::Request, "no command to record").into());
     };
     options.check()?;
     let library = library::find()?;
@@ -226,7 +226,7 @@ fn shown(command: &[OsString]) -> String {
 
 /// How much time the processes have used that no sample stands for, for readers that see the profile alone.
 fn unsampled(time: Duration, clock: Clock) -> String {
-    format!("in no sample: {:.6} s of {}", time.as_secs_f64(), live::unit(clock))
+    format!("unaccounted: {:.6} s of {}", time.as_secs_f64(), live::unit(clock))
 }
 
 /// The directory of a path, which may be a name alone.
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn time_in_no_sample_is_said_with_whose_it_is() {
         let time = Duration::from_micros(34_567);
-        assert_eq!(unsampled(time, Clock::Cpu), "in no sample: 0.034567 s of CPU");
-        assert_eq!(unsampled(time, Clock::Wall), "in no sample: 0.034567 s of threads' time");
+        assert_eq!(unsampled(time, Clock::Cpu), "unaccounted: 0.034567 s of CPU time");
+        assert_eq!(unsampled(time, Clock::Wall), "unaccounted: 0.034567 s of threads' time");
     }
 
     #[test]

@@ -43,10 +43,10 @@ impl Output {
         let absolute =
             std::path::absolute(path).map_err(|error| Error::io(path, "write the profile", error))?;
         if path == Path::new("-") {
-            return cannot("`-` is standard output for other commands, and a recorded program's own here");
+            return cannot("standard output belongs to the recorded command");
         }
         if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            return cannot("it is no name of a file");
+            return cannot("it is not the name of a file");
         }
         let kind = fs::metadata(&absolute).ok().map(|status| status.file_type());
         let is_special = match kind {

@@ -80,7 +80,7 @@ fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal
         return match executable(name) {
             Ok(true) => Ok(name.into()),
             Ok(false) => {
-                Err(Refusal::NotExecutable(command.into(), "it is no file that you may execute".into()))
+                Err(Refusal::NotExecutable(command.into(), "it is not an executable file".into()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
             Err(error) => Err(Refusal::NotExecutable(command.into(), error.to_string())),
@@ -100,7 +100,7 @@ fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal
         }
     }
     Err(refused.map_or_else(not_found, |path| {
-        Refusal::NotExecutable(path.into(), "it is no file that you may execute".into())
+        Refusal::NotExecutable(path.into(), "it is not an executable file".into())
     }))
 }
 
@@ -123,21 +123,21 @@ fn check(
         if kind.is_64 != library.is_64 {
             let (its, ours) = if kind.is_64 { (64, 32) } else { (32, 64) };
             return cannot(
-                &format!("it is a {its}-bit program, and the library is for {ours} bits"),
-                "build the library for it, and name that by SIGPROF_LIBRARY",
+                &format!("it is a {its}-bit program, and the library has {ours} bits"),
+                "build the library for it, and set SIGPROF_LIBRARY",
             );
         }
         if (kind.machine, kind.is_little) != (library.machine, library.is_little) {
             return cannot(
-                "it is for another machine than the library",
-                "build the library for it, and name that by SIGPROF_LIBRARY",
+                "it has another architecture than the library",
+                "build the library for it, and set SIGPROF_LIBRARY",
             );
         }
     }
     match loader {
         None => {
             return cannot(
-                "it is statically linked, and has no loader that could preload the library",
+                "it is statically linked, so that the library cannot be preloaded",
                 "link it with libprofiler.a, or dynamically",
             );
         }
@@ -151,8 +151,8 @@ fn check(
     }
     match more_rights(file) {
         Some(rights) => cannot(
-            &format!("it runs with more rights than yours ({rights}), and is never profiled"),
-            "profile a copy of it, as the user that it runs as",
+            &format!("it runs with more privileges than yours ({rights}), and is never profiled"),
+            "profile a copy of it, as the user that it switches to",
         ),
         None => Ok(()),
     }

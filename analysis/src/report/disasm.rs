@@ -140,7 +140,7 @@ impl Disassembly {
             let Some(mapping) = profile.mapping_of(location) else {
                 if is_named {
                     let reason =
-                        format!("{name} lies in no object that is known: it may be code made at run time");
+                        format!("{name} is in no known file; it may be generated code");
                     self.fail(name, Error::new(ErrorKind::Mismatch, reason));
                 }
                 continue;
@@ -222,10 +222,10 @@ impl Disassembly {
 }
 
 fn not_there(mapping: &Mapping) -> Error {
-    let reason = "the binary, or the function's place in it, is not to be found";
+    let reason = "the binary, or the function in it, was not found";
     Error::new(ErrorKind::Mismatch, reason)
         .at(&mapping.file)
-        .advise("say where the binaries of the machine that was profiled are by --sysroot or --binary")
+        .advise("name the binaries of the profiled machine by --sysroot or --binary")
 }
 
 impl Routine {

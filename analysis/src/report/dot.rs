@@ -128,8 +128,8 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
     let mut command = Command::new("dot");
     command.arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| {
-        failed(format!("cannot run `dot`, which draws the graph: {error}"))
-            .advise("install the package graphviz, or write the graph itself by --format dot")
+        failed(format!("cannot run `dot` to draw the graph: {error}"))
+            .advise("install the package graphviz, or use --format dot")
             .caused_by(error)
     })?;
     let stdin = child.stdin.take();
@@ -139,11 +139,11 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
         child.wait_with_output()
     });
     let output =
-        output.map_err(|error| failed(format!("cannot read what `dot` draws: {error}")).caused_by(error))?;
+        output.map_err(|error| failed(format!("cannot read the output of `dot`: {error}")).caused_by(error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().next().unwrap_or("it says nothing").to_owned();
-        return Err(failed(format!("`dot`, which draws the graph, failed ({}): {said}", output.status)));
+        return Err(failed(format!("`dot` failed ({}): {said}", output.status)));
     }
     Ok(as_wide_as_the_window(output.stdout))
 }

@@ -101,18 +101,18 @@ pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::
 pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result<Vec<u8>, Error> {
     let sample_type = options.sample_type.unwrap_or(profile.default_type);
     let kind = profile.sample_types.get(sample_type).ok_or_else(|| {
-        let reason = format!("there is no sample type {sample_type}, but {}", profile.sample_types.len());
+        let reason = format!("the number of the sample type is {sample_type}, but there are {}", profile.sample_types.len());
         Error::new(ErrorKind::Request, reason)
     })?;
     if options.width.is_some_and(|width| !WIDTHS.contains(&width)) {
-        let reason = format!("a picture is {} to {} pixels wide", WIDTHS.start(), WIDTHS.end());
+        let reason = format!("the width must be between {} and {} pixels", WIDTHS.start(), WIDTHS.end());
         return Err(Error::new(ErrorKind::Request, reason));
     }
     let mut stacks = Stacks::default();
     stacks.add(profile, sample_type, options.by_thread, Side::Profile);
     if options.by_thread && !stacks.has_threads {
-        return Err(Error::new(ErrorKind::Request, "the samples do not say which thread they are of")
-            .advise("profiles by `sigprof record` do; CPU profiles of gperftools have no place for it"));
+        return Err(Error::new(ErrorKind::Request, "samples have no threads")
+            .advise("profiles of `sigprof record` have them; the CPU profile format of gperftools does not"));
     }
     if let Some(base) = base {
         let place = base.sample_types.iter().position(|other| other == kind).ok_or_else(|| {
@@ -217,9 +217,9 @@ impl Stacks {
         let (total, base_total) = (sum(&self.own), sum(&self.base));
         if total == 0 {
             let mut error =
-                Error::new(ErrorKind::Request, format!("no sample has a positive value of {}", kind.kind));
+                Error::new(ErrorKind::Request, format!("all values of {} are negative or 0", kind.kind));
             if self.negative > 0 {
-                error = error.advise("a difference is drawn by `sigprof flamegraph --diff BASE`");
+                error = error.advise("to compare two profiles use `sigprof flamegraph --diff BASE`");
             }
             return Err(error);
         }

@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path, range: Range<u64>, intel: bool) -> Result<Vec<In
     let file = File::open(path).map_err(fails)?;
     let bytes = crate::formats::map_file(&file).map_err(fails)?;
     let broken = |error: object::Error| {
-        Error::new(ErrorKind::Format, format!("not an ELF file that can be read ({error})"))
+        Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})"))
             .at(path)
             .caused_by(error)
     };
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, range: Range<u64>, intel: bool) -> Result<Vec<In
         elf.segments().filter_map(|segment| segment.data_range(range.start, size).ok().flatten());
     let code = segments.next().ok_or_else(|| {
         let reason = format!("has no code at {:#x} to {:#x}", range.start, range.end);
-        Error::new(ErrorKind::Mismatch, reason).at(path).advise("name the file that ran by --binary")
+        Error::new(ErrorKind::Mismatch, reason).at(path).advise("name the profiled program by --binary")
     })?;
     match elf.architecture() {
         Architecture::X86_64 => Ok(decode_x86(code, 64, range.start, intel)),
@@ -100,7 +100,7 @@ fn objdump(path: &Path, range: &Range<u64>, architecture: Architecture) -> Resul
             }
         }
     }
-    let reason = format!("there is no objdump for its instructions, those of {architecture:?}");
+    let reason = format!("no objdump can disassemble {architecture:?}");
     Err(Error::new(ErrorKind::Io, reason)
         .at(path)
         .advise(format!("install the package binutils, or binutils-{name}-linux-gnu")))

@@ -142,7 +142,7 @@ impl Routine {
         };
         let no_lines: Vec<String> = Vec::new();
         let lines = if self.file.is_empty() {
-            writeln!(out, " No source: the debug information does not say which file it is in")?;
+            writeln!(out, " No source: the debug information has no file name")?;
             &no_lines
         } else {
             match sources.get(&self.file) {
@@ -151,7 +151,7 @@ impl Routine {
                     let looked_in: Vec<String> =
                         looked_in.iter().map(|path| path.display().to_string()).collect();
                     writeln!(out, " No source: not found as {}", looked_in.join(", "))?;
-                    writeln!(out, " Say where the sources are by --source-path DIR")?;
+                    writeln!(out, " Name the directory of the sources by --source-path DIR")?;
                     &no_lines
                 }
             }

@@ -52,7 +52,7 @@ impl Image {
         match Elf::parse(self.bytes()) {
             Ok(_) => Ok(self),
             Err(error) => {
-                let reason = format!("not an ELF file that can be read ({error})");
+                let reason = format!("not a valid ELF file ({error})");
                 Err(Error::new(ErrorKind::Format, reason).at(&self.path).caused_by(error))
             }
         }

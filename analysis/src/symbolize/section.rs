@@ -51,7 +51,7 @@ pub(super) fn contents<'data>(
             Ok(mut decoder) => bounded(&mut decoder, data.len(), size, *room),
             Err(error) => Err(error.to_string()),
         },
-        _ => Err("its compression is not known".into()),
+        _ => Err("its compression is unknown".into()),
     };
     let bytes = decoded.map_err(|reason| format!("{}: {reason}", name()))?;
     room.left = room.left.saturating_sub(bytes.len() as u64);

@@ -244,7 +244,7 @@ fn wrong_requests_say_what_is_wrong_and_what_to_do() {
         ),
         (
             &["list", "leaf", "--granularity", "files"],
-            "--granularity: this report has rows of one kind alone",
+            "--granularity: this report has only one kind of rows",
         ),
     ] {
         let error = failure(&[arguments, &["data/recursion.pb.gz"]].concat());

@@ -55,27 +55,27 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
 fn period_micros(profile: &Profile) -> Result<u64, Error> {
     let fails = |reason: String| {
         Err(Error::new(ErrorKind::Request, reason)
-            .advise("the CPU profile format holds such profiles alone; `pprof` holds all"))
+            .advise("the CPU profile format cannot hold this profile; use `pprof`"))
     };
     let counts = &profile.sample_types[0];
     if &*counts.unit != "count" {
-        return fails(format!("the first value of a sample is {} in {}, no count", counts.kind, counts.unit));
+        return fails(format!("the first value of a sample is {} in {}, not a count", counts.kind, counts.unit));
     }
     let Some(period_type) = &profile.period_type else {
-        return fails("the profile does not say what time a sample stands for".into());
+        return fails("the profile has no period".into());
     };
     let scale = match &*period_type.unit {
         "nanoseconds" => 1,
         "microseconds" => 1000,
         "milliseconds" => 1_000_000,
         "seconds" => 1_000_000_000,
-        other => return fails(format!("the period counts {} in {other}, no time", period_type.kind)),
+        other => return fails(format!("the period is {} in {other}, not a time", period_type.kind)),
     };
     let nanos = i128::from(profile.period) * scale;
     match u64::try_from(nanos / 1000) {
         Ok(micros) if micros > 0 && nanos % 1000 == 0 => Ok(micros),
         _ => fails(format!(
-            "the period is {} {}, not one or more whole microseconds",
+            "the period is {} {}, not a multiple of 1 microsecond",
             profile.period, period_type.unit
         )),
     }

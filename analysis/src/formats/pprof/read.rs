@@ -34,16 +34,16 @@ const MOST_TYPES: usize = 256;
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let outline = Outline::of(bytes)?;
     if outline.sample_types.is_empty() {
-        return Err(Error::new(ErrorKind::Format, "the profile names no sample types")
-            .advise("the file is cut or damaged, or no pprof profile"));
+        return Err(Error::new(ErrorKind::Format, "the profile has no sample types")
+            .advise("the file is truncated, damaged, or not a pprof profile"));
     }
     if outline.number_of_types > MOST_TYPES {
         let number = outline.number_of_types;
         return Err(Error::new(
             ErrorKind::Format,
-            format!("the profile names {number} sample types, more than {MOST_TYPES}"),
+            format!("the profile has {number} sample types, more than {MOST_TYPES}"),
         )
-        .advise("the file is damaged, or no pprof profile"));
+        .advise("the file is damaged, or not a pprof profile"));
     }
     let mut strings = Strings { bytes: outline.strings, ..Strings::default() };
     let mut types = Vec::with_capacity(outline.sample_types.len());
@@ -153,8 +153,8 @@ impl<'a> Outline<'a> {
             outline.take(&field)?;
         }
         if outline.strings.first().is_some_and(|first| !first.is_empty()) {
-            return Err(Error::new(ErrorKind::Format, "the first text of the profile is not empty")
-                .advise("the file is damaged, or no pprof profile"));
+            return Err(Error::new(ErrorKind::Format, "the first string of the profile is not empty")
+                .advise("the file is damaged, or not a pprof profile"));
         }
         Ok(outline)
     }
@@ -216,8 +216,8 @@ impl Strings<'_> {
             // A profile without any text.
             None if place == 0 => "".into(),
             None => {
-                let reason = format!("text {place} is named, but there are {}", self.bytes.len());
-                return Err(Error::new(ErrorKind::Format, reason).advise("the file is cut or damaged"));
+                let reason = format!("string {place} is used, but there are {}", self.bytes.len());
+                return Err(Error::new(ErrorKind::Format, reason).advise("the file is truncated or damaged"));
             }
         };
         self.known.insert(place, text.clone());
@@ -275,7 +275,7 @@ impl Ids {
                 .advise("the file is damaged; offsets are those of the uncompressed bytes")
         };
         if id == 0 {
-            return Err(fails(format!("a {} has the id 0, which means none", self.what)));
+            return Err(fails(format!("a {} has the id 0, which is reserved", self.what)));
         }
         if self.get(id).is_some() {
             return Err(fails(format!("two {}s have the id {id}", self.what)));
@@ -326,10 +326,10 @@ fn read_mapping(
     let name = strings.get(file)?;
     paths.taken = paths.taken.saturating_add(name.len());
     if paths.taken > paths.most {
-        let reason = format!("the paths of mappings are more than {} bytes together", paths.most);
+        let reason = format!("the paths of all mappings have more than {} bytes", paths.most);
         return Err(Error::new(ErrorKind::Format, reason)
             .at_offset(whole.offset() as u64)
-            .advise("no profile has so many; the file is damaged, or made to harm"));
+            .advise("the file is damaged or malicious"));
     }
     let path = name.strip_suffix(" (deleted)");
     mappings.push(Mapping {
@@ -452,11 +452,11 @@ impl SampleReader<'_> {
                 .advise("the file is damaged; offsets are those of the uncompressed bytes")
         };
         if let Some(id) = unknown {
-            return Err(fails(format!("a sample names location {id}, which is not there")));
+            return Err(fails(format!("a sample refers to location {id}, which does not exist")));
         }
         if number_of_values != width {
             return Err(fails(format!(
-                "a sample has {number_of_values} values, where the profile has {width} types"
+                "a sample has {number_of_values} values, but the profile has {width} sample types"
             )));
         }
         let labels = self.label_set();

@@ -160,16 +160,16 @@ fn what_does_not_fit_is_told() {
         (&[(3, &number(&[(1, 1)])), (3, &number(&[(1, 1)]))], "two mappings have the id 1"),
         (&[(5, &number(&[(1, 1), (2, 5)]))], "text 5 is named, but there are 5"),
         (&[(1, &number(&[(1, u64::MAX)]))], "text 18446744073709551615 is named"),
-        (&[(4, &[0x08])], "a field goes beyond the end of its message"),
-        (&[(4, &[0x22, 3])], "a field goes beyond the end of its message"),
+        (&[(4, &[0x08])], "a field extends beyond the end of its message"),
+        (&[(4, &[0x22, 3])], "a field extends beyond the end of its message"),
     ];
     for (parts, expected) in cases {
         let reason = reason(&profile(parts));
         assert!(reason.contains(expected), "{reason} for {parts:x?}");
     }
-    assert!(reason(&[0x10, 1]).starts_with("at offset 0: a field of the profile has another type"));
-    assert!(reason(&[0x32, 0]).starts_with("the profile names no sample types"));
-    assert!(reason(&[0x0a, 0, 0x32, 1, b'x']).starts_with("the first text of the profile is not empty"));
+    assert!(reason(&[0x10, 1]).starts_with("at offset 0: a field of the profile has the wrong type"));
+    assert!(reason(&[0x32, 0]).starts_with("the profile has no sample types"));
+    assert!(reason(&[0x0a, 0, 0x32, 1, b'x']).starts_with("the first string of the profile is not empty"));
     let offset = "at offset 8: a sample has 0 values";
     assert!(reason(&profile(&[(2, &[])])).starts_with(offset), "{}", reason(&profile(&[(2, &[])])));
 }

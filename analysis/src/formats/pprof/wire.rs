@@ -47,13 +47,13 @@ pub(super) struct Malformed {
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {
         Self::new(ErrorKind::Format, malformed.reason).at_offset(malformed.offset as u64).advise(
-            "the file is cut or damaged, or no pprof profile; offsets are those of the uncompressed bytes",
+            "the file is truncated, damaged, or not a pprof profile; offsets are those of the uncompressed bytes",
         )
     }
 }
 
-const CUT: &str = "a field goes beyond the end of its message";
-const WRONG_TYPE: &str = "a field of the profile has another type";
+const CUT: &str = "a field extends beyond the end of its message";
+const WRONG_TYPE: &str = "a field of the profile has the wrong type";
 
 impl<'a> Message<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
@@ -88,7 +88,7 @@ impl<'a> Message<'a> {
                 Value::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
-            _ => return Err(fails("a field is of a type that is none")),
+            _ => return Err(fails("a field has an invalid type")),
         };
         Ok(Some(Field { number, value, offset }))
     }
@@ -268,7 +268,7 @@ mod tests {
             (&[0x08, 1, 0x12, 5, 1], 4, CUT),
             (&[0x08, 0x80, 0x80], 1, CUT),
             (&[0x08, 1, 0x02], 2, "a field's number is 0"),
-            (&[0x0f, 1], 0, "a field is of a type that is none"),
+            (&[0x0f, 1], 0, "a field has an invalid type"),
             (
                 &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
                 1,

@@ -49,7 +49,7 @@ pub(super) struct Call {
 pub(super) struct Place {
     /// The calls, innermost first; all but the last are inlined. One without a name where there are lines and no functions.
     pub(super) calls: Vec<Call>,
-    /// The piece of the outermost function that the address is in; None where there is no function.
+    /// The piece of the outermost function that the address is in; None where there is not a function.
     pub(super) function: Option<Range<u64>>,
 }
 
@@ -69,7 +69,7 @@ impl DebugInfo {
         let common = if main.has_common_file() {
             let common = places.common_file(main.image());
             if common.is_none() {
-                notes.push("the file that dwz moved names to is missing; some functions have none".into());
+                notes.push("the supplementary file of dwz is missing; some functions have no names".into());
             }
             common.and_then(|image| Sections::read(Arc::new(image), false, notes))
         } else {

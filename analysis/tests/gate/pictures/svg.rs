@@ -462,7 +462,7 @@ fn threads_are_outermost_where_they_are_asked_for_and_known() {
         ]
     );
     let error = render(&fixture::profile("main 2"), None, &options).expect_err("there are none");
-    assert!(error.to_string().starts_with("the samples do not say which thread they are of; "), "{error}");
+    assert!(error.to_string().starts_with("samples have no threads; "), "{error}");
 }
 
 #[test]
@@ -492,7 +492,7 @@ fn what_cannot_be_drawn_is_an_error() {
     assert_eq!(error.to_string(), "no sample has a positive value of cpu");
     let error = fails(&fixture::profile("a -2"), None, Options::default());
     assert!(
-        error.to_string().ends_with("; a difference is drawn by `sigprof flamegraph --diff BASE`"),
+        error.to_string().ends_with("; to compare two profiles use `sigprof flamegraph --diff BASE`"),
         "{error}"
     );
     let error = fails(&profile, None, Options { width: Some(3), ..Options::default() });

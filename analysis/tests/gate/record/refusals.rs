@@ -73,7 +73,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         (&["-F", ""], "1 to 10000"),
         (&["--max-depth", "0"], "for '--max-depth <FRAMES>': it is no number from 1 to 4095"),
         (&["--max-depth", "4096"], "1 to 4095"),
-        (&["--max-memory", "1M"], "for '--max-memory <BYTES>': it is not within 8M and 1G"),
+        (&["--max-memory", "1M"], "for '--max-memory <BYTES>': must be between 8M and 1G"),
         (&["--max-memory", "2G"], "8M and 1G"),
         (&["--max-memory", "M"], "as 64M, within 8M and 1G"),
         (&["--max-memory", ""], "as 64M, within 8M and 1G"),
