@@ -149,6 +149,6 @@ mod tests {
     #[test]
     fn the_line_has_the_time_the_samples_and_what_they_stand_for() {
         let line = text(Duration::from_millis(1540), 103, Duration::from_millis(1030), unit(Clock::Cpu));
-        assert_eq!(line, "sigprof: 1.5 s, 103 samples, 1.03 s of CPU");
+        assert_eq!(line, "sigprof: 1.5 s, 103 samples, 1.03 s of CPU time");
     }
 }

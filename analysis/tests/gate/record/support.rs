@@ -243,7 +243,7 @@ impl Finished {
 #[track_caller]
 pub(crate) fn untold(profile: &Profile) -> f64 {
     let said = profile.comments.iter().find_map(|comment| comment.strip_prefix("unaccounted: "));
-    let seconds = said.and_then(|said| said.strip_suffix(" s of CPU"));
+    let seconds = said.and_then(|said| said.strip_suffix(" s of CPU time"));
     seconds.unwrap_or_else(|| panic!("{:?}", profile.comments)).parse().expect("a number")
 }
 
