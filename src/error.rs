@@ -38,7 +38,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AlreadyRunning => {
-                f.write_str("a profiler is running in this process already; stop it first")
+                f.write_str("a profiler is already running in this process; stop it first")
             }
             Self::NotRunning => f.write_str("no profiler is running in this process"),
             Self::HandlerTaken { signal } => {
@@ -99,7 +99,7 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AlreadyRunning => f.write_str("a profiler is running already"),
+            Self::AlreadyRunning => f.write_str("a profiler is already running"),
             Self::NotRunning => f.write_str("no profiler is running"),
             Self::HandlerTaken { signal, .. } => write!(f, "the program handles signal {signal} itself"),
             Self::Output { action, errno } => {

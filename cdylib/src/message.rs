@@ -84,10 +84,10 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                 seconds(&mut line, summary.unaccounted);
                 let _ = line.write_str(" of ");
                 seconds(&mut line, summary.clock_time());
-                let _ = line.write_str(" s in no sample: ");
+                let _ = line.write_str(" s unaccounted: ");
                 let _ = match summary.blocking_threads {
                     0 => line.write_str(
-                        "the system sent no ticks for them, or the profiling signal was blocked meanwhile)",
+                        "the system sent no ticks, or the profiling signal was blocked)",
                     ),
                     1 => line.write_str("a thread blocks the profiling signal)"),
                     threads => write!(line, "{threads} threads block the profiling signal)"),
@@ -95,7 +95,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             }
             send(line);
             if stopped.summary().spool == SpoolUse::Cut {
-                warn("the spool could not grow further: a kill would have lost what came after that");
+                warn("the spool was full: a kill would have lost later samples");
             }
         }
     }
@@ -103,7 +103,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
     if let Some(reason) = stopped.not_moved().filter(|_| has_lost) {
         let mut line = Line::new();
         let _ = line
-            .write_str("sigprof: what filled the memory could not be moved to a file beside the profile at ");
+            .write_str("sigprof: samples were lost, since they could not be spilled to a file beside the profile at ");
         line.path(stopped.path());
         let _ = write!(line, ": {reason}");
         send(line);
@@ -221,9 +221,9 @@ pub(crate) fn stands_back(first: &[u8]) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: ");
     line.path(&interface::own_file().unwrap_or_default());
-    let _ = line.write_str(" does not profile: the profiler in ");
+    let _ = line.write_str(" is inactive: the profiler in ");
     line.path(first);
-    let _ = line.write_str(" comes first");
+    let _ = line.write_str(" was loaded first");
     send(line);
 }
 
@@ -234,7 +234,7 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     line.path(path);
     let _ = write!(line, ": {failure}");
     if let Some(spool) = spool {
-        let _ = line.write_str("; recover its samples from ");
+        let _ = line.write_str("; to recover its samples: sigprof recover ");
         line.path(spool);
     }
     send(line);
@@ -243,7 +243,7 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
 /// One line that says why the profile at `path` is as it was before a flush.
 pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
     let mut line = Line::new();
-    let _ = line.write_str("sigprof: nothing new in the profile at ");
+    let _ = line.write_str("sigprof: cannot update the profile at ");
     line.path(path);
     let _ = write!(line, ": {failure}");
     send(line);
@@ -256,14 +256,14 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         Notice::NoProfile { failure, spool } => no_profile(path, failure, spool),
         Notice::NoList(failure) => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: no list of mapped objects in the profile at ");
+            let _ = line.write_str("sigprof: no list of mapped files in the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
         Notice::NoTicks(failure) => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: no more samples");
+            let _ = line.write_str("sigprof: profiling stopped");
             if !path.is_empty() {
                 let _ = line.write_str(" for the profile at ");
                 line.path(path);
@@ -274,38 +274,38 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
         Notice::TimerTaken => {
             let mut line = Line::new();
             let _ = line.write_str(
-                "sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ",
+                "sigprof: the program armed ITIMER_PROF by a direct system call; CPU time may be missing in the profile at ",
             );
             line.path(path);
             send(line);
         }
         Notice::StillArmed(failure) => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: the next program ignores the signal of the profile at ");
+            let _ = line.write_str("sigprof: the next program will ignore the profiling signal, since the timer could not be stopped for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
         Notice::OtherClock { asked, used, failure } => {
             let mut line = Line::new();
-            let _ = write!(line, "sigprof: clock {used} instead of {asked} for the profile at ");
+            let _ = write!(line, "sigprof: using clock {used} instead of {asked} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
         Notice::OtherSignal { asked, used, failure } => {
             let mut line = Line::new();
-            let _ = write!(line, "sigprof: ticks are signal {used} instead of {asked} for the profile at ");
+            let _ = write!(line, "sigprof: using signal {used} instead of {asked} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
         Notice::FirstThreadAlone => {
             let mut line = Line::new();
-            let _ = line.write_str("sigprof: threads other than the first are missing in the profile at ");
+            let _ = line.write_str("sigprof: only the first thread is sampled in the profile at ");
             line.path(path);
             let _ = line.write_str(
-                ": the program handles the signal of clock wall itself (CPUPROFILE_TIMER_SIGNAL sets another), or forbids itself system calls",
+                ": the program handles the signal of clock wall itself (set CPUPROFILE_TIMER_SIGNAL), or is in a sandbox",
             );
             send(line);
         }
@@ -323,7 +323,7 @@ pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: CPUPROFILESIGNAL=");
     line.path(name);
-    let _ = write!(line, " cannot switch profiling, which stays off: {failure}");
+    let _ = write!(line, " cannot start profiling, which stays off: {failure}");
     send(line);
 }
 
@@ -332,7 +332,7 @@ pub(crate) fn no_spool(directory: &[u8], action: &str, reason: &str) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no spool in CPUPROFILE_SPOOL=");
     line.path(directory);
-    let _ = write!(line, ", so that a kill would lose the profile: cannot {action}: {reason}");
+    let _ = write!(line, ", a kill would lose the samples: cannot {action}: {reason}");
     send(line);
 }
 

@@ -59,7 +59,7 @@ impl Clock {
         }
         let names = Self::NAMES.map(|(name, _)| name);
         warnings.push(format!(
-            "CPUPROFILE_CLOCK={} names no clock, which are {}; using {default}",
+            "CPUPROFILE_CLOCK={} is not a clock ({}); using {default}",
             shown(value),
             names.join(", ")
         ));
@@ -102,11 +102,11 @@ pub(super) fn tick_signal(
     let usable = signal.filter(|signal| can_tick(*signal));
     if usable.is_none() {
         warnings.push(format!(
-            "{NAME}={} is neither {own} nor one from {TICK_SIGNALS}; using {own}",
+            "{NAME}={} must be {own} or {TICK_SIGNALS}; using {own}",
             shown(value)
         ));
     } else if usable == toggle {
-        warnings.push(format!("{NAME}={} is that of CPUPROFILESIGNAL, too; using {own}", shown(value)));
+        warnings.push(format!("{NAME}={} is also the value of CPUPROFILESIGNAL; using {own}", shown(value)));
         return None;
     }
     usable

@@ -79,7 +79,7 @@ impl Environment {
             let signal = signal_number(name);
             if signal.is_none() {
                 warnings.push(format!(
-                    "CPUPROFILESIGNAL={} names no signal, as 12, SIGUSR2 or USR2 do; profiling starts now and is not switched",
+                    "CPUPROFILESIGNAL={} is not a signal, such as 12, SIGUSR2 or USR2; profiling starts now",
                     shown(name)
                 ));
             }

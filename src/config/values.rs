@@ -28,7 +28,7 @@ pub(super) fn number(
     let (wrong, used) = if number > 0 {
         ("is above the maximum".into(), maximum)
     } else {
-        (format!("is no number from 1 to {maximum}"), default)
+        (format!("is not a number from 1 to {maximum}"), default)
     };
     warnings.push(format!("{name}={} {wrong}; using {used} {unit}", shown(value)));
     used
@@ -50,7 +50,7 @@ pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> us
     let digits = if shift > 0 { trimmed.get(..trimmed.len() - 1).unwrap_or_default() } else { trimmed };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let default = DEFAULT_MAX_MEMORY >> 20;
-        warnings.push(format!("{NAME}={} is no number of bytes, K, M or G; using {default}M", shown(value)));
+        warnings.push(format!("{NAME}={} is not a number of bytes (K, M, G); using {default}M", shown(value)));
         return DEFAULT_MAX_MEMORY;
     }
     // All that a number lacks is room.

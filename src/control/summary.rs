@@ -248,10 +248,10 @@ impl fmt::Display for NoSamples {
             Self::NoneRecorded => "all ticks were filtered, excluded or lost",
             Self::HandlerReplaced => "the program replaced the profiling signal's handler",
             Self::NoTicks => {
-                "no tick came, though the program used time; it blocks the signal or uses the timer"
+                "no tick arrived, although the program used CPU time: it blocks the profiling signal or uses the timer itself"
             }
             Self::NoTimer => {
-                "the program takes the profiling signal itself, or its timer, and no other was to be had"
+                "the program uses the profiling signal, or its timer, itself, and no other is available"
             }
         })
     }

@@ -50,30 +50,30 @@ impl fmt::Display for RecoverError {
             Reason::Io(action, error) => write!(f, "cannot {action}: {error}"),
             Reason::Write(WriteError::Io(error)) => write!(f, "cannot write the profile: {error}"),
             Reason::Write(error) => write!(f, "cannot write the profile: {error}"),
-            Reason::NoSpool => f.write_str("this is no spool, or one that was not begun"),
+            Reason::NoSpool => f.write_str("this is not a spool, or an unused one"),
             Reason::OtherVersion => {
-                f.write_str("the spool is of another version of sigprof; recover it with that version")
+                f.write_str("the spool was written by another version of sigprof; use that version")
             }
             Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} cannot be"),
             Reason::OtherUser(user) => {
                 write!(
                     f,
-                    "the spool belongs to user {user}; it names the file to write, so only that user recovers it"
+                    "the spool belongs to user {user}; only that user can recover it"
                 )
             }
             Reason::Running(process) => {
-                write!(f, "process {process} still runs; its profile comes when it ends")
+                write!(f, "process {process} is still running; it writes its profile at exit")
             }
             Reason::Elsewhere(process) => write!(
                 f,
-                "process {process} is of another container, where it may still run; if it does not, name the file to write"
+                "process {process} is in another container and may still be running; if it has exited, name the profile by -o"
             ),
             Reason::Claimed => f.write_str("the spool is being recovered by another process; wait for it"),
-            Reason::Wider => f.write_str("the spool is of a 64-bit program; recover it with a 64-bit one"),
+            Reason::Wider => f.write_str("the spool belongs to a 64-bit program; use a 64-bit sigprof"),
             Reason::SpecialTarget(target) => {
                 write!(
                     f,
-                    "the profile was meant for {}, which is no regular file; name another",
+                    "the profile was meant for {}, which is not a regular file; name another by -o",
                     target.display()
                 )
             }

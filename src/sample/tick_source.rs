@@ -454,7 +454,7 @@ impl From<Refusal> for Failure {
         let (action, errno) = match refusal {
             Refusal::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
             Refusal::NotArmed(errno) => ("arm the profiling timer", errno),
-            Refusal::ReadByHost => ("send ticks to a program that takes their signal itself", errno::BUSY),
+            Refusal::ReadByHost => ("send ticks to a program that uses their signal itself", errno::BUSY),
         };
         Self::System { action, errno }
     }

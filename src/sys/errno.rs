@@ -45,9 +45,9 @@ pub(crate) fn description(number: i32) -> &'static str {
 /// What the user can do about an error number that a profile's file met.
 pub(crate) fn advice(number: i32) -> &'static str {
     match number {
-        libc::EACCES | libc::EPERM => "name a file where the program's user may create files",
-        libc::EROFS => "name a file on a file system that can be written",
-        libc::ENOENT => "name a file in a directory that is there, from start to end",
+        libc::EACCES | libc::EPERM => "name a file in a directory where the program's user may create files",
+        libc::EROFS => "name a file on a writable file system",
+        libc::ENOENT => "name a file in an existing directory",
         libc::ENOTDIR | libc::EISDIR => "name a file in a directory",
         libc::ENOSPC => "free some space, or name a file on another file system",
         libc::EDQUOT => "free some of the user's quota, or name a file on another file system",
@@ -57,11 +57,11 @@ pub(crate) fn advice(number: i32) -> &'static str {
         libc::ENOMEM => "raise the limit on memory (ulimit -v)",
         libc::ELOOP => "name the file without so many symbolic links",
         libc::ENAMETOOLONG => "name a file with a shorter path",
-        libc::ENXIO => "let something read a pipe until the program has ended, or name a file",
-        libc::EPIPE => "let something read it until the program has ended",
-        libc::ETIMEDOUT => "let something read it faster",
-        libc::EIO => "look for the device's fault in the kernel's log",
-        libc::ESTALE => "let it stay what it is until the program has ended",
+        libc::ENXIO => "keep a reader connected to the pipe until the program has exited, or name a file",
+        libc::EPIPE => "keep a reader connected until the program has exited",
+        libc::ETIMEDOUT => "use a faster reader",
+        libc::EIO => "check the device in the kernel log (dmesg)",
+        libc::ESTALE => "do not replace the file before the program has exited",
         libc::EEXIST => "remove older profiles, or name another file",
         // EBUSY, ETXTBSY, and what no file system is known to answer.
         _ => "name another file",

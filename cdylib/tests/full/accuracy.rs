@@ -291,7 +291,7 @@ fn time_of_threads_that_block_signals_is_told() {
         let told = Told::only(&measured.finished);
         told.adds_up(measured.period, 2)?;
         let (missing, of) = stderr
-            .split_once(" s in no sample: ")
+            .split_once(" s unaccounted: ")
             .and_then(|(line, _)| line.rsplit_once(" (")?.1.split_once(" of "))
             .ok_or_else(|| format!("nothing is told: {stderr}"))?;
         // Cut to hundredths.

@@ -23,7 +23,7 @@ fn a_host_s_timer_keeps_its_rate() {
 #[test]
 fn a_timer_that_is_waited_for_keeps_its_rate() {
     let finished = expect_done("waits-for-it");
-    let line = "sigprof: no more samples: cannot send ticks to a program that takes their signal itself: ";
+    let line = "sigprof: profiling stopped: cannot send ticks to a program that uses their signal itself: ";
     assert!(finished.complaints().iter().any(|complaint| complaint.starts_with(line)), "{}", finished.stderr);
 }
 

@@ -69,7 +69,7 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
     let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
     assert!(
-        line.starts_with("sigprof: threads other than the first are missing in the profile at "),
+        line.starts_with("sigprof: only the first thread is sampled in the profile at "),
         "{line}"
     );
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");
@@ -126,7 +126,7 @@ fn threads_without_a_timer_are_told_of() {
     assert!(missing > there / 3.0, "{sampled} of {there} s: the limit does nothing");
     let margin = 60.0 * 0.1 + 0.1 * missing;
     assert!((unaccounted - missing).abs() < margin, "{unaccounted} of {missing} s, margin {margin}");
-    assert!(run.finished.stderr.contains(" s in no sample: "), "{}", run.finished.stderr);
+    assert!(run.finished.stderr.contains(" s unaccounted: "), "{}", run.finished.stderr);
 }
 
 /// A first thread that has ended is missing nowhere.

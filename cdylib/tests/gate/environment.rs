@@ -208,7 +208,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
     assert_eq!(
         lines,
         [
-            "sigprof: CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using cpu",
+            "sigprof: CPUPROFILE_CLOCK=sundial is not a clock (cpu, itimer, perf, wall); using cpu",
             "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV is neither SIGPROF nor one from SIGRTMIN to SIGRTMAX; using SIGPROF",
         ]
     );
@@ -252,7 +252,7 @@ fn without_the_signal_there_is_no_profile() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// CPUPROFILESIGNAL that names no signal, or one that cannot be caught: one line, and the program runs on.
+/// CPUPROFILESIGNAL that is not a signal, or one that cannot be caught: one line, and the program runs on.
 #[test]
 fn an_impossible_toggle_signal_is_said_in_one_line() {
     for name in ["SIGNONSENSE", "0", "-1", "4096", "KILL", "9", "STOP"] {

@@ -171,7 +171,7 @@ fn signalfd_gives_the_host_its_own_signals() {
     assert_eq!(
         finished.complaints(),
         [
-            "sigprof: no more samples: cannot send ticks to a program that takes their signal itself: Device or resource busy"
+            "sigprof: profiling stopped: cannot send ticks to a program that uses their signal itself: Device or resource busy"
         ]
     );
 }

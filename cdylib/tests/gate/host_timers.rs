@@ -113,7 +113,7 @@ fn a_timer_that_is_waited_for_is_told_from_ticks() {
     let finished = run_preloaded(&Scratch::new(), "takes-ticks", false);
     let lost = format!("the host waited for its timer and got something else: {}", finished.stderr);
     assert_eq!((exit_code(finished.status), finished.text()), (0, "done\n".to_owned()), "{lost}");
-    let line = "sigprof: no more samples: cannot send ticks to a program that takes their signal itself: Device or resource busy";
+    let line = "sigprof: profiling stopped: cannot send ticks to a program that uses their signal itself: Device or resource busy";
     assert_eq!(
         finished.complaints(),
         [line],
@@ -197,7 +197,7 @@ fn where_there_is_one_timer_it_is_the_hosts() {
         finished.stderr
     );
     let line =
-        "sigprof: no more samples: cannot create a timer beside the program's own ITIMER_PROF: Try again";
+        "sigprof: profiling stopped: cannot create a timer beside the program's own ITIMER_PROF: Try again";
     assert_eq!(finished.complaints(), [line]);
     assert!(samples(&scratch) >= 5);
 }
@@ -242,6 +242,6 @@ fn a_timer_taken_by_a_system_call_is_told() {
         "{}",
         finished.stderr
     );
-    let line = "sigprof: the program has used ITIMER_PROF by a system call, so time may be missing in the profile at ";
+    let line = "sigprof: the program armed ITIMER_PROF by a direct system call; CPU time may be missing in the profile at ";
     assert_eq!(finished.complaints(), [format!("{line}{}", scratch.path("prof").display())]);
 }

@@ -47,7 +47,7 @@ fn a_signal_that_is_in_use_is_left_to_the_program() {
     let mut command = plain(program);
     command.args([FIRST, "in-use"]).env("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN").current_dir(scratch.root());
     let finished = run(&mut command).expect_success();
-    let expected = "sigprof: ticks are signal 27 instead of 34 for the profile at prof: the program handles signal 34 itself";
+    let expected = "sigprof: using signal 27 instead of 34 for the profile at prof: the program handles signal 34 itself";
     assert_eq!(finished.complaints(), [expected]);
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
@@ -87,6 +87,6 @@ fn the_toggle_s_signal_is_not_that_of_ticks() {
     let mut command = ticking(&scratch, FIRST, "ends");
     command.env("CPUPROFILESIGNAL", FIRST).env("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN");
     let finished = run(&mut command).expect_success();
-    let line = "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGRTMIN is that of CPUPROFILESIGNAL, too; using SIGPROF";
+    let line = "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGRTMIN is also the value of CPUPROFILESIGNAL; using SIGPROF";
     assert_eq!(finished.complaints().first(), Some(&line), "{}", finished.stderr);
 }

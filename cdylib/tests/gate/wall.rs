@@ -56,7 +56,7 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
     let run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
     assert!(
-        line.starts_with("sigprof: threads other than the first are missing in the profile at "),
+        line.starts_with("sigprof: only the first thread is sampled in the profile at "),
         "{line}"
     );
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");

@@ -63,7 +63,7 @@ fn is_end_line(line: &str) -> bool {
     match figures.as_deref() {
         Some([0, _, _]) => reason.is_empty() || (reason.starts_with('(') && reason.ends_with(')')),
         Some([_, _, _]) => {
-            let is_missing_time = reason.contains(" s in no sample: ") && !reason.contains(" lost)");
+            let is_missing_time = reason.contains(" s unaccounted: ") && !reason.contains(" lost)");
             reason.is_empty() || is_missing_time
         }
         _ => false,
@@ -232,7 +232,7 @@ fn discard_spools(process: u32, stderr: &str) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
-    for (_, kept) in stderr.lines().filter_map(|line| line.split_once("; recover its samples from ")) {
+    for (_, kept) in stderr.lines().filter_map(|line| line.split_once("; to recover its samples: sigprof recover ")) {
         if Path::new(kept).parent() == Some(&directory) {
             let _ = std::fs::remove_file(kept);
         }

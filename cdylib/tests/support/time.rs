@@ -98,6 +98,6 @@ impl Told {
         let most = rest + period + ROUNDED;
         (self.untold <= most)
             .then_some(())
-            .ok_or_else(|| format!("most of {most:.6} s in no sample: {self:?}"))
+            .ok_or_else(|| format!("most of {most:.6} s unaccounted: {self:?}"))
     }
 }

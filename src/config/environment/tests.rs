@@ -64,7 +64,7 @@ fn the_clock_is_named_or_follows_from_gperftools_variables() {
     assert_eq!(unknown.clock, Clock::Wall);
     assert_eq!(
         unknown.warnings,
-        ["CPUPROFILE_CLOCK=sundial names no clock, which are cpu, itimer, perf, wall; using wall"]
+        ["CPUPROFILE_CLOCK=sundial is not a clock (cpu, itimer, perf, wall); using wall"]
     );
 }
 
@@ -85,7 +85,7 @@ fn ticks_have_another_signal_where_it_can_be() {
     }
     let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", "SIGPROF"), ("CPUPROFILE_CLOCK", "wall")]);
     assert_eq!(signal, None);
-    let accepted = "neither SIGALRM nor one from SIGRTMIN to SIGRTMAX; using SIGALRM";
+    let accepted = "must be SIGALRM or SIGRTMIN to SIGRTMAX; using SIGALRM";
     assert_eq!(warnings, [format!("CPUPROFILE_TIMER_SIGNAL=SIGPROF is {accepted}")]);
     let [below, above] = [first - 1, last + 1].map(|signal| signal.to_string());
     for value in ["none", "11", "9", "SIGUSR2", &below, &above, "-1", "0"] {
@@ -94,7 +94,7 @@ fn ticks_have_another_signal_where_it_can_be() {
     }
     let taken = last.to_string();
     let both = [("CPUPROFILE_TIMER_SIGNAL", taken.as_str()), ("CPUPROFILESIGNAL", taken.as_str())];
-    let told = format!("CPUPROFILE_TIMER_SIGNAL={taken} is that of CPUPROFILESIGNAL, too; using SIGPROF");
+    let told = format!("CPUPROFILE_TIMER_SIGNAL={taken} is also the value of CPUPROFILESIGNAL; using SIGPROF");
     assert_eq!(with(&both), (None, vec![told]));
 }
 
@@ -220,7 +220,7 @@ fn a_value_can_be_shown_in_a_line() {
     let warnings = environment(&[("CPUPROFILE_FREQUENCY", &value)]).warnings;
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(warning.starts_with("CPUPROFILE_FREQUENCY=1\\n2\\u{1b}xxx") && warning.len() < 200, "{warning}");
-    assert!(warning.ends_with("... is no number from 1 to 10000; using 100 Hz"));
+    assert!(warning.ends_with("... is not a number from 1 to 10000; using 100 Hz"));
 }
 
 #[test]

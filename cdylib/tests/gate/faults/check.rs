@@ -136,7 +136,7 @@ fn description(error: Errno) -> String {
 const SPOOL_CUT: &str = "the spool could not grow further";
 
 /// What is said of a profile that nobody can read names from.
-const NO_LIST: &str = "no list of mapped objects in the profile at ";
+const NO_LIST: &str = "no list of mapped files in the profile at ";
 
 /// What stands behind the number of ticks that a profile lacks.
 const LOST: &str = " lost for the profile at ";
