@@ -26,7 +26,7 @@ sentences() {
 # Name and outcome of each test of a run: "ok", or the line that says what went wrong, and what was found instead.
 outcomes() {
     LC_ALL=C tr -cd '\11\12\40-\176' <"$1" | sed "s|/tmp/sigprof-test-[A-Za-z0-9]*/||g; s|$PWD/||g" | awk '
-        /^test .* \.\.\. / { outcome[$2] = ($NF == "ok") ? "as it should" : "fails" }
+        /^test .* \.\.\. / { outcome[$2] = ($NF == "ok") ? "ok" : "fails" }
         /^---- .* stdout ----$/ { failed = $2; state = 1; next }
         state == 1 && /^thread .* panicked at / { state = 2; next }
         state == 2 && NF { outcome[failed] = substr($0, 1, 160); state = 3; next }
@@ -35,7 +35,7 @@ outcomes() {
             for (name in outcome) {
                 sub(/assertion `left == right` failed:? */, "", outcome[name])
                 gsub(/\|/, "\\|", outcome[name])
-                if (outcome[name] != "as it should") outcome[name] = "**" outcome[name] "**"
+                if (outcome[name] != "ok") outcome[name] = "**" outcome[name] "**"
                 print name "\t" outcome[name]
             }
         }

@@ -1,4 +1,4 @@
-//! Chains through functions without frame pointers, a function without a frame, and a handler of the host's: the same
+//! Chains through functions without frame pointers, a function without a frame, and a handler of the application's: the same
 //! on every machine. `ci/cross.sh` runs these tests for machines other than the one they run on, see `support/mod.rs`.
 
 mod support;

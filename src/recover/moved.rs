@@ -26,7 +26,7 @@ impl Spool {
     /// Where it cannot be read, or is another user's; or is missing, and may be in the process's own container.
     pub(super) fn moved(&self) -> Result<Option<File>, RecoverError> {
         let Some(path) = self.moved_path().filter(|_| self.head.moved.is_some()) else { return Ok(None) };
-        let fails = |error| RecoverError::new(&path, Reason::Io("open the file of moved records", error));
+        let fails = |error| RecoverError::new(&path, Reason::Io("open the spill file", error));
         let file = match file::open_unfollowed(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.owner() != Owner::Elsewhere => {
                 return Ok(None);

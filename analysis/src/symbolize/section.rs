@@ -58,7 +58,7 @@ pub(super) fn contents<'data>(
     if bytes.len() as u64 == size {
         Ok(Cow::Owned(bytes))
     } else {
-        Err(format!("{}: has {} bytes in the place of {size}", name(), bytes.len()))
+        Err(format!("{}: has {} bytes instead of {size}", name(), bytes.len()))
     }
 }
 

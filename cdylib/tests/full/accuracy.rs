@@ -242,7 +242,7 @@ fn threads_that_register_have_their_time() {
 }
 
 /// High-resolution timers give as many ticks as are asked for, where the system has them: more than the kernel's own, which are
-/// some hundreds a second. (Of 10000 a second 9900 came on a machine that did nothing else; where its host takes the processor away,
+/// some hundreds a second. (Of 10000 a second 9900 came on a machine that did nothing else; where its application takes the processor away,
 /// time passes without.)
 #[test]
 fn events_come_as_often_as_they_are_asked_for() {
@@ -331,7 +331,7 @@ fn ended_threads_leave_no_timer() {
     });
 }
 
-/// A user who may have no more signals pending has no timers; the process's own goes on alone.
+/// A user who may have no more signals pending has no timers; the process's own continues alone.
 #[test]
 fn without_timers_for_threads_the_total_is_true() {
     let scratch = Scratch::new();

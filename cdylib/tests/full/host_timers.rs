@@ -1,4 +1,4 @@
-//! Hosts with timers of their own: these fire at their rate, and the counts of ticks add up to the time used.
+//! Applications with timers of their own: these fire at their rate, and the counts of ticks add up to the time used.
 
 use crate::support::{Finished, Linkage, Scratch, exit_code, profiled, run};
 
@@ -19,7 +19,7 @@ fn a_host_s_timer_keeps_its_rate() {
     expect_done("keeps-its-rate");
 }
 
-/// A host that takes its timer's signals by `sigwaitinfo` gets them at its rate while ticks still come; and ticks end.
+/// An application that takes its timer's signals by `sigwaitinfo` gets them at its rate while ticks still come; and ticks end.
 #[test]
 fn a_timer_that_is_waited_for_keeps_its_rate() {
     let finished = expect_done("waits-for-it");
@@ -27,7 +27,7 @@ fn a_timer_that_is_waited_for_keeps_its_rate() {
     assert!(finished.complaints().iter().any(|complaint| complaint.starts_with(line)), "{}", finished.stderr);
 }
 
-/// A host that arms and disarms its timer again and again: the counts represent the time that it used, no more and no less.
+/// An application that arms and disarms its timer again and again: the counts represent the time that it used, no more and no less.
 #[test]
 fn the_counts_add_up_whoever_has_which_timer() {
     expect_done("adds-up");

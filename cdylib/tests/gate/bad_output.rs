@@ -1,4 +1,4 @@
-//! Profiles that cannot be written, and programs that must not be profiled: the host never pays for it.
+//! Profiles that cannot be written, and programs that must not be profiled: the application never pays for it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn host(scratch: &Scratch) -> PathBuf {
     scratch.compile("host.c", Linkage::None, &[])
 }
 
-/// Runs the host with CPUPROFILE=`profile` and panics unless it prints and ends as if there were no profiler.
+/// Runs the application with CPUPROFILE=`profile` and panics unless it prints and ends as if there were no profiler.
 #[track_caller]
 fn run_unharmed(mut command: Command) -> Finished {
     let finished = run(command.args(["print", "hello", "burn", "60", "exit", "3"]));
@@ -182,7 +182,7 @@ fn a_setuid_program_is_not_profiled() {
 }
 
 /// Another library took SIGPROF before ours was loaded: one line with the reason, no profile, and that library's
-/// handler goes on serving.
+/// handler continues serving.
 #[test]
 fn a_signal_taken_before_we_are_loaded_is_left_alone() {
     let scratch = Scratch::new();

@@ -23,7 +23,7 @@ fn ends(scratch: &Scratch, linkage: Linkage) -> PathBuf {
 }
 
 /// Runs a case without the library and with it; panics unless both end with the status and print the same, and the
-/// profile, announced by one line, holds all ticks that the host sent.
+/// profile, announced by one line, holds all ticks that the application sent.
 #[track_caller]
 fn expect_complete_profile(case: &str, ticks: usize) {
     expect_complete_profiles(case, ticks, 1);
@@ -56,7 +56,7 @@ const COMPUTING: [&str; 2] = ["with-threads-running", "by-another-thread"];
 fn expect_samples(scratch: &Scratch, case: &str, ticks: usize) {
     let path = scratch.path("prof");
     let bytes = std::fs::metadata(&path).map(|file| file.len()).unwrap_or(0);
-    assert!(bytes > 0, "{case}: the host lost its whole profile");
+    assert!(bytes > 0, "{case}: the application lost its whole profile");
     let samples = Profile::read(&path).samples();
     let most = if COMPUTING.contains(&case) { usize::MAX } else { ticks + 1 };
     assert!((ticks..=most).contains(&samples), "{case}: {samples} samples, {ticks} ticks were sent");
@@ -64,7 +64,7 @@ fn expect_samples(scratch: &Scratch, case: &str, ticks: usize) {
     assert_eq!(scratch.names(".sigprof"), [""; 0], "{case}: a file was left behind");
 }
 
-/// The host calls `_exit` or `_Exit`: the profile is complete.
+/// The application calls `_exit` or `_Exit`: the profile is complete.
 #[test]
 fn a_program_may_end_by_underscore_exit() {
     for case in ["_exit", "_Exit"] {
@@ -72,7 +72,7 @@ fn a_program_may_end_by_underscore_exit() {
     }
 }
 
-/// The host calls `_exit` in a signal handler: the profile is complete.
+/// The application calls `_exit` in a signal handler: the profile is complete.
 #[test]
 fn a_signal_handler_may_end_the_program() {
     expect_complete_profile("in-handler", TICKS);
@@ -84,7 +84,7 @@ fn a_handler_on_a_small_stack_may_end_the_program() {
     expect_complete_profile("on-small-stack", TICKS);
 }
 
-/// The host calls `_exit`: nothing is allocated and no lock of libc taken, since a handler may have interrupted those.
+/// The application calls `_exit`: nothing is allocated and no lock of libc taken, since a handler may have interrupted those.
 #[test]
 fn underscore_exit_neither_allocates_nor_locks() {
     let scratch = Scratch::new();
@@ -103,7 +103,7 @@ fn several_threads_may_end_the_program_at_once() {
     expect_complete_profiles("by-threads-at-once", TICKS, rounds(5, 100));
 }
 
-/// A thread calls `_exit` while another is inside `exit`, in a function of the host's: the profile is complete.
+/// A thread calls `_exit` while another is inside `exit`, in a function of the application's: the profile is complete.
 #[test]
 fn underscore_exit_may_come_beside_exit() {
     expect_complete_profile("beside-exit", TICKS);
@@ -130,7 +130,7 @@ fn a_thread_that_ends_the_program_is_not_cancelled() {
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
 }
 
-/// The host calls `quick_exit`: its own function for that runs as ever, and its time is in the profile.
+/// The application calls `quick_exit`: its own function for that runs as before, and its time is in the profile.
 #[test]
 fn a_program_may_end_quickly() {
     expect_complete_profile("quick_exit", TICKS + 1);
@@ -170,13 +170,13 @@ fn a_static_program_may_end_without_exit() {
     }
 }
 
-/// The host calls `exit` inside a function that `exit` runs: its second status counts, and the profile is complete.
+/// The application calls `exit` inside a function that `exit` runs: its second status counts, and the profile is complete.
 #[test]
 fn exit_may_be_called_inside_exit() {
     expect_complete_profile("inside-exit", TICKS + 1);
 }
 
-/// The host returns from `main` while its threads compute: the profile is complete.
+/// The application returns from `main` while its threads compute: the profile is complete.
 #[test]
 fn main_may_return_while_threads_run() {
     expect_complete_profile("with-threads-running", TICKS);
@@ -199,20 +199,20 @@ fn the_last_thread_may_end_the_program() {
     expect_samples(&scratch, "by-the-last-thread", TICKS + 1);
 }
 
-/// Children of `vfork`, of `_Fork` and of a raw `clone` call `_exit`: the parent's session goes on, and its profile
+/// Children of `vfork`, of `_Fork` and of a raw `clone` call `_exit`: the parent's session continues, and its profile
 /// holds all ticks.
 #[test]
 fn children_that_run_no_fork_hook_may_end() {
     expect_complete_profile("after-children", TICKS + 1);
 }
 
-/// The host stops the profiler and calls `_exit`: there is one profile and one line.
+/// The application stops the profiler and calls `_exit`: there is one profile and one line.
 #[test]
 fn underscore_exit_after_a_stop_adds_nothing() {
     expect_complete_profile("after-a-stop", TICKS);
 }
 
-/// The host is ended by the default action of a signal, or aborts: with the status that it has without the library.
+/// The application is ended by the default action of a signal, or aborts: with the status that it has without the library.
 #[test]
 fn a_signal_ends_the_program_as_ever() {
     let scratch = Scratch::new();

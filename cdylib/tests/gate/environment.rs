@@ -7,13 +7,13 @@ use crate::support::{
     Finished, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
 };
 
-/// The host program, compiled anew for each test.
+/// The application program, compiled anew for each test.
 fn host(scratch: &Scratch) -> PathBuf {
     scratch.compile("host.c", Linkage::None, &[])
 }
 
-/// A host under the profiler, whose timer stays silent for the first second of CPU time: the only ticks are those
-/// that the host sends itself.
+/// An application under the profiler, whose timer stays silent for the first second of CPU time: the only ticks are those
+/// that the application sends itself.
 fn quiet_host(scratch: &Scratch, orders: &[&str]) -> Command {
     let mut command = profiled(host(scratch), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders);
@@ -30,11 +30,11 @@ fn samples(path: &Path) -> usize {
     Profile::read(path).samples()
 }
 
-/// The process that the host's `spawn` reports.
+/// The process that the application's `spawn` reports.
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
-    text.lines().find_map(|line| line.strip_prefix("child ")).expect("the host reports its child").to_owned()
+    text.lines().find_map(|line| line.strip_prefix("child ")).expect("the application reports its child").to_owned()
 }
 
 /// A program that is profiled says one line at its end, in the incumbent's words, and nothing else.
@@ -49,7 +49,7 @@ fn a_profiled_program_says_one_line_at_its_end() {
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
 
-/// Without the library the host dies of its first tick: what the other tests see is the library's doing.
+/// Without the library the application dies of its first tick: what the other tests see is the library's doing.
 #[test]
 fn without_the_library_a_tick_is_deadly() {
     let scratch = Scratch::new();
@@ -116,7 +116,7 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
     }
 }
 
-/// An empty or absent CPUPROFILE: the host is left alone, down to the default action of the signal.
+/// An empty or absent CPUPROFILE: the application is left alone, down to the default action of the signal.
 #[test]
 fn an_empty_name_means_off() {
     let scratch = Scratch::new();
@@ -171,7 +171,7 @@ fn the_default_frequency_is_100() {
     expect_burnt(&finished, &scratch.path("prof"));
 }
 
-/// Panics unless the profile is one of 100 ticks a second and has samples; in the full check, unless it is that of a host
+/// Panics unless the profile is one of 100 ticks a second and has samples; in the full check, unless it is that of an application
 /// that used 300 ms.
 #[track_caller]
 fn expect_burnt(finished: &Finished, path: &Path) {
@@ -373,7 +373,7 @@ fn an_older_profile_is_replaced() {
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
 
-/// A program that counts on the lowest free descriptor gets it, while it is profiled as ever.
+/// A program that counts on the lowest free descriptor gets it, while it is profiled as before.
 #[test]
 fn the_lowest_descriptors_stay_free() {
     let scratch = Scratch::new();

@@ -27,7 +27,7 @@ fn run_case(scratch: &Scratch, program: &PathBuf, case: &[&str]) -> Finished {
     run(profiled(program, &scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "10000").args(case))
 }
 
-/// Panics unless the host's last words are these, and it ended well. A new program that our timer ends leaves none.
+/// Panics unless the application's last words are these, and it ended well. A new program that our timer ends leaves none.
 #[track_caller]
 fn expect_text(finished: &Finished, text: &str, case: &str) {
     let status = exit_code(finished.status);
@@ -88,8 +88,8 @@ fn a_program_that_replaces_another_is_not_ended_by_its_timer() {
     }
 }
 
-/// A host whose threads compute replaces itself by each of the nine functions: the new program gets its arguments and
-/// its environment, and lives; what the host gathered is in its profile.
+/// An application whose threads compute replaces itself by each of the nine functions: the new program gets its arguments and
+/// its environment, and lives; what the application gathered is in its profile.
 #[test]
 fn every_function_hands_on_what_it_was_given() {
     let scratch = Scratch::new();
@@ -124,7 +124,7 @@ fn lists_are_handed_on_as_arrays() {
     assert_eq!(finished.text().lines().collect::<Vec<_>>(), expected);
 }
 
-/// A static program has no next definitions: each function replaces it as ever, and so does a script that names no
+/// A static program has no next definitions: each function replaces it as before, and so does a script that names no
 /// interpreter.
 #[test]
 fn a_static_program_may_replace_itself() {
@@ -162,7 +162,7 @@ fn a_child_of_vfork_may_become_another_program() {
     }
 }
 
-/// A host whose threads compute replaces itself many times by itself, each time profiled anew: no tick of one
+/// An application whose threads compute replaces itself many times by itself, each time profiled anew: no tick of one
 /// comes to the next.
 #[test]
 fn a_long_chain_of_programs_comes_to_its_end() {
@@ -172,7 +172,7 @@ fn a_long_chain_of_programs_comes_to_its_end() {
     expect_text(&run_case(&scratch, &program, &["chain", &length]), "the end\n", "chain");
 }
 
-/// A host replaces itself, and looks through a long PATH for the program, while the calls of three other threads fail all
+/// An application replaces itself, and looks through a long PATH for the program, while the calls of three other threads fail all
 /// the time: none of these lets the timer loose on the new program.
 #[test]
 fn failing_calls_of_other_threads_do_not_arm_the_timer() {
@@ -225,7 +225,7 @@ fn a_handler_on_a_small_stack_may_replace_the_program() {
     expect_text(&finished, "alive 7 unset\n", "replace-on-small-stack");
 }
 
-/// A host that blocks two signals, one of which is pending, replaces itself: the new program finds the same blocked,
+/// An application that blocks two signals, one of which is pending, replaces itself: the new program finds the same blocked,
 /// pending and ignored as without the library, and nothing caught.
 #[test]
 fn the_new_program_has_the_hosts_mask() {
@@ -238,7 +238,7 @@ fn the_new_program_has_the_hosts_mask() {
     }
 }
 
-/// A host whose threads compute starts programs by `posix_spawn`, `system` and `popen`, whose shells, profiled too, replace
+/// An application whose threads compute starts programs by `posix_spawn`, `system` and `popen`, whose shells, profiled too, replace
 /// themselves: all of them live.
 #[test]
 fn programs_that_are_started_live() {

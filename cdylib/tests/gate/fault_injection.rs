@@ -14,7 +14,7 @@ use crate::faults::{
 use crate::support::{Scratch, is_full, rounds, shared_library};
 use nix::errno::Errno;
 
-/// Calls that have no error for valid arguments, and the one by which the host toggles. The mask of signals is among them:
+/// Calls that have no error for valid arguments, and the one by which the application toggles. The mask of signals is among them:
 /// the profiler asks it what it knows to be wrong, to get the error.
 const CANNOT_FAIL: &[i64] = &[
     libc::SYS_getpid,
@@ -128,7 +128,7 @@ fn expect_unharmed(case: &Case) {
 }
 
 /// A program that is profiled by the environment, forks, has threads, flushes, and fails to become another program: each
-/// of the profiler's calls fails, and it and its child run and end as ever; each profile is there or a line says why not.
+/// of the profiler's calls fails, and it and its child run and end as before; each profile is there or a line says why not.
 /// A fork or exec that fails, fails for the program, too, by the same error.
 #[test]
 fn a_session_survives_every_failing_call() {
@@ -153,7 +153,7 @@ fn an_abrupt_end_survives_every_failing_call() {
     expect_unharmed(&ABRUPT);
 }
 
-/// So for one that becomes another program, which runs as ever.
+/// So for one that becomes another program, which runs as before.
 #[test]
 fn a_replaced_program_survives_every_failing_call() {
     expect_unharmed(&REPLACED);
@@ -205,7 +205,7 @@ fn partial_reads_and_writes_are_continued() {
     expect_nothing(&wrong);
 }
 
-/// The lines on standard error cannot be written, nor can it be found out where they go: all else is as ever.
+/// The lines on standard error cannot be written, nor can it be found out where they go: all else is as before.
 #[test]
 fn lines_that_fail_change_nothing() {
     let bench = Bench::new(shared_library());
@@ -235,7 +235,7 @@ fn a_careless_profiler_is_caught() {
     let write = (libc::SYS_write, Answer::Error(ENOSPC), Reach::One);
     let none = (libc::SYS_rt_sigreturn, Answer::Error(EACCES), Reach::One);
     let traps = [
-        ("ends the host", open, "the program ends with (134"),
+        ("ends the application", open, "the program ends with (134"),
         ("hangs", open, "the program hangs"),
         ("says nothing", open, "and no line says so"),
         ("hides the path", open, "does not name the path"),
@@ -255,7 +255,7 @@ fn a_careless_profiler_is_caught() {
     fs::rename(library, &profiler).expect("our own file");
     let mut bench = Bench::new(&profiler);
     for (fault, (call, answer, reach), expected) in traps {
-        // A host hangs when its time is over, which may be too short for a busy machine.
+        // An application hangs when its time is over, which may be too short for a busy machine.
         if fault == "hangs" && !is_full() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Programs that fork: the child of a program that the environment profiles goes on in a file of its own, any other is
+//! Programs that fork: the child of a program that the environment profiles continues in a file of its own, any other is
 //! off, and what the parent has gathered is the parent's alone.
 
 use std::path::Path;
@@ -123,7 +123,7 @@ fn a_child_of_a_program_that_started_the_profiler_is_off() {
     }
 }
 
-/// A child flushes and stops the profile that it goes on in, and starts another.
+/// A child flushes and stops the profile that it continues in, and starts another.
 #[test]
 fn a_child_may_use_the_interface() {
     let scratch = Scratch::new();
@@ -174,7 +174,7 @@ fn copies_without_hooks_have_no_part_in_the_profile() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// Children of `vfork` and of a `clone` that shares the memory tick as threads do, and the parent goes on.
+/// Children of `vfork` and of a `clone` that shares the memory tick as threads do, and the parent continues.
 #[test]
 fn children_that_share_the_memory_are_harmless() {
     let scratch = Scratch::new();
@@ -223,7 +223,7 @@ fn a_fork_in_the_hosts_own_profiling_handler_is_a_fork() {
     expect_files(&scratch, &[of_parent(0)]);
 }
 
-/// A program forks in an `atexit` function, and parent and child both go on with their end.
+/// A program forks in an `atexit` function, and parent and child both continue with their end.
 #[test]
 fn a_fork_at_exit_is_a_fork() {
     let scratch = Scratch::new();
@@ -257,7 +257,7 @@ fn hooks_of_the_host_may_fork() {
     expect_files(&scratch, &[of_parent(9), of_child(child, 3)]);
 }
 
-/// A hook in the child, before the library's, starts the profiler: that session is the child's own and goes on.
+/// A hook in the child, before the library's, starts the profiler: that session is the child's own and continues.
 #[test]
 fn a_hook_of_the_host_may_start_the_childs_profile() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Hosts at the edges of what programs do: with limits, threads, forks, timers and signals of their own making. They run and
+//! Applications at the edges of what programs do: with limits, threads, forks, timers and signals of their own making. They run and
 //! end as they would without the library, and the profile is there.
 
 use std::ffi::OsStr;
@@ -98,7 +98,7 @@ fn an_impossible_handler_is_refused() {
     expect_status(&run_profiled_edge(&Scratch::new(), &["impossible-handler"]), 0);
 }
 
-/// After ProfilerStop the host may use the timer of CPU time and its signal for itself.
+/// After ProfilerStop the application may use the timer of CPU time and its signal for itself.
 #[test]
 fn the_timer_of_cpu_time_is_the_hosts_after_a_stop() {
     run_starting_edge("own-timer-after-a-stop", &[], |scratch, finished| {
@@ -114,7 +114,7 @@ fn the_timer_of_cpu_time_is_the_hosts_before_a_start() {
     expect_status(&run(preload(edges(&scratch)).arg("own-timer-before-a-start")), 0);
 }
 
-/// After a session that used the alarm's timer and signal, the host's alarm works.
+/// After a session that used the alarm's timer and signal, the application's alarm works.
 #[test]
 fn the_alarm_is_the_hosts_after_a_stop() {
     run_starting_edge("alarm-after-a-stop", &[("CPUPROFILE_REALTIME", "1")], |scratch, finished| {
@@ -140,7 +140,7 @@ fn the_last_of_many_unloaded_plugins_is_listed() {
     assert!(in_last > 0.0, "no executable mapping of {} holds a PC", last.display());
 }
 
-/// A handler of the host that jumps out of a walk takes nothing of ours with it, however often.
+/// A handler of the application that jumps out of a walk takes nothing of ours with it, however often.
 #[test]
 fn stacks_are_given_after_jumps_out_of_walks() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Hosts that set, block, ignore, wait for and read the profiling signal in all the ways that libc knows: what they are told
+//! Applications that set, block, ignore, wait for and read the profiling signal in all the ways that libc knows: what they are told
 //! and what reaches them is as without the library.
 
 use std::{ffi::OsStr, path::Path};
@@ -27,7 +27,7 @@ fn expect_the_same_answers(function: &str) {
             .map(|(a, b)| format!("{a:?} became {b:?}"));
         assert!(
             given.text() == expected,
-            "{function} on signal {number}: the host is told something else, or not served: {differing:?}\nstderr: {}",
+            "{function} on signal {number}: the application is told something else, or not served: {differing:?}\nstderr: {}",
             given.stderr
         );
         assert!(expected.lines().count() > 10, "the program tells too little: {expected}");
@@ -51,7 +51,7 @@ fn expect_done(finished: &Finished, lost: &str) {
     );
 }
 
-/// A host that sets its handler by `signal` is told what it set, and its handler is called as libc promises.
+/// An application that sets its handler by `signal` is told what it set, and its handler is called as libc promises.
 #[test]
 fn signal_tells_and_serves_as_ever() {
     expect_the_same_answers("signal");
@@ -87,7 +87,7 @@ fn sigset_tells_and_serves_as_ever() {
     expect_the_same_answers("sigset");
 }
 
-/// A host that ignores the signal by `sigignore` does not get it.
+/// An application that ignores the signal by `sigignore` does not get it.
 #[test]
 fn sigignore_ignores_as_ever() {
     expect_the_same_answers("sigignore");
@@ -133,26 +133,26 @@ fn a_static_program_has_the_same_functions() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick, and goes on when
+/// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick, and continues when
 /// another signal interrupts it.
 #[test]
 fn sigwait_gives_the_host_its_own_signals() {
     let finished = run_case(&Scratch::new(), &["sigwait"], "250");
-    expect_done(&finished, "the host's sigwait gave it a tick, or none of its own signals");
+    expect_done(&finished, "the application's sigwait gave it a tick, or none of its own signals");
 }
 
 /// The same by `sigwaitinfo`, which tells the sender.
 #[test]
 fn sigwaitinfo_gives_the_host_its_own_signals() {
     let finished = run_case(&Scratch::new(), &["sigwaitinfo"], "250");
-    expect_done(&finished, "the host's sigwaitinfo gave it a tick, or none of its own signals");
+    expect_done(&finished, "the application's sigwaitinfo gave it a tick, or none of its own signals");
 }
 
-/// A host that waits by `sigtimedwait` while another thread computes is told in time that nothing came.
+/// An application that waits by `sigtimedwait` while another thread computes is told in time that nothing came.
 #[test]
 fn sigtimedwait_ends_in_time_without_a_signal() {
     let finished = run_case(&Scratch::new(), &["sigtimedwait"], "250");
-    expect_done(&finished, "the host's sigtimedwait gave it a tick, or never ended");
+    expect_done(&finished, "the application's sigtimedwait gave it a tick, or never ended");
 }
 
 /// A thread in `sigwait` is cancelled: it ends there, and what it registered for that is run.
@@ -162,12 +162,12 @@ fn sigwait_is_a_cancellation_point() {
     expect_done(&finished, "a thread in sigwait cannot be cancelled");
 }
 
-/// A host that reads the signal by `signalfd` finds there what others send, and no tick; one line says that ticks end.
+/// An application that reads the signal by `signalfd` finds there what others send, and no tick; one line says that ticks end.
 #[test]
 fn signalfd_gives_the_host_its_own_signals() {
     let scratch = Scratch::new();
     let finished = run_case(&scratch, &["signalfd"], "250");
-    expect_done(&finished, "the host read a tick from its signalfd");
+    expect_done(&finished, "the application read a tick from its signalfd");
     assert_eq!(
         finished.complaints(),
         [
@@ -176,7 +176,7 @@ fn signalfd_gives_the_host_its_own_signals() {
     );
 }
 
-/// A host that blocks the signal in all threads runs as ever, and the end line says why there are no samples.
+/// An application that blocks the signal in all threads runs as before, and the end line says why there are no samples.
 #[test]
 fn a_host_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     let scratch = Scratch::new();
@@ -193,7 +193,7 @@ fn a_host_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     }
     command.arg(profiled.get_program()).args(profiled.get_args());
     let finished = run(command.arg("blocked"));
-    expect_done(&finished, "a host that blocks the signal does not run");
+    expect_done(&finished, "an application that blocks the signal does not run");
     assert!(
         finished
             .stderr
@@ -203,7 +203,7 @@ fn a_host_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     );
 }
 
-/// A handler of the host's for another signal is interrupted by ticks, and leaves by `siglongjmp`, again and again.
+/// A handler of the application's for another signal is interrupted by ticks, and leaves by `siglongjmp`, again and again.
 #[test]
 fn handlers_that_are_ticked_may_jump_away() {
     let scratch = Scratch::new();
@@ -211,7 +211,7 @@ fn handlers_that_are_ticked_may_jump_away() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// A slow `read` that ticks interrupt goes on; `poll` and `nanosleep` say `EINTR`, as with any handler.
+/// A slow `read` that ticks interrupt continues; `poll` and `nanosleep` say `EINTR`, as with any handler.
 #[test]
 fn interrupted_calls_are_restarted_as_far_as_the_system_does() {
     let scratch = Scratch::new();
@@ -219,7 +219,7 @@ fn interrupted_calls_are_restarted_as_far_as_the_system_does() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// A host that ignores the signal and replaces itself: the next program ignores it, as without the library.
+/// An application that ignores the signal and replaces itself: the next program ignores it, as without the library.
 #[test]
 fn what_is_ignored_stays_ignored_in_the_next_program() {
     for way in ["execve", "vfork-execve", "fork-execve"] {
@@ -228,7 +228,7 @@ fn what_is_ignored_stays_ignored_in_the_next_program() {
     }
 }
 
-/// A host that ignores the signal and fails to replace itself still ignores it, and is ticked again.
+/// An application that ignores the signal and fails to replace itself still ignores it, and is ticked again.
 #[test]
 fn what_is_ignored_is_ticked_after_a_failed_exec() {
     let scratch = Scratch::new();

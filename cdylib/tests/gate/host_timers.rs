@@ -1,4 +1,4 @@
-//! Hosts with timers of their own that send our signals: they keep them, and their ticks; and ours come all the same.
+//! Applications with timers of their own that send our signals: they keep them, and their ticks; and ours come all the same.
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run};
 
@@ -41,32 +41,32 @@ fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
 }
 
-/// A host that arms ITIMER_PROF reads back what it has set, is called each time, and never for our ticks.
+/// An application that arms ITIMER_PROF reads back what it has set, is called each time, and never for our ticks.
 #[test]
 fn a_host_keeps_its_timer_of_cpu_time() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "keeps-its-timer", false);
-    expect_done(&finished, "the host's ITIMER_PROF is not its own");
+    expect_done(&finished, "the application's ITIMER_PROF is not its own");
     assert!(samples(&scratch) >= 55);
 }
 
-/// A host that arms it for one signal gets one.
+/// An application that arms it for one signal gets one.
 #[test]
 fn a_timer_that_fires_once_fires_once() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "fires-once", false), "the host's timer did not fire once");
+    expect_done(&run_preloaded(&scratch, "fires-once", false), "the application's timer did not fire once");
     assert!(samples(&scratch) >= 40);
 }
 
-/// A host that arms it for later, and disarms it before, is never called.
+/// An application that arms it for later, and disarms it before, is never called.
 #[test]
 fn a_timer_that_has_not_run_out_sends_nothing() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "waits-long", false), "a tick was taken for the host's timer");
+    expect_done(&run_preloaded(&scratch, "waits-long", false), "a tick was taken for the application's timer");
     assert!(samples(&scratch) >= 50);
 }
 
-/// A host that arms it and has no handler is ended by it, as without the library.
+/// An application that arms it and has no handler is ended by it, as without the library.
 #[test]
 fn a_timer_without_a_handler_ends_the_host() {
     let scratch = Scratch::new();
@@ -81,7 +81,7 @@ fn a_timer_without_a_handler_ends_the_host() {
     assert_eq!((exit_code(expected.status), expected.text()), (128 + 27, "armed\n".to_owned()));
 }
 
-/// A host that arms it and ignores its signal goes on, and is ticked.
+/// An application that arms it and ignores its signal continues, and is ticked.
 #[test]
 fn a_timer_whose_signal_is_ignored_does_nothing() {
     let scratch = Scratch::new();
@@ -89,35 +89,35 @@ fn a_timer_whose_signal_is_ignored_does_nothing() {
     assert!(samples(&scratch) >= 40);
 }
 
-/// A host that blocks the signal while its timer runs out gets it afterwards, though a tick was pending at the time.
+/// An application that blocks the signal while its timer runs out gets it afterwards, though a tick was pending at the time.
 #[test]
 fn a_timer_that_runs_out_while_the_signal_is_blocked_is_not_lost() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "blocks", false), "the host's timer has no signal");
+    expect_done(&run_preloaded(&scratch, "blocks", false), "the application's timer has no signal");
     assert!(samples(&scratch) > 0);
 }
 
-/// A thread of a host arms the timer while a signal that somebody has sent is pending for the process: it stays pending.
+/// A thread of an application arms the timer while a signal that somebody has sent is pending for the process: it stays pending.
 #[test]
 fn a_signal_that_is_pending_when_the_timer_is_armed_stays_pending() {
-    // The kernel drops the host's signal if a tick is pending: none comes within the first second.
+    // The kernel drops the application's signal if a tick is pending: none comes within the first second.
     let finished = run_preloaded_at("1", &Scratch::new(), "pending-stays-pending", false);
     let told = (exit_code(finished.status), finished.text());
-    assert_eq!(told, (0, "done\n".to_owned()), "a signal of the host's is gone: {}", finished.stderr);
+    assert_eq!(told, (0, "done\n".to_owned()), "a signal of the application's is gone: {}", finished.stderr);
 }
 
-/// A host that takes its timer's signals by `sigwaitinfo` gets all of them and no tick; ticks, which nobody else takes, end with
+/// An application that takes its timer's signals by `sigwaitinfo` gets all of them and no tick; ticks, which nobody else takes, end with
 /// one line.
 #[test]
 fn a_timer_that_is_waited_for_is_told_from_ticks() {
     let finished = run_preloaded(&Scratch::new(), "takes-ticks", false);
-    let lost = format!("the host waited for its timer and got something else: {}", finished.stderr);
+    let lost = format!("the application waited for its timer and got something else: {}", finished.stderr);
     assert_eq!((exit_code(finished.status), finished.text()), (0, "done\n".to_owned()), "{lost}");
     let line = "sigprof: profiling stopped: cannot send ticks to a program that uses their signal itself: Device or resource busy";
     assert_eq!(
         finished.complaints(),
         [line],
-        "ticks that come to nothing go on, and get into the way of the host's timer"
+        "ticks that come to nothing go on, and get into the way of the application's timer"
     );
 }
 
@@ -128,26 +128,26 @@ fn arguments_without_sense_are_refused_as_ever() {
     let expected = run_alone(&scratch, "bad-arguments");
     let finished = run_preloaded(&scratch, "bad-arguments", false);
     assert!(expected.text().lines().count() > 10);
-    assert_eq!(finished.text(), expected.text(), "the host is told something else");
+    assert_eq!(finished.text(), expected.text(), "the application is told something else");
 }
 
-/// A linked host that has armed it before it starts the profiler keeps it through start and stop.
+/// A linked application that has armed it before it starts the profiler keeps it through start and stop.
 #[test]
 fn a_timer_from_before_a_start_is_kept() {
     let scratch = Scratch::new();
-    expect_done(&run_linked(&scratch, "armed-before-a-start"), "the start took the host's timer");
+    expect_done(&run_linked(&scratch, "armed-before-a-start"), "the start took the application's timer");
     assert!(samples(&scratch) >= 20);
 }
 
-/// A linked host that starts and stops the profiler while its timer runs keeps it throughout.
+/// A linked application that starts and stops the profiler while its timer runs keeps it throughout.
 #[test]
 fn a_timer_is_kept_across_stop_and_start() {
     let scratch = Scratch::new();
-    expect_done(&run_linked(&scratch, "across-stop-and-start"), "the host's timer did not last");
+    expect_done(&run_linked(&scratch, "across-stop-and-start"), "the application's timer did not last");
     assert!(samples(&scratch) >= 10);
 }
 
-/// A linked host without a handler that arms it after the profiler has stopped is ended by it.
+/// A linked application without a handler that arms it after the profiler has stopped is ended by it.
 #[test]
 fn a_timer_without_a_handler_ends_the_host_after_a_stop() {
     let scratch = Scratch::new();
@@ -160,7 +160,7 @@ fn a_timer_without_a_handler_ends_the_host_after_a_stop() {
     );
 }
 
-/// A host with its timer armed forks: the child has none, is ticked, and may arm one of its own.
+/// An application with its timer armed forks: the child has none, is ticked, and may arm one of its own.
 #[test]
 fn a_forked_child_has_no_timer_and_may_have_one() {
     let scratch = Scratch::new();
@@ -168,7 +168,7 @@ fn a_forked_child_has_no_timer_and_may_have_one() {
     assert_eq!(scratch.names("prof_").len(), 1, "the child's profile");
 }
 
-/// A host with its timer armed replaces its program, which inherits the timer.
+/// An application with its timer armed replaces its program, which inherits the timer.
 #[test]
 fn the_next_program_inherits_the_hosts_timer() {
     let finished = run_preloaded(&Scratch::new(), "next-program-of-armed", false);
@@ -177,7 +177,7 @@ fn the_next_program_inherits_the_hosts_timer() {
     assert_eq!(exit_code(finished.status), 0);
 }
 
-/// A host without a timer replaces its program, which has none either.
+/// An application without a timer replaces its program, which has none either.
 #[test]
 fn the_next_program_does_not_inherit_ours() {
     let finished = run_preloaded(&Scratch::new(), "next-program-of-unarmed", false);
@@ -185,7 +185,7 @@ fn the_next_program_does_not_inherit_ours() {
     assert_eq!(exit_code(finished.status), 0);
 }
 
-/// A host arms its timer where no other can be created: it has it, ticks end, and one line says so.
+/// An application arms its timer where no other can be created: it has it, ticks end, and one line says so.
 #[test]
 fn where_there_is_one_timer_it_is_the_hosts() {
     let scratch = Scratch::new();
@@ -202,26 +202,26 @@ fn where_there_is_one_timer_it_is_the_hosts() {
     assert!(samples(&scratch) >= 5);
 }
 
-/// A host with timers of `timer_create` gets their signals in its handlers, with the information that it gave.
+/// An application with timers of `timer_create` gets their signals in its handlers, with the information that it gave.
 #[test]
 fn a_host_keeps_its_posix_timers() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "posix-timers", false), "a timer of the host's was not served");
+    expect_done(&run_preloaded(&scratch, "posix-timers", false), "a timer of the application's was not served");
     assert!(samples(&scratch) >= 30);
 }
 
-/// A host that uses `alarm`, `ualarm` and ITIMER_REAL gets their signals, whatever clock it is profiled by.
+/// An application that uses `alarm`, `ualarm` and ITIMER_REAL gets their signals, whatever clock it is profiled by.
 #[test]
 fn a_host_keeps_its_alarms() {
     for realtime in [false, true] {
         let scratch = Scratch::new();
-        let lost = format!("an alarm was not the host's, realtime {realtime}");
+        let lost = format!("an alarm was not the application's, realtime {realtime}");
         expect_done(&run_preloaded(&scratch, "alarms", realtime), &lost);
         assert!(samples(&scratch) >= 60);
     }
 }
 
-/// A host that an alarm is to end is ended by it, whatever clock it is profiled by.
+/// An application that an alarm is to end is ended by it, whatever clock it is profiled by.
 #[test]
 fn an_alarm_without_a_handler_ends_the_host() {
     for realtime in [false, true] {
@@ -231,7 +231,7 @@ fn an_alarm_without_a_handler_ends_the_host() {
     }
 }
 
-/// A host that disarms the timer by a system call of its own is left alone, and one line says what that means.
+/// An application that disarms the timer by a system call of its own is left alone, and one line says what that means.
 #[test]
 fn a_timer_taken_by_a_system_call_is_told() {
     let scratch = Scratch::new();

@@ -38,10 +38,10 @@ fn expect_ticks(scratch: &Scratch, mut command: Command, what: &str, is_right: i
     let prof = scratch.path("prof");
     let finished = run(command.env("CPUPROFILE_FREQUENCY", "1"));
     let ended = (exit_code(finished.status), finished.text());
-    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the host was harmed: {}", finished.stderr);
+    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the application was harmed: {}", finished.stderr);
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{what}");
     let ticks = Profile::read(&prof).samples();
-    assert!(is_right(ticks), "{what}: the host lost its profile: {ticks} ticks");
+    assert!(is_right(ticks), "{what}: the application lost its profile: {ticks} ticks");
     std::fs::remove_file(prof).expect("our own file");
 }
 

@@ -35,7 +35,7 @@ fn run_orders(scratch: &Scratch, program: &Path, orders: &str) -> Finished {
 #[track_caller]
 fn expect_status(finished: &Finished, status: i32, what: &str) {
     let text = finished.text();
-    assert_eq!(exit_code(finished.status), status, "{what}: the host was harmed: {} {text}", finished.stderr);
+    assert_eq!(exit_code(finished.status), status, "{what}: the application was harmed: {} {text}", finished.stderr);
 }
 
 #[track_caller]
@@ -59,7 +59,7 @@ fn opened_and_closed_a_hundred_times() {
     }
 }
 
-/// A program closes the library while its session runs: the session goes on, and its profile is complete at the end.
+/// A program closes the library while its session runs: the session continues, and its profile is complete at the end.
 #[test]
 fn closed_while_a_session_runs() {
     for (mode, place) in [("local", ""), ("global", ""), ("deep", ""), ("apart", ""), ("local", "thread ")] {
@@ -108,7 +108,7 @@ fn a_second_namespace_is_refused() {
     let orders = "open LIBRARY apart start PROF tick 3 open LIBRARY apart start /nowhere/prof tick 2 exit 3";
     let finished = run_orders(&scratch, &loading(&scratch), orders);
     expect_status(&finished, 3, "two namespaces");
-    assert_eq!(finished.text(), "started 1\nstarted 0\n", "the host was told that it is profiled");
+    assert_eq!(finished.text(), "started 1\nstarted 0\n", "the application was told that it is profiled");
     let [line] = finished.complaints()[..] else { panic!("not one line: {}", finished.stderr) };
     let file = shared_library().to_str().expect("a plain path");
     assert!(line.contains("/nowhere/prof") && line.contains(file), "{line}");
@@ -126,7 +126,7 @@ fn the_environment_of_threads_is_not_moved() {
     expect_status(&finished, 3, orders);
     assert_eq!(finished.text(), "CPUPROFILE_USE_PID is not set\n", "the environment was moved");
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
-    assert!(samples(&scratch) >= 2, "the host lost its profile");
+    assert!(samples(&scratch) >= 2, "the application lost its profile");
 }
 
 /// Makes a plugin that has the static library inside.
@@ -134,7 +134,7 @@ fn plugin(scratch: &Scratch) {
     scratch.compile_library_with("profiled_plugin.c", Linkage::Static, &[]);
 }
 
-/// A plugin has the static library inside, and its host closes it while a session runs, after it, or before any: signals that
+/// A plugin has the static library inside, and its application closes it while a session runs, after it, or before any: signals that
 /// come later meet the handler, and the profile is complete.
 #[test]
 fn a_plugin_with_the_profiler_inside_is_closed() {
@@ -155,7 +155,7 @@ fn a_plugin_with_the_profiler_inside_is_closed() {
     }
 }
 
-/// A host opens such a plugin with CPUPROFILE set, and closes it: it is profiled to its end.
+/// An application opens such a plugin with CPUPROFILE set, and closes it: it is profiled to its end.
 #[test]
 fn a_plugin_profiles_its_host_by_the_environment() {
     let scratch = Scratch::new();

@@ -49,17 +49,17 @@ fn preload<const N: usize>(command: &mut Command, libraries: [&Path; N]) {
     command.env("LD_PRELOAD", libraries.join(" ")).env("CPUPROFILE", "prof");
 }
 
-/// The host ended with status 3 and "hello", one profile was written, with `ticks` samples, and at most one line was said, or
+/// The application ended with status 3 and "hello", one profile was written, with `ticks` samples, and at most one line was said, or
 /// `lines` of them.
 #[track_caller]
 fn expect_one_profile(scratch: &Scratch, finished: &Finished, ticks: usize, lines: usize, what: &str) {
     let text = finished.text();
     let ended = (exit_code(finished.status), text.lines().last());
-    assert_eq!(ended, (3, Some("hello")), "{what}: the host was harmed: {}", finished.stderr);
+    assert_eq!(ended, (3, Some("hello")), "{what}: the application was harmed: {}", finished.stderr);
     let names = crate::support::names_in(&out(scratch), "");
     assert_eq!(names, ["prof"], "{what}: not one profile: {}", finished.stderr);
     let found = Profile::read(&out(scratch).join("prof")).samples();
-    assert_eq!(found, ticks, "{what}: the host lost ticks: {}", finished.stderr);
+    assert_eq!(found, ticks, "{what}: the application lost ticks: {}", finished.stderr);
     assert_eq!(
         (finished.end_lines(), finished.complaints().len()),
         (1, lines),
@@ -97,7 +97,7 @@ fn one_file_by_two_paths() {
     expect_one_profile(&scratch, &run(&mut command), 20, 0, "a link");
 }
 
-/// The library is preloaded together with gperftools', in either order: the host's time is in the one profile there is.
+/// The library is preloaded together with gperftools', in either order: the application's time is in the one profile there is.
 #[test]
 fn preloaded_beside_gperftools() {
     for turned in [false, true] {
@@ -135,7 +135,7 @@ fn linked_with_one_and_preloaded_with_the_other() {
 }
 
 /// The static library is in the program, which shows its names to libraries or not, and the shared one is preloaded: one
-/// profiles the host.
+/// profiles the application.
 #[test]
 fn in_the_program_and_preloaded() {
     for flags in [&["-Wl,-u,ProfilerStart"][..], &["-Wl,-u,ProfilerStart", "-rdynamic"]] {
@@ -163,7 +163,7 @@ fn a_copy_is_opened_under_the_profiler() {
         assert_eq!(
             finished.text(),
             "started 0\nhello\n",
-            "{mode}: the host was told that it is profiled twice"
+            "{mode}: the application was told that it is profiled twice"
         );
     }
 }
@@ -193,7 +193,7 @@ fn a_second_copy_is_started() {
 }
 
 /// A program that runs under the profiler opens gperftools' library, which begins as well: the profile under the name that
-/// both were given is the one that has the host's time, and it is valid.
+/// both were given is the one that has the application's time, and it is valid.
 #[test]
 fn gperftools_is_opened_under_the_profiler() {
     let scratch = Scratch::new();
@@ -205,7 +205,7 @@ fn gperftools_is_opened_under_the_profiler() {
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"), "{}", finished.stderr);
     assert_eq!(crate::support::names_in(&out(&scratch), ""), ["prof"], "{}", finished.stderr);
     let found = Profile::read(&out(&scratch).join("prof")).samples();
-    assert!(found >= 10, "the host lost all but {found} of its samples: {}", finished.stderr);
+    assert!(found >= 10, "the application lost all but {found} of its samples: {}", finished.stderr);
 }
 
 /// A program that gperftools' library profiles opens ours: it is refused with one line, and the profile is gperftools'.
@@ -219,7 +219,7 @@ fn opened_under_gperftools() {
     preload(&mut command, [&other]);
     let finished = run(&mut command);
     expect_one_profile(&scratch, &finished, 15, 2, "opened under gperftools");
-    assert!(finished.text().starts_with("started 0\n"), "the host was told that it is profiled twice");
+    assert!(finished.text().starts_with("started 0\n"), "the application was told that it is profiled twice");
 }
 
 /// What the test below runs, as a program with the crate inside: this test, in a process of its own.

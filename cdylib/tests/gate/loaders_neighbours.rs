@@ -1,5 +1,5 @@
 //! Other libraries in the program: initialised before ours and behind it, with all that a constructor may do, and those that
-//! people preload. The host runs and ends as it would, and its profile is there.
+//! people preload. The application runs and ends as it would, and its profile is there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::support::{
     Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library, skip, tool,
 };
 
-/// Ticks that the host sends itself; the timer is silent for the first second of CPU time.
+/// Ticks that the application sends itself; the timer is silent for the first second of CPU time.
 const ORDERS: [&str; 6] = ["tick", "5", "print", "hello", "exit", "3"];
 
 fn loading(scratch: &Scratch) -> PathBuf {
@@ -28,7 +28,7 @@ fn beside(scratch: &Scratch, neighbour: &Path, is_neighbour_first: bool) -> Comm
 #[track_caller]
 fn expect_unharmed(finished: &Finished, what: &str) {
     let ended = (exit_code(finished.status), finished.text());
-    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the host was harmed: {}", finished.stderr);
+    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the application was harmed: {}", finished.stderr);
     assert_eq!(finished.complaints(), Vec::<&str>::new(), "{what}");
 }
 
@@ -40,7 +40,7 @@ fn samples(scratch: &Scratch) -> usize {
 }
 
 /// A library starts threads, forks, opens a library or asks for handlers in its constructor, before ours is initialised or
-/// behind it: the host is profiled as ever.
+/// behind it: the application is profiled as before.
 #[test]
 fn constructors_before_and_behind() {
     for action in ["threads", "fork", "open", "signal"] {
@@ -66,7 +66,7 @@ fn a_constructor_that_replaces_the_program() {
         let neighbour = scratch.compile_library("neighbour.c", &[]);
         let finished = run(beside(&scratch, &neighbour, is_first).env("EARLY", "exec"));
         expect_unharmed(&finished, &format!("first: {is_first}"));
-        assert_eq!(samples(&scratch), 5, "first: {is_first}: the host lost its profile");
+        assert_eq!(samples(&scratch), 5, "first: {is_first}: the application lost its profile");
     }
 }
 
@@ -131,8 +131,8 @@ fn an_allocator_that_asks_the_loader() {
     }
 }
 
-/// Preloaded beside allocators and libraries that change what the host sees of files and of time, in either order: the
-/// host is profiled as ever. Debian's libjemalloc2, libtcmalloc-minimal4, libeatmydata1 and libfaketime; those that are not
+/// Preloaded beside allocators and libraries that change what the application sees of files and of time, in either order: the
+/// application is profiled as before. Debian's libjemalloc2, libtcmalloc-minimal4, libeatmydata1 and libfaketime; those that are not
 /// installed are skipped.
 #[test]
 fn beside_what_people_preload() {
@@ -170,7 +170,7 @@ fn under_tools_that_preload() {
         command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_QUIET", "1");
         let finished = run(command.args(&words[1..]).arg(program).args(ORDERS));
         expect_unharmed(&finished, words[0]);
-        assert_eq!(samples(&scratch), 5, "{}: the host lost its profile", words[0]);
+        assert_eq!(samples(&scratch), 5, "{}: the application lost its profile", words[0]);
     }
 }
 
@@ -187,8 +187,8 @@ fn under_valgrind() {
     command.env("CPUPROFILE_QUIET", "1").env("CPUPROFILE_FREQUENCY", "1");
     let finished = run(command.args(["--tool=none", "-q"]).arg(program).args(ORDERS));
     let ended = (exit_code(finished.status), finished.text());
-    assert_eq!(ended, (3, "hello\n".to_owned()), "the host was harmed: {}", finished.stderr);
+    assert_eq!(ended, (3, "hello\n".to_owned()), "the application was harmed: {}", finished.stderr);
     let ours: Vec<&str> = finished.stderr.lines().filter(|line| !line.starts_with("--")).collect();
     assert_eq!(ours, Vec::<&str>::new());
-    assert!(samples(&scratch) >= 5, "the host lost its profile");
+    assert!(samples(&scratch) >= 5, "the application lost its profile");
 }

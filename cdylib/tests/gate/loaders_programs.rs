@@ -1,5 +1,5 @@
 //! What the library is preloaded into: programs without a loader, with another one, of another machine or with more rights, and
-//! all the ways in which the loader is told of it. It profiles or does nothing, and the host is as it would be.
+//! all the ways in which the loader is told of it. It profiles or does nothing, and the application is as it would be.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,7 +14,7 @@ use crate::support::{
 /// Computes for some periods, says hello and ends with status 3.
 const ORDERS: [&str; 6] = ["burn", "60", "print", "hello", "exit", "3"];
 
-/// Compiles `programs/host.c` by `compiler`, whose headers may be others than ours; None where that cannot be done.
+/// Compiles `programs/application.c` by `compiler`, whose headers may be others than ours; None where that cannot be done.
 fn compiled_by(scratch: &Scratch, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = scratch.path("host");
     let mut command = crate::support::tool(compiler);
@@ -30,10 +30,10 @@ fn compiled_by(scratch: &Scratch, compiler: &str, flags: &[&str]) -> Option<Path
 #[track_caller]
 fn expect_unharmed(finished: &Finished, what: &str) {
     let ended = (exit_code(finished.status), finished.text());
-    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the host was harmed: {}", finished.stderr);
+    assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the application was harmed: {}", finished.stderr);
 }
 
-/// The host ran as ever, and nothing was said or written.
+/// The application ran as before, and nothing was said or written.
 #[track_caller]
 fn expect_nothing(scratch: &Scratch, finished: &Finished, what: &str) {
     expect_unharmed(finished, what);
@@ -41,12 +41,12 @@ fn expect_nothing(scratch: &Scratch, finished: &Finished, what: &str) {
     assert_eq!(scratch.names("prof"), Vec::<String>::new(), "{what}");
 }
 
-/// The host ran as ever, and was profiled.
+/// The application ran as before, and was profiled.
 #[track_caller]
 fn expect_profile(scratch: &Scratch, finished: &Finished, what: &str) {
     expect_unharmed(finished, what);
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]), "{what}");
-    assert!(Profile::read(&scratch.path("prof")).samples() > 0, "{what}: the host lost its profile");
+    assert!(Profile::read(&scratch.path("prof")).samples() > 0, "{what}: the application lost its profile");
     assert_eq!(scratch.names("prof"), ["prof"], "{what}");
 }
 
@@ -61,7 +61,7 @@ fn a_static_program() {
     }
 }
 
-/// A program for the processor's older instruction set: its loader says that the library is of another class, and goes on.
+/// A program for the processor's older instruction set: its loader says that the library is of another class, and continues.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_program_of_32_bits() {
@@ -134,7 +134,7 @@ fn the_loader_as_a_program() {
 }
 
 /// LD_PRELOAD names the library by a relative path, by its soname in LD_LIBRARY_PATH, with others around it and by a path
-/// that is no longer there for the programs that the host starts.
+/// that is no longer there for the programs that the application starts.
 #[test]
 fn the_library_by_all_its_names() {
     for name in ["./lib/libprofiler.so.0", "libprofiler.so.0", "libm.so.6:libprofiler.so.0 libc.so.6"] {
@@ -148,7 +148,7 @@ fn the_library_by_all_its_names() {
     }
 }
 
-/// LD_PRELOAD names the library by a path with a space, where the loader separates names: it says so for each, and the host
+/// LD_PRELOAD names the library by a path with a space, where the loader separates names: it says so for each, and the application
 /// runs on.
 #[test]
 fn a_path_with_a_space() {
@@ -276,7 +276,7 @@ fn preloaded_into_every_program() {
         exec chroot \"$1\" env $4 \"$2\" burn 60 print hello exit 3";
     let run_with = |library: &Path, variable: &Path| {
         with_own_mounts(script, &[&root, &program, library, variable]).map(|finished| {
-            assert_eq!(exit_code(finished.status), 3, "the host was harmed: {}", finished.stderr);
+            assert_eq!(exit_code(finished.status), 3, "the application was harmed: {}", finished.stderr);
             (finished.text(), finished.stderr)
         })
     };

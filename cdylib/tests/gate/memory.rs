@@ -1,4 +1,4 @@
-//! However many call chains a host has, the profiler's memory stays within its bound; what fills it is moved to a file
+//! However many call chains an application has, the profiler's memory stays within its bound; what fills it is moved to a file
 //! beside the profile, or lost and counted.
 
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Host {
         self.profiles().join("prof")
     }
 
-    /// The host with the least memory, a spool of its own, and words as at the head of its source.
+    /// The application with the least memory, a spool of its own, and words as at the head of its source.
     fn command(&self, threads: usize, action: &str) -> Command {
         let mut command = profiled(&self.program, &self.profile());
         command
@@ -78,10 +78,10 @@ fn expect_done(finished: &Finished) {
     assert!(finished.text().ends_with("done\n"), "{}", finished.text());
 }
 
-/// By how many KiB the host grew.
+/// By how many KiB the application grew.
 fn growth(finished: &Finished) -> usize {
     let text = finished.text();
-    let (_, rest) = text.split_once("grew ").expect("the host's line");
+    let (_, rest) = text.split_once("grew ").expect("the application's line");
     rest.split_once('\n').expect("a line").0.parse().expect("a number")
 }
 
@@ -93,7 +93,7 @@ fn figure(finished: &Finished, name: &str) -> usize {
     rest.split_once(' ').expect("it is not the last").0.parse().expect("a number")
 }
 
-/// The host has far more chains than fit into the memory: all are in its profile, and it grew by less than the bound.
+/// The application has far more chains than fit into the memory: all are in its profile, and it grew by less than the bound.
 #[test]
 fn chains_without_end_take_no_more_memory_than_allowed() {
     let host = Host::new();
@@ -128,7 +128,7 @@ fn threads_with_chains_without_end_lose_nothing_silently() {
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
-/// The host ends by `_exit`: what was moved is in its profile, too.
+/// The application ends by `_exit`: what was moved is in its profile, too.
 #[test]
 fn what_was_moved_is_there_behind_a_quick_end() {
     let host = Host::new();
@@ -136,14 +136,14 @@ fn what_was_moved_is_there_behind_a_quick_end() {
     host.expect_samples(ticks());
 }
 
-/// The host is killed: the profile is recovered with all ticks, of the spool and of what was moved.
+/// The application is killed: the profile is recovered with all ticks, of the spool and of what was moved.
 #[test]
 fn what_was_moved_outlives_a_kill() {
     let host = Host::new();
     let mut child = start(&mut host.command(1, "wait"));
     let mut line = String::new();
     let mut output = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
-    std::io::BufRead::read_line(&mut output, &mut line).expect("the host's line");
+    std::io::BufRead::read_line(&mut output, &mut line).expect("the application's line");
     assert_eq!(line, "ticked\n");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("our own child");
     assert_eq!(exit_code(wait(child).status), 128 + 9);
@@ -154,7 +154,7 @@ fn what_was_moved_outlives_a_kill() {
     assert_eq!(names_in(&host.scratch.path("spools"), ""), Vec::<String>::new());
 }
 
-/// The host closes all descriptors, as daemons do: records go on being moved.
+/// The application closes all descriptors, as daemons do: records continue being moved.
 #[test]
 fn a_host_may_close_all_descriptors() {
     let host = Host::new();
@@ -164,7 +164,7 @@ fn a_host_may_close_all_descriptors() {
     host.expect_samples(2 * ticks());
 }
 
-/// The host removes the file of moved records: they are lost, and counted.
+/// The application removes the file of moved records: they are lost, and counted.
 #[test]
 fn moved_records_that_are_removed_are_counted_as_lost() {
     let host = Host::new();
@@ -179,7 +179,7 @@ fn moved_records_that_are_removed_are_counted_as_lost() {
     host.expect_samples(ticks() - lost);
 }
 
-/// The host forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
+/// The application forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
 #[test]
 fn a_child_moves_its_own_records() {
     let host = Host::new();
@@ -193,7 +193,7 @@ fn a_child_moves_its_own_records() {
     }
 }
 
-/// The host replaces itself when records have been moved: the first image's profile has all of them, and so has the
+/// The application replaces itself when records have been moved: the first image's profile has all of them, and so has the
 /// second's.
 #[test]
 fn the_next_program_moves_its_own_records() {
@@ -207,7 +207,7 @@ fn the_next_program_moves_its_own_records() {
     }
 }
 
-/// The host fails to replace itself when records have been moved: it goes on, and its profile has all ticks.
+/// The application fails to replace itself when records have been moved: it continues, and its profile has all ticks.
 #[test]
 fn records_are_moved_on_when_no_program_took_over() {
     let host = Host::new();
@@ -215,7 +215,7 @@ fn records_are_moved_on_when_no_program_took_over() {
     host.expect_samples(2 * ticks());
 }
 
-/// The host may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
+/// The application may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
 /// be moved, and what was not lost is recovered.
 #[test]
 fn a_limit_on_files_costs_records_and_not_the_host() {

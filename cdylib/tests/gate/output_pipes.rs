@@ -1,4 +1,4 @@
-//! Descriptors that the host has as it likes: pipes that are full or that nobody reads, for the line on stderr and for the
+//! Descriptors that the application has as it likes: pipes that are full or that nobody reads, for the line on stderr and for the
 //! profile, and a profile that would go where the program's own output goes.
 
 use std::fs::{self, File, OpenOptions};

@@ -77,7 +77,7 @@ fn a_changed_root_changes_nothing() {
     expect_unharmed(&finished);
     assert_eq!((finished.end_lines(), finished.complaints()), (2, vec![]), "{}", finished.stderr);
     let profiles = names(&out);
-    let [own, child] = &profiles[..] else { panic!("the host has {profiles:?} of two profiles") };
+    let [own, child] = &profiles[..] else { panic!("the application has {profiles:?} of two profiles") };
     assert_eq!(own, "prof");
     assert_eq!(Profile::samples_without_list(&path), 5, "samples were lost");
     assert_eq!(Profile::samples_without_list(&out.join(child)), 4, "samples were lost");
@@ -93,7 +93,7 @@ fn a_changed_root_changes_nothing_for_toggled_profiles() {
     let mut command = privileged(&scratch, &out.join("prof"), &orders);
     let finished = run(command.env("CPUPROFILESIGNAL", "12"));
     expect_unharmed(&finished);
-    assert_eq!(names(&out), ["prof.0"], "the host's profile is not there: {}", finished.stderr);
+    assert_eq!(names(&out), ["prof.0"], "the application's profile is not there: {}", finished.stderr);
     assert_eq!(Profile::samples_without_list(&out.join("prof.0")), 3, "samples were lost");
     assert_eq!(names(&jail), Vec::<String>::new());
 }
@@ -220,13 +220,13 @@ fn closed_descriptors_are_not_missed() {
     expect_profile(&run(&mut places(&scratch, &path, &["tick", "2", "close", "exit", "3"])), &path, 2);
 }
 
-/// A program puts its own file in the place of every descriptor: nothing is written to that.
+/// A program puts its own file instead of every descriptor: nothing is written to that.
 #[test]
 fn a_file_of_the_hosts_in_our_descriptors_place_is_left_alone() {
     let scratch = scratch();
     let (path, own) = (scratch.path("prof"), scratch.path("own"));
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "take", text(&own), "exit", "3"]));
-    assert_eq!(fs::read_to_string(&own).expect("it is there"), "mine", "the host's file was written to");
+    assert_eq!(fs::read_to_string(&own).expect("it is there"), "mine", "the application's file was written to");
     expect_profile(&finished, &path, 2);
 }
 

@@ -112,7 +112,7 @@ fn a_pipe_on_standard_output_gets_the_profile() {
     );
 }
 
-/// A descriptor that CPUPROFILE names becomes a file of the host's own: that is left alone.
+/// A descriptor that CPUPROFILE names becomes a file of the application's own: that is left alone.
 #[test]
 fn a_named_descriptor_that_becomes_the_hosts_is_left_alone() {
     let scratch = scratch();
@@ -124,7 +124,7 @@ fn a_named_descriptor_that_becomes_the_hosts_is_left_alone() {
         .args(["CPUPROFILE=/dev/fd/9", "CPUPROFILE_FREQUENCY=1"]);
     let finished =
         run(command.arg(scratch.path("places")).args(["tick", "2", "take"]).arg(&own).args(["exit", "3"]));
-    assert_eq!(content(&own), "mine", "the host's file was written to");
+    assert_eq!(content(&own), "mine", "the application's file was written to");
     expect_words(&finished, Path::new("/dev/fd/9"), &["taken its place"]);
 }
 
@@ -256,7 +256,7 @@ fn a_strangers_file_in_a_shared_directory_is_refused() {
     };
     let Some((_scratch, path, finished)) = run_in_shared_directory(make, false) else { return };
     assert_eq!(content(&path), "theirs", "a stranger's file was written into");
-    // Unprofiled, the host is ended by its own tick.
+    // Unprofiled, the application is ended by its own tick.
     assert!(finished.stderr.contains("another user's file"), "{}", finished.stderr);
 }
 
@@ -324,7 +324,7 @@ fn a_mounted_file_is_written() {
     assert_eq!(fs::read_dir(&directory).expect("our own directory").count(), 1);
 }
 
-/// A file system that may not be written, with and without an older profile: one line, and the host runs on.
+/// A file system that may not be written, with and without an older profile: one line, and the application runs on.
 #[test]
 fn a_read_only_file_system_is_one_line() {
     let scratch = scratch();
@@ -362,7 +362,7 @@ fn a_full_file_system_keeps_the_older_profile() {
     }
 }
 
-/// The host may make no large files, and handles or does not handle the signal for it: it gets none from us.
+/// The application may make no large files, and handles or does not handle the signal for it: it gets none from us.
 #[test]
 fn a_limit_on_the_size_of_files_raises_no_signal() {
     for orders in ["size 100 tick 2 exit 3", "handle-size size 100 tick 2 exit 3"] {
@@ -372,7 +372,7 @@ fn a_limit_on_the_size_of_files_raises_no_signal() {
             old.map(|old| scratch.write("prof", old));
             let finished = run(&mut places(&scratch, &path, orders));
             expect_words(&finished, &path, &["File too large", "ulimit -f"]);
-            assert_eq!(finished.text(), "", "the host got our signal");
+            assert_eq!(finished.text(), "", "the application got our signal");
             assert_eq!(path.exists().then(|| content(&path)).as_deref(), old);
             assert_eq!(scratch.names(".sigprof"), Vec::<String>::new());
         }

@@ -175,7 +175,7 @@ fn entries(image: &Image) -> BTreeMap<&'static str, Vec<u64>> {
             "dlclose" | "pthread_create" => {}
             _ if name.starts_with("Profil") => {}
             _ if name.starts_with("exec") || name == "fexecve" => add("exec", name),
-            // Whatever else is interposed sets something that is the host's.
+            // Whatever else is interposed sets something that is the application's.
             _ => add("setting", name),
         }
     }

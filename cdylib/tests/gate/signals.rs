@@ -1,4 +1,4 @@
-//! Hosts that have business of their own with SIGPROF: they are told the truth and served, and our ticks stay ours.
+//! Applications that have business of their own with SIGPROF: they are told the truth and served, and our ticks stay ours.
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run};
 
@@ -27,7 +27,7 @@ fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
 }
 
-/// `sigaction` and `signal` report what the host set itself, with its flags and mask, and never our handler.
+/// `sigaction` and `signal` report what the application set itself, with its flags and mask, and never our handler.
 #[test]
 fn a_host_is_told_its_own_setting() {
     let scratch = Scratch::new();
@@ -35,13 +35,13 @@ fn a_host_is_told_its_own_setting() {
     assert!(samples(&scratch) >= 5);
 }
 
-/// Other signals and impossible ones are handled as ever.
+/// Other signals and impossible ones are handled as before.
 #[test]
 fn other_signals_are_none_of_our_business() {
     expect_done(&run_preloaded(&Scratch::new(), "bad-calls", "1"));
 }
 
-/// The host's handler gets the signals that others send, with their information and under its own mask, and these
+/// The application's handler gets the signals that others send, with their information and under its own mask, and these
 /// are no ticks.
 #[test]
 fn a_hosts_handler_serves_foreign_signals() {
@@ -50,7 +50,7 @@ fn a_hosts_handler_serves_foreign_signals() {
     assert_eq!(samples(&scratch), 0);
 }
 
-/// The timer's ticks are recorded and never reach the host's handler.
+/// The timer's ticks are recorded and never reach the application's handler.
 #[test]
 fn ticks_stay_ours_beside_a_hosts_handler() {
     let scratch = Scratch::new();
@@ -58,7 +58,7 @@ fn ticks_stay_ours_beside_a_hosts_handler() {
     assert!(samples(&scratch) >= 40);
 }
 
-/// A host that ignores the signal: foreign ones vanish, our ticks are recorded.
+/// An application that ignores the signal: foreign ones vanish, our ticks are recorded.
 #[test]
 fn a_host_may_ignore_the_signal() {
     let scratch = Scratch::new();
@@ -75,7 +75,7 @@ fn a_handler_for_one_signal_serves_one() {
     assert_eq!(exit_code(finished.status), 128 + 27);
 }
 
-/// A host's handler that jumps away instead of returning takes nothing of ours with it.
+/// An application's handler that jumps away instead of returning takes nothing of ours with it.
 #[test]
 fn a_handler_that_jumps_away_costs_nothing() {
     let scratch = Scratch::new();
@@ -83,7 +83,7 @@ fn a_handler_that_jumps_away_costs_nothing() {
     assert!(samples(&scratch) >= 40);
 }
 
-/// A foreign SIGPROF is a tick while the host has no handler for it.
+/// A foreign SIGPROF is a tick while the application has no handler for it.
 #[test]
 fn a_foreign_signal_without_a_hosts_handler_is_a_tick() {
     let scratch = Scratch::new();
@@ -91,7 +91,7 @@ fn a_foreign_signal_without_a_hosts_handler_is_a_tick() {
     assert_eq!(samples(&scratch), 2);
 }
 
-/// A host may block the signal.
+/// An application may block the signal.
 #[test]
 fn a_blocked_signal_waits() {
     let scratch = Scratch::new();

@@ -17,7 +17,7 @@ use sigprof::recover::{self, Owner};
 /// Ticks in the program itself and in a plugin that it opens later and closes again, and then the end.
 const TICKS: &str = "ticks 20 open PLUGIN plugin 30 close";
 
-/// Runs the host to an end by `signal`, and checks that all its samples are recovered, with their names.
+/// Runs the application to an end by `signal`, and checks that all its samples are recovered, with their names.
 #[track_caller]
 fn survives(end: &str, signal: Signal) {
     let rig = SpoolRig::new();
@@ -31,43 +31,43 @@ fn survives(end: &str, signal: Signal) {
     assert_eq!(rig.spool_names(), Vec::<String>::new(), "and the spool is gone");
 }
 
-/// The host is killed by SIGKILL, of which it never learns.
+/// The application is killed by SIGKILL, of which it never learns.
 #[test]
 fn a_killed_program_keeps_its_samples() {
     survives("kill", Signal::SIGKILL);
 }
 
-/// The host is told to end by SIGTERM, and has no handler for it.
+/// The application is told to end by SIGTERM, and has no handler for it.
 #[test]
 fn a_terminated_program_keeps_its_samples() {
     survives("raise 15", Signal::SIGTERM);
 }
 
-/// The host calls abort.
+/// The application calls abort.
 #[test]
 fn an_aborting_program_keeps_its_samples() {
     survives("abort", Signal::SIGABRT);
 }
 
-/// The host writes to address 8.
+/// The application writes to address 8.
 #[test]
 fn a_crashing_program_keeps_its_samples() {
     survives("segv", Signal::SIGSEGV);
 }
 
-/// The host recurses until its stack is used up, where no handler could run.
+/// The application recurses until its stack is used up, where no handler could run.
 #[test]
 fn a_stack_overflow_keeps_its_samples() {
     survives("overflow", Signal::SIGSEGV);
 }
 
-/// A second thread of the host raises SIGABRT.
+/// A second thread of the application raises SIGABRT.
 #[test]
 fn a_signal_in_a_thread_keeps_its_samples() {
     survives("thread ticks 0 raise 6", Signal::SIGABRT);
 }
 
-/// The host opens its plugin by a relative path, goes to another directory, and is killed.
+/// The application opens its plugin by a relative path, goes to another directory, and is killed.
 #[test]
 fn a_plugin_opened_by_a_relative_path_is_named() {
     let rig = SpoolRig::new();
@@ -76,7 +76,7 @@ fn a_plugin_opened_by_a_relative_path_is_named() {
     assert_eq!(samples_in(&rig.recover().1, "in_plugin"), 30);
 }
 
-/// The host ends as programs should: by a return from main, and by exit in a thread.
+/// The application ends as programs should: by a return from main, and by exit in a thread.
 #[test]
 fn a_normal_end_leaves_no_spool() {
     for end in ["return", "exit 3", "thread exit 3"] {
@@ -89,7 +89,7 @@ fn a_normal_end_leaves_no_spool() {
     }
 }
 
-/// The host ends without a sample, by itself or killed.
+/// The application ends without a sample, by itself or killed.
 #[test]
 fn a_program_without_samples_leaves_nothing_to_recover() {
     let rig = SpoolRig::new();
@@ -102,7 +102,7 @@ fn a_program_without_samples_leaves_nothing_to_recover() {
     assert!(!rig.profile().exists() && rig.spool_names().is_empty());
 }
 
-/// CPUPROFILE_SPOOL=off: the host keeps its samples to itself.
+/// CPUPROFILE_SPOOL=off: the application keeps its samples to itself.
 #[test]
 fn no_spool_is_made_where_none_is_wanted() {
     let rig = SpoolRig::new();
@@ -118,27 +118,27 @@ fn no_spool_is_made_where_none_is_wanted() {
     assert_eq!(rig.scratch.names("off"), Vec::<String>::new());
 }
 
-/// Nobody says where spools go: they go to memory that only this user can read, and stay there while the host runs.
+/// Nobody says where spools go: they go to memory that only this user can read, and stay there while the application runs.
 #[test]
 fn the_default_place_is_private() {
     let rig = SpoolRig::new();
     let mut child = start(rig.with_default_spools("ticks 20 say ticked await return").stdin(Stdio::piped()));
     read_line(&mut child);
-    let spool = default_spool_of(&child).expect("the host's samples would be lost: no spool");
+    let spool = default_spool_of(&child).expect("the application's samples would be lost: no spool");
     assert_eq!((spool.owner(), spool.target()), (Owner::Running, rig.profile().as_path()));
     assert_eq!(spool.program(), rig.program.canonicalize().expect("the program"));
     let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o7777;
     assert_eq!((mode(spool.path()), mode(&recover::default_directory())), (0o600, 0o700));
     assert!(spool.recover().expect_err("it runs").to_string().contains("still runs"));
     child.kill().expect("it runs");
-    // `wait` would tidy up behind a host that was killed.
+    // `wait` would tidy up behind an application that was killed.
     child.wait().expect("it was killed");
     let recovered = spool.recover().expect("it is gone");
     assert_eq!((recovered.samples, samples_at(&rig.profile())), (20, 20));
     assert!(!spool.path().exists());
 }
 
-/// There is no /dev/shm, or one that cannot be written to: the host is profiled all the same, and nothing is said.
+/// There is no /dev/shm, or one that cannot be written to: the application is profiled all the same, and nothing is said.
 #[test]
 fn a_system_without_shared_memory_goes_without_a_spool() {
     for mount in
@@ -161,7 +161,7 @@ fn a_system_without_shared_memory_goes_without_a_spool() {
     }
 }
 
-/// What CPUPROFILE_SPOOL names cannot be trusted or used: one line names it and tells why, and the host is profiled.
+/// What CPUPROFILE_SPOOL names cannot be trusted or used: one line names it and tells why, and the application is profiled.
 #[test]
 fn a_directory_that_is_not_the_users_own_is_refused() {
     type Prepare = fn(&Path);
@@ -204,7 +204,7 @@ fn a_directory_that_is_not_the_users_own_is_refused() {
     }
 }
 
-/// CPUPROFILE_SPOOL names a directory that cannot be made: one line, and the host is profiled.
+/// CPUPROFILE_SPOOL names a directory that cannot be made: one line, and the application is profiled.
 #[test]
 fn a_directory_that_cannot_be_made_is_told() {
     let rig = SpoolRig::new();
@@ -249,7 +249,7 @@ fn a_setuid_program_does_not_let_its_environment_choose() {
     }
 }
 
-/// The host's umask takes all rights away, or none: the spool is the user's own to read, and nobody else's.
+/// The application's umask takes all rights away, or none: the spool is the user's own to read, and nobody else's.
 #[test]
 fn a_umask_does_not_change_who_may_read_a_spool() {
     for umask in ["0777", "0000", "0277"] {
@@ -268,7 +268,7 @@ fn a_umask_does_not_change_who_may_read_a_spool() {
     }
 }
 
-/// The host may write short files only: it is profiled to its end, and as far as the spool reaches if it is killed.
+/// The application may write short files only: it is profiled to its end, and as far as the spool reaches if it is killed.
 #[test]
 fn a_limit_of_file_sizes_makes_the_spool_short() {
     // In units of 512 bytes: too short for any spool, and long enough for a short one.
@@ -302,7 +302,7 @@ fn a_limit_of_file_sizes_makes_the_spool_short() {
     }
 }
 
-/// The host may use little address space: it keeps nearly all of it, and its samples outlive it.
+/// The application may use little address space: it keeps nearly all of it, and its samples outlive it.
 #[test]
 fn a_limit_of_the_address_space_is_shared() {
     let rig = SpoolRig::new();
@@ -316,7 +316,7 @@ fn a_limit_of_the_address_space_is_shared() {
     assert!(rig.recover().1.samples() >= 500);
 }
 
-/// The host locks all of its memory: what is reserved for records does not become resident, nor take room in the file.
+/// The application locks all of its memory: what is reserved for records does not become resident, nor take room in the file.
 #[test]
 fn locked_memory_stays_small() {
     let rig = SpoolRig::new();
@@ -339,7 +339,7 @@ fn locked_memory_stays_small() {
     assert_eq!(rig.recover().1.samples(), 1020);
 }
 
-/// 256 programs have left spools already: the host goes without one, which is told to who has named the directory.
+/// 256 programs have left spools already: the application goes without one, which is told to who has named the directory.
 #[test]
 fn a_directory_full_of_spools_takes_no_more() {
     let rig = SpoolRig::new();
@@ -371,7 +371,7 @@ fn spools_of_idle_programs_do_not_pile_up() {
     assert_eq!(rig.recover().1.samples(), 20);
 }
 
-/// The host runs another program: its own samples are written, its spool is gone, and the new image has one of its own.
+/// The application runs another program: its own samples are written, its spool is gone, and the new image has one of its own.
 #[test]
 fn exec_leaves_no_spool_and_the_new_image_has_its_own() {
     let rig = SpoolRig::new();
@@ -388,7 +388,7 @@ fn exec_leaves_no_spool_and_the_new_image_has_its_own() {
     assert_eq!(rig.spool_names(), Vec::<String>::new());
 }
 
-/// The host forks, and the child is killed: the child's samples are in its own spool, the parent's in its profile.
+/// The application forks, and the child is killed: the child's samples are in its own spool, the parent's in its profile.
 #[test]
 fn a_forked_child_has_a_spool_of_its_own() {
     let rig = SpoolRig::new();
@@ -447,11 +447,11 @@ fn read_line(child: &mut Child) {
     let stdout = child.stdout.as_mut().expect("it is captured");
     let mut byte = [0];
     while byte != [b'\n'] {
-        stdout.read_exact(&mut byte).expect("the host says where it is");
+        stdout.read_exact(&mut byte).expect("the application says where it is");
     }
 }
 
-/// Lets a child go on that waits.
+/// Lets a child continue that waits.
 fn release(child: &mut Child) {
     child.stdin.take().expect("it is ours").write_all(b"\n").expect("it reads");
 }

@@ -1,4 +1,4 @@
-//! Full file systems, of spools, of profiles, and both: the host is not harmed, what is lost is told, and what can be
+//! Full file systems, of spools, of profiles, and both: the application is not harmed, what is lost is told, and what can be
 //! written is valid.
 //!
 //! Each test mounts small file systems that only its own thread and the programs that it starts can see. That takes root;
@@ -93,13 +93,13 @@ impl Drop for Small {
 /// What stands at the end of a session whose spool was cut.
 const CUT: &str = "spool could not grow further";
 
-/// Reads the line that says that the host waits.
+/// Reads the line that says that the application waits.
 #[track_caller]
 fn read_line(child: &mut Child) {
     let stdout = child.stdout.as_mut().expect("it is captured");
     let mut byte = [0];
     while byte != [b'\n'] {
-        stdout.read_exact(&mut byte).expect("the host says where it is");
+        stdout.read_exact(&mut byte).expect("the application says where it is");
     }
 }
 
@@ -112,7 +112,7 @@ fn expect_unharmed(finished: &Finished) {
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"), "{}", finished.stderr);
 }
 
-/// Shared memory of 2 MiB is full before the host starts: it goes without a spool, and its profile is complete.
+/// Shared memory of 2 MiB is full before the application starts: it goes without a spool, and its profile is complete.
 #[test]
 fn shared_memory_that_is_full_is_gone_without() {
     if !has_own_mounts() {
@@ -132,7 +132,7 @@ fn shared_memory_that_is_full_is_gone_without() {
     assert_eq!(samples_at(&rig.profile()), 5000);
 }
 
-/// Shared memory of 2 MiB fills with the host's own records: the switch is told at the end, and no sample is missing.
+/// Shared memory of 2 MiB fills with the application's own records: the switch is told at the end, and no sample is missing.
 #[test]
 fn shared_memory_that_the_records_fill_is_told() {
     if !has_own_mounts() {
@@ -148,8 +148,8 @@ fn shared_memory_that_the_records_fill_is_told() {
     assert_eq!((profile.samples(), samples_in(&profile, "in_program")), (5010, 5010));
 }
 
-/// Another process fills the file system of the spools between two ticks of the host, at many moments: no write of a
-/// tick ends the host, and the profile is complete.
+/// Another process fills the file system of the spools between two ticks of the application, at many moments: no write of a
+/// tick ends the application, and the profile is complete.
 #[test]
 fn a_file_system_that_others_fill_meanwhile_is_no_harm() {
     if !has_own_mounts() {
@@ -170,7 +170,7 @@ fn a_file_system_that_others_fill_meanwhile_is_no_harm() {
     }
 }
 
-/// The file system is filled and cleared over and over while four of the host's threads tick.
+/// The file system is filled and cleared over and over while four of the application's threads tick.
 #[test]
 fn a_file_system_that_is_full_at_times_is_no_harm() {
     if !has_own_mounts() {
@@ -197,7 +197,7 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
     }
 }
 
-/// The host is killed when its spool had been cut: recovery says so, and gives all that fitted.
+/// The application is killed when its spool had been cut: recovery says so, and gives all that fitted.
 #[test]
 fn a_cut_spool_is_recovered_and_said_to_be_cut() {
     if !has_own_mounts() {
@@ -247,7 +247,7 @@ fn a_profile_that_does_not_fit_stays_in_its_spool() {
     drop(small);
 }
 
-/// Both file systems are full: the host is not harmed, the loss is told, and what the spool holds is recovered.
+/// Both file systems are full: the application is not harmed, the loss is told, and what the spool holds is recovered.
 #[test]
 fn both_file_systems_may_be_full() {
     if !has_own_mounts() {

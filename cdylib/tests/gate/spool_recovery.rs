@@ -31,7 +31,7 @@ mod field {
 }
 const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
-/// A host that has been killed behind 20 ticks.
+/// An application that has been killed behind 20 ticks.
 fn killed() -> SpoolRig {
     let rig = SpoolRig::new();
     run(&mut rig.command("ticks 20 kill"));
@@ -41,7 +41,7 @@ fn killed() -> SpoolRig {
 /// The path of the one spool, whatever is in it.
 fn spool_path(rig: &SpoolRig) -> PathBuf {
     let [name] = &rig.spool_names()[..] else {
-        panic!("the host's samples are lost: {:?}", rig.spool_names())
+        panic!("the application's samples are lost: {:?}", rig.spool_names())
     };
     rig.spools().join(name)
 }

@@ -16,14 +16,14 @@ fn generations(scratch: &Scratch, statistics: &Path) -> Command {
     command
 }
 
-/// The host and its children are asked for figures in a file: each adds its lines to what stands there, and stderr is the
-/// host's alone.
+/// The application and its children are asked for figures in a file: each adds its lines to what stands there, and stderr is the
+/// application's alone.
 #[test]
 fn figures_of_all_processes_go_to_one_file() {
     let scratch = Scratch::new();
     let statistics = scratch.write("statistics", "what stood there\n");
     let finished = run(&mut generations(&scratch, &statistics)).expect_success();
-    assert_eq!(finished.stderr, "", "the host's stderr has lines that are not the host's");
+    assert_eq!(finished.stderr, "", "the application's stderr has lines that are not the application's");
     let text = fs::read_to_string(&statistics).expect("the file of statistics");
     let lines: Vec<&str> = text.lines().collect();
     let [before, ours @ ..] = &lines[..] else { panic!("nothing stands there any more") };
@@ -38,7 +38,7 @@ fn figures_of_all_processes_go_to_one_file() {
     }
 }
 
-/// The host closes its stderr, and lives on, asked to be quiet: who reads it finds its end at once, as without us.
+/// The application closes its stderr, and lives on, asked to be quiet: who reads it finds its end at once, as without us.
 #[test]
 fn a_quiet_host_lets_go_of_its_stderr() {
     let scratch = Scratch::new();
@@ -48,12 +48,12 @@ fn a_quiet_host_lets_go_of_its_stderr() {
     assert_eq!(
         finished.text(),
         "the reader found the end\n",
-        "whoever waits for the host's stderr waits for ever"
+        "whoever waits for the application's stderr waits for ever"
     );
     assert!(Profile::read(&scratch.path("prof")).samples() > 0);
 }
 
-/// The file of figures is a link, or lies where nothing can be made: nothing is written anywhere, and the host runs on.
+/// The file of figures is a link, or lies where nothing can be made: nothing is written anywhere, and the application runs on.
 #[test]
 fn figures_that_cannot_be_written_are_left_out() {
     let scratch = Scratch::new();

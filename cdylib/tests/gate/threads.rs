@@ -1,7 +1,7 @@
 //! Which threads the samples are of: by the lines of `CPUPROFILE_STATISTICS`, and with `CPUPROFILE_THREADS=1` by each sample of
-//! what a killed host leaves behind. The profile's own file is the same with and without that.
+//! what a killed application leaves behind. The profile's own file is the same with and without that.
 //!
-//! The host sends its ticks itself, and each is counted. `full/threads.rs` looks at threads that compute.
+//! The application sends its ticks itself, and each is counted. `full/threads.rs` looks at threads that compute.
 
 use crate::support::thread_lines::{figure, threads};
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, is_full, profiled, run, start, wait};
@@ -30,7 +30,7 @@ impl Host {
         self.scratch.path("prof")
     }
 
-    /// The host with words as at the head of its source. There is one tick of the timer for a second of CPU time, so that what
+    /// The application with words as at the head of its source. There is one tick of the timer for a second of CPU time, so that what
     /// counts is what it sends.
     fn command(&self, words: &str) -> Command {
         let mut command = profiled(&self.program, &self.profile());
@@ -56,7 +56,7 @@ impl Host {
         spool
     }
 
-    /// The same, of a host that these words have killed.
+    /// The same, of an application that these words have killed.
     #[track_caller]
     fn spool_of_killed(&self, words: &str) -> (Finished, Spool) {
         let finished = run(&mut self.by_thread(words));
@@ -65,7 +65,7 @@ impl Host {
     }
 }
 
-/// The ids that the host has printed, by name.
+/// The ids that the application has printed, by name.
 fn printed_ids(finished: &Finished) -> BTreeMap<String, u64> {
     let text = finished.text();
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
@@ -156,17 +156,17 @@ fn a_file_by_thread_is_as_one_without() {
 
     let mut child = start(host.by_thread("ways flush 5 40").stdin(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    while lines.next().expect("the host's lines").expect("text") != "flushed" {}
+    while lines.next().expect("the application's lines").expect("text") != "flushed" {}
     let flushed = Profile::read(&host.profile());
-    child.stdin.take().expect("a pipe").write_all(b"\n").expect("the host waits");
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("the application waits");
     wait(child).expect_success();
     expect_clean(&flushed);
     assert_eq!((flushed.samples(), chains(&flushed).len()), (200, 40));
     assert_eq!(Profile::read(&host.profile()).samples(), 200);
 }
 
-/// A host is killed: what it leaves behind says whose its samples are, by the name that a thread had at the last of its ticks
-/// that doubled their number; the profile that is recovered is as ever.
+/// An application is killed: what it leaves behind says whose its samples are, by the name that a thread had at the last of its ticks
+/// that doubled their number; the profile that is recovered is as before.
 #[test]
 fn a_killed_host_leaves_its_threads_behind() {
     let host = Host::new();
@@ -212,7 +212,7 @@ fn a_spool_has_no_threads_unless_they_are_asked_for() {
 }
 
 /// More records than fit into the memory, of chains that do fit: they are moved to a file, and folded at the end, be that the
-/// host's own or a recovery.
+/// application's own or a recovery.
 #[test]
 fn moved_records_are_folded() {
     let host = Host::new();
@@ -351,7 +351,7 @@ for name, ticks in ("py-small", 30), ("py-large", 200):
     }
 }
 
-/// The host forbids itself what tells threads apart, and would be ended for it: its samples are nobody's, and it runs on.
+/// The application forbids itself what tells threads apart, and would be ended for it: its samples are nobody's, and it runs on.
 #[test]
 fn a_sandboxed_host_is_not_asked_for_its_threads() {
     let scratch = Scratch::new();

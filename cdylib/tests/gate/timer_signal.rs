@@ -52,7 +52,7 @@ fn a_signal_that_is_in_use_is_left_to_the_program() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// A host that handles the signal later is called for what is sent to it, and for nothing else; one that ignores it does so.
+/// An application that handles the signal later is called for what is sent to it, and for nothing else; one that ignores it does so.
 #[test]
 fn what_others_send_is_the_host_s() {
     for order in ["serves", "ignores", "queues", "wakes", "files"] {
@@ -68,7 +68,7 @@ fn what_others_send_is_the_host_s() {
     }
 }
 
-/// SIGPROF and its timer are the host's alone.
+/// SIGPROF and its timer are the application's alone.
 #[test]
 fn the_interval_timer_is_the_host_s() {
     for clock in ["cpu", "itimer"] {

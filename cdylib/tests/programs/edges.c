@@ -1,4 +1,4 @@
-/* A host at the edges of what a program may do. usage: edges CASE [OPERAND...]; see `cases` at the end.
+/* An application at the edges of what a program may do. usage: edges CASE [OPERAND...]; see `cases` at the end.
  * Run with the library preloaded or linked, or, where the case says nothing else, without it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -163,7 +163,7 @@ static void impossible_handler(char **operands) {
     CHECK(signal(SIGPROF, SIG_DFL) == count_call);
 }
 
-/* The host's own interval timer of CPU time, until its handler was called often enough. */
+/* The application's own interval timer of CPU time, until its handler was called often enough. */
 static void expect_own_prof_timer(void) {
     const struct itimerval interval = {.it_interval = {0, 5000}, .it_value = {0, 5000}}, none = {{0, 0}, {0, 0}};
     const clock_t end = clock() + 10 * CLOCKS_PER_SEC;

@@ -1,4 +1,4 @@
-/* A host that ends in a way of its own, after ticks that it sends itself. usage: ends CASE [FILE]; see `cases` at the
+/* An application that ends in a way of its own, after ticks that it sends itself. usage: ends CASE [FILE]; see `cases` at the
  * end. With a FILE it starts the profiler itself. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* A host that replaces itself by another program, or starts some, while its threads compute.
+/* An application that replaces itself by another program, or starts some, while its threads compute.
  * usage: exec CASE [OPERAND...]; see `cases` at the end. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -28,7 +28,7 @@ static void on_tick(int number) {
 
 /* What is to be done where a call has failed. */
 static void fail(const char *cause) {
-    if (is("ends the host")) abort();
+    if (is("ends the application")) abort();
     if (is("hangs"))
         for (;;) pause();
     if (is("says nothing")) return;

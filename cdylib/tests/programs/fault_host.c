@@ -1,4 +1,4 @@
-/* A host that says what becomes of it, for runs in which system calls of the profiler's fail.
+/* An application that says what becomes of it, for runs in which system calls of the profiler's fail.
  * usage: fault_host CASE PROFILE; the cases are at the end. What it writes and how it ends does not depend on the
  * profiler; calls that are its own alone are declared so, by fault_own of fault_shim.c. */
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* A host that does, in order, what its arguments say.
+/* An application that does, in order, what its arguments say.
  *
  *   print TEXT       a line on standard output
  *   raise N SIGNAL   sends itself the signal N times, with tgkill

@@ -1,4 +1,4 @@
-/* A host that blocks, ignores, waits for and reads SIGPROF, under the preloaded library with profiling on.
+/* An application that blocks, ignores, waits for and reads SIGPROF, under the preloaded library with profiling on.
  * usage: host_signals CASE [OPERAND] */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A host that uses timers which send SIGPROF or SIGALRM, profiled or not. usage: host_timers CASE [FILE]
+/* An application that uses timers which send SIGPROF or SIGALRM, profiled or not. usage: host_timers CASE [FILE]
  * The cases of the interface are linked with the library; the others are run with it preloaded and profiling on. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -184,7 +184,7 @@ static void ignores(void) {
     arm(never);
 }
 
-/* Where a tick is pending the kernel drops the host's signal. */
+/* Where a tick is pending the kernel drops the application's signal. */
 static void blocks(void) {
     const sigset_t set = only_prof();
     const struct timespec none = {0, 0};
@@ -291,7 +291,7 @@ static void takes_ticks(void) {
     tick.si_code = SI_KERNEL;
     pthread_t burner;
     CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
-    /* From the end of the profiler's ticks on, such a signal is the host's. */
+    /* From the end of the profiler's ticks on, such a signal is the application's. */
     int is_ours = 0;
     for (int i = 0; i < 100 && !is_ours; i++) {
         const double next = cpu_seconds() + 0.003;
@@ -369,7 +369,7 @@ static void across_stop_and_start(void) {
     CHECK(strange_calls == 0 && arm(never).it_interval.tv_usec == 8000);
 }
 
-/* Stopped: no timer of the profiler's is left, and the host's ends the program as ever. */
+/* Stopped: no timer of the profiler's is left, and the application's ends the program as ever. */
 static void dies_after_a_stop(void) {
     CHECK(ProfilerStart(file) != 0);
     burn(0, 3);
@@ -399,7 +399,7 @@ static void child_has_none(void) {
     arm(never);
 }
 
-/* The timer that the host has armed is the next program's, and no other. */
+/* The timer that the application has armed is the next program's, and no other. */
 static void next_program(int is_armed) {
     burn(0, 5);
     if (is_armed) {

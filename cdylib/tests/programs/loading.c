@@ -1,4 +1,4 @@
-/* A host that loads libraries as its arguments say, in order.
+/* An application that loads libraries as its arguments say, in order.
  *
  *   open FILE MODE   loads the library: local, deep (RTLD_DEEPBIND), global, or apart (a namespace of its own)
  *   start FILE       calls the ProfilerStart of the library loaded last, and prints what it answered
@@ -31,7 +31,7 @@
 
 #include <gperftools/profiler.h>
 
-/* Ends a host that hangs, long before the tests' own limit. */
+/* Ends an application that hangs, long before the tests' own limit. */
 enum { PATIENCE_SECONDS = 540 };
 
 static void *library;

@@ -1,4 +1,4 @@
-/* A host whose threads have names, and send themselves ticks.
+/* An application whose threads have names, and send themselves ticks.
  *
  *   named_threads threads END NAME COUNT...   a thread for each name, which sends itself so many ticks in `common_work`. One whose
  *                                             name begins with `late-` has it only when its ticks are sent; one whose name begins

@@ -1,4 +1,4 @@
-/* A host that changes what its profile's path depends on: it does, in order, what its arguments say.
+/* An application that changes what its profile's path depends on: it does, in order, what its arguments say.
  *
  *   tick N            sends itself SIGPROF N times
  *   toggle            sends itself SIGUSR2

@@ -1,4 +1,4 @@
-/* A library of the host's own with a profiler inside, whose names it keeps to itself or not. */
+/* A library of the application's own with a profiler inside, whose names it keeps to itself or not. */
 #include <stdlib.h>
 
 #include <gperftools/profiler.h>

@@ -1,4 +1,4 @@
-/* A host that has business of its own with SIGPROF. usage: signals CASE [FILE]
+/* An application that has business of its own with SIGPROF. usage: signals CASE [FILE]
  * The API cases are linked with the library; the others are run with it preloaded and profiling on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -109,7 +109,7 @@ static void serves_the_host(void) {
 
     sigprocmask(SIG_BLOCK, NULL, &after);
     for (int number = 1; number < 65; number++) CHECK(sigismember(&before, number) == sigismember(&after, number));
-    /* What the host's handler takes is not a tick. The timer is silent for the first second. */
+    /* What the application's handler takes is not a tick. The timer is silent for the first second. */
     CHECK(samples_now() == samples);
 }
 
@@ -141,7 +141,7 @@ static void once_only(void) {
     CHECK(setting().sa_handler == SIG_DFL);
     puts("served once");
     fflush(stdout);
-    /* The default action now, as the host asked for: the end. */
+    /* The default action now, as the application asked for: the end. */
     raise(SIGPROF);
     CHECK(!"reached");
 }
@@ -154,7 +154,7 @@ static void jumping_handler(int number) {
     siglongjmp(out_of_the_handler, 1);
 }
 
-/* A handler of the host that never returns to ours. */
+/* A handler of the application that never returns to ours. */
 static void jumps_out(void) {
     CHECK(signal(SIGPROF, jumping_handler) == SIG_DFL);
     for (volatile int i = 0; i < 2000; i++)
@@ -175,7 +175,7 @@ static void foreign_ticks(void) {
     CHECK(samples_now() == samples + 2);
 }
 
-/* Blocked by the host: held back, then delivered once, as the kernel does. */
+/* Blocked by the application: held back, then delivered once, as the kernel does. */
 static void blocked(void) {
     sigset_t set, pending;
     sigemptyset(&set);

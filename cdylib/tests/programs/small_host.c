@@ -1,4 +1,4 @@
-/* A host that needs nothing but ISO C and weak references: it computes for some periods, and until it has a sample where it is
+/* An application that needs nothing but ISO C and weak references: it computes for some periods, and until it has a sample where it is
  * profiled, says hello, and ends with status 3. */
 #include <stdio.h>
 #include <time.h>

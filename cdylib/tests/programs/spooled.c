@@ -1,4 +1,4 @@
-/* A host that does, in order, what its arguments say, and may come to a bad end.
+/* An application that does, in order, what its arguments say, and may come to a bad end.
  *
  *   ticks N           sends itself SIGPROF N times in `in_program`
  *   chains FROM TO    sends itself SIGPROF once in each of these call chains, which are numbered

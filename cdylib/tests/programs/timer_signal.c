@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
             computes_until_sampled(20);
         }
         CHECK(kernel_handler(SIGPROF) == (unsigned long)SIG_DFL && kernel_handler(SIGALRM) == (unsigned long)SIG_DFL);
-        /* The library tells its host of no handler but the host's own. */
+        /* The library tells its host of no handler but the application's own. */
         CHECK(sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
         CHECK(kernel_handler(number) != (unsigned long)SIG_DFL);
     } else if (strcmp(order, "serves") == 0) {
@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
         sigemptyset(&set), sigaddset(&set, number);
         CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
         for (int i = 0; i < 12; i++) CHECK(sigqueue(getpid(), number, (union sigval){.sival_int = i}) == 0);
-        /* Ticks of each kind become pending, too: of events more than those after which a host that waits has no more. */
+        /* Ticks of each kind become pending, too: of events more than those after which an application that waits has no more. */
         computes(0.2);
         execl("/nowhere/to/be/found", "found", (char *)NULL);
         for (int i = 0; i < 12; i++) {

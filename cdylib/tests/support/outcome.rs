@@ -16,7 +16,7 @@ pub(crate) fn expect_status(finished: &Finished, status: i32) {
 #[track_caller]
 pub(crate) fn expect_unharmed(finished: &Finished) {
     let text = finished.text();
-    assert_eq!(exit_code(finished.status), 3, "the host was harmed: {text}{}", finished.stderr);
+    assert_eq!(exit_code(finished.status), 3, "the application was harmed: {text}{}", finished.stderr);
 }
 
 /// Panics unless the program ended well, with one end line and no other, and wrote the profile at `path`.

@@ -10,7 +10,7 @@ use super::profile::Profile;
 use super::scratch::{Linkage, Scratch, names_in};
 use super::symbols::Symbolizer;
 
-/// A host that does what it is told, with a directory for its spools.
+/// An application that does what it is told, with a directory for its spools.
 pub(crate) struct SpoolRig {
     pub(crate) scratch: Scratch,
     pub(crate) program: PathBuf,
@@ -35,7 +35,7 @@ impl SpoolRig {
         self.scratch.path("prof")
     }
 
-    /// The host under the profiler, with a spool in our own directory; `orders` as at the head of `spooled.c`, `PLUGIN`
+    /// The application under the profiler, with a spool in our own directory; `orders` as at the head of `spooled.c`, `PLUGIN`
     /// for its plugin. There is one tick of the timer for a second of CPU time, so that what counts is what it sends.
     pub(crate) fn command(&self, orders: &str) -> Command {
         let mut command = self.with_default_spools(orders);
@@ -50,7 +50,7 @@ impl SpoolRig {
         command
     }
 
-    /// The host's arguments.
+    /// The application's arguments.
     pub(crate) fn words(&self, orders: &str) -> Vec<String> {
         let plugin = self.plugin.to_str().expect("a plain path");
         orders.split(' ').map(|word| if word == "PLUGIN" { plugin } else { word }.to_owned()).collect()
@@ -67,7 +67,7 @@ impl SpoolRig {
         let found = recover::spools(&self.spools()).expect("the directory can be read").spools;
         let [spool] = <[Spool; 1]>::try_from(found).unwrap_or_else(|found| {
             let bytes = std::fs::metadata(self.profile()).map_or(0, |status| status.len());
-            panic!("the host's samples are lost: {} spools, and {bytes} bytes of profile", found.len())
+            panic!("the application's samples are lost: {} spools, and {bytes} bytes of profile", found.len())
         });
         spool
     }

@@ -95,7 +95,7 @@ fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
                 let reason =
                     format!("a frame has the address {:#x}, which is none of code", location.address);
                 Err(Error::new(ErrorKind::Request, reason)
-                    .advise("the CPU profile format holds addresses alone; `pprof` holds names, too"))
+                    .advise("the CPU profile format holds only addresses; use `pprof` for names"))
             }
         }
     };

@@ -1,4 +1,4 @@
-//! A host under torture, who watches it, and what must have come of it.
+//! An application under torture, who watches it, and what must have come of it.
 
 mod evidence;
 mod rig;

@@ -98,7 +98,7 @@ fn account(rig: &Rig, variant: &Variant) -> String {
     let found = own_ticks(profile);
     assert!(
         found + lost >= own - diverted,
-        "{found} of {own} ticks are in the profile, {diverted} were the host's"
+        "{found} of {own} ticks are in the profile, {diverted} were the application's"
     );
     let Some(statistics) = statistics else {
         assert!(is_other_library(), "no statistics");
@@ -112,7 +112,7 @@ fn account(rig: &Rig, variant: &Variant) -> String {
     let (walks, whole) = (statistics.get("walks"), statistics.get("whole"));
     format!(
         "{sent} signals sent, {samples} samples ({foreign} of signals, {timer} ticks of the timer), {lost} lost; own ticks: \
-         {own} sent, {diverted} to the host, {found} found; {walks} walks, {whole} whole"
+         {own} sent, {diverted} to the application, {found} found; {walks} walks, {whole} whole"
     )
 }
 

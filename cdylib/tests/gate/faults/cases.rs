@@ -1,4 +1,4 @@
-//! What the host does, and what is known of its profiles.
+//! What the application does, and what is known of its profiles.
 
 /// One way of `programs/fault_host.c`.
 pub(crate) struct Case {

@@ -1,4 +1,4 @@
-//! Runs of a host in which system calls of the profiler's fail, and what they must leave.
+//! Runs of an application in which system calls of the profiler's fail, and what they must leave.
 
 mod cases;
 mod check;

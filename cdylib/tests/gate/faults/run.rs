@@ -1,4 +1,4 @@
-//! One run of the host, with one fault, and what it left.
+//! One run of the application, with one fault, and what it left.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use super::cases::Case;
 use crate::support::{Finished, Linkage, Scratch, exit_code, plain, run};
 
-/// Seconds in which each host ends that does not hang, on any machine.
+/// Seconds in which each application ends that does not hang, on any machine.
 pub(crate) const PATIENCE_SECONDS: u32 = 540;
 
 /// The programs of one test, and where they run.
@@ -21,9 +21,9 @@ pub(crate) struct Bench {
     shim: PathBuf,
     host: PathBuf,
     profiler: PathBuf,
-    /// A host that has not ended by then hangs. They end within a tenth of a second, on an idle machine.
+    /// An application that has not ended by then hangs. They end within a tenth of a second, on an idle machine.
     pub(crate) patience_seconds: u32,
-    /// Added to the host's environment.
+    /// Added to the application's environment.
     pub(crate) variables: Vec<(&'static str, &'static str)>,
 }
 
@@ -37,14 +37,14 @@ impl Bench {
         Self { scratch, injector, shim, host, profiler, patience_seconds: PATIENCE_SECONDS, variables }
     }
 
-    /// The host's output without a profiler.
+    /// The application's output without a profiler.
     pub(crate) fn undisturbed(&self, case: &Case) -> String {
         let finished = run(plain(&self.host).args([case.name, "/nowhere/prof"]));
         assert_eq!(exit_code(finished.status), case.status, "{}", finished.stderr);
         finished.text()
     }
 
-    /// Runs the host with the profiler and `fault`; an older file stands under the profile's name if `is_old_there`.
+    /// Runs the application with the profiler and `fault`; an older file stands under the profile's name if `is_old_there`.
     pub(crate) fn run(&self, case: &Case, fault: &Fault, is_old_there: bool) -> Outcome {
         let directory = self.scratch.directory("run");
         // The profiler makes it.

@@ -1,4 +1,4 @@
-/* A host that does all at once that harms profilers, and checks each result: see the workers below.
+/* An application that does all at once that harms profilers, and checks each result: see the workers below.
  * usage: torture SECONDS PAGE LIBRARIES [ORDER...]
  *
  * PAGE is a file of 4096 bytes that takes the workers' progress, LIBRARIES the directory of libplugin0.so and so on. Orders:
