@@ -5,12 +5,14 @@ mod environment;
 mod filter;
 mod places;
 mod values;
+mod variables;
 
 pub use clock::Clock;
 pub(crate) use clock::can_tick;
 pub use environment::{Environment, MARK, is_marked};
 pub(crate) use filter::Filter;
 pub use places::{SpoolChoice, StatisticsChoice};
+pub use variables::{VARIABLES, Variable};
 
 /// The deepest call chain that can be asked for, in frames.
 pub const MAX_DEPTH: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the shared library needs of this crate and nobody else should use: no promise of stability.
+//! What the shared library and the command need of this crate, and nothing else should use: no promise of stability.
 
 mod exec;
 mod host_signals;
@@ -10,7 +10,9 @@ mod sessions;
 mod stacks;
 mod threads;
 
-pub use crate::config::{Clock, Environment, MARK, SpoolChoice, StatisticsChoice, is_marked};
+pub use crate::config::{
+    Clock, Environment, MARK, SpoolChoice, StatisticsChoice, VARIABLES, Variable, is_marked,
+};
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;
 pub use crate::line::Line;

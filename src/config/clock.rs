@@ -101,10 +101,7 @@ pub(super) fn tick_signal(
     let own = own.signal_name();
     let usable = signal.filter(|signal| can_tick(*signal));
     if usable.is_none() {
-        warnings.push(format!(
-            "{NAME}={} must be {own} or {TICK_SIGNALS}; using {own}",
-            shown(value)
-        ));
+        warnings.push(format!("{NAME}={} must be {own} or {TICK_SIGNALS}; using {own}", shown(value)));
     } else if usable == toggle {
         warnings.push(format!("{NAME}={} is also the value of CPUPROFILESIGNAL; using {own}", shown(value)));
         return None;

@@ -50,7 +50,8 @@ pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> us
     let digits = if shift > 0 { trimmed.get(..trimmed.len() - 1).unwrap_or_default() } else { trimmed };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let default = DEFAULT_MAX_MEMORY >> 20;
-        warnings.push(format!("{NAME}={} is not a number of bytes (K, M, G); using {default}M", shown(value)));
+        warnings
+            .push(format!("{NAME}={} is not a number of bytes (K, M, G); using {default}M", shown(value)));
         return DEFAULT_MAX_MEMORY;
     }
     // All that a number lacks is room.

@@ -1,4 +1,4 @@
-//! The environment variables: the one list that the help, the manual page and `docs/reference/environment.md` are made from.
+//! The environment variables, in one list: the help, the manual page and `docs/reference/environment.md` are made from it.
 
 /// An environment variable of the shared library.
 #[derive(Clone, Copy, Debug)]
@@ -36,18 +36,23 @@ const fn internal(
 
 /// All variables, the ones that people set most often first.
 pub const VARIABLES: &[Variable] = &[
-    user("CPUPROFILE", "path", "unset: no profiling", "File of the profile."),
+    user("CPUPROFILE", "path", "no profiling", "File of the profile."),
     user(
         "CPUPROFILE_FREQUENCY",
         "1 to 10000",
         "100",
         "Samples per second of CPU time, or of elapsed time with clock `wall`.",
     ),
-    user("CPUPROFILE_CLOCK", "`cpu`, `itimer`, `perf`, `wall`", "`cpu`", "Which time is sampled, and by which timers."),
+    user(
+        "CPUPROFILE_CLOCK",
+        "`cpu`, `itimer`, `perf`, `wall`",
+        "`cpu`",
+        "Which time is sampled, and by which timers.",
+    ),
     user(
         "CPUPROFILESIGNAL",
         "number or name: `12`, `SIGUSR2`, `USR2`",
-        "unset: profiling starts at once",
+        "profiling starts at once",
         "This signal starts and stops profiling. The profiles are `NAME.0`, `NAME.1`, and so on.",
     ),
     user(
@@ -116,7 +121,7 @@ pub const VARIABLES: &[Variable] = &[
     internal(
         "CPUPROFILE_CHILD_OF",
         "process id",
-        "unset",
+        "all processes",
         "Profiles only the children of this process. `sigprof record --no-children` sets it.",
     ),
 ];

@@ -4,6 +4,7 @@ mod callgraph;
 mod completions;
 mod convert;
 mod disasm;
+mod environment;
 mod flamegraph;
 mod foreign;
 mod functions;
@@ -64,6 +65,7 @@ enum Command {
     Convert(convert::Options),
     Raw(raw::Options),
     Recover(recover::Options),
+    Environment(environment::Options),
     Completions(completions::Options),
     Manual(manual::Options),
 }
@@ -88,6 +90,7 @@ impl Arguments {
             Command::Convert(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Recover(options) => options.run(),
+            Command::Environment(options) => options.run(),
             Command::Completions(options) => options.run(),
             Command::Manual(options) => options.run(),
         }
@@ -106,7 +109,7 @@ mod tests {
         let main = Arguments::command();
         let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
         // These write no report.
-        let others = ["record", "recover", "completions", "manual"];
+        let others = ["record", "recover", "environment", "completions", "manual"];
         for command in main.get_subcommands().filter(|command| !others.contains(&command.get_name())) {
             for option in command.get_arguments() {
                 let value = option.get_value_names().map(|names| names.join(" "));

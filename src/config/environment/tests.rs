@@ -94,7 +94,8 @@ fn ticks_have_another_signal_where_it_can_be() {
     }
     let taken = last.to_string();
     let both = [("CPUPROFILE_TIMER_SIGNAL", taken.as_str()), ("CPUPROFILESIGNAL", taken.as_str())];
-    let told = format!("CPUPROFILE_TIMER_SIGNAL={taken} is also the value of CPUPROFILESIGNAL; using SIGPROF");
+    let told =
+        format!("CPUPROFILE_TIMER_SIGNAL={taken} is also the value of CPUPROFILESIGNAL; using SIGPROF");
     assert_eq!(with(&both), (None, vec![told]));
 }
 
