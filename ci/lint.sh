@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formatting, clippy, rustdoc and, where it is installed, shellcheck; any warning is an error. `ci/lint.sh benches` checks
+# Formatting, clippy, rustdoc, the words of the documents and, if it is installed, shellcheck; any warning is an error. `ci/lint.sh benches` checks
 # the code that only benches build: a part of the row `benches` of ci/full.sh.
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,6 +17,7 @@ if [ "${1:-}" = benches ]; then
 fi
 
 cargo fmt --all --check
+ci/lint_docs.py
 cargo clippy --workspace --all-targets --locked -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if command -v shellcheck >/dev/null; then

@@ -86,9 +86,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                 seconds(&mut line, summary.clock_time());
                 let _ = line.write_str(" s unaccounted: ");
                 let _ = match summary.blocking_threads {
-                    0 => line.write_str(
-                        "the system sent no ticks, or the profiling signal was blocked)",
-                    ),
+                    0 => line.write_str("the system sent no ticks, or the profiling signal was blocked)"),
                     1 => line.write_str("a thread blocks the profiling signal)"),
                     threads => write!(line, "{threads} threads block the profiling signal)"),
                 };
@@ -102,8 +100,9 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
     let has_lost = stopped.summary().losses.table_full > 0 && !settings().quiet;
     if let Some(reason) = stopped.not_moved().filter(|_| has_lost) {
         let mut line = Line::new();
-        let _ = line
-            .write_str("sigprof: samples were lost, since they could not be spilled to a file beside the profile at ");
+        let _ = line.write_str(
+            "sigprof: samples were lost, since they could not be spilled to a file beside the profile at ",
+        );
         line.path(stopped.path());
         let _ = write!(line, ": {reason}");
         send(line);

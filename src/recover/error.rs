@@ -56,10 +56,7 @@ impl fmt::Display for RecoverError {
             }
             Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} cannot be"),
             Reason::OtherUser(user) => {
-                write!(
-                    f,
-                    "the spool belongs to user {user}; only that user can recover it"
-                )
+                write!(f, "the spool belongs to user {user}; only that user can recover it")
             }
             Reason::Running(process) => {
                 write!(f, "process {process} is still running; it writes its profile at exit")

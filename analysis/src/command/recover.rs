@@ -121,9 +121,8 @@ fn by_name(name: &str, problems: &mut Vec<Error>) -> Result<Vec<Found>, Error> {
     };
     if found.is_empty() && problems.is_empty() {
         let reason = format!("{name} left nothing behind");
-        return Err(
-            Error::new(ErrorKind::Request, reason).advise("`sigprof recover --list` shows what can be recovered")
-        );
+        return Err(Error::new(ErrorKind::Request, reason)
+            .advise("`sigprof recover --list` shows what can be recovered"));
     }
     Ok(found)
 }
@@ -190,7 +189,9 @@ fn whose(spool: &Spool) -> String {
 fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error> {
     let recorder = left.session.recorder;
     let Some(_claim) = left.claim()? else {
-        return Ok(format!("recording {recorder} is still running; it writes its profile when the command exits"));
+        return Ok(format!(
+            "recording {recorder} is still running; it writes its profile when the command exits"
+        ));
     };
     let collector = left.collector();
     let running = collector.running();

@@ -44,7 +44,13 @@ pub(crate) struct Options {
     no_source: bool,
 
     /// Maximum amount of source text, in KiB
-    #[arg(long, value_name = "KIB", default_value_t = 1024, help_heading = "Sources", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "KIB",
+        default_value_t = 1024,
+        help_heading = "Sources",
+        hide_short_help = true
+    )]
     source_limit: usize,
 }
 

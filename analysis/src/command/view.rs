@@ -89,7 +89,13 @@ pub(crate) struct View {
     granularity: Option<Rows>,
 
     /// Attribute inlined functions to their caller
-    #[arg(long, alias = "noinlines", overrides_with = "inlines", help_heading = "Values", hide_short_help = true)]
+    #[arg(
+        long,
+        alias = "noinlines",
+        overrides_with = "inlines",
+        help_heading = "Values",
+        hide_short_help = true
+    )]
     no_inlines: bool,
 
     /// Show inlined functions [default in most reports]

@@ -70,7 +70,6 @@ impl ThreadFilter {
 fn missing(option: &str, key: &str) -> Error {
     let what = if matches!(key, label::PROCESS | label::PROCESS_ID) { "process" } else { "thread" };
     let reason = format!("--{option}: samples of this profile have no {what}");
-    Error::new(ErrorKind::Request, reason).advise(
-        "profiles of `sigprof record` have processes and threads; the CPU profile format does not",
-    )
+    Error::new(ErrorKind::Request, reason)
+        .advise("profiles of `sigprof record` have processes and threads; the CPU profile format does not")
 }

@@ -33,8 +33,9 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     })?;
     if unpacked.len() as u64 > most {
         let reason = format!("{} bytes of gzip data expand to more than {most} bytes", bytes.len());
-        return Err(Error::new(ErrorKind::Format, reason)
-            .advise("if it is a profile, unpack it by `gzip -d` first"));
+        return Err(
+            Error::new(ErrorKind::Format, reason).advise("if it is a profile, unpack it by `gzip -d` first")
+        );
     }
     Ok(unpacked)
 }

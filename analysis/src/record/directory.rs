@@ -62,7 +62,8 @@ impl PrivateDirectory {
                 Err(error) => _ = failure.get_or_insert(error),
             }
         }
-        let failure = failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "there is no directory for the samples"));
+        let failure =
+            failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "there is no directory for the samples"));
         Err(failure.advise("set TMPDIR to a directory that you may write to"))
     }
 

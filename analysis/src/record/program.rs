@@ -79,9 +79,7 @@ fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal
     if command.as_bytes().contains(&b'/') {
         return match executable(name) {
             Ok(true) => Ok(name.into()),
-            Ok(false) => {
-                Err(Refusal::NotExecutable(command.into(), "it is not an executable file".into()))
-            }
+            Ok(false) => Err(Refusal::NotExecutable(command.into(), "it is not an executable file".into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
             Err(error) => Err(Refusal::NotExecutable(command.into(), error.to_string())),
         };

@@ -139,8 +139,7 @@ impl Disassembly {
             let name = function.map_or(String::new(), |function| profile.function(function).name.to_string());
             let Some(mapping) = profile.mapping_of(location) else {
                 if is_named {
-                    let reason =
-                        format!("{name} is in no known file; it may be generated code");
+                    let reason = format!("{name} is in no known file; it may be generated code");
                     self.fail(name, Error::new(ErrorKind::Mismatch, reason));
                 }
                 continue;

@@ -138,8 +138,8 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
         scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(graph)));
         child.wait_with_output()
     });
-    let output =
-        output.map_err(|error| failed(format!("cannot read the output of `dot`: {error}")).caused_by(error))?;
+    let output = output
+        .map_err(|error| failed(format!("cannot read the output of `dot`: {error}")).caused_by(error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().next().unwrap_or("it says nothing").to_owned();

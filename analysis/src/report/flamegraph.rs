@@ -101,7 +101,10 @@ pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::
 pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result<Vec<u8>, Error> {
     let sample_type = options.sample_type.unwrap_or(profile.default_type);
     let kind = profile.sample_types.get(sample_type).ok_or_else(|| {
-        let reason = format!("the number of the sample type is {sample_type}, but there are {}", profile.sample_types.len());
+        let reason = format!(
+            "the number of the sample type is {sample_type}, but there are {}",
+            profile.sample_types.len()
+        );
         Error::new(ErrorKind::Request, reason)
     })?;
     if options.width.is_some_and(|width| !WIDTHS.contains(&width)) {
@@ -111,8 +114,9 @@ pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> R
     let mut stacks = Stacks::default();
     stacks.add(profile, sample_type, options.by_thread, Side::Profile);
     if options.by_thread && !stacks.has_threads {
-        return Err(Error::new(ErrorKind::Request, "samples have no threads")
-            .advise("profiles of `sigprof record` have them; the CPU profile format of gperftools does not"));
+        return Err(Error::new(ErrorKind::Request, "samples have no threads").advise(
+            "profiles of `sigprof record` have them; the CPU profile format of gperftools does not",
+        ));
     }
     if let Some(base) = base {
         let place = base.sample_types.iter().position(|other| other == kind).ok_or_else(|| {

@@ -29,9 +29,7 @@ pub(super) fn read(path: &Path, range: Range<u64>, intel: bool) -> Result<Vec<In
     let file = File::open(path).map_err(fails)?;
     let bytes = crate::formats::map_file(&file).map_err(fails)?;
     let broken = |error: object::Error| {
-        Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})"))
-            .at(path)
-            .caused_by(error)
+        Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})")).at(path).caused_by(error)
     };
     let elf = object::File::parse(&*bytes).map_err(broken)?;
     let size = range.end.saturating_sub(range.start).min(MOST_BYTES);

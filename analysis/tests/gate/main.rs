@@ -16,6 +16,7 @@ mod skip;
 mod tier;
 
 mod completions;
+mod documents;
 mod first_minutes;
 mod formats;
 mod hostile;

@@ -242,10 +242,7 @@ fn wrong_requests_say_what_is_wrong_and_what_to_do() {
             &["top", "--sample-type", "heap"],
             "--sample-type: the profile has no values of type `heap`; it has samples, cpu",
         ),
-        (
-            &["list", "leaf", "--granularity", "files"],
-            "--granularity: this report has only one kind of rows",
-        ),
+        (&["list", "leaf", "--granularity", "files"], "--granularity: this report has only one kind of rows"),
     ] {
         let error = failure(&[arguments, &["data/recursion.pb.gz"]].concat());
         assert!(error.starts_with(&format!("sigprof: {expected}")), "{arguments:?}: {error}");

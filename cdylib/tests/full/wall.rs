@@ -68,10 +68,7 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
-    assert!(
-        line.starts_with("sigprof: only the first thread is sampled in the profile at "),
-        "{line}"
-    );
+    assert!(line.starts_with("sigprof: only the first thread is sampled in the profile at "), "{line}");
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");
     let (all, sampled) = (run.said("all"), run.sampled_in("main"));
     assert!(

@@ -34,7 +34,10 @@ fn samples(path: &Path) -> usize {
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
-    text.lines().find_map(|line| line.strip_prefix("child ")).expect("the application reports its child").to_owned()
+    text.lines()
+        .find_map(|line| line.strip_prefix("child "))
+        .expect("the application reports its child")
+        .to_owned()
 }
 
 /// A program that is profiled says one line at its end, in the incumbent's words, and nothing else.

@@ -62,7 +62,10 @@ fn a_timer_that_fires_once_fires_once() {
 #[test]
 fn a_timer_that_has_not_run_out_sends_nothing() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "waits-long", false), "a tick was taken for the application's timer");
+    expect_done(
+        &run_preloaded(&scratch, "waits-long", false),
+        "a tick was taken for the application's timer",
+    );
     assert!(samples(&scratch) >= 50);
 }
 
@@ -206,7 +209,10 @@ fn where_there_is_one_timer_it_is_the_hosts() {
 #[test]
 fn a_host_keeps_its_posix_timers() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "posix-timers", false), "a timer of the application's was not served");
+    expect_done(
+        &run_preloaded(&scratch, "posix-timers", false),
+        "a timer of the application's was not served",
+    );
     assert!(samples(&scratch) >= 30);
 }
 

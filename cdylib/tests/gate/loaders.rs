@@ -35,7 +35,12 @@ fn run_orders(scratch: &Scratch, program: &Path, orders: &str) -> Finished {
 #[track_caller]
 fn expect_status(finished: &Finished, status: i32, what: &str) {
     let text = finished.text();
-    assert_eq!(exit_code(finished.status), status, "{what}: the application was harmed: {} {text}", finished.stderr);
+    assert_eq!(
+        exit_code(finished.status),
+        status,
+        "{what}: the application was harmed: {} {text}",
+        finished.stderr
+    );
 }
 
 #[track_caller]

@@ -237,7 +237,11 @@ fn a_limit_on_files_costs_records_and_not_the_host() {
     let said = |what: &str| finished.stderr.contains(what);
     let why = said("could not be moved to a file beside the profile at ") && said(": File too large");
     assert!(why, "{}", finished.stderr);
-    assert!(said("no profile at") && said("; to recover its samples: sigprof recover "), "{}", finished.stderr);
+    assert!(
+        said("no profile at") && said("; to recover its samples: sigprof recover "),
+        "{}",
+        finished.stderr
+    );
     let (lost, recovered) = (figure(&finished, "table_full"), host.recover());
     assert_eq!((recovered.lost, lost > ticks() / 2), (lost as u64, true));
     host.expect_samples(ticks() - lost);

@@ -25,7 +25,13 @@ fn finish(mut command: Command) -> (u32, Finished) {
     let child = start(&mut command);
     let process = child.id();
     let finished = wait(child);
-    assert_eq!(exit_code(finished.status), 3, "the application was harmed: {}{}", finished.text(), finished.stderr);
+    assert_eq!(
+        exit_code(finished.status),
+        3,
+        "the application was harmed: {}{}",
+        finished.text(),
+        finished.stderr
+    );
     // The incumbent says that it listens to the signal; that is not what is tested here.
     let mut complaints = finished.complaints();
     complaints.retain(|line| !line.starts_with("Using signal"));
@@ -49,7 +55,10 @@ fn expect_profiles(scratch: &Scratch, expected: &[(&str, usize)]) {
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
-    text.lines().find_map(|line| line.strip_prefix("child ")).expect("the application reports its child").to_owned()
+    text.lines()
+        .find_map(|line| line.strip_prefix("child "))
+        .expect("the application reports its child")
+        .to_owned()
 }
 
 /// A program replaces itself by another, and that by a third: each has its own profile.
@@ -154,7 +163,11 @@ fn a_numbered_file_of_the_users_is_never_replaced() {
     File::options().write(true).open(&kept).and_then(|file| file.set_modified(old)).expect("our own file");
     finish(places(&scratch, "tick 1 exec-bare tick 3 exit 3"));
     assert_eq!(fs::read_to_string(&kept).expect("it is there"), "kept by the user");
-    assert_eq!(scratch.names("prof"), ["prof", "prof.2", "prof.3"], "the application's profiles are not all there");
+    assert_eq!(
+        scratch.names("prof"),
+        ["prof", "prof.2", "prof.3"],
+        "the application's profiles are not all there"
+    );
     assert_eq!(Profile::read(&scratch.path("prof.3")).samples(), 3);
 }
 

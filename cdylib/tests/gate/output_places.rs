@@ -226,7 +226,11 @@ fn a_file_of_the_hosts_in_our_descriptors_place_is_left_alone() {
     let scratch = scratch();
     let (path, own) = (scratch.path("prof"), scratch.path("own"));
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "take", text(&own), "exit", "3"]));
-    assert_eq!(fs::read_to_string(&own).expect("it is there"), "mine", "the application's file was written to");
+    assert_eq!(
+        fs::read_to_string(&own).expect("it is there"),
+        "mine",
+        "the application's file was written to"
+    );
     expect_profile(&finished, &path, 2);
 }
 

@@ -87,6 +87,7 @@ fn the_toggle_s_signal_is_not_that_of_ticks() {
     let mut command = ticking(&scratch, FIRST, "ends");
     command.env("CPUPROFILESIGNAL", FIRST).env("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN");
     let finished = run(&mut command).expect_success();
-    let line = "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGRTMIN is also the value of CPUPROFILESIGNAL; using SIGPROF";
+    let line =
+        "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGRTMIN is also the value of CPUPROFILESIGNAL; using SIGPROF";
     assert_eq!(finished.complaints().first(), Some(&line), "{}", finished.stderr);
 }

@@ -232,7 +232,9 @@ fn discard_spools(process: u32, stderr: &str) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
-    for (_, kept) in stderr.lines().filter_map(|line| line.split_once("; to recover its samples: sigprof recover ")) {
+    for (_, kept) in
+        stderr.lines().filter_map(|line| line.split_once("; to recover its samples: sigprof recover "))
+    {
         if Path::new(kept).parent() == Some(&directory) {
             let _ = std::fs::remove_file(kept);
         }

@@ -59,7 +59,10 @@ fn period_micros(profile: &Profile) -> Result<u64, Error> {
     };
     let counts = &profile.sample_types[0];
     if &*counts.unit != "count" {
-        return fails(format!("the first value of a sample is {} in {}, not a count", counts.kind, counts.unit));
+        return fails(format!(
+            "the first value of a sample is {} in {}, not a count",
+            counts.kind, counts.unit
+        ));
     }
     let Some(period_type) = &profile.period_type else {
         return fails("the profile has no period".into());
