@@ -74,7 +74,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
             assert!((1..=64).contains(number) && name == value);
         }
         (None, Some(_)) => {
-            expect_warning(&environment, "CPUPROFILESIGNAL", &["no signal", "SIGUSR2"]);
+            expect_warning(&environment, "CPUPROFILESIGNAL", &["not a signal", "SIGUSR2"]);
             warned += 1;
         }
         (Some(_), None) => panic!("a signal that nobody named"),
@@ -90,7 +90,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     };
     assert_eq!(environment.clock, expected);
     if !named.is_empty() && !matches!(named.trim_ascii(), b"cpu" | b"itimer" | b"perf" | b"wall") {
-        expect_warning(&environment, "CPUPROFILE_CLOCK", &["no clock", "itimer"]);
+        expect_warning(&environment, "CPUPROFILE_CLOCK", &["not a clock", "itimer"]);
         warned += 1;
     }
     assert_eq!(environment.warnings.len(), warned, "{:?}", environment.warnings);
@@ -156,7 +156,7 @@ fn number(value: Option<&[u8]>, default: usize, maximum: usize) -> (usize, Optio
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let significant = digits.trim_start_matches('0');
     if !is_number || significant.is_empty() {
-        return (default, Some("no number"));
+        return (default, Some("not a number"));
     }
     match significant.parse::<usize>() {
         Ok(number) if number <= maximum => (number, None),
@@ -176,7 +176,7 @@ fn memory(value: Option<&[u8]>) -> (usize, Option<&'static str>) {
         _ => (text, 1),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return (DEFAULT_MAX_MEMORY, Some("no number of bytes"));
+        return (DEFAULT_MAX_MEMORY, Some("not a number of bytes"));
     }
     let significant = digits.trim_start_matches('0');
     let number = if significant.len() > 25 { u128::MAX } else { significant.parse().unwrap_or(0) };

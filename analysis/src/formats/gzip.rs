@@ -78,7 +78,7 @@ mod tests {
         let member = packed(&vec![0; 1 << 20]);
         let bomb = member.repeat(8);
         let error = unpack(&bomb).unwrap_err().to_string();
-        assert!(error.contains("become more than"), "{error}");
+        assert!(error.contains("expand to more than"), "{error}");
         // What stays within the bound is unpacked, however well it was packed.
         assert_eq!(unpack(&member.repeat(4)).unwrap().len(), 4 << 20);
     }

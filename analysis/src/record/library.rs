@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(find_from(Some(&root.join("another.so")), &own).unwrap(), root.join("another.so"));
         for wrong in ["missing.so", "lib"] {
             let error = find_from(Some(&root.join(wrong)), &own).unwrap_err().to_string();
-            assert!(error.contains(wrong) && error.contains("names no file"), "{error}");
+            assert!(error.contains(wrong) && error.contains("is not the name of a file"), "{error}");
         }
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         for (name, reason) in [
             (".", "a directory"),
             ("missing/profile", "No such file or directory"),
-            ("new/", "no name of a file"),
+            ("new/", "not the name of a file"),
         ] {
             let error = Output::prepare(&scratch.path().join(name)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("--output"), "{error}");

@@ -274,7 +274,7 @@ mod tests {
         elf[18] ^= 0x55;
         write(&inner, &elf);
         let refusal = find(outer.as_os_str(), None, &library()).unwrap_err().to_string();
-        assert!(refusal.contains("inner") && refusal.contains("another machine"), "{refusal}");
+        assert!(refusal.contains("inner") && refusal.contains("another architecture"), "{refusal}");
         elf[4] = 1;
         write(&inner, &elf);
         let refusal = find(outer.as_os_str(), None, &library()).unwrap_err().to_string();

@@ -301,7 +301,7 @@ mod tests {
         says(&summary, "the command exited before its first tick");
         summary.used = Duration::from_secs(1);
         summary.tally.no_samples = Some(NoSamples::NoTicks);
-        says(&summary, "no tick came");
+        says(&summary, "no tick arrived");
         summary.tally.no_samples = Some(NoSamples::NoTimeUsed);
         summary.used = Duration::ZERO;
         says(&summary, "1 program ran, and its CPU time was below one period (10 ms); try -F 1000, or");

@@ -238,7 +238,7 @@ fn a_spool_is_read_with_its_threads() {
     assert_eq!(read_file(&spool).unwrap().total(1), profile.total(1));
     // Not through a pipe: it is more than its bytes.
     let error = read(&fs::read(&spool).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("read from its file alone"), "{error}");
+    assert!(error.contains("only be read from its file"), "{error}");
 }
 
 #[test]
@@ -434,8 +434,8 @@ fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
         (vec!["--to=folded", &empty], "the file is empty (0 bytes)"),
         (vec!["--to=folded", &foreign], "unrecognised format; supported: "),
         (vec!["--to=folded", &cut], "cannot unpack the gzip data: "),
-        (vec!["--to=chrome-trace", go], "without a label end_timestamp_ns; "),
-        (vec!["--to=folded", "--sample-type=heap", go], "no values of type `heap`; it has samples, cpu"),
+        (vec!["--to=chrome-trace", go], "have no label end_timestamp_ns; "),
+        (vec!["--to=folded", "--sample-type=heap", go], "no sample type `heap`; it has samples, cpu"),
         (vec!["--to=pprof", "-o", "/missing/x.pb.gz", go], "/missing/x.pb.gz: cannot write: No such file"),
         (vec!["--to=pprof", "-o", "/proc/x.pb.gz", go], "/proc/x.pb.gz: cannot write: "),
         (vec!["--to=folded", "-o", "/dev/full", go], "/dev/full: cannot write: No space left"),

@@ -87,7 +87,7 @@ fn standard_input_is_read_once() {
     ] {
         let output = sigprof(arguments, &recursion());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains("can be read but once"), "{output:?}");
+        assert!(text(&output.stderr).contains("can be read only once"), "{output:?}");
     }
 }
 
@@ -151,10 +151,9 @@ fn numbers_that_do_not_fit_are_said() {
         messages.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let is_cut = |line: &str, name: &str| {
-        line.starts_with(&format!("sigprof: {name}: a value, period or duration is"))
+        line.starts_with(&format!("sigprof: {name}: a value, period or duration exceeds 64 bits"))
     };
-    let is_sum =
-        |line: &str| line.starts_with("sigprof: values of cpu in nanoseconds add up to more than 2^63-1");
+    let is_sum = |line: &str| line.starts_with("sigprof: the total of cpu in nanoseconds exceeds 64 bits");
 
     assert_eq!(messages(&["top", &fits]), [""; 0]);
     // While it is read, in commands of all kinds; one line, unless sums are too large besides.
@@ -177,7 +176,7 @@ fn numbers_that_do_not_fit_are_said() {
     assert_eq!(messages(&["top", "--sample-type", "samples", &two]), [""; 0]);
     // What is put together of profiles that fit.
     let said = messages(&["convert", "--to", "pprof", &fits, &fits]);
-    assert!(said.len() == 1 && said[0].starts_with("sigprof: put together, a value"), "{said:?}");
+    assert!(said.len() == 1 && said[0].starts_with("sigprof: integer overflow while merging"), "{said:?}");
     // A difference of the largest numbers is none.
     assert_eq!(messages(&["top", "--base", &fits, &fits]), [""; 0]);
 }

@@ -86,7 +86,7 @@ fn ticks_have_another_signal_where_it_can_be() {
     let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", "SIGPROF"), ("CPUPROFILE_CLOCK", "wall")]);
     assert_eq!(signal, None);
     let accepted = "must be SIGALRM or SIGRTMIN to SIGRTMAX; using SIGALRM";
-    assert_eq!(warnings, [format!("CPUPROFILE_TIMER_SIGNAL=SIGPROF is {accepted}")]);
+    assert_eq!(warnings, [format!("CPUPROFILE_TIMER_SIGNAL=SIGPROF {accepted}")]);
     let [below, above] = [first - 1, last + 1].map(|signal| signal.to_string());
     for value in ["none", "11", "9", "SIGUSR2", &below, &above, "-1", "0"] {
         let (signal, warnings) = with(&[("CPUPROFILE_TIMER_SIGNAL", value)]);

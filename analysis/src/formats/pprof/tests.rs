@@ -152,14 +152,14 @@ fn what_does_not_fit_is_told() {
     let number = |numbers: &[(u32, u64)]| message(numbers).bytes;
     type Parts<'a> = &'a [(u32, &'a [u8])];
     let cases: [(Parts<'_>, &str); 10] = [
-        (&[(2, &number(&[(1, 3), (2, 1)]))], "a sample names location 3, which is not there"),
-        (&[(2, &[])], "a sample has 0 values, where the profile has 1 types"),
+        (&[(2, &number(&[(1, 3), (2, 1)]))], "a sample refers to location 3, which does not exist"),
+        (&[(2, &[])], "a sample has 0 values, but the profile has 1 sample types"),
         (&[(2, &[0x12, 2, 1, 1])], "a sample has 2 values"),
         (&[(4, &number(&[(3, 5)]))], "a location has the id 0"),
         (&[(5, &number(&[(1, 5)])), (5, &number(&[(1, 5)]))], "two functions have the id 5"),
         (&[(3, &number(&[(1, 1)])), (3, &number(&[(1, 1)]))], "two mappings have the id 1"),
-        (&[(5, &number(&[(1, 1), (2, 5)]))], "text 5 is named, but there are 5"),
-        (&[(1, &number(&[(1, u64::MAX)]))], "text 18446744073709551615 is named"),
+        (&[(5, &number(&[(1, 1), (2, 5)]))], "string 5 is used, but there are 5"),
+        (&[(1, &number(&[(1, u64::MAX)]))], "string 18446744073709551615 is used"),
         (&[(4, &[0x08])], "a field extends beyond the end of its message"),
         (&[(4, &[0x22, 3])], "a field extends beyond the end of its message"),
     ];
@@ -238,7 +238,7 @@ fn what_says_nothing_takes_no_memory() {
 #[test]
 fn more_types_or_values_than_a_profile_has_are_refused() {
     let types: Vec<(u32, &[u8])> = vec![(1, b""); 300];
-    assert!(reason(&profile(&types)).starts_with("the profile names 301 sample types, more than 256"));
+    assert!(reason(&profile(&types)).starts_with("the profile has 301 sample types, more than 256"));
     let values = [&[0x12, 0x7f][..], &[1; 0x7f]].concat();
     assert!(reason(&profile(&[(2, &values)])).contains("a sample has 127 values"));
 }

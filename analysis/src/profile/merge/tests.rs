@@ -146,15 +146,15 @@ fn what_does_not_go_together_is_refused_by_both_names() {
     let cases = [
         (
             with(|profile| profile.period = 4),
-            "1.prof: the period is 4 nanoseconds, where 0.prof has 10 nanoseconds; ",
+            "1.prof: the period is 4 nanoseconds, but 0.prof has 10 nanoseconds; ",
         ),
         (
             with(|profile| profile.sample_types[1] = ValueType::new("wall", "nanoseconds")),
-            "1.prof: the sample types are samples/count, wall/nanoseconds, where 0.prof has samples/count, cpu/nanoseconds; ",
+            "1.prof: the sample types are samples/count, wall/nanoseconds, but 0.prof has samples/count, cpu/nanoseconds; ",
         ),
         (
             with(|profile| profile.period_type = Some(ValueType::new("wall", "seconds"))),
-            "1.prof: the period counts wall/seconds, where 0.prof has cpu/nanoseconds; ",
+            "1.prof: the period counts wall/seconds, but 0.prof has cpu/nanoseconds; ",
         ),
     ];
     for (other, reason) in cases {

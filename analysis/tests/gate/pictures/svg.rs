@@ -489,14 +489,14 @@ fn what_cannot_be_drawn_is_an_error() {
         render(profile, base, &options).expect_err("it cannot be drawn")
     };
     let error = fails(&fixture::profile(""), None, Options::default());
-    assert_eq!(error.to_string(), "no sample has a positive value of cpu");
+    assert_eq!(error.to_string(), "all values of cpu are negative or 0");
     let error = fails(&fixture::profile("a -2"), None, Options::default());
     assert!(
         error.to_string().ends_with("; to compare two profiles use `sigprof flamegraph --diff BASE`"),
         "{error}"
     );
     let error = fails(&profile, None, Options { width: Some(3), ..Options::default() });
-    assert_eq!(error.to_string(), "a picture is 200 to 100000 pixels wide");
+    assert_eq!(error.to_string(), "the width must be between 200 and 100000 pixels");
     let error = fails(&profile, None, Options { sample_type: Some(2), ..Options::default() });
     assert_eq!(error.kind(), ErrorKind::Request);
     let mut base = profile.clone();

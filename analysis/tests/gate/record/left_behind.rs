@@ -22,18 +22,16 @@ fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     let recorder = child.id().to_string();
     let list = rig.recover(&["--list", &recorder]).expect(0);
-    assert!(list.stdout.contains("goes on"), "{}", list.stdout);
+    assert!(list.stdout.contains("is still running"), "{}", list.stdout);
     let shell = children_of(child.id())[0];
     let program = children_of(shell)[0];
     child.kill().unwrap();
     child.wait().unwrap();
     let waits = rig.recover(&[&recorder]).expect(0);
-    assert!(waits.stdout.contains("2 of its processes still run"), "{}", waits.stdout);
+    assert!(waits.stdout.contains("2 of its processes are still running"), "{}", waits.stdout);
     send(shell, 9);
     send(program, 9);
-    wait_until("they are gone", || {
-        rig.recover(&["--list", &recorder]).stdout.contains("is over; its profile")
-    });
+    wait_until("they are gone", || rig.recover(&["--list", &recorder]).stdout.contains("has ended; profile"));
     assert!(!rig.path("sigprof.pb.gz").exists());
     let finished = rig.recover(&[&recorder]).expect(0);
     assert!(
@@ -78,7 +76,7 @@ fn a_recording_in_another_container_is_left_alone() {
     let script = format!("'{}' burn 150; {recover}; '{}' burn 150", rig.program(), rig.program());
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let said = fs::read_to_string(rig.path("recovered.txt")).unwrap();
-    assert!(said.contains("goes on"), "{said}");
+    assert!(said.contains("is still running"), "{said}");
     // Both programs, with what they have used behind their last ticks; the slack is two periods and a half for each.
     let profile = rig.profile();
     let time = profile.total(1) as f64 / 1e9;
@@ -103,7 +101,7 @@ fn a_spool_of_a_killed_program_is_recovered_by_its_directory_and_its_path() {
     let directory = spools.to_str().unwrap();
     let list = rig.recover(&["--list", directory]).expect(0);
     assert!(
-        list.stdout.contains("is gone; its profile would be") && list.stdout.contains("own.prof"),
+        list.stdout.contains("has exited; profile: ") && list.stdout.contains("own.prof"),
         "{}",
         list.stdout
     );

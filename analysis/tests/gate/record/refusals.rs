@@ -50,7 +50,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         let other = executable("setuid", &fs::read(rig.program()).unwrap(), 0o755);
         nix::unistd::chown(other.as_str(), Some(65534.into()), None).unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o4755)).unwrap();
-        cases.push((&[], other, 1, "more rights than yours (setuid)"));
+        cases.push((&[], other, 1, "more privileges than yours (setuid)"));
     }
     let before = rig.names();
     for (options, command, status, reason) in cases {
@@ -60,25 +60,25 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         assert!(!ran.exists() && rig.names() == before && rig.left().is_empty(), "{command}");
     }
     for (options, reason) in [
-        (&["--timer-signal", "SIGUSR1"][..], "SIGPROF nor one from SIGRTMIN to SIGRTMAX"),
+        (&["--timer-signal", "SIGUSR1"][..], "must be SIGPROF or a real-time signal, such as SIGRTMIN+3"),
         (&["--timer-signal", "FOO"], "for '--timer-signal"),
-        (&["--timer-signal", ""], "SIGRTMIN to SIGRTMAX"),
-        (&["--timer-signal", "65"], "SIGRTMIN to SIGRTMAX"),
-        (&["--timer-signal", "SIGALRM"], "SIGPROF nor"),
-        (&["--timer-signal", "SIGPROF", "--clock", "wall"], "SIGALRM nor"),
-        (&["-F", "0"], "for '--frequency <HZ>': it is not a number from 1 to 10000"),
-        (&["-F", "10001"], "1 to 10000"),
-        (&["-F", "99999999999999999999"], "1 to 10000"),
-        (&["-F", "often"], "1 to 10000"),
-        (&["-F", ""], "1 to 10000"),
-        (&["--max-depth", "0"], "for '--max-depth <FRAMES>': it is not a number from 1 to 4095"),
-        (&["--max-depth", "4096"], "1 to 4095"),
+        (&["--timer-signal", ""], "a real-time signal"),
+        (&["--timer-signal", "65"], "a real-time signal"),
+        (&["--timer-signal", "SIGALRM"], "must be SIGPROF or"),
+        (&["--timer-signal", "SIGPROF", "--clock", "wall"], "must be SIGALRM or"),
+        (&["-F", "0"], "for '--frequency <HZ>': must be between 1 and 10000"),
+        (&["-F", "10001"], "1 and 10000"),
+        (&["-F", "99999999999999999999"], "1 and 10000"),
+        (&["-F", "often"], "1 and 10000"),
+        (&["-F", ""], "1 and 10000"),
+        (&["--max-depth", "0"], "for '--max-depth <FRAMES>': must be between 1 and 4095"),
+        (&["--max-depth", "4096"], "1 and 4095"),
         (&["--max-memory", "1M"], "for '--max-memory <BYTES>': must be between 8M and 1G"),
         (&["--max-memory", "2G"], "8M and 1G"),
-        (&["--max-memory", "M"], "as 64M, within 8M and 1G"),
-        (&["--max-memory", ""], "as 64M, within 8M and 1G"),
+        (&["--max-memory", "M"], "between 8M and 1G, such as 64M"),
+        (&["--max-memory", ""], "between 8M and 1G, such as 64M"),
         (&["--clock", "sun"], "cpu, itimer, perf, wall"),
-        (&["-o", "-"], "for '--output <FILE>': a profile goes to a file"),
+        (&["-o", "-"], "for '--output <FILE>': a profile cannot be written to standard output"),
         (&["-o", ""], "'--output <FILE>'"),
         (&["--live", "--quiet"], "'--quiet'"),
         (&["--no-such-option"], "--no-such-option"),

@@ -104,8 +104,8 @@ fn files_that_are_no_objects_are_told() {
     let path = fixture.c("program", "");
     for (bytes, reason) in [
         (&b""[..], "empty"),
-        (b"#!/bin/sh\n", "not an ELF file"),
-        (b"\x7fELF\x02\x01\x01", "not an ELF file"),
+        (b"#!/bin/sh\n", "not a valid ELF file"),
+        (b"\x7fELF\x02\x01\x01", "not a valid ELF file"),
     ] {
         let (mut profile, _) = profile(&path, &[symbol(&path, "outer")]);
         let broken = fixture.path("broken");
