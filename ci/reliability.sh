@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs each row of docs/reliability.md with our library and with gperftools', and prints the table: what the host does,
+# Runs each row of docs/reliability/rows.md with our library and with gperftools', and prints the table: what the application does,
 # and what came of it. Takes the names of modules, by default all that have rows. A person runs it; the tests alone, with our
 # library, are part of ci/test.sh.
 set -eu
@@ -57,7 +57,7 @@ rows() {
     done
 }
 
-echo "| the host | sigprof | gperftools |"
+echo "| the application | sigprof | gperftools |"
 echo "| --- | --- | --- |"
 for module; do
     for tier in gate full; do

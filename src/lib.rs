@@ -30,7 +30,7 @@
 //!   with `EINTR` all the same).
 //! * A profile outlives a process that is killed or crashes: [`recover`] makes it from what is left. For that a file
 //!   stands in `/dev/shm` (or where the builder says) while a session that writes a file runs.
-//! * A forked child is not profiled. (One of a program profiled through `CPUPROFILE` is, see the README.)
+//! * A forked child is not profiled. (One of a program profiled through `CPUPROFILE` is, see `docs/reference/output.md`.)
 //! * Libraries that are closed by `dlclose` while ticks land in them are a danger to a program that only links this
 //!   crate: the shared library interposes `dlclose` to exclude it, a crate cannot.
 //!

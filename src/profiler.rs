@@ -65,7 +65,7 @@ impl Builder {
 
     /// Tells samples of different threads apart: a profile in memory then has, of each chain, one sample for each thread that
     /// was met in it ([`Sample::thread`]), and so has what a kill leaves behind ([`recover`](crate::recover)). The CPU profile
-    /// format has no place for threads, so a file is as ever.
+    /// format cannot store threads, so the file is unchanged.
     ///
     /// It takes memory for each thread's chains. The deepest chain has [`MAX_DEPTH`] - 1 frames.
     ///

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* How to profile. Zero all of it, then set what is wanted. */
+/* Options. Set all bytes to zero, then the members that you need. */
 struct ProfilerOptions {
   /*
    * If not null, it is called for each tick, in the signal handler, on the thread that the tick interrupted, with
@@ -29,7 +29,7 @@ struct ProfilerOptions {
 
 /*
  * Starts profiling the whole process into the file `fname`, which appears, complete, at ProfilerFlush or
- * ProfilerStop. A relative name is taken from the working directory of now. The rate is CPUPROFILE_FREQUENCY, or
+ * ProfilerStop. A relative name is relative to the current working directory. The rate is CPUPROFILE_FREQUENCY, or
  * 100 ticks per second of CPU time.
  *
  * Returns non-zero, or 0 if nothing was started: `fname` is null or cannot be written, the profiler is running, or
@@ -37,13 +37,13 @@ struct ProfilerOptions {
  */
 PERFTOOLS_DLL_DECL int ProfilerStart(const char *fname);
 
-/* As ProfilerStart, with options; null stands for none. */
+/* As ProfilerStart, with options, or without if it is null. */
 PERFTOOLS_DLL_DECL int ProfilerStartWithOptions(const char *fname, const struct ProfilerOptions *options);
 
 /* Stops profiling and writes the file. Does nothing if the profiler is not running. */
 PERFTOOLS_DLL_DECL void ProfilerStop(void);
 
-/* Writes a complete file of all so far; profiling goes on. Does nothing if the profiler is not running. */
+/* Writes a complete file of everything so far; profiling continues. Does nothing if the profiler is not running. */
 PERFTOOLS_DLL_DECL void ProfilerFlush(void);
 
 /* Deprecated: they do nothing. */
@@ -53,8 +53,8 @@ PERFTOOLS_DLL_DECL void ProfilerDisable(void);
 /* Non-zero while the profiler is running. */
 PERFTOOLS_DLL_DECL int ProfilingIsEnabledForAllThreads(void);
 
-/* Not needed: all threads are profiled. One that calls it has its own timer at once, instead of at the first tick of the
- * process's that meets it. */
+/* Not needed: all threads are profiled. Gives the calling thread its own timer at once, instead of when the process's
+ * timer first interrupts it. */
 PERFTOOLS_DLL_DECL void ProfilerRegisterThread(void);
 
 /* What the profiler is doing. */
@@ -66,9 +66,9 @@ struct ProfilerState {
 };
 
 /*
- * Fills in `state`. Right behind the NUL of profile_name stands, not aligned, a `const int *`: it points to the
- * number of ticks recorded since the program began, which goes up while ticks come in. It is there when the
- * profiler is off, too.
+ * Fills in `state`. The bytes after the NUL of profile_name are an unaligned `const int *`. It points to the number of
+ * ticks that were recorded since the program started, which increases with each tick. It is there also if the profiler
+ * is off.
  */
 PERFTOOLS_DLL_DECL void ProfilerGetCurrentState(struct ProfilerState *state);
 

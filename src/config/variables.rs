@@ -61,7 +61,7 @@ pub const VARIABLES: &[Variable] = &[
         "`1`",
         "With `0`, forked children are not profiled. Otherwise each writes its own profile, `NAME_PID`.",
     ),
-    user("CPUPROFILE_QUIET", "`0` or `1`", "`0`", "With `1`, no line is printed at exit; errors still are."),
+    user("CPUPROFILE_QUIET", "`0` or `1`", "`0`", "With `1`, no line is printed at exit, and no copy of stderr is kept open for it; errors are still printed."),
     user(
         "CPUPROFILE_MAX_DEPTH",
         "1 to 4096",
@@ -70,15 +70,15 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(
         "CPUPROFILE_MAX_MEMORY",
-        "8M to 1G",
+        "8M to 1G, or bytes",
         "64M",
-        "Memory of the profiler in each process. Call stacks beyond it go to a spill file beside the profile.",
+        "Memory of the profiler in each process. Call stacks beyond it go to a spill file beside the profile, `.sigprof-*.records`.",
     ),
     user(
         "CPUPROFILE_TIMER_SIGNAL",
-        "`SIGRTMIN` to `SIGRTMAX`, such as `SIGRTMIN+3`",
+        "`SIGRTMIN` to `SIGRTMAX`, such as `SIGRTMIN+3` or `37`",
         "SIGPROF; SIGALRM with clock `wall`",
-        "Profiling signal, for applications that use the default one themselves.",
+        "Profiling signal, for applications that use the default one themselves. A message warns if the application handles it already.",
     ),
     user(
         "CPUPROFILE_STATISTICS",
@@ -92,13 +92,13 @@ pub const VARIABLES: &[Variable] = &[
         "`/dev/shm/sigprof-UID`",
         "Where samples are kept while the program runs, so that they survive a kill.",
     ),
-    user("CPUPROFILE_REALTIME", "`0` or `1`", "`0`", "gperftools' name of clock `wall`."),
-    user("CPUPROFILE_PER_THREAD_TIMERS", "`0` or `1`", "`0`", "gperftools' name of clock `cpu`."),
+    user("CPUPROFILE_REALTIME", "`0` or `1`", "`0`", "gperftools' name for clock `wall`."),
+    user("CPUPROFILE_PER_THREAD_TIMERS", "`0` or `1`", "`0`", "gperftools' name for clock `cpu`."),
     user(
         "CPUPROFILE_THREADS",
         "`0` or `1`",
         "`0`",
-        "With `1`, samples of different threads are kept apart in the spool. The profile's file has no place for threads.",
+        "With `1`, samples of different threads are kept apart in the spool. The profile itself cannot store threads.",
     ),
     internal(
         "CPUPROFILE_USE_PID",
@@ -110,7 +110,7 @@ pub const VARIABLES: &[Variable] = &[
         "CPUPROFILE_KEEP_SPOOL",
         "`0` or `1`",
         "`0`",
-        "Leaves the profile in the spool, for `sigprof record`. Nothing is profiled after that has exited.",
+        "Leaves the profile in the spool, for `sigprof record`. Programs that start after the recorder has exited are not profiled.",
     ),
     internal(
         "CPUPROFILE_RANDOM_START",
@@ -122,7 +122,7 @@ pub const VARIABLES: &[Variable] = &[
         "CPUPROFILE_CHILD_OF",
         "process id",
         "all processes",
-        "Profiles only the children of this process. `sigprof record --no-children` sets it.",
+        "Profiles only the children of this process, also after `exec`. `sigprof record --no-children` sets it.",
     ),
 ];
 

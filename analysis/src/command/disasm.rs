@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Show the instructions of functions, with their time
 ///
-/// The binaries must be unchanged since the program ran. Inlined code counts for the function that contains it.
+/// The binaries must be unchanged since the program ran. Inlined code is attributed to the function that contains it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof disasm '^main$' cpu.prof

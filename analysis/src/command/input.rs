@@ -19,7 +19,7 @@ use std::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// Profiles; several are merged. `-` is standard input; a program before profiles is taken for --binary
+    /// Profiles; several are merged. `-` is standard input; a program before profiles is the same as --binary
     /// [default: sigprof.pb.gz]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     operands: Vec<PathBuf>,

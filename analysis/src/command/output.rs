@@ -24,8 +24,8 @@ pub(crate) enum Shown {
 /// The option.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Target {
-    /// Write to this file, and replace it if it exists; `-` is standard output [default: standard output, or on a terminal
-    /// sigprof.html by `report` and sigprof.svg by `flamegraph`]
+    /// Write to this file, and replace it if it exists; `-` is standard output [default: standard output; on a terminal,
+    /// `report` writes sigprof.html and `flamegraph` sigprof.svg]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }

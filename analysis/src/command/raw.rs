@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Print everything that a profile holds
 ///
-/// Samples are those of the file. Other reports add up samples with equal call stacks and labels.
+/// Prints the samples as stored. Other reports merge samples with equal call stacks and labels.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof raw cpu.prof")]

@@ -23,10 +23,10 @@ const HOTTEST: usize = 10;
 
 /// Run a command and profile all its processes
 ///
-/// The command keeps its terminal and its standard streams. `sigprof record` exits with the command's status, or by the same signal;
+/// The command keeps its terminal and its standard streams. `sigprof record` exits with the command's status, or is killed by the same signal;
 /// with 127 if the command is not found, 126 if it cannot be executed, and 1 if it cannot be recorded.
 ///
-/// Reports show the command and the unaccounted time: CPU time that no sample represents. Killed processes cannot report it.
+/// Reports show the command and its unaccounted time: CPU time that no sample represents. Killed processes cannot report theirs.
 ///
 /// Sampling is done by libprofiler.so through LD_PRELOAD: $SIGPROF_LIBRARY, otherwise beside this executable, otherwise in ../lib.
 #[derive(Debug, Args)]
@@ -37,12 +37,12 @@ const HOTTEST: usize = 10;
   sigprof record -F 1000 --no-children -- perl script.pl
   sigprof top sigprof.pb.gz")]
 pub(crate) struct Options {
-    /// Profile to write; an existing one is kept as FILE.old. Names with .pb are not gzipped
+    /// Profile to write; an existing file is kept as FILE.old. Uncompressed if the name ends in .pb
     #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT, value_parser = profile_file(),
         value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
-    /// Which time to sample
+    /// Clock: the time that is sampled, and its timers
     #[arg(short, long, value_enum, default_value_t, help_heading = "Sampling")]
     clock: ClockName,
 

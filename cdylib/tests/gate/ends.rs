@@ -281,7 +281,7 @@ fn underscore_exit_does_not_wait_for_a_slow_reader() {
     assert!(total < LEAST, "all was written before the program ended");
 }
 
-/// No signal but the profiling signal, and the toggle where there is one, is caught by us.
+/// The library handles only the profiling signal and the toggle signal.
 #[test]
 fn no_other_signal_is_caught() {
     let scratch = Scratch::new();

@@ -68,7 +68,7 @@ fn each_generation_writes_its_own_profile() {
     assert_eq!(finished.end_lines(), 3);
 }
 
-/// A child that ends without a tick writes no file, and its end is not told.
+/// A child that exits without a tick writes no file, and no line is printed for it.
 #[test]
 fn a_child_without_samples_writes_no_file() {
     let scratch = Scratch::new();

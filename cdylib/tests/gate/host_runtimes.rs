@@ -124,7 +124,7 @@ print \"$calls\\n\";
     expect_profile(&scratch, 100);
 }
 
-/// GNU sort takes the signal to clean up before it dies, and dies of it under the incumbent.
+/// GNU sort handles the signal to clean up before it dies; with gperftools, too, it dies of it.
 #[test]
 fn sort_lives_with_its_own_handler() {
     let scratch = Scratch::new();

@@ -102,8 +102,7 @@ fn needs_profiler(program: &Path) -> bool {
     run(tool("readelf").arg("-dW").arg(program)).expect_success().text().contains("[libprofiler.so.0]")
 }
 
-/// A program is linked with `-lprofiler` behind `--as-needed`, as many systems have it: it keeps the library if it calls it, and
-/// loses it otherwise, unless told by `--no-as-needed`.
+/// A program is linked with `-lprofiler` after `--as-needed`, the default of many systems: it keeps the library if it calls it, and otherwise loses it, unless `--no-as-needed` is given.
 #[test]
 fn only_who_calls_the_library_keeps_it() {
     let scratch = Scratch::new();

@@ -39,8 +39,7 @@ fn samples(scratch: &Scratch) -> usize {
     names.iter().map(|name| Profile::read(&scratch.path(name)).samples()).sum()
 }
 
-/// A library starts threads, forks, opens a library or asks for handlers in its constructor, before ours is initialised or
-/// behind it: the application is profiled as before.
+/// A library starts threads, forks, opens a library or asks for handlers in its constructor, before ours is initialised or after it: the application is profiled as before.
 #[test]
 fn constructors_before_and_behind() {
     for action in ["threads", "fork", "open", "signal"] {
@@ -70,7 +69,7 @@ fn a_constructor_that_replaces_the_program() {
     }
 }
 
-/// A library ends the program in its constructor, before ours is initialised or behind it: with its status, and what is written
+/// A library ends the program in its constructor, before ours is initialised or after it: with its status, and what is written
 /// is valid.
 #[test]
 fn a_constructor_that_ends_the_program() {
@@ -118,8 +117,7 @@ fn destructors() {
     }
 }
 
-/// The program's allocator calls `dlsym` and `sigaction` each time, also while we are initialised: nothing goes round in a
-/// circle.
+/// The program's allocator calls `dlsym` and `sigaction` each time, also while we are initialised: nothing recurses.
 #[test]
 fn an_allocator_that_asks_the_loader() {
     for is_first in [true, false] {

@@ -75,7 +75,7 @@ fn a_program_of_32_bits() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// A program of musl's: that loader ends it when a preloaded library lacks what only glibc has, as README says, and names the
+/// A program of musl's: that loader ends it when a preloaded library lacks what only glibc has, and names the
 /// library. The program alone runs.
 #[test]
 fn a_program_of_musl() {

@@ -220,7 +220,7 @@ fn closed_descriptors_are_not_missed() {
     expect_profile(&run(&mut places(&scratch, &path, &["tick", "2", "close", "exit", "3"])), &path, 2);
 }
 
-/// A program puts its own file instead of every descriptor: nothing is written to that.
+/// A program replaces every descriptor by its own file: nothing is written to that.
 #[test]
 fn a_file_of_the_hosts_in_our_descriptors_place_is_left_alone() {
     let scratch = scratch();
@@ -299,7 +299,7 @@ fn the_longest_path_is_written() {
     }
 }
 
-/// Names that are no text, and names with line breaks, are names like others; a complaint stays one line.
+/// Names that are not UTF-8, and names with line breaks, are names like others; a message stays one line.
 #[test]
 fn a_name_may_hold_any_bytes() {
     let scratch = scratch();

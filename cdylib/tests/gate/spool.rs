@@ -339,7 +339,7 @@ fn locked_memory_stays_small() {
     assert_eq!(rig.recover().1.samples(), 1020);
 }
 
-/// 256 programs have left spools already: the application goes without one, which is told to who has named the directory.
+/// 256 programs have left spools already: the application has none, which is reported if the user named the directory.
 #[test]
 fn a_directory_full_of_spools_takes_no_more() {
     let rig = SpoolRig::new();
