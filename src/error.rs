@@ -1,35 +1,35 @@
-//! Why a profiler could not be started, or its profile not be written.
+//! Errors of a profiler.
 
 use crate::sys::errno;
 use std::{fmt, io, path::PathBuf};
 
-/// Why a profiler could not be started, or its profile not be written.
+/// Why a profiler could not be started, or a profile could not be written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A profiler is running in this process; there can be one.
+    /// A profiler is already running in this process.
     AlreadyRunning,
-    /// None is running.
+    /// No profiler is running.
     NotRunning,
-    /// The program has a handler of its own for the profiling signal.
+    /// The program handles the profiling signal itself.
     HandlerTaken {
         /// Number of the signal.
         signal: i32,
     },
     /// The profile cannot be written.
     Output {
-        /// The file the profile was meant for.
+        /// Path of the profile.
         path: PathBuf,
-        /// What was tried.
+        /// What failed: a verb and its object.
         action: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system refused what a session needs.
+    /// A system call failed that the profiler needs.
     System {
-        /// What was tried.
+        /// What failed: a verb and its object.
         action: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -81,16 +81,16 @@ pub enum Failure {
     },
     /// See [`Error::Output`]; the path is known to who asked.
     Output {
-        /// What was tried.
+        /// What failed: a verb and its object.
         action: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         errno: i32,
     },
     /// See [`Error::System`].
     System {
-        /// What was tried.
+        /// What failed: a verb and its object.
         action: &'static str,
-        /// Why it failed.
+        /// The error of the system.
         errno: i32,
     },
 }

@@ -1,8 +1,9 @@
 //! An in-process sampling CPU profiler for Linux.
 //!
-//! A timer sends SIGPROF as the process uses CPU time. The handler walks the stack of the thread that was running,
-//! by its DWARF call frame information, and counts the call chain in a lock-free table. At the end the profile is
-//! written in the CPU profile format of gperftools, which `pprof` and `google-pprof` read; or it stays in memory.
+//! A timer sends SIGPROF while the process uses CPU time. The signal handler unwinds the stack of the thread that was
+//! running, by DWARF call frame information, and counts the call stack in a lock-free table. At the end the profile is
+//! written in gperftools' CPU profile format, which `sigprof`, `pprof` and `google-pprof` read. It can also stay in
+//! memory.
 //!
 //! ```
 //! let profiler = sigprof::Profiler::builder().frequency(250).start_in_memory()?;
@@ -18,25 +19,24 @@
 //! # Ok::<(), sigprof::Error>(())
 //! ```
 //!
-//! # What the program has to know
+//! # What to know
 //!
-//! * There is one profiler at a time in a process, and it samples all threads.
-//! * SIGPROF is the profiler's, and so is the process's `ITIMER_PROF` unless the program has armed it before. A program that handles SIGPROF itself is not
-//!   profiled ([`Error::HandlerTaken`]); one that takes the signal later gets no more samples, and is told so
-//!   ([`NoSamples`]).
-//! * The handler stays installed when the profiler has stopped. It then does nothing, while the default action would
-//!   end the program at a late tick.
-//! * System calls may be interrupted; they are restarted as `SA_RESTART` allows (`signal(7)` lists those that fail
-//!   with `EINTR` all the same).
-//! * A profile outlives a process that is killed or crashes: [`recover`] makes it from what is left. For that a file
-//!   stands in `/dev/shm` (or where the builder says) while a session that writes a file runs.
-//! * A forked child is not profiled. (One of a program profiled through `CPUPROFILE` is, see `docs/reference/output.md`.)
-//! * Libraries that are closed by `dlclose` while ticks land in them are a danger to a program that only links this
-//!   crate: the shared library interposes `dlclose` to exclude it, a crate cannot.
+//! * A process has one profiler at a time, which samples all threads.
+//! * The profiler uses SIGPROF, and `ITIMER_PROF` unless the program has armed it before. A program that handles
+//!   SIGPROF itself is not profiled ([`Error::HandlerTaken`]). If it installs a handler later, there are no samples
+//!   from then on, and the summary says so ([`NoSamples`]).
+//! * The handler stays installed after the profiler has stopped, and does nothing. The default action of a late tick
+//!   would kill the program.
+//! * Ticks can interrupt system calls. The kernel restarts them (`SA_RESTART`), except those that signal(7) lists.
+//! * If the process is killed or crashes, [`recover`] writes the profile. For that, a session that writes a file keeps
+//!   its samples in a file in `/dev/shm`, or in the directory that the builder names.
+//! * Forked children are not profiled. With the library and `CPUPROFILE` they are; see `docs/reference/output.md`.
+//! * A program must not close a library by `dlclose` while its functions are sampled. The shared library wraps
+//!   `dlclose` to prevent that; a crate cannot.
 //!
 //! # Without the profiler
 //!
-//! With `default-features = false` the crate is [`format`](mod@format) alone: reader and writer of the CPU profile
+//! With `default-features = false` the crate is only [`format`](mod@format): a reader and writer of the CPU profile
 //! format, without `unsafe` code, on any system.
 //!
 //! # Unsafe code

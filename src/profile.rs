@@ -1,4 +1,4 @@
-//! A profile in memory: its samples, its list of mapped objects, its report.
+//! A profile in memory: its samples, its list of mapped objects and its report.
 
 use crate::{
     chain::Pc,
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, io::Write};
 
 /// A profile in memory.
 ///
-/// Its PCs are addresses in this process, so it is read best while the objects they lie in are still loaded.
+/// Its PCs are addresses in this process. Read it while the shared objects that they belong to are still loaded.
 #[derive(Clone, Debug)]
 pub struct Profile {
     samples: Vec<Sample>,
@@ -22,16 +22,16 @@ pub struct Profile {
     is_by_thread: bool,
 }
 
-/// A call chain, and how many periods were spent in it.
+/// A call stack, and the number of periods that it represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sample {
-    /// In periods, at least 1.
+    /// The weight: a number of periods, at least 1.
     pub count: u64,
-    /// Innermost first, at least one.
+    /// PCs of the frames, innermost first; at least one.
     pub chain: Vec<Pc>,
-    /// Whose it is, in a profile by thread ([`Builder::by_thread`](crate::Builder::by_thread)); None for a thread that could not
-    /// be told from others ([`SampledThreads::others`](crate::SampledThreads::others)).
+    /// The thread, in a profile by thread ([`Builder::by_thread`](crate::Builder::by_thread)). None if the thread is not known
+    /// ([`SampledThreads::others`](crate::SampledThreads::others)).
     pub thread: Option<Thread>,
 }
 
@@ -62,12 +62,12 @@ impl Profile {
         Self { summary, ..self }
     }
 
-    /// The samples, most frequent first; each chain once, or once for each of its threads in a profile by thread.
+    /// The samples, largest weight first. Each call stack appears once; in a profile by thread, once for each thread.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// What was gathered and what was lost.
+    /// The figures of the session: samples, lost samples, unaccounted time.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -77,11 +77,11 @@ impl Profile {
         &self.maps_text
     }
 
-    /// Writes the profile in the CPU profile format, with this machine's slots, and gives the number of bytes. The format knows
-    /// nothing of threads: each chain is written once.
+    /// Writes the profile in the CPU profile format, with this machine's word size and byte order, and returns the number
+    /// of bytes. The format cannot store threads: each call stack is written once.
     ///
     /// # Errors
-    /// [`WriteError::Io`] with the error of `out`.
+    /// [`WriteError::Io`] if writing to `out` fails.
     ///
     /// # Examples
     /// ```
@@ -105,7 +105,7 @@ impl Profile {
         Ok(writer.bytes_written())
     }
 
-    /// The counts and chains of all threads together, most frequent first.
+    /// Weights and call stacks of all threads together, largest weight first.
     fn chains(&self) -> Vec<(u64, &[Pc])> {
         let samples = self.samples.iter();
         if !self.is_by_thread {
@@ -121,8 +121,8 @@ impl Profile {
         chains
     }
 
-    /// The functions by time, named through the program's own debug information. Takes its time: it reads that
-    /// information from files.
+    /// The functions by time, with names from the program's symbols and debug information. This can take seconds, because
+    /// it reads them from files.
     pub fn report(&self) -> Report {
         Report::of(self)
     }

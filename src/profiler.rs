@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a profiler is started with; made by [`Profiler::builder`].
+/// Settings of a profiler, made by [`Profiler::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -31,43 +31,44 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Which time is sampled; CPU time of each thread unless said otherwise.
+    /// Which time is sampled, and by which timers; [`Clock::Cpu`] by default.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The signal of ticks: one from `SIGRTMIN` to `SIGRTMAX`, which the program has no handler for. Unless said otherwise, and
-    /// where it is none of these, they are SIGPROF, or SIGALRM by [`Clock::Wall`].
+    /// The profiling signal: `SIGRTMIN` to `SIGRTMAX`, without a handler of the program. The default is SIGPROF, or
+    /// SIGALRM with [`Clock::Wall`]; it is also used if `signal` is outside that range.
     ///
-    /// For programs that have a use of their own for these. Once a process has had ticks of another signal, it can have no
-    /// third one.
+    /// For programs that use the default signal themselves. A process can use at most two profiling signals in its
+    /// life.
     pub fn timer_signal(mut self, number: i32) -> Self {
         self.signal = Some(number);
         self
     }
 
-    /// Ticks per second of CPU time, 1 to [`MAX_FREQUENCY`] (values outside are brought inside); 100 by default.
+    /// Samples per second of the clock's time, 1 to [`MAX_FREQUENCY`]; 100 by default. A value outside is replaced by
+    /// the nearest limit.
     ///
-    /// The kernel may send fewer (at most `CONFIG_HZ` per second); those it sends then weigh more, so that the sum
-    /// stays true.
+    /// The kernel may deliver fewer ticks: at most `CONFIG_HZ` per second and thread. Each tick then has a larger
+    /// weight, so that the total is right.
     pub fn frequency(mut self, ticks_per_second: u32) -> Self {
         self.frequency = ticks_per_second.clamp(1, MAX_FREQUENCY);
         self
     }
 
-    /// The most frames of a call chain that are recorded, 1 to [`MAX_DEPTH`] (values outside are brought inside);
-    /// 254 by default. The outermost frames are cut off.
+    /// Frames of a call stack, 1 to [`MAX_DEPTH`]; 254 by default. A value outside is replaced by the nearest limit. Of
+    /// a deeper stack, the innermost frames are kept.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.max_depth = frames.clamp(1, MAX_DEPTH);
         self
     }
 
-    /// Tells samples of different threads apart: a profile in memory then has, of each chain, one sample for each thread that
-    /// was met in it ([`Sample::thread`]), and so has what a kill leaves behind ([`recover`](crate::recover)). The CPU profile
-    /// format cannot store threads, so the file is unchanged.
+    /// Keeps samples of different threads apart: a profile in memory has one sample for each call stack and thread
+    /// ([`Sample::thread`]), and so has the spool of a killed program ([`recover`](crate::recover)). The CPU profile format
+    /// cannot store threads, so that the file is the same.
     ///
-    /// It takes memory for each thread's chains. The deepest chain has [`MAX_DEPTH`] - 1 frames.
+    /// Each thread's call stacks need memory. The deepest stack has [`MAX_DEPTH`] - 1 frames.
     ///
     /// [`Sample::thread`]: crate::Sample::thread
     ///
@@ -77,7 +78,7 @@ impl Builder {
     /// // ... the work to profile ...
     /// for sample in profiler.stop()?.samples() {
     ///     let name = sample.thread.map_or("?".to_owned(), |thread| thread.name.to_string());
-    ///     println!("{name}: {} periods in a chain of {} frames", sample.count, sample.chain.len());
+    ///     println!("{name}: {} periods in a stack of {} frames", sample.count, sample.chain.len());
     /// }
     /// # Ok::<(), sigprof::Error>(())
     /// ```
@@ -87,38 +88,37 @@ impl Builder {
     }
 
     /// Records a tick only if `accepts` returns true. It runs in the signal handler, on the thread that the tick
-    /// interrupts.
+    /// interrupted.
     ///
     /// # Safety
-    /// * `accepts` must be async-signal-safe (`signal-safety(7)`): it must not allocate, lock, panic, or touch
-    ///   anything that the interrupted code may be changing.
+    /// * `accepts` must be async-signal-safe (signal-safety(7)): it must not allocate, lock, panic, or access what the
+    ///   interrupted code may be changing.
     #[allow(unsafe_code)]
     pub unsafe fn filter(mut self, accepts: fn() -> bool) -> Self {
         self.filter = Some(Filter::Rust(accepts));
         self
     }
 
-    /// Leaves out ticks that interrupt code of the objects with this name, as far as they are loaded at the start.
+    /// Excludes ticks that interrupted code of the shared objects with this name. Only objects that are loaded at the
+    /// start are excluded.
     ///
-    /// A name is a file name up to a `.` or `-`: `libc` stands for `libc.so.6` and `libc-2.31.so`, and not for
-    /// `libcrypto.so.3`; `vdso` stands for the kernel's `linux-vdso.so.1`, which is
-    /// `linux-gate.so.1` in programs for i386.
+    /// A name is a file name up to a `.` or `-`: `libc` means `libc.so.6` and `libc-2.31.so`, but not
+    /// `libcrypto.so.3`. `vdso` means the kernel's `linux-vdso.so.1`, which is `linux-gate.so.1` on i386.
     pub fn exclude_object(mut self, name: impl Into<String>) -> Self {
         self.excluded_objects.push(name.into());
         self
     }
 
-    /// Keeps the spool, which outlives the process where it is killed or crashes (see [`recover`](crate::recover)), in
-    /// `directory` instead of one of the user's own below /dev/shm. It is made if it is missing; one that belongs to
-    /// another user, or that others may write to, is not used ([`Summary::spool`] tells).
+    /// Keeps the spool in `directory` instead of `/dev/shm/sigprof-UID`. The spool has the samples if the process is
+    /// killed or crashes (see [`recover`](crate::recover)). A missing directory is created. A directory that belongs to
+    /// another user, or is writable by others, is not used; [`Summary::spool`] says so.
     pub fn spool_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spool = SpoolChoice::Directory(directory.as_ref().as_os_str().as_bytes().to_vec());
         self
     }
 
-    /// Holds the profiler to so many bytes of memory, [`LEAST_MAX_MEMORY`] to [`MOST_MAX_MEMORY`];
-    /// [`DEFAULT_MAX_MEMORY`] unless said otherwise. What goes beyond them is moved to a file beside the profile; a
-    /// profile in memory counts it as lost.
+    /// Memory of the profiler in bytes, [`LEAST_MAX_MEMORY`] to [`MOST_MAX_MEMORY`]; [`DEFAULT_MAX_MEMORY`] by default.
+    /// Call stacks beyond it go to a spill file beside the profile; a profile in memory counts them as lost.
     ///
     /// [`LEAST_MAX_MEMORY`]: crate::LEAST_MAX_MEMORY
     /// [`MOST_MAX_MEMORY`]: crate::MOST_MAX_MEMORY
@@ -128,19 +128,19 @@ impl Builder {
         self
     }
 
-    /// Goes without a spool: a profile does not outlive a kill.
+    /// Disables the spool: a process that is killed loses its samples.
     pub fn without_spool(mut self) -> Self {
         self.spool = SpoolChoice::Off;
         self
     }
 
-    /// Starts profiling this process into a file at `path`, which appears, complete, when the profiler is stopped
-    /// or flushed. A relative path is taken from the working directory of now.
+    /// Starts profiling this process. The file at `path` appears, complete, when the profiler stops or is flushed. A
+    /// relative path is relative to the current working directory.
     ///
     /// # Errors
-    /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] where the program handles SIGPROF itself;
-    /// [`Error::Output`] where no file can be written at `path`; [`Error::System`] for what the system refuses.
-    /// Nothing has changed then.
+    /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling signal itself;
+    /// [`Error::Output`] if no file can be written at `path`; [`Error::System`] if a system call fails. After an error,
+    /// the process is as before.
     ///
     /// # Examples
     /// ```
@@ -149,7 +149,7 @@ impl Builder {
     /// let profiler = sigprof::Profiler::builder().frequency(250).start(&path)?;
     /// // ... the work to profile ...
     /// let summary = profiler.stop()?;
-    /// println!("{} samples, {:.1} % whole", summary.samples, 100.0 * summary.walks.whole_share());
+    /// println!("{} samples, {:.1} % of stacks complete", summary.samples, 100.0 * summary.walks.whole_share());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(self, path: impl AsRef<Path>) -> Result<Profiler, Error> {
@@ -162,7 +162,7 @@ impl Builder {
     /// Starts profiling this process into memory.
     ///
     /// # Errors
-    /// As [`start`](Self::start), without those of a file.
+    /// As for [`start`](Self::start), except [`Error::Output`].
     ///
     /// # Examples
     /// ```
@@ -200,7 +200,7 @@ impl Builder {
     }
 }
 
-/// A running profiler that writes a file. Dropping it stops it, and ignores errors.
+/// A running profiler that writes a file. If it is dropped, it stops and writes the file; errors are ignored.
 #[derive(Debug)]
 #[must_use = "dropping the profiler stops it"]
 pub struct Profiler {
@@ -209,7 +209,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Settings to start from: 100 Hz, 254 frames, everything recorded.
+    /// The default settings: [`Clock::Cpu`], 100 Hz, 254 frames, no filter.
     pub fn builder() -> Builder {
         Builder {
             clock: Clock::default(),
@@ -224,11 +224,11 @@ impl Profiler {
         }
     }
 
-    /// Writes a complete profile of all so far to the path, and goes on.
+    /// Writes a complete profile of everything so far; profiling continues.
     ///
     /// # Errors
-    /// [`Error::Output`] where it could not be written; [`Error::NotRunning`] in a forked child, and after the
-    /// C interface has stopped the session.
+    /// [`Error::Output`] if it cannot be written; [`Error::NotRunning`] in a forked child, and after the C interface has
+    /// stopped the session.
     pub fn flush(&self) -> Result<(), Error> {
         control::flush(self.which()?).map_err(|failure| failure.with_path(&self.path))
     }
@@ -244,7 +244,7 @@ impl Profiler {
     /// Stops and writes the file.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush).
     pub fn stop(mut self) -> Result<Summary, Error> {
         let ended = self.end().map_err(|failure| failure.with_path(&self.path))?;
         match ended.file {
@@ -277,7 +277,7 @@ pub struct MemoryProfiler {
 }
 
 impl MemoryProfiler {
-    /// The profile so far; profiling goes on.
+    /// The profile so far; profiling continues.
     ///
     /// # Errors
     /// [`Error::NotRunning`] in a forked child, and after the C interface has stopped the session.
@@ -295,10 +295,10 @@ impl MemoryProfiler {
         control::with_session(which, |session, met| Some(Profile::of(session?, met))).ok_or(Error::NotRunning)
     }
 
-    /// Stops, and gives the profile.
+    /// Stops, and returns the profile.
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot).
+    /// As for [`snapshot`](Self::snapshot).
     pub fn stop(mut self) -> Result<Profile, Error> {
         let started = self.session.take().ok_or(Error::NotRunning)?;
         let (ended, profile) = control::stop(Which::This(started), Profile::of)
@@ -315,11 +315,12 @@ impl Drop for MemoryProfiler {
     }
 }
 
-/// Gives the calling thread its own timer at once, if a session runs whose clock has them: any but [`Clock::Itimer`].
+/// Gives the calling thread its own timer at once, if the profiler is running with a clock that has them: all but
+/// [`Clock::Itimer`].
 ///
-/// No thread has to be registered: the first tick of the process's timer that meets a thread does the same. Until then the
-/// thread's time is part of what that timer counts. By [`Clock::Wall`] threads that do not register are found within some
-/// twentieths of a second. Signal-safe, and without effect where a thread has its timer.
+/// No thread needs this: the process's timer interrupts a new thread once, and the thread then gets its timer. Until
+/// then, the process's timer counts the thread's time. With [`Clock::Wall`], threads are found after 50 ms to 1 s.
+/// Async-signal-safe. No effect if the thread already has its timer.
 ///
 /// # Examples
 /// ```
@@ -336,12 +337,12 @@ pub fn register_thread() {
     crate::interface::register_thread();
 }
 
-/// Ends threads' own timers, for good: [`Clock::Cpu`] and [`Clock::Perf`] are [`Clock::Itimer`] from here on, and samples are
-/// no thread's any more ([`SampledThreads::others`](crate::SampledThreads::others)).
+/// Deletes all per-thread timers for the rest of the process's life: [`Clock::Cpu`] and [`Clock::Perf`] become
+/// [`Clock::Itimer`], and samples have no thread ([`SampledThreads::others`](crate::SampledThreads::others)).
 ///
-/// For a program that is about to forbid itself system calls (`seccomp(2)`) and would be ended for one: handling threads' timers
-/// takes `gettid`, `tgkill`, `timer_create` and their like, and threads' names take `prctl`. The shared library does this by itself where it sees the program call
-/// `prctl(2)` for it. Signal-safe.
+/// For a program that is about to enter a seccomp(2) sandbox that kills it for other system calls. Timers of threads need
+/// `gettid`, `tgkill`, `timer_create` and related calls, and names of threads need `prctl`. The shared library does this
+/// itself if the program enters the sandbox by `prctl`. Async-signal-safe.
 pub fn before_sandbox() {
     crate::interface::host_enters_sandbox();
 }

@@ -1,9 +1,9 @@
 //! Profiles of processes that were killed or crashed.
 //!
-//! While a session writes to a file, its samples lie in a *spool*: a file of its own, in a directory that belongs to the
-//! user alone (`/dev/shm/sigprof-UID`, or where `CPUPROFILE_SPOOL` or [`Builder::spool_directory`] says). A session
-//! that ends writes its profile and removes its spool. One whose process is killed leaves it behind, and this module
-//! makes the profile of it, complete but for ticks that were being recorded at that very moment.
+//! While a session runs that writes a file, its samples are in a *spool*: a file in `/dev/shm/sigprof-UID`, or in the
+//! directory of `CPUPROFILE_SPOOL` or [`Builder::spool_directory`], which belongs to the user. At its end the session
+//! writes its profile and removes the spool. A process that is killed leaves the spool, and this module writes the
+//! profile from it. Only ticks that were being recorded at that moment are missing.
 //!
 //! ```no_run
 //! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())?.spools {
@@ -14,8 +14,8 @@
 //! # Ok::<(), sigprof::recover::RecoverError>(())
 //! ```
 //!
-//! Spools are trusted no more than any file: one that is damaged is refused or read as far as it makes sense, and only
-//! the user's own are read at all, since they name the file to be written.
+//! Spools are not trusted. A damaged one is refused, or read as far as it is valid. Only the user's own spools are read,
+//! because a spool names the file that is written.
 //!
 //! [`Builder::spool_directory`]: crate::Builder::spool_directory
 
@@ -45,7 +45,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory of this user's spools where nobody chose another: `/dev/shm/sigprof-UID`.
+/// The default directory of this user's spools: `/dev/shm/sigprof-UID`.
 pub fn default_directory() -> PathBuf {
     PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::effective_user()))
 }
@@ -54,16 +54,16 @@ pub fn default_directory() -> PathBuf {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Spools {
-    /// Oldest first: those of processes that run, and those that were left behind.
+    /// Spools of running processes and spools that were left over, the oldest first.
     pub spools: Vec<Spool>,
-    /// Files named like spools that are none, or are damaged, another user's, or of another version.
+    /// Files with a spool's name that are not valid: damaged, of another user, or of another version.
     pub unusable: Vec<RecoverError>,
 }
 
-/// Looks for spools in `directory`. One that does not exist holds none.
+/// Finds the spools in `directory`. If it does not exist, there are none.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// If the directory cannot be read.
 pub fn spools(directory: &Path) -> Result<Spools, RecoverError> {
     let fails = |error| RecoverError::new(directory, Reason::Io("read the directory", error));
     let entries = match fs::read_dir(directory) {

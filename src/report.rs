@@ -7,7 +7,7 @@ use std::{
     fmt,
 };
 
-/// Functions by the time spent in them.
+/// Functions by time.
 #[derive(Clone, Debug)]
 pub struct Report {
     functions: Vec<FunctionTime>,
@@ -19,11 +19,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FunctionTime {
-    /// The demangled name, or the address where there is none.
+    /// The demangled name, or the address if there is no name.
     pub name: String,
-    /// Samples in which the function itself was running.
+    /// Flat samples: those in which the function itself was running.
     pub flat: u64,
-    /// Samples in which the function, or one that it had called, was running.
+    /// Cumulative samples: those in which the function, or one that it had called, was running.
     pub cumulative: u64,
 }
 
@@ -57,7 +57,7 @@ impl Report {
         Self { functions, samples: summary.samples, period_nanos: summary.period.as_nanos() }
     }
 
-    /// The functions, by flat time, then cumulative time, then name.
+    /// The functions, sorted by flat time, then by cumulative time, then by name.
     pub fn functions(&self) -> &[FunctionTime] {
         &self.functions
     }

@@ -1,11 +1,11 @@
-//! What is told of threads: which they are, and how much of a session's time was theirs.
+//! Sampled threads: their names and ids, and the time of each.
 
 use core::{fmt, time::Duration};
 
 /// Bytes of a name, with the NUL that the kernel ends it by.
 pub(crate) const NAME_BYTES: usize = 16;
 
-/// The name that the kernel has of a thread (`PR_GET_NAME` of `prctl(2)`): at most 15 bytes, of any kind.
+/// A thread's name, as `PR_GET_NAME` of prctl(2) returns it: at most 15 bytes, of any encoding.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadName([u8; NAME_BYTES]);
 
@@ -29,13 +29,13 @@ impl ThreadName {
         Self(bytes)
     }
 
-    /// The name as it is; empty where it could not be found out.
+    /// The bytes of the name; empty if it is not known.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 }
 
-/// As text of one line: whatever is not to be printed is replaced.
+/// As one line of text, with a replacement for characters that are not printable.
 impl fmt::Display for ThreadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.as_bytes().utf8_chunks() {
@@ -60,27 +60,27 @@ impl fmt::Debug for ThreadName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Thread {
-    /// As the kernel has it (`gettid(2)`). It may give the id of a thread that has ended to another one, whose samples then
-    /// go on under the newer name.
+    /// The thread's id, as gettid(2) returns it. If the kernel reuses the id of a thread that has exited, the samples of
+    /// both are added, under the newer name.
     pub id: u32,
-    /// What it was called when it was last looked at: at its first tick, at each that doubles the number of its ticks, and,
-    /// of the busiest, at the session's stop.
+    /// The thread's name. It is read at the first tick, each time that the number of ticks has doubled, and, for the
+    /// busiest threads, at the end.
     pub name: ThreadName,
 }
 
-/// A thread's part of a session.
+/// Samples and CPU time of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadUse {
-    /// Which it is.
+    /// The thread.
     pub thread: Thread,
-    /// Sum of its counts, in periods.
+    /// Sum of its weights: a number of periods.
     pub samples: u64,
-    /// CPU time that the thread has used since it began; None if it has ended.
+    /// CPU time of the thread since its start; None if it has exited.
     pub cpu: Option<Duration>,
 }
 
-/// The threads that a session has sampled.
+/// The threads with samples.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampledThreads {
     pub(crate) count: u64,
@@ -90,21 +90,21 @@ pub struct SampledThreads {
 }
 
 impl SampledThreads {
-    /// Threads that [`busiest`](Self::busiest) tells of at most.
+    /// The greatest number of threads that [`busiest`](Self::busiest) returns.
     pub const SHOWN: usize = 16;
 
-    /// How many threads have samples that are known to be theirs.
+    /// Number of known threads with samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Periods of samples that are no thread's: those of threads beyond the first 4096 of a session, and all in a program
-    /// that may be ended for asking ([`before_sandbox`](crate::before_sandbox)).
+    /// Periods of samples without a thread: those of threads after the first 4096 of a session, and all that come after
+    /// [`before_sandbox`](crate::before_sandbox).
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// The threads with the most samples, [`SHOWN`](Self::SHOWN) at most, the busiest first.
+    /// The threads with the most samples, the busiest first; at most [`SHOWN`](Self::SHOWN).
     pub fn busiest(&self) -> &[ThreadUse] {
         let used = self.busiest.iter().position(|thread| thread.samples == 0).unwrap_or(Self::SHOWN);
         self.busiest.get(..used).unwrap_or_default()

@@ -4,25 +4,24 @@ use super::values::{is_true, shown};
 use crate::sys::{signal, timer::IntervalTimer};
 use core::fmt;
 
-/// Which time is sampled, and whose timers do it.
+/// Which time is sampled, and by which timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
-    /// CPU time: the process's timer finds threads, and each that it finds has a timer of its own. Totals and each thread's
-    /// share are exact. In a program that forbids itself system calls see [`before_sandbox`](crate::before_sandbox).
+    /// CPU time, by one POSIX timer for each thread; the process's timer finds new threads. The total and the share of each
+    /// thread are exact. For programs that enter a sandbox, see [`before_sandbox`](crate::before_sandbox).
     #[default]
     Cpu,
-    /// CPU time, by the process's timer alone, as in gperftools. The total is exact; threads' shares can be off, since a tick
-    /// stands for what all threads have used since the one before.
+    /// CPU time, by `ITIMER_PROF` of the process only, as in gperftools. The total is exact. Shares of threads can be wrong,
+    /// because a tick represents the time of all threads since the tick before.
     Itimer,
-    /// CPU time as by [`Cpu`](Self::Cpu), with the kernel's high-resolution timers (`perf_event_open(2)`) for threads: as many
-    /// ticks at high rates as are asked for. Each thread takes a file descriptor. Where the system has no such timers, or does
-    /// not let us have them, it is [`Cpu`](Self::Cpu).
+    /// CPU time, by one perf event for each thread (perf_event_open(2)). `CONFIG_HZ` does not limit the ticks. Each thread
+    /// needs a file descriptor. If perf events are not permitted, the clock is [`Cpu`](Self::Cpu).
     Perf,
-    /// Elapsed time, of each thread: threads that wait are sampled as those that run. Where many threads have timers, a tick
-    /// stands for several periods, so that 32 threads' ticks come in one. System calls that a handler interrupts, and that
-    /// the kernel does not start again (`signal(7)`: `poll`, `nanosleep`, `epoll_wait` and their like), end with EINTR.
-    /// In a program that forbids itself system calls, or handles the signal of the ticks, it is that of the first thread.
+    /// Elapsed time of each thread; waiting threads are sampled, too. With more than 32 threads, a tick has a weight of
+    /// several periods. Ticks interrupt system calls that the kernel does not restart (signal(7): `poll`, `nanosleep`,
+    /// `epoll_wait` and others); they fail with EINTR. If the program enters a sandbox, or handles the profiling signal,
+    /// only the first thread is sampled.
     Wall,
 }
 

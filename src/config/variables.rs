@@ -61,7 +61,12 @@ pub const VARIABLES: &[Variable] = &[
         "`1`",
         "With `0`, forked children are not profiled. Otherwise each writes its own profile, `NAME_PID`.",
     ),
-    user("CPUPROFILE_QUIET", "`0` or `1`", "`0`", "With `1`, no line is printed at exit, and no copy of stderr is kept open for it; errors are still printed."),
+    user(
+        "CPUPROFILE_QUIET",
+        "`0` or `1`",
+        "`0`",
+        "With `1`, no line is printed at exit, and no copy of stderr is kept open for it; errors are still printed.",
+    ),
     user(
         "CPUPROFILE_MAX_DEPTH",
         "1 to 4096",

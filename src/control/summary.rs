@@ -10,79 +10,78 @@ use crate::{
 };
 use core::{fmt, time::Duration};
 
-/// What a session gathered, and what it could not.
+/// The figures of a session: what was sampled, and what was lost.
 ///
-/// Every tick is in `samples`, in [`Losses`], was left out on request (`filtered`, `excluded`), or stands for no
-/// time (`early_ticks`; and ticks of the process's timer that meet a thread with its own are not counted).
+/// Every tick is in `samples`, in [`Losses`], was excluded on request (`filtered`, `excluded`), or represents no time
+/// (`early_ticks`). Ticks of the process's timer on a thread that has its own timer are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Which time was sampled: what was asked for, or what took its place. [`Clock::Itimer`] takes that of [`Clock::Cpu`] in a
-    /// program that forbids itself system calls and says so ([`before_sandbox`](crate::before_sandbox), or `prctl(2)` under the
-    /// shared library), or handles SIGPROF itself.
+    /// The clock that was used: the requested one, or its replacement. [`Clock::Itimer`] replaces [`Clock::Cpu`] and
+    /// [`Clock::Perf`] if the program handles SIGPROF itself or enters a sandbox
+    /// ([`before_sandbox`](crate::before_sandbox); with the shared library also prctl(2)).
     pub clock: Clock,
-    /// Sum of the profile's counts, in periods.
+    /// Sum of the weights: a number of periods.
     pub samples: u64,
-    /// Time between two ticks, and what one count stands for.
+    /// The time that a weight of 1 represents.
     pub period: Duration,
-    /// Signals of the profiling timer that were recorded; at high rates one may weigh several periods.
+    /// Signals of profiling timers that were recorded. At high frequencies one can have a weight of several periods.
     pub timer_ticks: u64,
-    /// Profiling signals from elsewhere (`kill`, `raise`) that were recorded, with a weight of 1 each.
+    /// Profiling signals of other senders (`kill`, `raise`) that were recorded, each with a weight of 1.
     pub foreign_ticks: u64,
-    /// Signals of the profiling timer that stand for no time, since the kernel sent too many; they are left out.
+    /// Signals of profiling timers that represent no time, because the kernel sent too many. They are not recorded.
     pub early_ticks: u64,
-    /// Signals that the filter refused.
+    /// Signals that the filter rejected.
     pub filtered: u64,
-    /// Signals that came while an excluded object was running.
+    /// Signals that interrupted code of an excluded shared object.
     pub excluded: u64,
-    /// Time from start to stop (or to now, for a snapshot).
+    /// Elapsed time from the start to the stop, or to the snapshot.
     pub elapsed: Duration,
-    /// CPU time that the process used meanwhile.
+    /// CPU time of the process in that time.
     pub process_cpu: Duration,
-    /// CPU time (in clock `wall`: time of all threads) that no tick stands for: none came for it. Some of it is always left, since the last
-    /// tick; see [`is_short_of_time`](Self::is_short_of_time).
+    /// CPU time that no tick represents; with clock `wall`, time of all threads. The time after the last tick is always in
+    /// it; see [`is_short_of_time`](Self::is_short_of_time).
     pub unaccounted: Duration,
-    /// Threads that blocked the signal when the session stopped, if it was short of time; the one that stopped it is not
-    /// among them.
+    /// Threads that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
+    /// [`is_short_of_time`](Self::is_short_of_time).
     pub blocking_threads: u32,
-    /// How often the process's timer met a thread that could not have one of its own: there are too many, or the user has
-    /// too many signals pending (`RLIMIT_SIGPENDING`). Such threads are sampled by the process's timer alone; in clock `wall`,
-    /// where this counts looks for threads as well, they are not sampled, and their time is [`unaccounted`](Self::unaccounted).
+    /// Ticks of the process's timer on threads that cannot have a timer: there are too many threads, or the user has too
+    /// many pending signals (`RLIMIT_SIGPENDING`). The process's timer samples such threads. With clock `wall` they are not
+    /// sampled, their time is [`unaccounted`](Self::unaccounted), and searches for threads are counted, too.
     pub timers_refused: u64,
-    /// The threads that have samples, and how much CPU time the busiest of them have used.
+    /// The threads with samples, and the CPU time of the busiest.
     pub threads: SampledThreads,
-    /// What could not be recorded, by cause.
+    /// Lost samples by cause.
     pub losses: Losses,
-    /// How the walks of recorded ticks ended.
+    /// Where the stacks of recorded ticks end.
     pub walks: Walks,
     /// Frames whose unwind rule was in the cache.
     pub rule_hits: u64,
     /// Frames whose unwind rule was not in the cache and had to be looked up in the object.
     pub rule_misses: u64,
-    /// Of the hits: frames whose call frame information is evaluated each time, since no rule of the cache can hold it.
+    /// Those hits whose call frame information is evaluated each time, because it does not fit a rule of the cache.
     pub rules_evaluated: u64,
-    /// Frames stepped through by the frame pointer, for want of call frame information.
+    /// Frames without call frame information, which were unwound by the frame pointer.
     pub frames_without_rule: u64,
-    /// Why there are no samples, when there are none.
+    /// The reason if there are no samples.
     pub no_samples: Option<NoSamples>,
-    /// Periods whose records were moved from the table to a file, since it was full.
+    /// Periods whose records were spilled from the full table to a file.
     pub moved: u64,
-    /// Why no more could be moved, as an error number of the system.
+    /// The error number (errno) if the spill file could not be written.
     pub not_moved: Option<i32>,
-    /// Whether the samples would outlive a kill.
+    /// Whether the samples survive a kill.
     pub spool: SpoolUse,
 }
 
 impl Summary {
-    /// True where so much time is [`unaccounted`](Self::unaccounted) that the profile lacks a part of what the program did:
-    /// more than a tenth of it, a quarter of a second, and three periods. Threads that block the signal are the usual
-    /// reason.
+    /// True if so much time is [`unaccounted`](Self::unaccounted) that the profile lacks a part of the program: more than
+    /// a tenth of its time, a quarter of a second, and three periods. The usual reason is a thread that blocks the signal.
     pub fn is_short_of_time(&self) -> bool {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
 
-    /// Time that the session's clock counted: [`process_cpu`](Self::process_cpu), or in clock `wall`, where it passes for each
-    /// thread, [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted) together.
+    /// Time by the session's clock: [`process_cpu`](Self::process_cpu), or with clock `wall`, where it passes for each thread,
+    /// the sum of [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted).
     pub fn clock_time(&self) -> Duration {
         match self.clock {
             Clock::Wall => {
@@ -107,7 +106,7 @@ impl Summary {
         }
     }
 
-    /// The time that the samples stand for: their number times the period.
+    /// The time that the samples represent: their number times the period.
     pub fn sampled(&self) -> Duration {
         let nanos = u128::from(self.samples) * self.period.as_nanos();
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -125,37 +124,38 @@ fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
     uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
 }
 
-/// What could not be recorded, by cause.
+/// Lost samples by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {
-    /// Periods whose tick found every scratch slot taken.
+    /// Periods of ticks for which no scratch slot was free.
     pub no_slot: u64,
-    /// Periods whose chain found no place in the full table.
+    /// Periods of call stacks for which the table had no memory.
     pub table_full: u64,
-    /// Ticks that interrupted something other than code.
+    /// Ticks without a program counter in executable memory.
     pub no_pc: u64,
-    /// Periods that were moved to a file which is gone.
+    /// Periods in a spill file that was removed.
     pub moved: u64,
-    /// Handlers that had not come back when the session stopped; their tick, and the session's memory, are lost.
+    /// Handlers that had not returned when the session stopped. Their ticks are lost, and the session's memory is not
+    /// freed.
     pub stuck_handlers: u64,
-    /// Libraries loaded and met while profiling whose names could not be kept; should they be gone by the end,
-    /// their PCs have no name.
+    /// Shared objects that were loaded while profiling, and whose paths could not be kept. If they are unloaded before the
+    /// end, their frames have no names.
     pub objects_missed: u64,
 }
 
 impl Losses {
-    /// The periods that are missing in the profile.
+    /// Number of lost periods.
     pub fn periods(&self) -> u64 {
         self.no_slot + self.table_full + self.no_pc + self.moved
     }
 }
 
-/// How the walks of ticks ended.
+/// Number of stacks by where they end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Walks {
-    /// At the entry point of the process or thread.
+    /// At the entry point of the process or thread: complete stacks.
     pub whole: u64,
     /// At the depth limit.
     pub depth: u64,
@@ -163,43 +163,43 @@ pub struct Walks {
     pub unreadable: u64,
     /// At code with neither call frame information nor a frame pointer.
     pub no_rule: u64,
-    /// At a frame that did not lead on towards the stack's base.
+    /// At a frame whose caller is not nearer to the stack's base.
     pub loops: u64,
     /// At an object that was being unloaded.
     pub unloading: u64,
 }
 
 impl Walks {
-    /// All walks.
+    /// Number of all stacks.
     pub fn total(&self) -> u64 {
         self.whole + self.depth + self.unreadable + self.no_rule + self.loops + self.unloading
     }
 
-    /// The share of walks that are whole, 0 to 1; 1 where there were none.
+    /// The share of complete stacks, 0 to 1; 1 if there are no stacks.
     pub fn whole_share(&self) -> f64 {
         let total = self.total();
         if total == 0 { 1.0 } else { self.whole as f64 / total as f64 }
     }
 }
 
-/// Whether a session's samples outlive the process where it is killed or crashes, in a file from which
-/// [`recover`](crate::recover) makes the profile.
+/// Whether the samples of a process that is killed or crashes survive, in a file from which [`recover`](crate::recover)
+/// writes the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpoolUse {
-    /// None was asked for: the session keeps its profile in memory, or the user has turned spools off.
+    /// There is no spool: the profile stays in memory, or the user has disabled spools.
     Off,
-    /// All samples do.
+    /// All samples survive.
     Whole,
-    /// The spool has taken its share of its file system, or that is full: chains that came later do not.
+    /// The spool has reached its share of the file system, or that is full. Call stacks that came later do not survive.
     Cut,
-    /// None do since a call of `exec` has failed, for which the spool was removed.
+    /// No sample survives: a call of `exec` failed, and the spool had been removed for it.
     Removed,
-    /// None do, since no spool was to be had.
+    /// No sample survives, because the spool could not be created.
     Unavailable {
-        /// What was tried.
+        /// What failed: a verb and its object.
         action: &'static str,
-        /// Why it failed, as an error number of the system.
+        /// The error number (errno).
         errno: i32,
     },
 }
@@ -210,14 +210,14 @@ pub enum SpoolUse {
 pub enum NoSamples {
     /// The process used less CPU time than one period.
     NoTimeUsed,
-    /// Ticks came, and all were filtered, excluded or lost.
+    /// All ticks were filtered, excluded or lost.
     NoneRecorded,
-    /// The program replaced our handler.
+    /// The program replaced the profiler's handler.
     HandlerReplaced,
-    /// Time was used, and no tick came: all threads that used it block the signal, or the program has taken the
-    /// timer by a system call of its own.
+    /// CPU time was used, but there was no tick: all busy threads block the signal, or the program uses the timer by a direct
+    /// system call.
     NoTicks,
-    /// The program takes the signal itself, or uses its timer, and no tick could be sent beside that.
+    /// The program uses the signal or its timer itself, and there is no other timer for the ticks.
     NoTimer,
 }
 

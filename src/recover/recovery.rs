@@ -15,14 +15,14 @@ use std::{
 };
 
 impl Spool {
-    /// Makes the profile under the name it was meant for, and removes the spool.
+    /// Writes the profile to the file that it was meant for, and removes the spool.
     ///
-    /// Where another profile has been written under that name since the session began, it stays as it is, and the
-    /// recovered one gets `.recovered-PID` behind its name.
+    /// If that file was written again since the session began, it stays, and the recovered profile is
+    /// `NAME.recovered-PID`.
     ///
     /// # Errors
-    /// Where the process still runs or may run; where another process recovers the spool, or has; where the profile cannot
-    /// be written. The spool then stays.
+    /// If the process is running, or may be; if another process recovers the spool, or has; if the profile cannot be
+    /// written. The spool then stays.
     pub fn recover(&self) -> Result<Recovered, RecoverError> {
         if self.owner() == Owner::Elsewhere {
             return Err(self.fails(Reason::Elsewhere(self.head.process)));
@@ -49,22 +49,22 @@ impl Spool {
         }
     }
 
-    /// Makes the profile at `path`, which is replaced if it exists, and removes the spool. For a process of another
-    /// container ([`Owner::Elsewhere`]) the caller has to know that it is gone: if it runs it comes to no harm, but its
-    /// profile does not outlive a kill any more.
+    /// Writes the profile to `path`, which is replaced if it exists, and removes the spool. For a process of another
+    /// container ([`Owner::Elsewhere`]) the caller must know that it has exited. A process that is still running is not
+    /// harmed, but a later kill loses its samples.
     ///
     /// # Errors
-    /// Where the process still runs; where the profile cannot be written. The spool then stays.
+    /// If the process is running; if the profile cannot be written. The spool then stays.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
         self.ensure_not_running()?;
         let claim = self.claim()?;
         self.renewed(&claim)?.write(path, true)
     }
 
-    /// Removes the spool, and with it the samples; as for [`recover_to`](Self::recover_to), of a process that is gone.
+    /// Removes the spool with its samples. As for [`recover_to`](Self::recover_to), the process must have exited.
     ///
     /// # Errors
-    /// Where the process still runs, or the spool cannot be removed.
+    /// If the process is running, or the spool cannot be removed.
     pub fn discard(&self) -> Result<(), RecoverError> {
         self.ensure_not_running()?;
         let _claim = self.claim()?;
@@ -140,17 +140,17 @@ impl Spool {
     }
 }
 
-/// What came of a recovery.
+/// The result of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The profile; None where there were no samples, or the process had written it itself.
+    /// Path of the profile; None if there were no samples, or if the process had written it itself.
     pub path: Option<PathBuf>,
-    /// Sum of the profile's counts, in periods.
+    /// Sum of the weights: a number of periods.
     pub samples: u64,
-    /// Periods that could not be recorded, but for those that found all scratch slots taken.
+    /// Lost periods, without those for which no scratch slot was free.
     pub lost: u64,
-    /// The spool could not grow further: chains that were first met after that are missing.
+    /// The spool was full: call stacks that came first after that are missing.
     pub is_cut: bool,
 }
 

@@ -24,8 +24,9 @@ impl Options {
 }
 
 fn text() -> String {
-    let mut text =
-        String::from("Environment variables of libprofiler.so. `sigprof record` ignores them, and has options.\n");
+    let mut text = String::from(
+        "Environment variables of libprofiler.so. `sigprof record` ignores them, and has options.\n",
+    );
     for variable in VARIABLES {
         let Variable { name, values, default, meaning, .. } = variable;
         let _ = write!(text, "\n{name}={values}  [default: {default}]\n  {meaning}\n");
