@@ -28,7 +28,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let owner = spool.owner();
         let whose = format!("process {} ({})", spool.process(), spool.program().display());
         match owner {
-            Owner::Running => println!("{whose} runs; its profile will be {}", spool.target().display()),
+            Owner::Running => {
+                println!("{whose} is still running; its profile will be {}", spool.target().display())
+            }
             Owner::Gone if all => match spool.recover() {
                 Ok(recovered) => println!("{whose}: {recovered}"),
                 Err(error) => {
@@ -36,8 +38,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                     failures += 1;
                 }
             },
-            Owner::Gone => println!("{whose} is gone; its profile would be {}", spool.target().display()),
-            _ => println!("{whose} is of another container; its spool is {}", spool.path().display()),
+            Owner::Gone => println!("{whose} has ended; its profile would be {}", spool.target().display()),
+            _ => println!("{whose} is in another container; its spool is {}", spool.path().display()),
         }
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -212,7 +212,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
         lines,
         [
             "sigprof: CPUPROFILE_CLOCK=sundial is not a clock (cpu, itimer, perf, wall); using cpu",
-            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV is neither SIGPROF nor one from SIGRTMIN to SIGRTMAX; using SIGPROF",
+            "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV must be SIGPROF or SIGRTMIN to SIGRTMAX; using SIGPROF",
         ]
     );
     assert_eq!(finished.complaints().len(), lines.len() + 2, "{}", finished.stderr);

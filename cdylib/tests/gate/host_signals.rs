@@ -195,9 +195,9 @@ fn a_host_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     let finished = run(command.arg("blocked"));
     expect_done(&finished, "an application that blocks the signal does not run");
     assert!(
-        finished
-            .stderr
-            .contains("(no samples: no tick came, though the program used time; it blocks the signal"),
+        finished.stderr.contains(
+            "(no samples: no tick arrived, although the program used CPU time: it blocks the profiling signal"
+        ),
         "the reason is not told: {}",
         finished.stderr
     );

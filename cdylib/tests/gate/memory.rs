@@ -235,7 +235,7 @@ fn a_limit_on_files_costs_records_and_not_the_host() {
     let finished = run(&mut shell);
     expect_done(&finished);
     let said = |what: &str| finished.stderr.contains(what);
-    let why = said("could not be moved to a file beside the profile at ") && said(": File too large");
+    let why = said("could not be spilled to a file beside the profile at ") && said(": File too large");
     assert!(why, "{}", finished.stderr);
     assert!(
         said("no profile at") && said("; to recover its samples: sigprof recover "),

@@ -153,7 +153,7 @@ fn a_reader_that_goes_away_is_one_line() {
     }
     let finished = run(command.args(["exit", "3"]));
     reading.join().expect("the reader does not panic");
-    expect_words(&finished, &path, &["Broken pipe", "read it until"]);
+    expect_words(&finished, &path, &["Broken pipe", "keep a reader connected until"]);
 }
 
 /// A FIFO, and a thread that reads at most that many bytes of it.

@@ -129,7 +129,7 @@ fn the_default_place_is_private() {
     assert_eq!(spool.program(), rig.program.canonicalize().expect("the program"));
     let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o7777;
     assert_eq!((mode(spool.path()), mode(&recover::default_directory())), (0o600, 0o700));
-    assert!(spool.recover().expect_err("it runs").to_string().contains("still runs"));
+    assert!(spool.recover().expect_err("it runs").to_string().contains("is still running"));
     child.kill().expect("it runs");
     // `wait` would tidy up behind an application that was killed.
     child.wait().expect("it was killed");

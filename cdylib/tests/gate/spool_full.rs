@@ -91,7 +91,7 @@ impl Drop for Small {
 }
 
 /// What stands at the end of a session whose spool was cut.
-const CUT: &str = "spool could not grow further";
+const CUT: &str = "the spool was full";
 
 /// Reads the line that says that the application waits.
 #[track_caller]

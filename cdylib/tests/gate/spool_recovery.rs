@@ -166,11 +166,11 @@ fn a_profile_without_a_place_stays_in_its_spool() {
 fn what_is_no_file_is_not_replaced() {
     let rig = killed();
     fs::create_dir(rig.profile()).expect("a directory");
-    expect_refusal(rig.only_spool().recover(), "no regular file");
+    expect_refusal(rig.only_spool().recover(), "not a regular file");
     fs::remove_dir(rig.profile()).expect("still empty");
     let valuable = rig.scratch.write("valuable", "mine");
     symlink(&valuable, rig.profile()).expect("a link");
-    expect_refusal(rig.only_spool().recover(), "no regular file");
+    expect_refusal(rig.only_spool().recover(), "not a regular file");
     assert_eq!(fs::read(&valuable).expect("it stays"), b"mine");
 }
 
@@ -194,9 +194,9 @@ fn a_spools_owner_is_told_from_others_of_its_number() {
         Spool::open(&path).expect("a spool").recover(),
         Spool::open(&path).expect("a spool").recover_to(&rig.scratch.path("elsewhere")),
     ] {
-        expect_refusal(refused, "still runs");
+        expect_refusal(refused, "is still running");
     }
-    expect_refusal(Spool::open(&path).expect("a spool").discard(), "still runs");
+    expect_refusal(Spool::open(&path).expect("a spool").discard(), "is still running");
     set(&path, field::NAMESPACE, number(&path, field::NAMESPACE) ^ 1);
     assert_eq!(owner(), Owner::Elsewhere);
     expect_refusal(Spool::open(&path).expect("a spool").recover(), "another container");
@@ -215,11 +215,11 @@ fn only_spools_of_the_users_own_are_taken() {
     symlink(&path, &link).expect("a link");
     expect_refusal(Spool::open(&link), "cannot open the spool");
     fs::create_dir(rig.spools().join("directory.spool")).expect("a directory");
-    expect_refusal(Spool::open(&rig.spools().join("directory.spool")), "no spool");
+    expect_refusal(Spool::open(&rig.spools().join("directory.spool")), "not a spool");
     nix::unistd::mkfifo(&rig.spools().join("pipe.spool"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-    expect_refusal(Spool::open(&rig.spools().join("pipe.spool")), "no spool");
+    expect_refusal(Spool::open(&rig.spools().join("pipe.spool")), "not a spool");
     fs::write(rig.spools().join("text.spool"), "text").expect("a file");
-    expect_refusal(Spool::open(&rig.spools().join("text.spool")), "no spool");
+    expect_refusal(Spool::open(&rig.spools().join("text.spool")), "not a spool");
     assert_eq!(rig.only_spool().path(), path, "all others are passed over");
     let unusable = recover::spools(&rig.spools()).expect("the directory can be read").unusable;
     assert_eq!(unusable.len(), 4, "and told: {unusable:?}");
@@ -239,10 +239,10 @@ fn damaged_heads_are_refused() {
     let path = spool_path(&rig);
     let magic = number(&path, field::MAGIC);
     for (offset, wrong, reason) in [
-        (field::MAGIC, magic ^ 1, "no spool"),
+        (field::MAGIC, magic ^ 1, "not a spool"),
         (field::MAGIC, magic.swap_bytes(), "another version"),
         (field::VERSION, 99, "another version"),
-        (field::STATE, 0, "no spool"),
+        (field::STATE, 0, "not a spool"),
         (field::WORD_BYTES, 6, "width of words"),
         (field::PROCESS, u64::MAX, "process id"),
         (field::PERIOD_MICROS, 0, "period"),
@@ -260,7 +260,7 @@ fn damaged_heads_are_refused() {
         set(&path, offset, right);
     }
     File::options().write(true).open(&path).and_then(|file| file.set_len(100)).expect("our own spool");
-    expect_refusal(Spool::open(&path), "no spool");
+    expect_refusal(Spool::open(&path), "not a spool");
     assert!(path.exists());
 }
 

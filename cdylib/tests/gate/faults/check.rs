@@ -133,7 +133,7 @@ fn description(error: Errno) -> String {
 }
 
 /// What is said of a spool that goes on in anonymous memory.
-const SPOOL_CUT: &str = "the spool could not grow further";
+const SPOOL_CUT: &str = "the spool was full";
 
 /// What is said of a profile that nobody can read names from.
 const NO_LIST: &str = "no list of mapped files in the profile at ";
