@@ -26,3 +26,9 @@ install -m 755 "$built/libprofiler.so" "$prefix/lib/libprofiler.so.0"
 ln -sf libprofiler.so.0 "$prefix/lib/libprofiler.so"
 install -m 644 "$built/libprofiler.a" "$prefix/lib/libprofiler.a"
 install -m 644 include/gperftools/profiler.h "$prefix/include/gperftools/profiler.h"
+
+echo "installed in $prefix: bin/sigprof, lib/libprofiler.so, include/gperftools/profiler.h, manual pages, completions"
+case :$PATH: in
+    *:"$prefix/bin":*) ;;
+    *) echo "to find the command: export PATH=$prefix/bin:\$PATH" ;;
+esac
