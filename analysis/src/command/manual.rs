@@ -38,7 +38,9 @@ impl Options {
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let examples = command.get_after_help().map(ToString::to_string);
     let mut rendered = Vec::new();
-    Man::new(command.clone().after_help(None::<&str>)).render(&mut rendered)?;
+    // An option that only --help shows would have no description.
+    let shown = command.clone().mut_args(|option| option.hide_short_help(false));
+    Man::new(shown.after_help(None::<&str>)).render(&mut rendered)?;
     let rendered = String::from_utf8(rendered).expect("the definitions are text");
     let name = command.get_display_name().unwrap_or(command.get_name());
     let usage = command.clone().render_usage().to_string();
@@ -106,6 +108,21 @@ mod tests {
             let title = format!("\n.TH {name} 1 \"\" \"sigprof {}\"\n", env!("CARGO_PKG_VERSION"));
             assert!(page.contains(&title), "{page}");
             assert!(page.contains(&format!("\n.SH SYNOPSIS\n{synopsis}\n.SH DESCRIPTION\n")), "{page}");
+        }
+    }
+
+    #[test]
+    fn every_option_has_a_description() {
+        let mut main = Arguments::command();
+        main.build();
+        for command in main.get_subcommands() {
+            let page = String::from_utf8(page(command).unwrap()).unwrap();
+            let lines: Vec<&str> = page.lines().collect();
+            let options: Vec<_> = lines.windows(3).filter(|lines| lines[0] == ".TP").collect();
+            assert!(options.len() >= 2, "{}", command.get_name());
+            for option in options {
+                assert!(!option[2].trim().is_empty(), "{}: {}", command.get_name(), option[1]);
+            }
         }
     }
 
