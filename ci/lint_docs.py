@@ -89,6 +89,8 @@ def texts_of_sources():
             for number, line in enumerate(text.splitlines(), 1):
                 stripped = line.strip()
                 if stripped.startswith("///") and is_command:
+                    # clap makes the help of these.
+                    yield name, number, stripped.removeprefix("///").strip()
                     continue
                 if stripped.startswith(("//", "#[", "debug_assert", "assert")):
                     continue

@@ -94,7 +94,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
             send(line);
             if stopped.summary().spool == SpoolUse::Cut {
                 warn(
-                    "the spool was full, so a kill would have lost the last samples; set CPUPROFILE_SPOOL to a directory with more space",
+                    "the spool was full, so a kill would have lost samples; set CPUPROFILE_SPOOL to a directory with more space",
                 );
             }
         }

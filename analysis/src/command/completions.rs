@@ -48,8 +48,8 @@ fn script(shell: Shell) -> String {
     text
 }
 
-/// In the place of clap's own function, which it calls: that one knows of no files beside options, of none of the words of a command,
-/// and of values behind `=` neither.
+/// Replaces clap's own function, and calls it. clap's function completes neither files where an option may stand, nor the words of
+/// a command, nor values after `=`.
 const BASH: &str = r#"
 _sigprof_line() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} at

@@ -16,7 +16,7 @@ impl Functions {
     /// The regular expression.
     ///
     /// # Errors
-    /// If it is invalid, or the only file that is named and there is no default profile.
+    /// If it is invalid; if it is the only file that is named, and sigprof.pb.gz does not exist.
     pub(crate) fn expression(&self, input: &Input) -> Result<regex::Regex, Error> {
         ensure_profile(&self.functions, input)?;
         expression("REGEX", &self.functions)
@@ -31,7 +31,7 @@ impl Functions {
 /// Finds out before a default profile is read that `functions` is the profile, and the regular expression is missing.
 ///
 /// # Errors
-/// If it is a file, and there is no default profile.
+/// If it is a file, and sigprof.pb.gz does not exist.
 pub(crate) fn ensure_profile(functions: &str, input: &Input) -> Result<(), Error> {
     if is_profile(functions, input) && !input.has_default() { Err(no_regex(functions)) } else { Ok(()) }
 }

@@ -130,7 +130,7 @@ impl Input {
         }
     }
 
-    /// Reads and names one more profile, to be compared with those of the arguments.
+    /// Reads another profile and gives it names, to compare it with those of the arguments.
     ///
     /// # Errors
     /// Where it cannot be read.
@@ -180,7 +180,7 @@ impl Names {
     }
 }
 
-/// What is said of numbers that do not fit, behind the name of what has them.
+/// Printed after the name of a file with numbers that do not fit.
 const CLAMPED: &str = "a value, period or duration exceeds 64 bits: totals and percentages are wrong";
 
 /// True for a file that begins as programs and libraries do.

@@ -32,7 +32,7 @@ impl Options {
     }
 }
 
-/// The page of one command, whose examples stand as they are, to be copied.
+/// The page of one command. Its examples are not wrapped, so that they can be copied.
 ///
 /// clap's own title has the version where a date stands, and its synopsis has options without their values, and of files one.
 fn page(command: &Command) -> io::Result<Vec<u8>> {

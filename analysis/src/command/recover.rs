@@ -16,8 +16,8 @@ use std::{
 
 /// Recover profiles after the program, or `sigprof record`, was killed
 ///
-/// Samples are kept in a spool, a file that survives the program. This command writes the profiles of all spools whose programs have
-/// exited, or of the named ones.
+/// Samples are kept in a spool, a file that survives the program. For each program that has exited, or for the named ones, this
+/// command writes the profile from the spool.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof recover --list                 # what was left behind, and by whom
@@ -152,12 +152,12 @@ impl Found {
                 }
             }
             Self::Program(spool) => {
-                let whose = whose(spool);
+                let process = process_name(spool);
                 let (target, path) = (spool.target().display(), spool.path().display());
                 match spool.owner() {
-                    Owner::Running => format!("{whose} is still running; profile: {target} ({path})"),
-                    Owner::Gone => format!("{whose} has exited; profile: {target} ({path})"),
-                    _ => format!("{whose} is in another container; profile: {target} ({path})"),
+                    Owner::Running => format!("{process} is still running; profile: {target} ({path})"),
+                    Owner::Gone => format!("{process} has exited; profile: {target} ({path})"),
+                    _ => format!("{process} is in another container; profile: {target} ({path})"),
                 }
             }
         })
@@ -168,21 +168,21 @@ impl Found {
         match self {
             Self::Recording(left) => recover_recording(&left, output),
             Self::Program(spool) => {
-                let whose = whose(&spool);
+                let process = process_name(&spool);
                 if spool.owner() == Owner::Running {
-                    return Ok(format!("{whose} is still running; it writes its profile at exit"));
+                    return Ok(format!("{process} is still running; it writes its profile at exit"));
                 }
                 let recovered = match output {
                     Some(path) => spool.recover_to(path),
                     None => spool.recover(),
                 };
-                recovered.map(|recovered| format!("{whose}: {recovered}")).map_err(fails)
+                recovered.map(|recovered| format!("{process}: {recovered}")).map_err(fails)
             }
         }
     }
 }
 
-fn whose(spool: &Spool) -> String {
+fn process_name(spool: &Spool) -> String {
     format!("process {} ({})", spool.process(), spool.program().display())
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct View {
     #[arg(long, value_name = "KEY", value_delimiter = ',', hide_short_help = true)]
     tagleaf: Vec<String>,
 
-    /// Keep only threads whose name matches
+    /// Keep only threads with a matching name
     #[arg(long, value_name = "REGEX")]
     thread: Option<String>,
 
@@ -69,7 +69,7 @@ pub(crate) struct View {
     #[arg(long, value_name = "ID", hide_short_help = true)]
     tid: Option<i64>,
 
-    /// Keep only processes whose name matches
+    /// Keep only processes with a matching name
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     process: Option<String>,
 

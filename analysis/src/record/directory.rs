@@ -63,7 +63,7 @@ impl PrivateDirectory {
             }
         }
         let failure =
-            failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "there is no directory for the samples"));
+            failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "no directory found for the samples"));
         Err(failure.advise("set TMPDIR to a directory that you may write to"))
     }
 

@@ -146,7 +146,7 @@ impl Summary {
         let is_of_others = matches!(tally.no_samples, None | Some(NoSamples::NoTimeUsed));
         if is_of_others && self.is_short_of(Duration::ZERO) {
             return format!(
-                "{} of CPU time were used, but {}",
+                "{} of CPU time was used, but {}",
                 Seconds(self.used),
                 self.cause(Duration::ZERO)
             );
@@ -292,11 +292,11 @@ mod tests {
             assert!(text.contains(&format!("no samples: {part}")), "{part}: {text}");
         };
         // A process without a spool reports nothing.
-        says(&summary, "0.90 s of CPU time were used, but processes may have exited before");
+        says(&summary, "0.90 s of CPU time was used, but processes may have exited before");
         summary.tally.unaccounted = Duration::from_millis(500);
-        says(&summary, "0.90 s of CPU time were used, but processes may have exited before");
+        says(&summary, "0.90 s of CPU time was used, but processes may have exited before");
         summary.tally.behind_last_ticks = Duration::from_millis(500);
-        says(&summary, "0.90 s of CPU time were used, but processes or threads exited between ticks");
+        says(&summary, "0.90 s of CPU time was used, but processes or threads exited between ticks");
         summary.used = Duration::ZERO;
         says(&summary, "the command exited before its first tick");
         summary.used = Duration::from_secs(1);

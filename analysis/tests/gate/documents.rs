@@ -112,7 +112,7 @@ fn shapes<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
     shapes
 }
 
-/// True if the lines are as the document shows them; `...` stands for any lines, or none.
+/// True if the seen lines match those of the document, in which `...` matches any lines, or none.
 fn is_alike(shown: &[String], seen: &[String]) -> bool {
     match (shown, seen) {
         ([], seen) => seen.is_empty(),

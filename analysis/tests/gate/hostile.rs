@@ -92,23 +92,43 @@ fn top_within(factor: u64, name: &str, fill: impl FnOnce(&mut dyn Write) -> Resu
     hold(name, &["top".as_ref(), path.as_ref()], size, BASE + factor * size)
 }
 
+/// An input, with its name in messages.
+type Input = (&'static str, fn(&mut dyn Write) -> Result<()>);
+
+/// Reads each input by `sigprof top`, within the memory that `factor` allows; nothing is printed on stderr.
+fn expect_silence(factor: u64, inputs: &[Input]) {
+    for (name, fill) in inputs {
+        assert_eq!(top_within(factor, name, fill), "", "{name}");
+    }
+}
+
 #[test]
 fn protobuf_of_tiny_parts() {
-    assert_eq!(top("empty texts", inputs::empty_texts), "");
-    assert_eq!(top("functions", inputs::functions), "");
-    assert_eq!(top("locations", inputs::locations), "");
-    assert_eq!(top("locations backwards", inputs::locations_backwards), "");
-    assert_eq!(top("lines", inputs::lines), "");
-    assert_eq!(top("mappings", inputs::mappings), "");
-    assert_eq!(top("samples", inputs::samples), "");
-    assert_eq!(top("deep chain", inputs::deep_chain), "");
+    expect_silence(
+        FACTOR,
+        &[
+            ("empty texts", inputs::empty_texts),
+            ("functions", inputs::functions),
+            ("locations", inputs::locations),
+            ("locations backwards", inputs::locations_backwards),
+            ("lines", inputs::lines),
+            ("mappings", inputs::mappings),
+            ("samples", inputs::samples),
+            ("deep chain", inputs::deep_chain),
+        ],
+    );
 }
 
 #[test]
 fn protobuf_with_many_labels() {
-    assert_eq!(top("labels of one sample", inputs::labels_of_one_sample), "");
-    assert_eq!(top("sets of labels", inputs::sets_of_labels), "");
-    assert_eq!(top("a long text in each set", inputs::sets_with_a_long_text), "");
+    expect_silence(
+        FACTOR,
+        &[
+            ("labels of one sample", inputs::labels_of_one_sample),
+            ("sets of labels", inputs::sets_of_labels),
+            ("a long text in each set", inputs::sets_with_a_long_text),
+        ],
+    );
 }
 
 #[test]
@@ -132,19 +152,22 @@ fn cpu_profiles() {
 
 #[test]
 fn texts() {
-    let top = |name: &str, fill: fn(&mut dyn Write) -> Result<()>| top_within(FACTOR_OF_TEXT, name, fill);
-    assert_eq!(top("folded lines", inputs::folded_lines), "");
-    assert_eq!(top("folded stack", inputs::folded_stack), "");
-    assert_eq!(top("folded stacks without names", inputs::folded_without_names), "");
-    assert_eq!(top("addresses of perf script", inputs::script_addresses), "");
-    assert_eq!(top("symbols of perf script", inputs::script_symbols), "");
-    assert_eq!(top("threads of perf script", inputs::script_threads), "");
+    expect_silence(
+        FACTOR_OF_TEXT,
+        &[
+            ("folded lines", inputs::folded_lines),
+            ("folded stack", inputs::folded_stack),
+            ("folded stacks without names", inputs::folded_without_names),
+            ("addresses of perf script", inputs::script_addresses),
+            ("symbols of perf script", inputs::script_symbols),
+            ("threads of perf script", inputs::script_threads),
+        ],
+    );
 }
 
 #[test]
 fn java_dialect() {
-    assert_eq!(top("names", inputs::java), "");
-    assert_eq!(top("lines that name nothing", inputs::java_lines), "");
+    expect_silence(FACTOR, &[("names", inputs::java), ("lines that name nothing", inputs::java_lines)]);
 }
 
 #[test]

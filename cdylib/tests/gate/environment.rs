@@ -12,8 +12,8 @@ fn host(scratch: &Scratch) -> PathBuf {
     scratch.compile("host.c", Linkage::None, &[])
 }
 
-/// An application under the profiler, whose timer stays silent for the first second of CPU time: the only ticks are those
-/// that the application sends itself.
+/// An application with the profiler at 1 Hz: in the first second of CPU time, the only ticks are those that the application
+/// sends itself.
 fn quiet_host(scratch: &Scratch, orders: &[&str]) -> Command {
     let mut command = profiled(host(scratch), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders);
