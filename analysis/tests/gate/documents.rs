@@ -144,17 +144,28 @@ fn hot(lines: &[String]) -> Vec<String> {
     names
 }
 
+/// Makes a directory for the commands of a document. It has the project's sources, and none of the profiles that a user may have
+/// recorded there: the commands write files with the same names.
+fn make_project(project: &Path) {
+    let repository = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("is there");
+    fs::create_dir(project).expect("is made");
+    for entry in fs::read_dir(&repository).expect("is readable") {
+        let path = entry.expect("is readable").path();
+        let is_source =
+            path.extension().is_some_and(|ending| ["toml", "lock", "rs"].iter().any(|one| ending == *one));
+        if path.is_dir() || is_source {
+            symlink(&path, project.join(path.file_name().expect("has a name"))).expect("is made");
+        }
+    }
+    fs::write(project.join("Makefile"), "all:\n\tperl examples/words.pl\n").expect("is written");
+}
+
 /// Runs the commands of a document one after the other, in a directory that looks like the project's, and compares their output
 /// with what is shown.
 fn follow(name: &str) {
-    let repository = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("is there");
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name);
-    for entry in fs::read_dir(&repository).expect("is readable") {
-        let entry = entry.expect("is readable");
-        symlink(entry.path(), scratch.path().join(entry.file_name())).expect("is made");
-    }
-    fs::write(path("Makefile"), "all:\n\tperl examples/words.pl\n").expect("is written");
+    make_project(&path("project"));
     fs::create_dir(path("bin")).expect("is made");
     symlink(env!("CARGO_BIN_EXE_sigprof"), path("bin/sigprof")).expect("is made");
     fs::create_dir(path("spools")).expect("is made");
@@ -164,7 +175,7 @@ fn follow(name: &str) {
     for Shown { line, command, output } in commands(&document(name)) {
         let result = Command::new("sh")
             .args(["-c", &format!("exec 2>&1; {command}")])
-            .current_dir(scratch.path())
+            .current_dir(path("project"))
             .env("PATH", &programs)
             .env("SIGPROF_LIBRARY", &library)
             // Other tests leave spools in the default directory.
