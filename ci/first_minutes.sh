@@ -117,7 +117,8 @@ attempt 0 'hot' sigprof top -cum -focus=hot -nodecount=5 cpu.pb.gz
 attempt 0 'prog.c:' sigprof top -lines cpu.pb.gz
 attempt 0 'Showing nodes' sigprof top -diff_base=cpu.pb.gz cpu.pb.gz
 attempt 0 'Showing nodes' sigprof top --diff cpu.pb.gz cpu.pb.gz
-attempt 1 'period' sigprof top --base cpu.pb.gz fast.pb.gz
+attempt 0 'Duration: .*, Total samples = ' sigprof top --base cpu.pb.gz fast.pb.gz
+attempt 0 'hot' sigprof top -i cpu fast.pb.gz
 attempt 2 'report --open' sigprof -http=:8080 cpu.pb.gz
 attempt 2 'report --open' sigprof top -http=: cpu.pb.gz
 attempt 2 'sigprof list REGEX' sigprof -list=hot cpu.pb.gz

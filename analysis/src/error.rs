@@ -64,6 +64,13 @@ impl Error {
         self
     }
 
+    /// Moves the place in the file by `bytes` that come before what was read.
+    #[must_use]
+    pub fn after(mut self, bytes: u64) -> Self {
+        self.offset = Some(self.offset.unwrap_or(0).saturating_add(bytes));
+        self
+    }
+
     /// Says what to do.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {

@@ -166,6 +166,18 @@ pub fn convert<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
     }
 }
 
+/// The whole numbers that values in the units `one` and `other` are multiplied by, to be in the finer of both; None if the
+/// units do not convert into each other.
+pub fn factors_to_finer(one: &str, other: &str) -> Option<(i64, i64)> {
+    if one == other {
+        return Some((1, 1));
+    }
+    let ((family, one), (other_family, other)) = (family(one)?, family(other)?);
+    #[expect(clippy::cast_possible_truncation, reason = "each unit is a multiple of those before it")]
+    let factor = |unit: &Unit| (unit.factor / one.factor.min(other.factor)) as i64;
+    std::ptr::eq(family, other_family).then(|| (factor(one), factor(other)))
+}
+
 /// The share that `value` is of `total`: two digits behind the point from 1 % on, two digits that count below.
 #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
 pub fn percent(value: i64, total: i64) -> String {
@@ -226,6 +238,26 @@ mod tests {
         let samples = ValueType::new("samples", "count");
         assert_eq!(Scale::named("count", &samples).unwrap().format(7), "7");
         assert!(Scale::named("ms", &samples).is_err());
+    }
+
+    #[test]
+    fn two_units_have_factors_to_the_finer() {
+        for (one, other, factors) in [
+            ("nanoseconds", "nanoseconds", Some((1, 1))),
+            ("nanoseconds", "ns", Some((1, 1))),
+            ("milliseconds", "nanoseconds", Some((1_000_000, 1))),
+            ("seconds", "minutes", Some((1, 60))),
+            ("bytes", "megabytes", Some((1, 1 << 20))),
+            ("count", "count", Some((1, 1))),
+            ("furlongs", "furlongs", Some((1, 1))),
+            ("furlongs", "count", None),
+            ("bytes", "nanoseconds", None),
+            ("count", "bytes", None),
+        ] {
+            assert_eq!(factors_to_finer(one, other), factors, "{one} {other}");
+        }
+        let all = FAMILIES.iter().flat_map(|family| family.units.windows(2));
+        assert!(all.clone().all(|pair| pair[1].factor % pair[0].factor == 0.0) && all.count() > 8);
     }
 
     #[test]

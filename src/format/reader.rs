@@ -139,10 +139,22 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// Those of the records, also of one that was met before, and those of the text.
-    pub fn text(mut self) -> Result<ProfileText, ReadError> {
+    pub fn text(self) -> Result<ProfileText, ReadError> {
+        ProfileText::read(&self.after_trailer()?)
+    }
+
+    /// The bytes after the trailer: the text, and in a file made of several profiles what follows it.
+    ///
+    /// # Errors
+    /// Those of the records, also of one that was met before.
+    pub fn rest(self) -> Result<&'a [u8], ReadError> {
+        self.after_trailer().map(|cursor| cursor.rest())
+    }
+
+    fn after_trailer(mut self) -> Result<Cursor<'a>, ReadError> {
         self.by_ref().for_each(drop);
         self.end.unwrap_or(Ok(()))?;
-        ProfileText::read(&self.cursor)
+        Ok(self.cursor)
     }
 }
 

@@ -28,8 +28,11 @@ enum Answer {
 }
 use Answer::{As, Error, Ignore, IgnoreWithValue};
 
+/// Names of options, with what each of them becomes.
+type Table = &'static [(&'static [&'static str], Answer)];
+
 /// Options of `perf record` and `samply record`.
-const OF_RECORD: &[(&[&str], Answer)] = &[
+const OF_RECORD: Table = &[
     (&["-g", "--fp"], Ignore),
     (&["--call-graph"], IgnoreWithValue),
     (&["--freq", "-r", "--rate"], As("--frequency")),
@@ -55,13 +58,19 @@ const OF_RECORD: &[(&[&str], Answer)] = &[
 ];
 
 /// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for every command that reads profiles.
-const OF_REPORTS: &[(&[&str], Answer)] = &[
+const OF_REPORTS: Table = &[
     (&["-diff_base", "--diff_base", "--diff-base", "-diff", "--diff"], As("--base")),
     (&["-lines", "--lines", "-l", "--line"], As("--granularity=lines")),
     (&["-functions", "--functions"], As("--granularity=functions")),
     (&["-files", "--files"], As("--granularity=files")),
     (&["-filefunctions", "--filefunctions"], As("--granularity=filefunctions")),
     (&["-addresses", "--addresses"], As("--granularity=addresses")),
+    (&["-inuse_space", "--inuse_space"], As("--sample-type=inuse_space")),
+    (&["-inuse_objects", "--inuse_objects"], As("--sample-type=inuse_objects")),
+    (&["-alloc_space", "--alloc_space"], As("--sample-type=alloc_space")),
+    (&["-alloc_objects", "--alloc_objects"], As("--sample-type=alloc_objects")),
+    (&["-contentions", "--contentions"], As("--sample-type=contentions")),
+    (&["-total_delay", "--total_delay"], As("--sample-type=delay")),
     (&["--children"], As("--cum")),
     (&["-flat", "--flat", "--no-children", "-b", "--brief"], Ignore),
     (
@@ -166,11 +175,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
 }
 
 /// The same for the options of one command.
-fn options(
-    words: &[OsString],
-    command: &Command,
-    table: &[(&[&str], Answer)],
-) -> Result<Vec<OsString>, String> {
+fn options(words: &[OsString], command: &Command, table: Table) -> Result<Vec<OsString>, String> {
     let is_record = command.get_name() == "record";
     let mut done = words[..2].to_vec();
     let mut rest = words[2..].iter();
@@ -186,7 +191,13 @@ fn options(
             continue;
         }
         let (option, value) = split(&text);
-        if let Some(known) = known(command, option) {
+        if let Some(known) = known(command, table, option) {
+            // Of perf it is the input, of pprof's users the sample type.
+            if option == "-i" && rest.as_slice().first().is_some_and(|next| is_sample_type(command, next)) {
+                done.push("--sample-type".into());
+                done.extend(rest.next().cloned());
+                continue;
+            }
             done.push(word.clone());
             if takes_value(known) && value.is_none() && is_separate(option) {
                 done.extend(rest.next().cloned());
@@ -194,7 +205,7 @@ fn options(
             continue;
         }
         if let Some(name) = spelled_otherwise(command, option) {
-            let known = known(command, &name).expect("it was found by this name");
+            let known = known(command, table, &name).expect("it was found by this name");
             match (takes_value(known), value) {
                 (true, Some(_)) => done.push(with_value(&name, word)),
                 (true, None) => {
@@ -223,7 +234,7 @@ fn options(
     Ok(done)
 }
 
-fn find(table: &[(&[&str], Answer)], option: &str) -> Option<Answer> {
+fn find(table: Table, option: &str) -> Option<Answer> {
     table.iter().find(|(names, _)| names.contains(&option)).map(|&(_, answer)| answer)
 }
 
@@ -242,7 +253,7 @@ fn with_value(name: &str, word: &OsStr) -> OsString {
 }
 
 /// The option of the command that a word means for clap: a long name, or a letter with or without its value after it.
-fn known<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
+fn known<'a>(command: &'a Command, table: Table, option: &str) -> Option<&'a Arg> {
     if let Some(long) = option.strip_prefix("--") {
         return by_long_name(command, long);
     }
@@ -250,8 +261,8 @@ fn known<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
     let letter = rest.chars().next()?;
     let arg = command.get_arguments().find(|arg| arg.get_short() == Some(letter))?;
     // Words such as -nodecount are long names, and -n20 is a short one with its value.
-    (rest.len() == letter.len_utf8() || takes_value(arg) && spelled_otherwise(command, option).is_none())
-        .then_some(arg)
+    let is_long_name = || spelled_otherwise(command, option).is_some() || find(table, option).is_some();
+    (rest.len() == letter.len_utf8() || takes_value(arg) && !is_long_name()).then_some(arg)
 }
 
 /// True if the value of an option can be the next word: the option is a long name or one letter.
@@ -259,6 +270,13 @@ fn is_separate(option: &str) -> bool {
     option.starts_with("--") || option.chars().count() == 2
 }
 
+/// True for a word that can be the name of a sample type, and not that of a file.
+fn is_sample_type(command: &Command, word: &OsStr) -> bool {
+    let is_name = word.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    is_name && !Path::new(word).exists() && by_long_name(command, "sample-type").is_some()
+}
+
+/// `name` comes without its two hyphens.
 fn by_long_name<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     command.get_arguments().find(|arg| {
         arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
@@ -306,6 +324,10 @@ mod tests {
             ("sigprof top -sample_index=cpu y", "sigprof top --sample-index=cpu y"),
             ("sigprof top -diff_base=x -lines y", "sigprof top --base=x --granularity=lines y"),
             ("sigprof top -text --stdio y", "sigprof top y"),
+            ("sigprof top -inuse_space y", "sigprof top --sample-type=inuse_space y"),
+            ("sigprof top -i inuse_space y", "sigprof top --sample-type inuse_space y"),
+            ("sigprof top -i missing.prof", "sigprof top -i missing.prof"),
+            ("sigprof top -i /dev/null", "sigprof top -i /dev/null"),
             ("sigprof -top a b", "sigprof top a b"),
             ("sigprof --text -cum a b", "sigprof top --cum a b"),
             // After two hyphens all words are names of files.
@@ -352,7 +374,7 @@ mod tests {
                 _ => continue,
             };
             for name in table.iter().flat_map(|(names, _)| names.iter()) {
-                assert!(known(command, name).is_none(), "{name} of {}", command.get_name());
+                assert!(known(command, table, name).is_none(), "{name} of {}", command.get_name());
             }
         }
         for name in COMMANDS.iter().flat_map(|(names, _)| names.iter()) {

@@ -61,7 +61,7 @@ impl Input {
     pub(crate) fn load(&self) -> Result<Profile, Error> {
         let mut profile = self.load_unnamed()?;
         profile.unite_equal_samples();
-        tell_of_sums(&mut profile);
+        warn_of_merge(&mut profile);
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
@@ -115,7 +115,7 @@ impl Input {
             let base: Vec<&Path> = self.base.iter().map(PathBuf::as_path).collect();
             profile = subtract((&name, profile), (&base_name, read_all(&base)?))?;
         }
-        tell_of_sums(&mut profile);
+        warn_of_merge(&mut profile);
         Ok(profile)
     }
 
@@ -137,7 +137,7 @@ impl Input {
     pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
         let mut profile = read_one(path)?;
         profile.unite_equal_samples();
-        tell_of_sums(&mut profile);
+        warn_of_merge(&mut profile);
         self.names.give(&mut self.symbolizer(), &mut profile);
         Ok(profile)
     }
@@ -221,10 +221,19 @@ fn read_one(path: &Path) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-/// Says on stderr, once, where what was put together of several samples is too large.
-fn tell_of_sums(profile: &mut Profile) {
+/// Says on stderr, once, what is wrong or left out in what was put together of several samples or profiles.
+fn warn_of_merge(profile: &mut Profile) {
     if std::mem::take(&mut profile.is_clamped) {
         eprintln!("sigprof: integer overflow while merging: totals and percentages are wrong");
+    }
+    let left_out = std::mem::take(&mut profile.left_out);
+    if !left_out.is_empty() {
+        let names = |types: &[ValueType]| types.iter().map(|one| &*one.kind).collect::<Vec<_>>().join(", ");
+        eprintln!(
+            "sigprof: not all profiles have the sample types {}; the report is of {}",
+            names(&left_out),
+            names(&profile.sample_types)
+        );
     }
 }
 

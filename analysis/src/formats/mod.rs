@@ -27,12 +27,13 @@ pub mod trial;
 
 use crate::{
     error::{Error, ErrorKind},
-    profile::Profile,
+    profile::{Merger, Profile},
 };
 use sigprof::recover::Spool;
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads a profile of any known format, which its first bytes tell.
+/// Reads a profile of any known format, which its first bytes tell. Several CPU profiles or pprof protobufs that follow each other in
+/// the file, compressed or not, are merged.
 ///
 /// # Errors
 /// If the file cannot be read, has no known format, or breaks the rules of its format.
@@ -86,8 +87,39 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     read_unpacked(bytes)
 }
 
-/// Reads a profile that is not packed by gzip.
+/// Reads a profile that is not packed by gzip, or merges several that follow each other.
 fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
+    let first = length(bytes);
+    let mut profile = read_one(&bytes[..first])?;
+    if first == bytes.len() {
+        return Ok(profile);
+    }
+    let mut merger = Merger::new("the first profile of the file".into(), profile);
+    let mut offset = first;
+    while offset < bytes.len() {
+        let rest = &bytes[offset..];
+        let length = length(rest);
+        profile = read_one(&rest[..length]).map_err(|error| error.after(offset as u64))?;
+        merger.add(&profile).map_err(|error| error.at_offset(offset as u64))?;
+        offset += length;
+    }
+    Ok(merger.finish())
+}
+
+/// The length of the profile that `bytes` begin with: less than theirs if another one follows. Text has no such bounds, and
+/// needs none: folded stacks and the output of `perf script` are read as one.
+fn length(bytes: &[u8]) -> usize {
+    if bytes.first() == Some(&0) {
+        cpu_profile::length(bytes)
+    } else if pprof::may_be_profile(bytes) {
+        pprof::length(bytes)
+    } else {
+        bytes.len()
+    }
+}
+
+/// Reads one profile that is not packed by gzip.
+fn read_one(bytes: &[u8]) -> Result<Profile, Error> {
     // A CPU profile begins with a slot of 0, which is not the tag of a field.
     if bytes.first() == Some(&0) {
         return cpu_profile::read(bytes)

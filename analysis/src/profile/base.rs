@@ -5,8 +5,9 @@ use super::{Profile, merge::Merger};
 use crate::error::Error;
 use std::path::Path;
 
-/// Takes the values of `base` away from those of `profile`; each comes with the name of its file. Values may become negative;
-/// samples of which nothing is left are gone.
+/// Subtracts the values of `base` from those of `profile`; each comes with the name of its file. Values may become negative;
+/// samples whose values are all 0 are left out. As in pprof, the result begins with the earlier of both and lasts as long as
+/// both together.
 ///
 /// # Errors
 /// As for [`merge`](super::merge()).
@@ -18,10 +19,7 @@ pub fn subtract(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result
         base.1.is_clamped |= *value == i64::MIN;
         *value = value.saturating_neg();
     }
-    // Times are the profile's own.
-    base.1.duration_nanos = 0;
-    let (time_nanos, duration_nanos) = (profile.1.time_nanos, profile.1.duration_nanos);
     let mut merger = Merger::new(profile.0.into(), profile.1);
-    merger.add(base.0, &base.1)?;
-    Ok(Profile { time_nanos, duration_nanos, ..merger.finish() })
+    merger.add(&base.1).map_err(|error| error.at(base.0))?;
+    Ok(merger.finish())
 }

@@ -11,28 +11,35 @@
 //!
 //! What lies in the last kind in two processes has nothing in common, unless it has names already: then the names and the
 //! addresses tell what is equal.
+//!
+//! As in pprof, the result has the sample types that all profiles have, in the order of the first, each in its finest unit.
 
 use super::{
     Builder, FunctionId, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile, ValueType,
 };
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    units::factors_to_finer,
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::BuildHasher as _,
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 /// Merges all profiles, each of which comes with the name of its file; None where there are none. One alone stays as it is.
 ///
-/// Values of equal samples are added up; the result begins with the earliest of them and lasts as long as all together.
+/// Values of equal samples are added up; the result begins with the earliest of them and lasts as long as all together. Sample
+/// types that not all profiles have are in [`Profile::left_out`]. The period is the longest; it is not known if the periods
+/// count different things.
 ///
 /// # Errors
-/// Where two have different sample types, or different periods: of the kind [`ErrorKind::Mismatch`], with both names. An error
-/// of the iterator is given back.
+/// If a profile has no sample type in common with those before it: of the kind [`ErrorKind::Mismatch`], with both names. An
+/// error of the iterator is given back.
 ///
 /// # Panics
 /// For a profile whose numbers do not fit together ([`Profile::check`]).
@@ -45,14 +52,14 @@ pub fn merge(
     let mut merger = Merger::new(first_name, first);
     for profile in std::iter::once(second).chain(profiles) {
         let (name, profile) = profile?;
-        merger.add(&name, &profile)?;
+        merger.add(&profile).map_err(|error| error.at(&name))?;
     }
     Ok(Some(merger.finish()))
 }
 
 /// Gathers profiles that go together.
 #[derive(Debug)]
-pub(super) struct Merger {
+pub(crate) struct Merger {
     builder: Builder,
     /// Of the first profile, for errors.
     name: PathBuf,
@@ -62,6 +69,10 @@ pub(super) struct Merger {
     /// The places of the locations in the profile.
     locations: HashTable<u32>,
     hashes: RandomState,
+    /// Those that are in the profile.
+    comments: HashSet<Arc<str>, RandomState>,
+    /// The periods of two profiles count different things.
+    has_mixed_periods: bool,
     /// Samples that are left from the last time that equal ones were added up.
     compact: usize,
 }
@@ -91,11 +102,10 @@ enum Owner {
 }
 
 impl Merger {
-    pub(super) fn new(name: PathBuf, first: Profile) -> Self {
+    pub(crate) fn new(name: PathBuf, first: Profile) -> Self {
         let mut builder = Builder::new(first.sample_types.clone());
         let profile = &mut builder.profile;
         profile.default_type = first.default_type;
-        profile.period_type.clone_from(&first.period_type);
         profile.drop_frames = first.drop_frames.clone();
         profile.keep_frames = first.keep_frames.clone();
         let mut merger = Self {
@@ -105,50 +115,82 @@ impl Merger {
             mappings: HashMap::default(),
             locations: HashTable::new(),
             hashes: RandomState::default(),
+            comments: HashSet::default(),
+            has_mixed_periods: false,
             compact: 0,
         };
-        merger.take(&first);
+        let columns: Vec<_> = (0..first.sample_types.len()).map(|column| (column, 1)).collect();
+        merger.take(&first, &columns);
         merger
     }
 
-    /// Adds a profile, unless it does not go with the first.
-    pub(super) fn add(&mut self, name: &Path, profile: &Profile) -> Result<(), Error> {
-        self.check(profile).map_err(|error| error.at(name))?;
-        self.take(profile);
+    /// Adds a profile.
+    ///
+    /// # Errors
+    /// If it has no sample type in common with those before it.
+    pub(crate) fn add(&mut self, profile: &Profile) -> Result<(), Error> {
+        let columns = self.common_columns(profile)?;
+        self.take(profile, &columns);
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Profile {
+    pub(crate) fn finish(mut self) -> Profile {
         let profile = &mut self.builder.profile;
         profile.is_clamped |= profile.samples.add_up_equal();
         profile.samples.drop_zeros();
         self.builder.finish()
     }
 
-    fn check(&self, profile: &Profile) -> Result<(), Error> {
-        let ours = &self.builder.profile;
-        let fails = |what: &str, theirs: String, ours: String| {
-            let reason = format!("{what} {theirs}, but {} has {ours}", self.name.display());
-            Err(Error::new(ErrorKind::Mismatch, reason)
-                .advise("profiles of different kinds or periods cannot be merged or subtracted; record both with the same --frequency and --clock"))
-        };
-        if profile.sample_types != ours.sample_types {
-            return fails("the sample types are", types(&profile.sample_types), types(&ours.sample_types));
+    /// Leaves out the sample types that `from` does not have, brings the others to the finer unit of both, and gives the
+    /// columns of `from` that have the same, each with its factor.
+    fn common_columns(&mut self, from: &Profile) -> Result<Vec<(usize, i64)>, Error> {
+        let profile = &mut self.builder.profile;
+        let (mut kept, mut columns) = (Vec::new(), Vec::new());
+        for (place, ours) in profile.sample_types.iter_mut().enumerate() {
+            let same = from.sample_types.iter().enumerate().find_map(|(column, theirs)| {
+                let is_same = theirs.kind == ours.kind && columns.iter().all(|&(taken, _)| taken != column);
+                let factors = factors_to_finer(&ours.unit, &theirs.unit).filter(|_| is_same);
+                factors.map(|factors| (column, factors))
+            });
+            let Some((column, (our_factor, their_factor))) = same else { continue };
+            if our_factor != 1 {
+                ours.unit.clone_from(&from.sample_types[column].unit);
+                profile.is_clamped |= profile.samples.multiply(place, our_factor);
+            }
+            kept.push(place);
+            columns.push((column, their_factor));
         }
-        if let (Some(theirs), Some(ours)) = (&profile.period_type, &ours.period_type) {
-            if theirs != ours {
-                return fails("the period counts", type_name(theirs), type_name(ours));
+        if kept.is_empty() {
+            let types =
+                |types: &[ValueType]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let reason = format!(
+                "the sample types are {}, but {} has {}: none in common",
+                types(&from.sample_types),
+                self.name.display(),
+                types(&profile.sample_types)
+            );
+            return Err(Error::new(ErrorKind::Mismatch, reason)
+                .advise("such profiles cannot be merged or compared; show each by itself"));
+        }
+        let theirs = from.sample_types.iter().enumerate();
+        let theirs = theirs.filter(|(column, _)| columns.iter().all(|(taken, _)| taken != column));
+        let ours = profile.sample_types.iter().enumerate().filter(|(place, _)| !kept.contains(place));
+        for (_, left_out) in ours.chain(theirs) {
+            if !profile.left_out.contains(left_out) {
+                profile.left_out.push(left_out.clone());
             }
         }
-        if profile.period != ours.period && profile.period != 0 && ours.period != 0 {
-            let unit = ours.period_type.as_ref().map_or("", |period_type| &period_type.unit);
-            let text = |period: i64| format!("{period} {unit}").trim_end().to_owned();
-            return fails("the period is", text(profile.period), text(ours.period));
+        if kept.len() < profile.sample_types.len() {
+            profile.samples.keep_columns(&kept);
+            profile.sample_types = kept.iter().map(|&place| profile.sample_types[place].clone()).collect();
+            let default = kept.iter().position(|&place| place == profile.default_type);
+            profile.default_type = default.unwrap_or(kept.len() - 1);
         }
-        Ok(())
+        Ok(columns)
     }
 
-    fn take(&mut self, from: &Profile) {
+    /// Adds what a profile has; of its values those of `columns`, each multiplied by its factor.
+    fn take(&mut self, from: &Profile, columns: &[(usize, i64)]) {
         self.take_head(from);
         for mapping in &from.mappings {
             // In their order, whether they are used or not: the first is the program.
@@ -174,13 +216,19 @@ impl Merger {
             .collect();
         let label_sets: Vec<LabelSetId> =
             from.label_sets.iter().map(|labels| self.builder.label_set(labels.clone())).collect();
-        let samples = &mut self.builder.profile.samples;
+        let Profile { samples, is_clamped, .. } = &mut self.builder.profile;
         samples.reserve(from.samples.len(), from.samples.frames());
-        let mut chain = Vec::new();
+        let (mut chain, mut values) = (Vec::new(), Vec::new());
         for sample in from.samples.iter() {
             chain.clear();
             chain.extend(sample.chain.iter().map(|id| locations[id.index()]));
-            samples.push(&chain, sample.values, label_sets[sample.labels.index()]);
+            values.clear();
+            for &(column, factor) in columns {
+                let value = sample.values[column];
+                *is_clamped |= value.checked_mul(factor).is_none();
+                values.push(value.saturating_mul(factor));
+            }
+            samples.push(&chain, &values, label_sets[sample.labels.index()]);
         }
         // As often as they double: the room for many alike profiles is that for two, and the work stays linear.
         if samples.len() > 2 * self.compact {
@@ -192,13 +240,8 @@ impl Merger {
     }
 
     fn take_head(&mut self, from: &Profile) {
+        self.take_period(from);
         let profile = &mut self.builder.profile;
-        if profile.period_type.is_none() {
-            profile.period_type.clone_from(&from.period_type);
-        }
-        if profile.period == 0 {
-            profile.period = from.period;
-        }
         if profile.time_nanos == 0 || (1..profile.time_nanos).contains(&from.time_nanos) {
             profile.time_nanos = from.time_nanos;
         }
@@ -209,8 +252,38 @@ impl Merger {
             profile.doc_url = from.doc_url.clone();
         }
         for comment in &from.comments {
-            if !profile.comments.contains(comment) {
+            if self.comments.insert(comment.clone()) {
                 profile.comments.push(comment.clone());
+            }
+        }
+        for left_out in &from.left_out {
+            if !profile.left_out.contains(left_out) {
+                profile.left_out.push(left_out.clone());
+            }
+        }
+    }
+
+    /// The longest period, unless two count different things.
+    fn take_period(&mut self, from: &Profile) {
+        let profile = &mut self.builder.profile;
+        let Some(theirs) = from.period_type.as_ref().filter(|_| !self.has_mixed_periods) else { return };
+        let ours = profile.period_type.get_or_insert_with(|| theirs.clone());
+        match factors_to_finer(&ours.unit, &theirs.unit).filter(|_| ours.kind == theirs.kind) {
+            None => {
+                self.has_mixed_periods = true;
+                (profile.period_type, profile.period) = (None, 0);
+            }
+            Some((our_factor, their_factor)) => {
+                if our_factor != 1 {
+                    ours.unit.clone_from(&theirs.unit);
+                }
+                let scaled = |period: i64, factor| {
+                    (period.saturating_mul(factor), period.checked_mul(factor).is_none())
+                };
+                let (ours, is_clamped) = scaled(profile.period, our_factor);
+                let (theirs, is_also_clamped) = scaled(from.period, their_factor);
+                profile.is_clamped |= is_clamped || is_also_clamped;
+                profile.period = ours.max(theirs);
             }
         }
     }
@@ -286,14 +359,6 @@ fn has_file(mapping: &Mapping) -> bool {
         [] => !mapping.build_id.is_empty(),
         [first, ..] => !mapping.build_id.is_empty() || *first != b'[' && !is_memory(),
     }
-}
-
-fn types(types: &[ValueType]) -> String {
-    types.iter().map(type_name).collect::<Vec<_>>().join(", ")
-}
-
-fn type_name(value_type: &ValueType) -> String {
-    format!("{}/{}", value_type.kind, value_type.unit)
 }
 
 #[cfg(test)]

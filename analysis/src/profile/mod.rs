@@ -13,6 +13,7 @@ mod unite;
 
 pub use base::subtract;
 pub use builder::Builder;
+pub(crate) use merge::Merger;
 pub use merge::merge;
 pub use samples::{SampleRef, Samples};
 
@@ -56,6 +57,8 @@ pub struct Profile {
     pub samples: Samples,
     /// A value, the period or the duration did not fit into 64 bits with a sign, and is the largest or smallest number that does.
     pub is_clamped: bool,
+    /// Sample types that a merge left out, because not all of the profiles have them.
+    pub left_out: Vec<ValueType>,
 }
 
 /// What a value counts, and in which unit, as `cpu` in `nanoseconds`.
@@ -71,6 +74,13 @@ impl ValueType {
     /// `kind` in `unit`.
     pub fn new(kind: &str, unit: &str) -> Self {
         Self { kind: kind.into(), unit: unit.into() }
+    }
+}
+
+impl std::fmt::Display for ValueType {
+    /// `kind/unit`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.kind, self.unit)
     }
 }
 
@@ -231,6 +241,7 @@ impl Profile {
             label_sets: vec![Vec::new()],
             samples: Samples::new(width),
             is_clamped: false,
+            left_out: Vec::new(),
         }
     }
 

@@ -161,6 +161,30 @@ impl Samples {
         self.cut(kept, kept_frames);
     }
 
+    /// Keeps these values of each sample, in this order.
+    ///
+    /// # Panics
+    /// If a column is not below [`width`](Self::width).
+    pub fn keep_columns(&mut self, columns: &[usize]) {
+        let rows = self.values.chunks_exact(self.width.max(1));
+        self.values = rows.flat_map(|row| columns.iter().map(|&column| row[column])).collect();
+        self.width = columns.len();
+    }
+
+    /// Multiplies one value of each sample by `factor`. True if a product did not fit, and saturated.
+    ///
+    /// # Panics
+    /// If `column` is not below [`width`](Self::width).
+    #[must_use]
+    pub fn multiply(&mut self, column: usize, factor: i64) -> bool {
+        let mut is_clamped = false;
+        for row in self.values.chunks_exact_mut(self.width) {
+            is_clamped |= row[column].checked_mul(factor).is_none();
+            row[column] = row[column].saturating_mul(factor);
+        }
+        is_clamped
+    }
+
     /// Puts the sample at `place`, whose chain begins at `begin`, to an earlier place.
     fn move_down(&mut self, place: usize, begin: usize, to: usize, to_begin: usize) {
         let end = self.ends[place];
@@ -248,6 +272,21 @@ mod tests {
         samples.drop_zeros();
         let found = samples.iter().map(|sample| (sample.chain[0].0, sample.values.to_vec(), sample.labels.0));
         assert_eq!(found.collect::<Vec<_>>(), [(2, vec![0, -1], 2), (4, vec![7, 0], 4)]);
+    }
+
+    #[test]
+    fn columns_are_kept_and_multiplied() {
+        let mut samples = Samples::new(3);
+        samples.push(&[LocationId(1)], &[1, 2, 3], LabelSetId(0));
+        samples.push(&[], &[4, i64::MIN, 6], LabelSetId(1));
+        assert!(!samples.multiply(2, 1000));
+        samples.keep_columns(&[2, 1]);
+        let rows =
+            |samples: &Samples| samples.iter().map(|sample| sample.values.to_vec()).collect::<Vec<_>>();
+        assert_eq!(rows(&samples), [[3000, 2], [6000, i64::MIN]]);
+        assert!(samples.multiply(1, 2));
+        assert_eq!(rows(&samples), [[3000, 4], [6000, i64::MIN]]);
+        assert_eq!((samples.width(), samples.get(0).chain.len()), (2, 1));
     }
 
     #[test]

@@ -148,6 +148,24 @@ fn gperftools_profiles_are_read_and_come_back_as_they_were() {
     crate::checker::check(&path);
 }
 
+/// Of recorded profiles the build ids are known, and google-pprof reads no lines that have them.
+#[test]
+fn google_pprof_finds_the_names_of_what_was_converted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("converted.prof");
+    let mut profile = read_file(&gperftools()).unwrap();
+    for mapping in &mut profile.mappings {
+        mapping.build_id = "0123456789abcdef".into();
+    }
+    cpu_profile::write(&profile, fs::File::create(&path).unwrap()).unwrap();
+    let names = |path: &Path| {
+        text(&run(Command::new("google-pprof").args(["--text", "/usr/bin/python3"]).arg(path)).stdout)
+    };
+    let expected = names(&gperftools());
+    assert!(expected.lines().count() > 3, "{expected}");
+    assert_eq!(names(&path), expected);
+}
+
 #[test]
 fn all_slots_are_read_alike_packed_or_not() {
     let mut found = Vec::new();

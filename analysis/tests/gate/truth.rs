@@ -7,7 +7,7 @@ use sigprof_analysis::{formats, profile::Mapping};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
 };
@@ -79,10 +79,10 @@ fn rows(table: &str) -> Vec<(String, i64, i64)> {
 }
 
 /// The line that says how much of the total is shown, without the unit: pprof puts the one that is asked for behind counts,
-/// too.
+/// too. Its shares have no sign.
 fn total(table: &str) -> String {
     let line = table.lines().find(|line| line.starts_with("Showing nodes accounting for "));
-    line.unwrap_or_else(|| panic!("no total in:\n{table}")).replace("ns", "")
+    line.unwrap_or_else(|| panic!("no total in:\n{table}")).replace("ns", "").replace(", -", ", ")
 }
 
 /// An option as both have it: pprof's, ours.
@@ -107,7 +107,11 @@ fn cases<'a>(profiles: &[&'a str], options: &'a [Same]) -> Vec<(&'a str, &'a Sam
     options.iter().flat_map(|same| profiles.iter().map(move |&profile| (profile, same))).collect()
 }
 
-fn expect_same_rows(profile: &str, (theirs, ours): &Same) {
+fn expect_same_rows(profile: &str, &(theirs, ours): &Same) {
+    expect_same_rows_with(profile, theirs, ours);
+}
+
+fn expect_same_rows_with(profile: &str, theirs: &[&str], ours: &[&str]) {
     let (theirs_text, ours_text) = (pprof("-top", theirs, profile), sigprof("top", ours, profile));
     let (theirs_rows, ours_rows) = (rows(&theirs_text), rows(&ours_text));
     assert_eq!(ours_rows, theirs_rows, "{profile} {ours:?}\n{theirs_text}\n{ours_text}");
@@ -156,6 +160,70 @@ fn filters_leave_what_they_leave_for_pprof() {
         (&["-hide=^runtime"], &["--hide=^runtime"]),
     ];
     each(&cases(&["labels"], &labels), |(profile, same)| expect_same_rows(profile, same));
+}
+
+/// A profile whose samples have other weights, at another rate and with another beginning: the same program some time later.
+fn later(profile: &str, path: &Path) {
+    let mut profile = formats::read_file(&data(profile)).unwrap();
+    let nanos = 4_000_000;
+    for (place, values) in profile.samples.values_mut().chunks_exact_mut(2).enumerate() {
+        // Some are gone, some are as they were. No function has the same sum as before: pprof shows none of its calls.
+        match place % 4 {
+            0 => values.fill(0),
+            1 => values[0] = values[1] / nanos,
+            _ => {
+                values.copy_from_slice(&[1 + place as i64 * 37 % 101, (1 + place as i64 * 37 % 101) * nanos])
+            }
+        }
+    }
+    profile.period = nanos;
+    profile.time_nanos += 60_000_000_000;
+    profile.duration_nanos = 700_000_000;
+    formats::pprof::write(&profile, File::create(path).unwrap()).unwrap();
+}
+
+/// The line with the duration, and the sum of all samples as a share of it.
+fn duration(report: &str) -> &str {
+    report
+        .lines()
+        .find(|line| line.starts_with("Duration: "))
+        .unwrap_or_else(|| panic!("no duration in\n{report}"))
+}
+
+#[test]
+fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
+    let directory = tempfile::tempdir().unwrap();
+    each(&PROFILES, |&profile| {
+        let path = directory.path().join(profile);
+        later(profile, &path);
+        let path = path.to_str().unwrap();
+        let base = format!("-base={path}");
+        let our_base = format!("--base={path}");
+        for (theirs, ours) in [
+            (&[path][..], &[path][..]),
+            (&[&base], &[&our_base]),
+            (&[&base, "-cum", "-lines"], &[&our_base, "--cum", "--granularity=lines"]),
+            (&[&base, "-focus=^[l-s]"], &[&our_base, "--focus=^[l-s]"]),
+            (&[&base, "-sample_index=samples"], &[&our_base, "--sample-type=samples"]),
+        ] {
+            expect_same_rows_with(profile, theirs, ours);
+        }
+        for (theirs, ours) in [(path, path), (&base, &our_base)] {
+            let (theirs, ours) = (pprof("-top", &[theirs], profile), sigprof("top", &[ours], profile));
+            assert_eq!(duration(&ours), duration(&theirs), "{profile}");
+        }
+        // Calls whose difference is 0 are left out: of functions without any, pprof keeps others than we do.
+        let without_zeros = |tree: String| {
+            let is_zero =
+                |line: &String| line.starts_with("callee of 0 ") || line.starts_with("caller of 0 ");
+            let block =
+                |block: Vec<String>| block.into_iter().filter(|line| !is_zero(line)).collect::<Vec<_>>();
+            blocks(&tree).into_iter().map(block).collect::<BTreeSet<_>>()
+        };
+        let theirs = without_zeros(pprof("-tree", &[&base], profile));
+        let ours = without_zeros(sigprof("tree", &[&our_base], profile));
+        assert!(theirs == ours, "{profile}: {:#?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
+    });
 }
 
 /// pprof 1.19 shows a file several times: once for each object, and each first line of a function, that has it, all under the
@@ -225,6 +293,11 @@ fn objects_that_are_shown_are_shown_without_names_too() {
     assert_eq!((flat, cum), (theirs, theirs));
 }
 
+/// A share as pprof writes it, which is without a sign even in a difference.
+fn unsigned(share: &str) -> &str {
+    share.trim_start_matches('-')
+}
+
 /// The blocks of a tree, each with its callers, itself and its callees in an order of our own: where values are equal the two
 /// have different ones. The running sum is left out, since blocks of one value have no common order either.
 fn blocks(tree: &str) -> BTreeSet<Vec<String>> {
@@ -238,10 +311,10 @@ fn blocks(tree: &str) -> BTreeSet<Vec<String>> {
             lines.push(match &values[..] {
                 [flat, share, _, cum, cum_share] => {
                     is_below = "caller of";
-                    format!("{flat} {share} {cum} {cum_share} {}", name.trim())
+                    format!("{flat} {} {cum} {} {}", unsigned(share), unsigned(cum_share), name.trim())
                 }
                 // The inline mark of an edge is compared, too.
-                [value, share] => format!("{is_below} {value} {share} {}", name.trim()),
+                [value, share] => format!("{is_below} {value} {} {}", unsigned(share), name.trim()),
                 _ => return None,
             });
         }

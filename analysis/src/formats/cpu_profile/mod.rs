@@ -4,5 +4,6 @@ mod java;
 mod read;
 mod write;
 
+pub(super) use read::length;
 pub use read::read;
 pub use write::write;

@@ -28,6 +28,16 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(chains.finish(&text.mappings, None))
 }
 
+/// The length of the profile that `bytes` begin with. It is less than theirs if another profile follows, as in a file made by
+/// `cat`: the text of a profile has no NUL, and the header of the next begins with one.
+pub(in crate::formats) fn length(bytes: &[u8]) -> usize {
+    let is_header = |bytes| Records::new(bytes).is_ok() || Records::java(bytes).is_ok();
+    let records = Records::new(bytes).or_else(|_| Records::java(bytes));
+    let rest = records.and_then(Records::rest).unwrap_or_default();
+    let text = (0..rest.len()).find(|&place| rest[place] == 0 && is_header(&rest[place..]));
+    bytes.len() - text.map_or(0, |text| rest.len() - text)
+}
+
 /// How many records there are, with how many PCs: a vector that grows by doubling is up to three times what it holds.
 pub(super) fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
     records.try_fold((0, 0), |(records, pcs), record| Ok((records + 1, pcs + record?.depth())))

@@ -7,6 +7,7 @@ use crate::{
     error::{Error, ErrorKind},
     formats::ensure_no_negative,
     profile::{LocationId, Mapping, Profile},
+    units,
 };
 use sigprof::format::{
     self, Device, Permissions, ProfileWriter, SlotLayout, SlotWidth, WriteError, write_records,
@@ -20,21 +21,21 @@ use std::{
 /// The slots of what is written, wherever the profile came from: every reader takes them.
 const LAYOUT: SlotLayout = SlotLayout { width: SlotWidth::Eight, order: format::ByteOrder::NATIVE };
 
-/// Writes a profile, with slots of 8 bytes. The counts are the values of the first sample type.
+/// Writes a profile, with slots of 8 bytes. The counts are the values of the first sample type; if these times the period are
+/// not the times of the samples, as in a merge of profiles with different periods, the period is the longest of which all
+/// times are a multiple.
 ///
 /// # Errors
-/// Where the profile is none of time or has no period in whole microseconds, where a value is negative, where a frame has no
-/// address; those of `out`.
+/// If the profile is not one of time, if its times are not multiples of a period in whole microseconds, if a value is negative,
+/// or a frame has no address; those of `out`.
 pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
-    let micros = period_micros(profile)?;
-    ensure_no_negative(profile, 0, "the CPU profile format")?;
+    let Counts { period_micros, counts } = counts(profile)?;
     let pcs = return_addresses(profile)?;
     let mut writer = ProfileWriter::new(out, LAYOUT);
     let mut put = || -> Result<(), WriteError> {
-        writer.header(micros)?;
+        writer.header(period_micros)?;
         write_records(&mut writer, || {
-            profile.samples.iter().map(|sample| {
-                let count = u64::try_from(sample.values[0]).unwrap_or(0);
+            profile.samples.iter().zip(&counts).map(|(sample, &count)| {
                 let pc = |(depth, id): (usize, &LocationId)| pcs[id.index()] - usize::from(depth == 0);
                 (count, sample.chain.iter().enumerate().map(pc))
             })
@@ -52,36 +53,68 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
     })
 }
 
-fn period_micros(profile: &Profile) -> Result<u64, Error> {
+/// What the format has of the values of a profile.
+struct Counts {
+    period_micros: u64,
+    /// Periods of each sample.
+    counts: Vec<u64>,
+}
+
+fn counts(profile: &Profile) -> Result<Counts, Error> {
     let fails = |reason: String| {
-        Err(Error::new(ErrorKind::Request, reason)
-            .advise("the CPU profile format cannot hold this profile; use `pprof`"))
+        Error::new(ErrorKind::Request, reason)
+            .advise("the CPU profile format cannot hold this profile; use `pprof`")
     };
-    let counts = &profile.sample_types[0];
-    if &*counts.unit != "count" {
-        return fails(format!(
-            "the first value of a sample is {} in {}, not a count",
-            counts.kind, counts.unit
-        ));
+    let period_type =
+        profile.period_type.as_ref().ok_or_else(|| fails("the profile has no period".into()))?;
+    let nanos_of = |unit: &str| units::factors_to_finer(unit, "ns").map(|(factor, _)| i128::from(factor));
+    let period =
+        nanos_of(&period_type.unit).map(|nanos| i128::from(profile.period) * nanos).ok_or_else(|| {
+            fails(format!("the period is {} in {}, not a time", period_type.kind, period_type.unit))
+        })?;
+    let times = profile.sample_types.iter().enumerate().find_map(|(place, values)| {
+        let nanos = nanos_of(&values.unit).filter(|_| values.kind == period_type.kind);
+        nanos.map(|nanos| (place, nanos))
+    });
+    let first = &profile.sample_types[0];
+    let has_counts = &*first.unit == "count";
+    let is_whole = period > 0 && period % 1000 == 0;
+    let samples = || profile.samples.iter();
+    let is_exact = |(place, nanos): (usize, i128)| {
+        samples()
+            .all(|sample| i128::from(sample.values[0]) * period == i128::from(sample.values[place]) * nanos)
+    };
+    let (place, period, unit) = match times {
+        Some((place, nanos)) if !(has_counts && is_whole && is_exact((place, nanos))) => {
+            let times = samples().map(|sample| i128::from(sample.values[place]) * nanos);
+            (place, times.fold(0, greatest_common_divisor), nanos)
+        }
+        _ if !has_counts => {
+            return Err(fails(format!(
+                "the first value of a sample is {} in {}, not a count",
+                first.kind, first.unit
+            )));
+        }
+        _ => (0, period, period),
+    };
+    ensure_no_negative(profile, place, "the CPU profile format")?;
+    let period_micros = u64::try_from(period / 1000).ok().filter(|&micros| micros > 0 && period % 1000 == 0);
+    let period_micros = period_micros.ok_or_else(|| {
+        fails(match period {
+            0 => "no sample has a time".into(),
+            _ => format!("the times are multiples of {period} nanoseconds, not of 1 microsecond"),
+        })
+    })?;
+    // No more than the value, which is not negative.
+    let count = |value: i64| u64::try_from(i128::from(value) * unit / period).unwrap_or(0);
+    Ok(Counts { period_micros, counts: samples().map(|sample| count(sample.values[place])).collect() })
+}
+
+fn greatest_common_divisor(mut one: i128, mut other: i128) -> i128 {
+    while other != 0 {
+        (one, other) = (other, one % other);
     }
-    let Some(period_type) = &profile.period_type else {
-        return fails("the profile has no period".into());
-    };
-    let scale = match &*period_type.unit {
-        "nanoseconds" => 1,
-        "microseconds" => 1000,
-        "milliseconds" => 1_000_000,
-        "seconds" => 1_000_000_000,
-        other => return fails(format!("the period is {} in {other}, not a time", period_type.kind)),
-    };
-    let nanos = i128::from(profile.period) * scale;
-    match u64::try_from(nanos / 1000) {
-        Ok(micros) if micros > 0 && nanos % 1000 == 0 => Ok(micros),
-        _ => fails(format!(
-            "the period is {} {}, not a multiple of 1 microsecond",
-            profile.period, period_type.unit
-        )),
-    }
+    one.abs()
 }
 
 /// The return address of each location, one more than the address to look up.
@@ -105,7 +138,8 @@ fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
     locations.map(address).collect()
 }
 
-/// Writes the line of a mapping: as the kernel does, or as google/pprof reads it where a build id is known.
+/// Writes the line of a mapping, as the kernel does. google/pprof also knows lines with a build id, but google-pprof
+/// (gperftools 2.10) reads these with the wrong offset, and gives wrong names.
 fn write_mapping(mapping: &Mapping, out: &mut impl Write) -> io::Result<()> {
     if mapping.start >= mapping.end {
         // Some profiles have one that stands for all addresses, or for none.
@@ -114,13 +148,6 @@ fn write_mapping(mapping: &Mapping, out: &mut impl Write) -> io::Result<()> {
     let mut path = mapping.file.as_os_str().as_bytes().to_vec();
     if mapping.is_deleted {
         path.extend(b" (deleted)");
-    }
-    let is_build_id =
-        !mapping.build_id.is_empty() && mapping.build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_build_id && !path.is_empty() && !path.contains(&b'\n') {
-        write!(out, "{:x}-{:x}: ", mapping.start, mapping.end)?;
-        out.write_all(&path)?;
-        return writeln!(out, " (@{:x}) {}", mapping.file_offset, mapping.build_id);
     }
     let line = format::Mapping {
         start: mapping.start,

@@ -60,6 +60,55 @@ pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
     false
 }
 
+/// The length of the profile that `bytes` begin with. It is less than theirs if another profile follows, as in a file made by
+/// `cat`: then there is a second table of strings, which begins with an empty one.
+///
+/// The next profile begins at the first field after the first table that the profile has already, or that stands before
+/// the strings in what a writer writes; if the strings come first, with the second table.
+pub(super) fn length(bytes: &[u8]) -> usize {
+    let mut profile = Message::new(bytes);
+    // Bits of the field numbers before the next profile.
+    let mut known = 0_u32;
+    let (mut has_table, mut is_in_table, mut next) = (false, false, None);
+    let mut are_strings_first = false;
+    while let Ok(Some(part)) = profile.next() {
+        let bit = 1_u32.checked_shl(part.number).unwrap_or(0);
+        if part.number != field::STRING {
+            let is_part = (field::SAMPLE_TYPE..=field::FUNCTION).contains(&part.number);
+            let is_twice = part.number != field::COMMENT && known & bit != 0;
+            if has_table && !are_strings_first && next.is_none() && (is_part || is_twice) {
+                next = Some(part.offset);
+            }
+            if next.is_none() {
+                known |= bit;
+            }
+        } else if !is_in_table {
+            let is_first = part.message().is_ok_and(|text| text.bytes().is_empty());
+            match (is_first, has_table) {
+                (true, true) => {
+                    let next = next.unwrap_or(part.offset);
+                    return if is_profile(&bytes[next..]) { next } else { bytes.len() };
+                }
+                (true, false) => {
+                    has_table = true;
+                    are_strings_first = known & 1 << field::SAMPLE_TYPE == 0;
+                }
+                // The table goes on: what was between is of the same profile.
+                (false, _) => next = None,
+            }
+        }
+        is_in_table = part.number == field::STRING;
+    }
+    bytes.len()
+}
+
+/// Whether bytes begin as a profile, and have a sample type.
+fn is_profile(bytes: &[u8]) -> bool {
+    let mut profile = Message::new(bytes);
+    let mut parts = std::iter::from_fn(|| profile.next().ok().flatten());
+    may_be_profile(bytes) && parts.any(|part| part.number == field::SAMPLE_TYPE)
+}
+
 fn is_message(mut message: Message<'_>) -> bool {
     loop {
         match message.next() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::profile::{Function, Label, LabelValue, subtract};
+use std::path::Path;
 
 /// A process whose program is at `base`, with one sample in it, one in its JIT and one in the heap.
 fn process(id: Option<u32>, base: u64) -> Profile {
@@ -136,35 +137,95 @@ fn heads_are_put_together() {
     assert_eq!((found.period, found.default_type), (10, 1));
 }
 
+/// A profile with one sample of these types.
+fn typed(types: &[(&str, &str)], values: &[i64]) -> Profile {
+    let types = types.iter().map(|(kind, unit)| ValueType::new(kind, unit)).collect();
+    let mut builder = Builder::new(types);
+    let id = builder.location(None, 7);
+    builder.profile.samples.push(&[id], values, LabelSetId(0));
+    builder.finish()
+}
+
+fn kinds(types: &[ValueType]) -> Vec<String> {
+    types.iter().map(ToString::to_string).collect()
+}
+
 #[test]
-fn what_does_not_go_together_is_refused_by_both_names() {
-    let with = |change: fn(&mut Profile)| {
+fn sample_types_that_all_have_are_kept_in_the_order_of_the_first() {
+    let mut go = typed(
+        &[("alloc", "count"), ("alloc_space", "bytes"), ("inuse", "count"), ("inuse_space", "bytes")],
+        &[1, 2, 3, 4],
+    );
+    go.default_type = 0;
+    let other = typed(&[("inuse_space", "bytes"), ("inuse", "count"), ("age", "seconds")], &[40, 30, 9]);
+    let found = merged(vec![go.clone(), other.clone()]).unwrap();
+    assert_eq!(kinds(&found.sample_types), ["inuse/count", "inuse_space/bytes"]);
+    assert_eq!(found.samples.get(0).values, [33, 44]);
+    // The default type is gone.
+    assert_eq!(found.default_type, 1);
+    assert_eq!(kinds(&found.left_out), ["alloc/count", "alloc_space/bytes", "age/seconds"]);
+    // A third has fewer still; one that has all of them leaves nothing out.
+    let found = merged(vec![go.clone(), other, typed(&[("inuse", "count")], &[300])]).unwrap();
+    assert_eq!((kinds(&found.sample_types), values(&found)), (vec!["inuse/count".into()], vec![333]));
+    assert_eq!(found.left_out.len(), 4);
+    let found = merged(vec![go.clone(), go]).unwrap();
+    assert_eq!((found.default_type, found.left_out.len()), (0, 0));
+}
+
+#[test]
+fn values_are_added_up_in_the_finer_unit() {
+    let (millis, nanos) = (typed(&[("cpu", "milliseconds")], &[3]), typed(&[("cpu", "nanoseconds")], &[5]));
+    for (one, other) in [(&millis, &nanos), (&nanos, &millis)] {
+        let found = merged(vec![one.clone(), other.clone()]).unwrap();
+        assert_eq!(
+            (kinds(&found.sample_types), values(&found)),
+            (vec!["cpu/nanoseconds".into()], vec![3_000_005])
+        );
+        assert!(!found.is_clamped);
+    }
+    let most = typed(&[("cpu", "milliseconds")], &[i64::MAX / 1000]);
+    for (one, other) in [(&most, &nanos), (&nanos, &most)] {
+        assert!(merged(vec![one.clone(), other.clone()]).unwrap().is_clamped);
+    }
+    // Units that do not convert make it another type.
+    let error = merged(vec![millis, typed(&[("cpu", "count")], &[1])]).unwrap_err();
+    assert!(
+        error.to_string().contains("cpu/count, but 0.prof has cpu/milliseconds: none in common"),
+        "{error}"
+    );
+}
+
+#[test]
+fn profiles_without_a_common_type_are_refused_by_both_names() {
+    let error =
+        merged(vec![typed(&[("cpu", "ns"), ("x", "count")], &[1, 1]), typed(&[("heap", "bytes")], &[1])])
+            .unwrap_err();
+    let reason = "1.prof: the sample types are heap/bytes, but 0.prof has cpu/ns, x/count: none in common; ";
+    assert!(error.to_string().starts_with(reason), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Mismatch);
+}
+
+#[test]
+fn the_period_is_the_longest_and_none_where_two_count_different_things() {
+    let with = |kind: &str, unit: &str, period| {
         let mut profile = process(None, 0x5000);
-        change(&mut profile);
+        profile.period_type = Some(ValueType::new(kind, unit));
+        profile.period = period;
         profile
     };
-    let cases = [
-        (
-            with(|profile| profile.period = 4),
-            "1.prof: the period is 4 nanoseconds, but 0.prof has 10 nanoseconds; ",
-        ),
-        (
-            with(|profile| profile.sample_types[1] = ValueType::new("wall", "nanoseconds")),
-            "1.prof: the sample types are samples/count, wall/nanoseconds, but 0.prof has samples/count, cpu/nanoseconds; ",
-        ),
-        (
-            with(|profile| profile.period_type = Some(ValueType::new("wall", "seconds"))),
-            "1.prof: the period counts wall/seconds, but 0.prof has cpu/nanoseconds; ",
-        ),
-    ];
-    for (other, reason) in cases {
-        let error = merged(vec![process(None, 0x5000), other]).unwrap_err();
-        assert!(error.to_string().starts_with(reason), "{error}");
-        assert_eq!(error.kind(), ErrorKind::Mismatch);
-    }
-    // What is not known contradicts nothing.
-    let unknown = with(|profile| (profile.period, profile.period_type) = (0, None));
-    assert_eq!(merged(vec![unknown, process(None, 0x5000)]).unwrap().period, 10);
+    let unknown = || Profile { period: 0, period_type: None, ..process(None, 0x5000) };
+    let of = |profiles: Vec<Profile>| {
+        let found = merged(profiles).unwrap();
+        (found.period, found.period_type.map(|one| one.to_string()))
+    };
+    let nanos = |period| (period, Some("cpu/nanoseconds".into()));
+    assert_eq!(of(vec![process(None, 1), with("cpu", "nanoseconds", 4)]), nanos(10));
+    assert_eq!(of(vec![with("cpu", "nanoseconds", 4), process(None, 1)]), nanos(10));
+    assert_eq!(of(vec![with("cpu", "milliseconds", 2), process(None, 1)]), nanos(2_000_000));
+    assert_eq!(of(vec![process(None, 1), with("cpu", "milliseconds", 2)]), nanos(2_000_000));
+    assert_eq!(of(vec![unknown(), process(None, 1), unknown()]), nanos(10));
+    let mixed = vec![process(None, 1), with("wall", "nanoseconds", 4), process(None, 1)];
+    assert_eq!(of(mixed), (0, None));
 }
 
 #[test]
@@ -192,10 +253,10 @@ fn a_base_is_taken_away() {
     let found = subtract((one, profile.clone()), (other, base.clone())).unwrap();
     assert_eq!(found.check(), Ok(()));
     assert_eq!(values(&found), [2, -5]);
-    assert_eq!((found.time_nanos, found.duration_nanos), (7, 8));
-    base.period = 11;
-    let error = subtract((one, profile), (other, base)).unwrap_err().to_string();
-    assert!(error.starts_with("old: the period is 11"), "{error}");
+    assert_eq!((found.time_nanos, found.duration_nanos), (1, 10));
+    let heap = typed(&[("heap", "bytes")], &[1]);
+    let error = subtract((one, profile), (other, heap)).unwrap_err().to_string();
+    assert!(error.starts_with("old: the sample types are heap/bytes, but new has"), "{error}");
 }
 
 #[test]
@@ -220,8 +281,9 @@ fn sums_and_differences_beyond_64_bits_are_marked() {
         let found = subtract((new, one), (old, other)).unwrap();
         (values(&found)[0], found.is_clamped)
     };
-    assert_eq!(difference(of(-2, i64::MAX), of(i64::MAX, i64::MAX)), (i64::MIN, true));
-    assert_eq!(difference(of(-1, i64::MAX), of(i64::MAX, i64::MAX)), (i64::MIN, false));
+    assert_eq!(difference(of(-2, 0), of(i64::MAX, 0)), (i64::MIN, true));
+    assert_eq!(difference(of(-1, 0), of(i64::MAX, 0)), (i64::MIN, false));
+    assert_eq!(difference(of(-1, 1), of(i64::MAX, i64::MAX)), (i64::MIN, true));
     // The smallest number has no counterpart.
     assert_eq!(difference(of(-5, 0), of(i64::MIN, 0)), (i64::MAX - 5, true));
 }
@@ -230,7 +292,7 @@ fn sums_and_differences_beyond_64_bits_are_marked() {
 fn many_alike_profiles_take_the_room_of_few() {
     let mut merger = Merger::new("first".into(), process(Some(1), 0x5000));
     for _ in 1..200 {
-        merger.add(Path::new("next"), &process(Some(1), 0x5000)).unwrap();
+        merger.add(&process(Some(1), 0x5000)).unwrap();
         assert!(merger.builder.profile.samples.len() <= 9);
     }
     assert_eq!(values(&merger.finish()), [200; 3]);
