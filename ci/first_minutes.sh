@@ -107,7 +107,8 @@ attempt 0 '<html' sigprof report -i cpu.pb.gz
 attempt 2 'sigprof top' sigprof report --stdio
 attempt 2 'sigprof list' sigprof annotate hot
 attempt 2 'sigprof traces' sigprof script
-attempt 2 'top --base OLD NEW' sigprof diff cpu.pb.gz sigprof.pb.gz
+attempt 0 'difference .* of old' sigprof diff cpu.pb.gz sigprof.pb.gz
+attempt 0 'difference .* of old' sigprof diff
 
 # pprof and google-pprof.
 attempt 0 'hot' sigprof top ./prog cpu.pb.gz
@@ -115,8 +116,8 @@ attempt 0 'hot' sigprof --text ./prog cpu.pb.gz
 attempt 0 'hot' sigprof -top cpu.pb.gz
 attempt 0 'hot' sigprof top -cum -focus=hot -nodecount=5 cpu.pb.gz
 attempt 0 'prog.c:' sigprof top -lines cpu.pb.gz
-attempt 0 'Showing nodes' sigprof top -diff_base=cpu.pb.gz cpu.pb.gz
-attempt 0 'Showing nodes' sigprof top --diff cpu.pb.gz cpu.pb.gz
+attempt 0 'difference 0' sigprof top -diff_base=cpu.pb.gz cpu.pb.gz
+attempt 0 'difference 0' sigprof top --diff cpu.pb.gz cpu.pb.gz
 attempt 0 'Duration: .*, Total samples = ' sigprof top --base cpu.pb.gz fast.pb.gz
 attempt 0 'hot' sigprof top -i cpu fast.pb.gz
 attempt 2 'report --open' sigprof -http=:8080 cpu.pb.gz

@@ -9,18 +9,18 @@ use sigprof_analysis::{
     Error,
     report::flamegraph::{self, WIDTHS, render},
 };
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 /// Draw a flame graph as SVG
 ///
 /// Each box is a function; its width is the time in it and its callees. Callers are below. In a browser, the picture can be
-/// zoomed and searched.
+/// zoomed and searched. With --diff-base, red boxes take more time of their own than in OLD, and blue boxes less.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof flamegraph                       # reads sigprof.pb.gz, writes sigprof.svg
   sigprof flamegraph --open cpu.prof
   sigprof flamegraph --icicle --title 'before the change' cpu.prof > cpu.svg
-  sigprof flamegraph --diff before.prof -o diff.svg after.prof")]
+  sigprof flamegraph --diff-base before.prof -o diff.svg after.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -39,14 +39,6 @@ pub(crate) struct Options {
     #[arg(long)]
     icicle: bool,
 
-    /// Compare with this older profile: red boxes take more time than in it, blue boxes less
-    #[arg(long, value_name = "BASE", value_hint = clap::ValueHint::FilePath)]
-    diff: Option<PathBuf>,
-
-    /// Scale the profile of --diff to the same total, to compare shares
-    #[arg(long, requires = "diff", hide_short_help = true)]
-    normalize: bool,
-
     /// Group by thread; an error if samples have no threads
     #[arg(long)]
     by_thread: bool,
@@ -61,21 +53,15 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        self.input.ensure_one_is_standard_input(self.diff.as_deref());
         let profile = self.view.apply(self.input.load()?)?;
-        let base = match &self.diff {
-            Some(path) => Some(self.view.apply(self.input.load_file(path)?)?),
-            None => None,
-        };
         let options = flamegraph::Options {
             title: self.title.title,
             width: self.width,
             is_icicle: self.icicle,
             by_thread: self.by_thread,
             sample_type: None,
-            is_normalized: self.normalize,
         };
-        let svg = render(&profile, base.as_ref(), &options)?;
+        let svg = render(&profile, &options)?;
         self.output.write_for_browser(&svg, "sigprof.svg", self.open)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -59,7 +59,6 @@ const OF_RECORD: Table = &[
 
 /// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for every command that reads profiles.
 const OF_REPORTS: Table = &[
-    (&["-diff_base", "--diff_base", "--diff-base", "-diff", "--diff"], As("--base")),
     (&["-lines", "--lines", "-l", "--line"], As("--granularity=lines")),
     (&["-functions", "--functions"], As("--granularity=functions")),
     (&["-files", "--files"], As("--granularity=files")),
@@ -124,7 +123,7 @@ const TEXT: &[&str] = &["-text", "--text", "-top", "--top", "--stdio", "-p", "--
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["annotate"], "`sigprof list REGEX` shows source lines, `sigprof disasm REGEX` shows instructions"),
     (&["script"], "`sigprof traces` shows each call stack, `sigprof convert --to folded` writes them"),
-    (&["diff", "compare"], "`sigprof top --base OLD NEW` compares two profiles"),
+    (&["compare"], "`sigprof diff OLD NEW` compares two profiles"),
     (&["stat"], "sigprof counts no events; `perf stat` does"),
     (&["load", "view", "web", "serve"], "`sigprof report --open` shows a profile in the browser"),
     (&["attach"], "sigprof cannot attach to a running process; `sigprof record PROGRAM` starts it"),
@@ -322,7 +321,8 @@ mod tests {
             ("sigprof top -nodecount=3 -n3 -n 3 y", "sigprof top --nodecount=3 -n3 -n 3 y"),
             ("sigprof top --show_from=a=b y", "sigprof top --show-from=a=b y"),
             ("sigprof top -sample_index=cpu y", "sigprof top --sample-index=cpu y"),
-            ("sigprof top -diff_base=x -lines y", "sigprof top --base=x --granularity=lines y"),
+            ("sigprof top -diff_base=x -lines y", "sigprof top --diff-base=x --granularity=lines y"),
+            ("sigprof top -base x -diff=x y", "sigprof top --base x --diff=x y"),
             ("sigprof top -text --stdio y", "sigprof top y"),
             ("sigprof top -inuse_space y", "sigprof top --sample-type=inuse_space y"),
             ("sigprof top -i inuse_space y", "sigprof top --sample-type inuse_space y"),
@@ -353,7 +353,7 @@ mod tests {
             ("sigprof -lines y", "sigprof top -lines FILE"),
             ("sigprof report --stdio y", "sigprof top"),
             ("sigprof annotate main", "sigprof list"),
-            ("sigprof diff a b", "--base"),
+            ("sigprof compare a b", "sigprof diff OLD NEW"),
             ("sigprof /bin/sh", "sigprof record /bin/sh"),
             ("sigprof /etc/passwd", "sigprof top /etc/passwd"),
         ] {

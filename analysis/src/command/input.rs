@@ -6,7 +6,7 @@ use sigprof_analysis::{
     Error,
     error::ErrorKind,
     formats,
-    profile::{Profile, ValueType, merge, subtract},
+    profile::{Profile, ValueType, compare, merge, subtract},
     record::DEFAULT_OUTPUT,
     symbolize::{Options, Progress, Symbolizer},
 };
@@ -28,8 +28,12 @@ pub(crate) struct Input {
     #[arg(short, long, hide = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     input: Vec<PathBuf>,
 
-    /// Subtract the values of this older profile
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Compare with this older profile: values are differences, and shares are of OLD
+    #[arg(long, alias = "diff", value_name = "OLD", value_hint = ValueHint::FilePath, conflicts_with = "base")]
+    diff_base: Vec<PathBuf>,
+
+    /// Subtract this older profile: shares are of all that is left
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath, hide_short_help = true)]
     base: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -54,6 +58,11 @@ pub(crate) struct Names {
 }
 
 impl Input {
+    /// A comparison of two files.
+    pub(crate) fn comparison(old: PathBuf, new: PathBuf, names: Names) -> Self {
+        Self { operands: vec![new], input: Vec::new(), diff_base: vec![old], base: Vec::new(), names }
+    }
+
     /// Reads, merges, takes away the base, makes one of equal samples, and names. What could not be named is said on stderr.
     ///
     /// # Errors
@@ -102,7 +111,7 @@ impl Input {
     /// # Errors
     /// As for [`load`](Self::load).
     pub(crate) fn load_unnamed(&self) -> Result<Profile, Error> {
-        self.ensure_one_is_standard_input(None);
+        self.ensure_one_is_standard_input();
         let (_, files) = self.named();
         if self.is_default() && !self.has_default() {
             let reason = format!("no profile is named, and there is no {DEFAULT_OUTPUT} in this directory");
@@ -110,36 +119,26 @@ impl Input {
                 .advise("`sigprof record PROGRAM` writes one, or name a FILE"));
         }
         let mut profile = read_all(&files)?;
-        if let Some(base) = self.base.first() {
-            let (name, base_name) = (shown_name(files[0]), shown_name(base));
-            let base: Vec<&Path> = self.base.iter().map(PathBuf::as_path).collect();
-            profile = subtract((&name, profile), (&base_name, read_all(&base)?))?;
+        for (bases, combine) in [(&self.base, subtract as Combine), (&self.diff_base, compare)] {
+            let bases: Vec<&Path> = bases.iter().map(PathBuf::as_path).collect();
+            if let Some(base) = bases.first() {
+                let (name, base_name) = (shown_name(files[0]), shown_name(base));
+                profile = combine((&name, profile), (&base_name, read_all(&bases)?))?;
+            }
         }
         warn_of_merge(&mut profile);
         Ok(profile)
     }
 
-    /// Ends the command, as one that is called wrongly, where more than one of the profiles, with `other` that is read besides,
-    /// is standard input: it can be read but once.
-    pub(crate) fn ensure_one_is_standard_input(&self, other: Option<&Path>) {
+    /// Ends the command, as one that is called wrongly, if more than one of the profiles is standard input: it can be read but
+    /// once.
+    fn ensure_one_is_standard_input(&self) {
         let (_, files) = self.named();
-        let named = files.into_iter().chain(self.base.iter().map(PathBuf::as_path)).chain(other);
+        let named = files.into_iter().chain(self.base.iter().chain(&self.diff_base).map(PathBuf::as_path));
         if named.filter(|path| is_standard_input(path)).count() > 1 {
             let reason = "`-` is standard input, which can be read only once; name files";
             super::Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, reason).exit();
         }
-    }
-
-    /// Reads another profile and gives it names, to compare it with those of the arguments.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub(crate) fn load_file(&self, path: &Path) -> Result<Profile, Error> {
-        let mut profile = read_one(path)?;
-        profile.unite_equal_samples();
-        warn_of_merge(&mut profile);
-        self.names.give(&mut self.symbolizer(), &mut profile);
-        Ok(profile)
     }
 
     /// What to call the profile: the names of its files.
@@ -179,6 +178,9 @@ impl Names {
         }
     }
 }
+
+/// Puts a profile and an older one together; each comes with the name of its file.
+type Combine = fn((&Path, Profile), (&Path, Profile)) -> Result<Profile, Error>;
 
 /// Printed after the name of a file with numbers that do not fit.
 const CLAMPED: &str = "a value, period or duration exceeds 64 bits: totals and percentages are wrong";

@@ -3,6 +3,7 @@
 mod callgraph;
 mod completions;
 mod convert;
+mod diff;
 mod disasm;
 mod environment;
 mod flamegraph;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 pub(crate) use foreign::translate;
 pub(crate) use functions::Functions;
-pub(crate) use input::{Input, warn_of_sums};
+pub(crate) use input::{Input, Names, warn_of_sums};
 pub(crate) use shown::{Edges, Order, Rows, Shown};
 pub(crate) use view::View;
 
@@ -54,6 +55,7 @@ pub(crate) struct Arguments {
 enum Command {
     Record(record::Options),
     Top(top::Options),
+    Diff(diff::Options),
     Tree(tree::Options),
     Peek(peek::Options),
     Traces(traces::Options),
@@ -79,6 +81,7 @@ impl Arguments {
         match self.command {
             Command::Record(options) => options.run(),
             Command::Top(options) => options.run(),
+            Command::Diff(options) => options.run(),
             Command::Tree(options) => options.run(),
             Command::Peek(options) => options.run(),
             Command::Traces(options) => options.run(),

@@ -178,8 +178,7 @@ fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
         context.colors = Colors::terminal();
     }
     context.width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
-    let trim =
-        Trim { nodes: HOTTEST, node_fraction: 0.0, edge_fraction: 0.0, drop_negative: false, by_cum: false };
+    let trim = Trim { nodes: HOTTEST, ..Trim::ALL };
     writeln!(out)?;
     top::write(&profile, &context, &trim, out)
 }

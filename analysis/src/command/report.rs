@@ -6,7 +6,7 @@ use super::{
     output::{Target, Title},
 };
 use clap::Args;
-use sigprof_analysis::{Error, granularity::Granularity, report::page};
+use sigprof_analysis::{Error, error::ErrorKind, granularity::Granularity, report::page};
 use std::process::ExitCode;
 
 /// Write a page for the browser: flame graph, table, callers and callees, source
@@ -57,6 +57,10 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
+        if profile.base_sets().is_some() {
+            return Err(Error::new(ErrorKind::Request, "the page shows one profile, not a comparison")
+                .advise("use `sigprof diff OLD NEW`, or `sigprof flamegraph --diff-base OLD NEW`"));
+        }
         // The page has all types.
         let shown = self.view.sample_type(&profile)?;
         let others = (0..profile.sample_types.len()).filter(|&place| place != shown);

@@ -104,6 +104,10 @@ pub(crate) struct Rows {
     /// Hide rows with negative values
     #[arg(long, hide_short_help = true)]
     drop_negative: bool,
+
+    /// In a comparison, hide rows whose difference may be chance
+    #[arg(long)]
+    significant: bool,
 }
 
 impl Rows {
@@ -114,6 +118,7 @@ impl Rows {
             node_fraction: self.nodefraction,
             edge_fraction: 0.0,
             drop_negative: self.drop_negative,
+            only_significant: self.significant,
             by_cum: self.order.cum,
         }
     }

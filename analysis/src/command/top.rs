@@ -13,11 +13,18 @@ use std::process::ExitCode;
   sigprof top cpu.prof
   sigprof top --cum -n 20 cpu.prof
   sigprof top --focus '^parse_' --granularity lines cpu.prof
-  sigprof top --base before.prof after.prof")]
+  sigprof top --diff-base before.prof after.prof     # as sigprof diff")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
+    #[command(flatten)]
+    table: Table,
+}
+
+/// The options of a table of functions.
+#[derive(Debug, Args)]
+pub(crate) struct Table {
     #[command(flatten)]
     rows: Rows,
 
@@ -30,7 +37,17 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
+        self.table.print(&self.input)
+    }
+}
+
+impl Table {
+    /// Prints the functions of a profile, or of a comparison.
+    ///
+    /// # Errors
+    /// If the profile cannot be read, or the table not be written.
+    pub(crate) fn print(&self, input: &Input) -> Result<ExitCode, Error> {
+        let (profile, context) = self.view.look(input.load()?, Granularity::Functions)?;
         let trim = self.rows.trim(0);
         self.shown.print(&profile, context, |context, out| top::write(&profile, context, &trim, out))?;
         Ok(ExitCode::SUCCESS)

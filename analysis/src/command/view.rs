@@ -6,7 +6,7 @@ use sigprof_analysis::{
     error::ErrorKind,
     filter::{FrameFilter, LabelFilter, LabelMatch, ThreadFilter, add_label_frames, drop_frames, expression},
     granularity::Granularity,
-    profile::Profile,
+    profile::{Profile, normalize},
     report::Context,
 };
 
@@ -79,6 +79,10 @@ pub(crate) struct View {
 
     #[command(flatten)]
     values: Values,
+
+    /// In a comparison, scale the newer values to the total of OLD, to compare shares
+    #[arg(long, help_heading = "Values", hide_short_help = true)]
+    normalize: bool,
 
     /// Percentages of the filtered profile, not of the whole one
     #[arg(long, alias = "relative-percentages", help_heading = "Values", hide_short_help = true)]
@@ -242,6 +246,10 @@ impl View {
             process_id: self.pid,
         };
 
+        if self.normalize && !normalize(&mut profile) {
+            return Err(Error::new(ErrorKind::Request, "--normalize: there are no two totals to compare")
+                .advise("use it with --diff-base, of profiles that are not empty"));
+        }
         drop_frames(&mut profile)?;
         let mut context = Context::new(&profile);
         super::warn_of_sums(&profile, std::iter::once(profile.default_type));

@@ -3,7 +3,7 @@
 use super::{expression, retain};
 use crate::{
     error::Error,
-    profile::{Function, Label, LabelSetId, LabelValue, Line, Location, LocationId, Profile},
+    profile::{Function, Label, LabelSetId, LabelValue, Line, Location, LocationId, Profile, label},
     units,
 };
 use regex::Regex;
@@ -147,7 +147,8 @@ impl LabelFilter {
                 let is_hidden = self.hide.as_ref().is_some_and(|hide| hide.is_match(&label.key));
                 has_shown |= is_shown;
                 has_hidden |= is_hidden;
-                is_shown && !is_hidden
+                // Without the mark, the two sides of a comparison would be one.
+                is_shown && !is_hidden || *label.key == *label::BASE
             });
         }
         idle.extend((!has_shown).then_some("tagshow"));

@@ -148,7 +148,8 @@ fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(
             "a value of {} is negative, and {format} has no negative values",
             profile.sample_types[value].kind
         );
-        return Err(Error::new(ErrorKind::Request, reason).advise("convert without --base, or to `pprof`"));
+        return Err(Error::new(ErrorKind::Request, reason)
+            .advise("convert without --base and --diff-base, or to `pprof`"));
     }
     Ok(())
 }

@@ -5,18 +5,20 @@
 //! edge, and not by a set.
 
 mod calls;
+mod change;
 mod frames;
 mod place;
 mod trim;
 
 pub use calls::{Call, CallTree};
+pub use change::{Change, Changes, Sides};
 pub use place::Place;
 pub use trim::{Trim, Trimmed};
 
 pub(crate) use frames::Frames;
 pub(crate) use place::clean_path;
 
-use crate::profile::Profile;
+use crate::profile::{Profile, SampleRef};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -31,6 +33,8 @@ pub struct Node {
     pub cum: i64,
     /// Whether its code stands inside its callers'.
     pub inlined: Inlined,
+    /// What it has on both sides; None if the profile is no comparison.
+    pub changes: Option<Changes>,
     /// Its number in [`Frames`].
     pub(crate) number: u32,
 }
@@ -89,18 +93,48 @@ impl Graph {
     /// Values of the sample type that reports show, without edges.
     pub fn values(profile: &Profile) -> Self {
         let frames = Frames::new(profile);
-        count(profile, &frames, None, false).into_graph(profile, &frames)
+        Self::of(profile, &frames, false)
     }
 
     /// Values and edges of the sample type that reports show.
     pub fn calls(profile: &Profile) -> Self {
         let frames = Frames::new(profile);
-        count(profile, &frames, None, true).into_graph(profile, &frames)
+        Self::of(profile, &frames, true)
+    }
+
+    fn of(profile: &Profile, frames: &Frames, with_edges: bool) -> Self {
+        let count = |value: &dyn Fn(SampleRef<'_>) -> i64, with_edges| {
+            count(profile, frames, value, None, with_edges)
+        };
+        let counts = count(&shown(profile), with_edges);
+        let sides = Sides::of(profile).map(|sides| {
+            let [old, variance] =
+                [count(&|sample| sides.old(sample), false), count(&|sample| sides.variance(sample), false)];
+            (sides, old, variance)
+        });
+        counts.into_graph(profile, frames, |node, flat, cum| {
+            sides.as_ref().map(|(sides, old, variance)| Changes {
+                flat: sides.change(flat, old.flat[node], variance.flat[node]),
+                cum: sides.change(cum, old.cum[node], variance.cum[node]),
+            })
+        })
     }
 }
 
-/// Goes through the samples. `kept` tells the nodes that there are; frames of others are passed over.
-fn count(profile: &Profile, frames: &Frames, kept: Option<&[bool]>, with_edges: bool) -> Counts {
+/// The value that reports show.
+fn shown(profile: &Profile) -> impl Fn(SampleRef<'_>) -> i64 {
+    let sample_type = profile.default_type;
+    move |sample| sample.values[sample_type]
+}
+
+/// Goes through the samples, each of which has `value`. `kept` tells the nodes that there are; frames of others are passed over.
+fn count(
+    profile: &Profile,
+    frames: &Frames,
+    value: &dyn Fn(SampleRef<'_>) -> i64,
+    kept: Option<&[bool]>,
+    with_edges: bool,
+) -> Counts {
     let nodes = frames.places.len();
     let mut counts = Counts {
         flat: vec![0; nodes],
@@ -111,11 +145,10 @@ fn count(profile: &Profile, frames: &Frames, kept: Option<&[bool]>, with_edges: 
         edge_places: HashMap::default(),
         without_chain: 0,
     };
-    let sample_type = profile.default_type;
     // Counted from 1, since 0 marks what no sample has met. After 2^32 samples numbers come again, far apart.
     let mut number = 0_u32;
     for sample in profile.samples.iter() {
-        let value = sample.values[sample_type];
+        let value = value(sample);
         if value == 0 {
             continue;
         }
@@ -195,17 +228,24 @@ impl Counts {
         edge.is_inlined &= inlined;
     }
 
-    /// The graph, without nodes that no sample has, or whose samples make up for each other.
-    fn into_graph(self, profile: &Profile, frames: &Frames) -> Graph {
+    /// The graph, without nodes that no sample has, or whose samples make up for each other; of a comparison, with those.
+    fn into_graph(
+        self,
+        profile: &Profile,
+        frames: &Frames,
+        changes: impl Fn(usize, i64, i64) -> Option<Changes>,
+    ) -> Graph {
         let inlined = inlined(profile, frames);
         let mut graph = Graph { without_chain: self.without_chain, ..Graph::default() };
         let mut moved = vec![usize::MAX; frames.places.len()];
         for (node, place) in frames.places.iter().enumerate() {
             let (flat, cum) = (self.flat[node], self.cum[node]);
-            if flat != 0 || cum != 0 {
+            let changes = changes(node, flat, cum);
+            if flat != 0 || cum != 0 || changes.is_some_and(|changes| changes.cum.old != 0) {
                 moved[node] = graph.nodes.len();
                 let number = u32::try_from(node).expect("nodes are numbered in 32 bits");
-                graph.nodes.push(Node { place: place.clone(), flat, cum, inlined: inlined[node], number });
+                let (place, inlined) = (place.clone(), inlined[node]);
+                graph.nodes.push(Node { place, flat, cum, inlined, changes, number });
             }
         }
         graph.edges = self.edges;
@@ -242,7 +282,7 @@ fn inlined(profile: &Profile, frames: &Frames) -> Vec<Inlined> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::profile::{Builder, Function, LabelSetId, Line, Location, LocationId};
 

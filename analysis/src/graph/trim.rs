@@ -1,6 +1,6 @@
 //! Which part of a graph is shown.
 
-use super::{Edge, Frames, Graph, Node, count};
+use super::{Change, Changes, Edge, Frames, Graph, Node, count, shown};
 use crate::profile::Profile;
 use std::cmp::{Ordering, Reverse};
 
@@ -15,6 +15,8 @@ pub struct Trim {
     pub edge_fraction: f64,
     /// Leave out nodes whose value is below 0.
     pub drop_negative: bool,
+    /// Of a comparison, leave out nodes whose difference may be chance.
+    pub only_significant: bool,
     /// Order by the cumulative value, not by the flat one.
     pub by_cum: bool,
 }
@@ -30,6 +32,8 @@ pub struct Trimmed {
     pub dropped_edges: usize,
     /// Nodes left out since their value is below 0.
     pub negative_nodes: usize,
+    /// Nodes left out since their difference may be chance.
+    pub insignificant_nodes: usize,
     /// Nodes that were left before only so many were taken.
     pub nodes_before_count: usize,
     /// The least cumulative value of a node that is kept, but for 0.
@@ -40,8 +44,14 @@ pub struct Trimmed {
 
 impl Trim {
     /// All of it, by flat value.
-    pub const ALL: Self =
-        Self { nodes: 0, node_fraction: 0.0, edge_fraction: 0.0, drop_negative: false, by_cum: false };
+    pub const ALL: Self = Self {
+        nodes: 0,
+        node_fraction: 0.0,
+        edge_fraction: 0.0,
+        drop_negative: false,
+        only_significant: false,
+        by_cum: false,
+    };
 
     /// The nodes that are shown, without edges.
     pub fn values(&self, profile: &Profile) -> Trimmed {
@@ -55,7 +65,7 @@ impl Trim {
     /// a residual edge connects those.
     pub fn calls(&self, profile: &Profile) -> Trimmed {
         let frames = Frames::new(profile);
-        let all = count(profile, &frames, None, false).into_graph(profile, &frames);
+        let all = Graph::of(profile, &frames, false);
         let mut trimmed = self.cut(all.nodes);
         let mut kept = vec![false; frames.places.len()];
         for node in &trimmed.graph.nodes {
@@ -65,7 +75,7 @@ impl Trim {
         for (place, node) in trimmed.graph.nodes.iter().enumerate() {
             places[node.number as usize] = place;
         }
-        let counts = count(profile, &frames, Some(&kept), true);
+        let counts = count(profile, &frames, &shown(profile), Some(&kept), true);
         trimmed.graph.without_chain = counts.without_chain;
         trimmed.graph.edges = counts.edges;
         let nodes = &trimmed.graph.nodes;
@@ -86,6 +96,11 @@ impl Trim {
         trimmed
     }
 
+    /// The change of the value that rows are ordered by.
+    pub fn change(&self, changes: &Changes) -> Change {
+        if self.by_cum { changes.cum } else { changes.flat }
+    }
+
     /// Leaves out what is too light, puts the rest in order, and takes the first.
     fn cut(&self, mut nodes: Vec<Node>) -> Trimmed {
         let mut trimmed = Trimmed::default();
@@ -94,7 +109,14 @@ impl Trim {
             nodes.retain(|node| node.flat > 0 || (node.flat == 0 && node.cum >= 0));
             trimmed.negative_nodes = before - nodes.len();
         }
-        let total = nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(node.flat));
+        if self.only_significant {
+            let before = nodes.len();
+            nodes.retain(|node| node.changes.is_none_or(|changes| self.change(&changes).is_significant()));
+            trimmed.insignificant_nodes = before - nodes.len();
+        }
+        // Of a comparison it is the base's: the sum of differences may be next to nothing.
+        let value = |node: &Node| node.changes.map_or(node.flat, |changes| changes.flat.old);
+        let total = nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(value(node)));
         trimmed.node_cutoff = share(total, self.node_fraction);
         trimmed.edge_cutoff = share(total, self.edge_fraction);
         let before = nodes.len();

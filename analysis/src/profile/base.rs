@@ -1,9 +1,8 @@
-//! What a profile has more than another, its base: what a change has cost or saved, or what a time between two profiles of
-//! one process was spent with.
+//! A profile beside an older one, its base: the difference of both, or both apart for a comparison.
 
-use super::{Profile, merge::Merger};
+use super::{Label, LabelSetId, LabelValue, Profile, label, merge::Merger};
 use crate::error::Error;
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// Subtracts the values of `base` from those of `profile`; each comes with the name of its file. Values may become negative;
 /// samples whose values are all 0 are left out. As in pprof, the result begins with the earlier of both and lasts as long as
@@ -15,11 +14,75 @@ use std::path::Path;
 /// # Panics
 /// As for [`merge`](super::merge()).
 pub fn subtract(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<Profile, Error> {
-    for value in base.1.samples.values_mut() {
-        base.1.is_clamped |= *value == i64::MIN;
-        *value = value.saturating_neg();
-    }
+    negate(&mut base.1);
     let mut merger = Merger::new(profile.0.into(), profile.1);
     merger.add(&base.1).map_err(|error| error.at(base.0))?;
     Ok(merger.finish())
+}
+
+/// Puts the samples of `base` beside those of `profile`, with negative values and the label [`label::BASE`], as `-diff_base` of
+/// pprof does: the sum of a function's values is what it has more than in the base, and both sides can be told apart. The
+/// comments of the base begin with `old: `.
+///
+/// # Errors
+/// As for [`merge`](super::merge()).
+///
+/// # Panics
+/// As for [`merge`](super::merge()).
+pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<Profile, Error> {
+    let older = &mut base.1;
+    let mark = Label { key: label::BASE.into(), value: LabelValue::Text("true".into()) };
+    let marked = older.label_sets.iter().map(|set| set.iter().chain([&mark]).cloned().collect());
+    older.label_sets = std::iter::once(Vec::new()).chain(marked).collect();
+    for labels in older.samples.labels_mut() {
+        *labels = LabelSetId(labels.0 + 1);
+    }
+    for comment in &mut older.comments {
+        // Those for programs are read by how they begin.
+        if !comment.starts_with('#') {
+            *comment = Arc::from(format!("old: {comment}"));
+        }
+    }
+    subtract(profile, base)
+}
+
+/// Multiplies the newer values of a [comparison](compare), of the sample type that reports show, so that their total is that of
+/// the base. False if there is nothing to scale: the profile is no comparison, or a total is not positive.
+#[must_use]
+pub fn normalize(profile: &mut Profile) -> bool {
+    let Some(is_base) = profile.base_sets() else { return false };
+    let column = profile.default_type;
+    let (mut older, mut newer) = (0.0, 0.0);
+    for sample in profile.samples.iter() {
+        let sum = if is_base[sample.labels.index()] { &mut older } else { &mut newer };
+        *sum += sample.values[column] as f64;
+    }
+    let ratio = -older / newer;
+    if !(ratio.is_normal() && ratio > 0.0) {
+        return false;
+    }
+    if profile.sample_types[column].is_sample_count() {
+        profile.count_factor *= ratio;
+    }
+    let labels: Vec<bool> = profile.samples.iter().map(|sample| is_base[sample.labels.index()]).collect();
+    let width = profile.samples.width();
+    // What rounding has taken or given so far: many samples of 1 are not all rounded alike.
+    let mut rest = 0.0;
+    for (row, is_base) in profile.samples.values_mut().chunks_exact_mut(width).zip(labels) {
+        if !is_base {
+            let exact = row[column] as f64 * ratio + rest;
+            #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+            let scaled = exact.round() as i64;
+            rest = exact - scaled as f64;
+            row[column] = scaled;
+        }
+    }
+    true
+}
+
+fn negate(profile: &mut Profile) {
+    for value in profile.samples.values_mut() {
+        profile.is_clamped |= *value == i64::MIN;
+        *value = value.saturating_neg();
+    }
 }

@@ -11,7 +11,7 @@ mod merge;
 mod samples;
 mod unite;
 
-pub use base::subtract;
+pub use base::{compare, normalize, subtract};
 pub use builder::Builder;
 pub(crate) use merge::Merger;
 pub use merge::merge;
@@ -59,6 +59,8 @@ pub struct Profile {
     pub is_clamped: bool,
     /// Sample types that a merge left out, because not all of the profiles have them.
     pub left_out: Vec<ValueType>,
+    /// What the numbers of the newer samples of a comparison were multiplied by when they were [normalized](normalize); else 1.
+    pub count_factor: f64,
 }
 
 /// What a value counts, and in which unit, as `cpu` in `nanoseconds`.
@@ -74,6 +76,11 @@ impl ValueType {
     /// `kind` in `unit`.
     pub fn new(kind: &str, unit: &str) -> Self {
         Self { kind: kind.into(), unit: unit.into() }
+    }
+
+    /// True for the number of samples, as CPU profiles have it.
+    pub fn is_sample_count(&self) -> bool {
+        *self.kind == *"samples" && *self.unit == *"count"
     }
 }
 
@@ -184,6 +191,8 @@ pub mod label {
     pub const PROCESS: &str = "process";
     /// Process id; a number.
     pub const PROCESS_ID: &str = "pid";
+    /// Marks samples of the older profile in a comparison, as in pprof; the text `true`.
+    pub const BASE: &str = "pprof::base";
 }
 
 macro_rules! ids {
@@ -242,6 +251,7 @@ impl Profile {
             samples: Samples::new(width),
             is_clamped: false,
             left_out: Vec::new(),
+            count_factor: 1.0,
         }
     }
 
@@ -287,6 +297,16 @@ impl Profile {
     /// For a number of another profile.
     pub fn labels(&self, id: LabelSetId) -> &[Label] {
         &self.label_sets[id.index()]
+    }
+
+    /// For each set of labels, whether it is of samples of the older profile ([`label::BASE`]); None if no sample is.
+    pub fn base_sets(&self) -> Option<Vec<bool>> {
+        let is_mark = |label: &Label| {
+            *label.key == *label::BASE && matches!(&label.value, LabelValue::Text(text) if **text == *"true")
+        };
+        let sets: Vec<bool> = self.label_sets.iter().map(|labels| labels.iter().any(is_mark)).collect();
+        let is_used = sets.contains(&true) && self.samples.iter().any(|sample| sets[sample.labels.index()]);
+        is_used.then_some(sets)
     }
 
     /// The sum of one value over all samples. It saturates, as every sum of values does.

@@ -38,8 +38,6 @@ pub struct Options {
     pub by_thread: bool,
     /// The place of the values to show in [`Profile::sample_types`]; None for the profile's own choice.
     pub sample_type: Option<usize>,
-    /// In a comparison: the base's values are scaled to the same total.
-    pub is_normalized: bool,
 }
 
 /// Narrower frames are not drawn, in percent of the whole width: an eighth of a pixel on a picture of 1200.
@@ -88,17 +86,16 @@ const MOST_LINES: usize = 12;
 /// # Errors
 /// Those of `out`; and, as [`io::ErrorKind::InvalidInput`] around an [`Error`], those of [`render`].
 pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::Result<()> {
-    let svg =
-        render(profile, None, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let svg = render(profile, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     out.write_all(&svg)
 }
 
-/// The flame graph of a profile as SVG. With a `base`, frames where the program itself spent more than in the base are red,
-/// and those where it spent less are blue.
+/// The flame graph of a profile as SVG. Of a [comparison](crate::profile::compare), frames where the program itself spent more
+/// than in the base are red, and those where it spent less are blue.
 ///
 /// # Errors
-/// Where there is nothing to draw, the base has no values of the type, or the options ask for what the profile has not.
-pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result<Vec<u8>, Error> {
+/// If there is nothing to draw, a value is negative, or the options ask for what the profile has not.
+pub fn render(profile: &Profile, options: &Options) -> Result<Vec<u8>, Error> {
     let sample_type = options.sample_type.unwrap_or(profile.default_type);
     let kind = profile.sample_types.get(sample_type).ok_or_else(|| {
         let reason = format!(
@@ -112,30 +109,24 @@ pub fn render(profile: &Profile, base: Option<&Profile>, options: &Options) -> R
         return Err(Error::new(ErrorKind::Request, reason));
     }
     let mut stacks = Stacks::default();
-    stacks.add(profile, sample_type, options.by_thread, Side::Profile);
+    let is_base = profile.base_sets();
+    stacks.add(profile, sample_type, options.by_thread, is_base.as_deref());
     if options.by_thread && !stacks.has_threads {
         return Err(Error::new(ErrorKind::Request, "samples have no threads").advise(
             "profiles of `sigprof record` have them; the CPU profile format of gperftools does not",
         ));
     }
-    if let Some(base) = base {
-        let place = base.sample_types.iter().position(|other| other == kind).ok_or_else(|| {
-            let reason = format!("the base has no values of {} in {}", kind.kind, kind.unit);
-            Error::new(ErrorKind::Mismatch, reason)
-        })?;
-        stacks.add(base, place, options.by_thread, Side::Base);
+    if stacks.has_negative {
+        let reason =
+            format!("some values of {} are negative, and no box is narrower than nothing", kind.kind);
+        return Err(Error::new(ErrorKind::Request, reason)
+            .advise("to compare two profiles use `sigprof flamegraph --diff-base OLD NEW`"));
     }
     let title = options.title.clone().unwrap_or_else(|| title::of(profile, "Flame graph"));
-    stacks.draw(kind, options, base.is_some(), &title)
+    stacks.draw(kind, options, is_base.is_some(), &title)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Profile,
-    Base,
-}
-
-/// The call chains of one profile, or of two that are compared.
+/// The call chains of a profile, or of both sides of a comparison.
 #[derive(Debug, Default)]
 struct Stacks {
     tree: Option<CallTree>,
@@ -148,13 +139,13 @@ struct Stacks {
     own: Vec<i64>,
     base: Vec<i64>,
     has_threads: bool,
-    /// Samples that no width can show.
-    negative: usize,
+    /// A sample has a value that no width can show.
+    has_negative: bool,
 }
 
 impl Stacks {
-    fn add(&mut self, profile: &Profile, sample_type: usize, by_thread: bool, side: Side) {
-        let mut tree = self.tree.take().unwrap_or_else(CallTree::new);
+    fn add(&mut self, profile: &Profile, sample_type: usize, by_thread: bool, is_base: Option<&[bool]>) {
+        let mut tree = CallTree::new();
         let frames = Frames::new(profile);
         let mut objects = vec![Cow::Borrowed(""); frames.places.len()];
         for (place, location) in profile.locations.iter().enumerate() {
@@ -178,9 +169,11 @@ impl Stacks {
             .collect();
         self.has_threads |= threads.iter().any(Option::is_some);
         for sample in profile.samples.iter() {
+            let is_base = is_base.is_some_and(|is_base| is_base[sample.labels.index()]);
             let value = sample.values[sample_type];
+            let value = if is_base { value.saturating_neg() } else { value };
             if value <= 0 {
-                self.negative += usize::from(value < 0 && side == Side::Profile);
+                self.has_negative |= value < 0;
                 continue;
             }
             let thread = threads[sample.labels.index()];
@@ -191,7 +184,7 @@ impl Stacks {
             for values in [&mut self.own, &mut self.base] {
                 values.resize(tree.len().max(values.len()), 0);
             }
-            let values = if side == Side::Profile { &mut self.own } else { &mut self.base };
+            let values = if is_base { &mut self.base } else { &mut self.own };
             values[node as usize] = values[node as usize].saturating_add(value);
         }
         self.tree = Some(tree);
@@ -220,20 +213,12 @@ impl Stacks {
         let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
         let (total, base_total) = (sum(&self.own), sum(&self.base));
         if total == 0 {
-            let mut error =
-                Error::new(ErrorKind::Request, format!("all values of {} are negative or 0", kind.kind));
-            if self.negative > 0 {
-                error = error.advise("to compare two profiles use `sigprof flamegraph --diff BASE`");
-            }
-            return Err(error);
+            return Err(Error::new(ErrorKind::Request, format!("all values of {} are 0", kind.kind)));
         }
         let values = || self.own.iter().chain(&self.base).copied().filter(|&value| value > 0);
         let step = Step::of(kind, values, total.max(base_total), is_compared);
-        let own: Vec<i64> = self.own.iter().map(|&value| scaled(value, 1, step.size)).collect();
-        let (times, over) =
-            if options.is_normalized && base_total > 0 { (total, base_total) } else { (1, 1) };
-        let base: Vec<i64> =
-            self.base.iter().map(|&value| scaled(value, times, over.saturating_mul(step.size))).collect();
+        let [own, base] = [&self.own, &self.base]
+            .map(|values| values.iter().map(|&value| scaled(value, step.size)).collect::<Vec<i64>>());
 
         let mut whole = own.clone();
         tree.accumulate(&mut whole);
@@ -247,8 +232,7 @@ impl Stacks {
         let mut settings = flamegraph::Options::default();
         let width = options.width.unwrap_or(USUAL_WIDTH);
         settings.title = shortened(&frame_name::visible(title), width);
-        let subtitle =
-            subtitle(kind, total, is_compared.then_some(base_total), options, hidden, self.negative);
+        let subtitle = subtitle(kind, total, is_compared.then_some(base_total), hidden);
         settings.subtitle = Some(subtitle.clone());
         settings.image_width = options.width;
         settings.direction = if options.is_icicle { Direction::Inverted } else { Direction::Straight };
@@ -274,35 +258,18 @@ impl Stacks {
     }
 }
 
-fn subtitle(
-    kind: &ValueType,
-    total: i128,
-    base: Option<i128>,
-    options: &Options,
-    hidden: usize,
-    negative: usize,
-) -> String {
+fn subtitle(kind: &ValueType, total: i128, base: Option<i128>, hidden: usize) -> String {
     let shown = |value: i128| units::natural(i64::try_from(value).unwrap_or(i64::MAX), &kind.unit);
     let mut text = format!("{}, {}", frame_name::visible(&kind.kind), shown(total));
     if let Some(base) = base {
-        let scaled = if options.is_normalized { ", scaled to the same" } else { "" };
-        text += &format!("; base {}{scaled}; red: more of its own than in the base, blue: less", shown(base));
+        text += &format!("; old {}; red: more of its own than in the old profile, blue: less", shown(base));
     }
-    if hidden > 0 {
-        text += &format!("; {} below {NARROWEST} % {} not shown", counted(hidden, "frame"), are(hidden));
-    }
-    if negative > 0 {
-        text += &format!("; {} {} not shown", counted(negative, "negative sample"), are(negative));
+    match hidden {
+        0 => {}
+        1 => text += &format!("; 1 frame below {NARROWEST} % is not shown"),
+        _ => text += &format!("; {hidden} frames below {NARROWEST} % are not shown"),
     }
     text
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn are(count: usize) -> &'static str {
-    if count == 1 { "is" } else { "are" }
 }
 
 /// What the lines that `inferno` reads are made of; values are in coarse steps, in the order of nodes.
@@ -501,9 +468,9 @@ fn clipped(name: &str) -> Cow<'_, str> {
     format!("{begin} … {end}").into()
 }
 
-/// `value * times / over`, rounded to the nearest, and at least 1 where the value is.
-fn scaled(value: i64, times: i128, over: i128) -> i64 {
-    let scaled = (i128::from(value).saturating_mul(times).saturating_add(over / 2)) / over;
+/// `value / over`, rounded to the nearest, and at least 1 where the value is.
+fn scaled(value: i64, over: i128) -> i64 {
+    let scaled = i128::from(value).saturating_add(over / 2) / over;
     i64::try_from(scaled.max(i128::from(value > 0))).unwrap_or(i64::MAX)
 }
 

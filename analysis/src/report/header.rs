@@ -1,7 +1,12 @@
 //! What stands above a report: what was profiled, when, for how long, and what of it the report shows.
 
 use super::{Context, styled};
-use crate::{graph::Trimmed, profile::Profile, units, units::Scale};
+use crate::{
+    graph::{Change, Trimmed},
+    profile::Profile,
+    units,
+    units::Scale,
+};
 use std::io::{self, Write};
 
 /// Writes what was profiled, and the filters.
@@ -41,7 +46,9 @@ pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) 
     if profile.time_nanos != 0 {
         lines.push(format!("Time: {}", date(profile.time_nanos)));
     }
-    if profile.duration_nanos != 0 {
+    if let Some(change) = &context.change {
+        lines.push(total_line(change, context.total, scale));
+    } else if profile.duration_nanos != 0 {
         let duration = units::natural(profile.duration_nanos, "nanoseconds");
         let mut line = format!("Duration: {duration}, Total samples = {}", scale.format(context.total));
         let (nanos, unit) = units::convert(context.total, &values.unit, "ns");
@@ -56,6 +63,21 @@ pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) 
         lines.push(line);
     }
     lines
+}
+
+/// The line of a comparison that has the totals of both sides.
+fn total_line(change: &Change, total: i64, scale: Scale) -> String {
+    let value = |value: i64| scale.format(value);
+    let difference = change.difference();
+    let noise = change.noise.map(|noise| format!(" ± {}", value(noise))).unwrap_or_default();
+    let share = units::percent(difference, total);
+    let line = format!(
+        "Total: old {}, new {}, difference {}{noise} ({share} of old)",
+        value(change.old),
+        value(change.new),
+        value(difference)
+    );
+    if change.noise.is_some() { line } else { line + "; no ±, because the number of samples is not known" }
 }
 
 /// Writes how much of the total the rows show, and what they leave out.
@@ -90,6 +112,9 @@ pub(super) fn shown_lines(trimmed: &Trimmed, context: &Context, scale: Scale) ->
     if trimmed.dropped_edges > 0 {
         let edges = plural(trimmed.dropped_edges, "edge");
         lines.push(format!("Dropped {edges} (value < {})", scale.format(trimmed.edge_cutoff)));
+    }
+    if trimmed.insignificant_nodes > 0 {
+        lines.push(format!("Dropped {} (within noise)", plural(trimmed.insignificant_nodes, "node")));
     }
     if trimmed.negative_nodes > 0 {
         lines.push(format!("Dropped {} (value < 0)", plural(trimmed.negative_nodes, "node")));

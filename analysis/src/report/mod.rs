@@ -3,6 +3,7 @@
 
 mod call_tree;
 pub mod callgraph;
+mod diff;
 pub mod disasm;
 pub mod dot;
 pub mod flamegraph;
@@ -27,14 +28,21 @@ pub(crate) use frame_name::visible;
 pub use sources::SourcePaths;
 pub use style::Colors;
 
-use crate::{graph::Node, profile::Profile, units::Scale};
+use crate::{
+    graph::{Change, Node, Sides},
+    profile::{Profile, SampleRef},
+    units::Scale,
+};
 use style::styled;
 
 /// What a text report says besides the profile, and how.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The value of all samples before any were filtered out, each taken as positive, which shares are of.
+    /// What shares are of: the value of all samples before any were filtered out, each taken as positive; in a comparison that
+    /// of the older ones.
     pub total: i64,
+    /// The change of the whole profile; None if it is no comparison.
+    pub change: Option<Change>,
     /// The filters that the profile went through, as they were given.
     pub filters: Vec<String>,
     /// How values are written; None to choose what suits them.
@@ -48,11 +56,14 @@ pub struct Context {
 impl Context {
     /// That of a whole profile, in a pipe.
     pub fn new(profile: &Profile) -> Self {
-        let values =
-            profile.samples.iter().map(|sample| sample.values[profile.default_type].saturating_abs());
+        let sides = Sides::of(profile);
+        let is_counted = |sample: &SampleRef<'_>| sides.as_ref().is_none_or(|sides| sides.is_base(*sample));
+        let samples = profile.samples.iter().filter(is_counted);
         // It is cut where `Profile::sums_fit` says so.
+        let values = samples.map(|sample| sample.values[profile.default_type].saturating_abs());
         let total = values.fold(0, i64::saturating_add);
-        Self { total, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
+        let change = sides.as_ref().map(|sides| sides.total(profile));
+        Self { total, change, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
     }
 
     /// How the values of a report with these rows are written.

@@ -1,5 +1,6 @@
 //! Colours of reports, for terminals.
 
+use crate::graph::Change;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Display;
 
@@ -10,6 +11,8 @@ pub struct Colors {
     pub heading: Style,
     /// Values of a tenth of the total or more.
     pub hot: Style,
+    /// In a comparison, less than in the base; [`hot`](Self::hot) is more.
+    pub less: Style,
     /// Values of a hundredth of the total or more.
     pub warm: Style,
     /// What matters less: values below that, and context.
@@ -22,8 +25,19 @@ impl Colors {
         Self {
             heading: Style::new().bold(),
             hot: AnsiColor::Red.on_default().bold(),
+            less: AnsiColor::BrightBlue.on_default().bold(),
             warm: AnsiColor::Yellow.on_default(),
             cold: Style::new().dimmed(),
+        }
+    }
+
+    /// The one for a row of a comparison.
+    pub fn of_change(&self, change: &Change) -> Style {
+        match change.difference() {
+            _ if !change.is_significant() => self.cold,
+            0 => self.cold,
+            difference if difference > 0 => self.hot,
+            _ => self.less,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The functions that take most.
 
-use super::{Context, header, styled, width};
+use super::{Context, diff, header, styled, width};
 use crate::{
     graph::{Inlined, Node, Trim},
     profile::Profile,
@@ -8,11 +8,15 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Writes a row for each node, the largest first: its own value, the running sum of those, and its value with all it calls.
+/// Writes a row for each node, the largest first: its own value, the running sum of those, and its value with all it calls. Of a
+/// comparison, a row has the older and the newer value, and the difference.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Write) -> io::Result<()> {
+    if context.change.is_some() {
+        return diff::write(profile, context, trim, out);
+    }
     let trimmed = trim.values(profile);
     let scale = context.scale(profile, &trimmed.graph.nodes);
     header::write_profile(profile, context, scale, out)?;
@@ -44,7 +48,7 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
 }
 
 /// The place, and whether it was inlined.
-fn name_of(node: &Node) -> String {
+pub(super) fn name_of(node: &Node) -> String {
     let inlined = match node.inlined {
         Inlined::Never => "",
         Inlined::Partly => " (partial-inline)",

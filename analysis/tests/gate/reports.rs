@@ -99,6 +99,37 @@ fn callgraph_is_a_tree_or_a_graph() {
 }
 
 #[test]
+fn a_comparison_has_both_sides_and_what_may_be_chance() {
+    let files = ["data/old.folded", "data/new.folded"];
+    expect_report("diff", &["diff", files[0], files[1]]);
+    let arguments = ["diff", "--significant", "--cum", "--normalize", files[0], files[1]];
+    expect_report("diff_significant", &arguments);
+    // More is red, less is blue, and what may be chance is dim.
+    let colours = report(&["diff", "--color", "always", files[0], files[1]]);
+    let style = |name: &str| {
+        let line = colours.lines().find(|line| line.contains(&format!("  {name}"))).expect(name);
+        line[..line.find(' ').unwrap()].to_owned()
+    };
+    assert_eq!(
+        ["read", "gone", "draw"].map(style),
+        ["\u{1b}[1m\u{1b}[31m", "\u{1b}[1m\u{1b}[94m", "\u{1b}[2m"]
+    );
+    // Other reports have the same shares, and pprof's mark is known.
+    let tree = report(&["peek", "^read$", "--diff-base", files[0], files[1]]);
+    assert!(tree.contains("50  25.77%  25.77%         50  25.77%                | read"), "{tree}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("diff.pb.gz");
+    let path = path.to_str().unwrap();
+    report(&["convert", "--to", "pprof", "-o", path, "--diff-base", files[0], files[1]]);
+    assert_eq!(report(&["top", path]), report(&["diff", files[0], files[1]]));
+    let error = failure(&["top", "--normalize", files[0]]);
+    assert!(
+        error.contains("--normalize: there are no two totals to compare; use it with --diff-base"),
+        "{error}"
+    );
+}
+
+#[test]
 fn list_shows_source_lines() {
     expect_report("list", &["list", "recurse|odd", "--source-path", "programs", "data/recursion.pb.gz"]);
     expect_report("list_without_source", &["list", "^leaf", "--trim-path", "/src", "data/recursion.pb.gz"]);
@@ -488,7 +519,7 @@ fn names_are_the_linkers_where_that_is_asked_for() {
         let focused = report(&["traces", "--no-demangle", "--focus", "^_ZN5shape", path]);
         assert!(focused.contains(MANGLED), "{focused}");
     }
-    report(&["flamegraph", "--no-demangle", "--diff", &named, "-o", svg, &named]);
+    report(&["flamegraph", "--no-demangle", "--diff-base", &named, "-o", svg, &named]);
     assert!(fs::read_to_string(svg).unwrap().contains(MANGLED));
 }
 

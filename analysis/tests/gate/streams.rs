@@ -58,10 +58,13 @@ fn a_profile_may_come_from_standard_input() {
     assert_eq!(printed(&["top", name, "-"], &file), twice);
     let base = printed(&["top", "--base", name, name], Path::new(NOTHING));
     assert_eq!(printed(&["top", "--base", "-", name], &file), base);
+    let compared = printed(&["diff", name, name], Path::new(NOTHING));
+    assert_eq!(printed(&["diff", "-", name], &file), compared);
+    assert_eq!(printed(&["top", "--diff-base", name, "-"], &file), compared);
     let folded = printed(&["convert", "--to", "folded", name], Path::new(NOTHING));
     assert_eq!(printed(&["convert", "--to", "folded", "-"], &file), folded);
-    let picture = printed(&["flamegraph", "--title", "t", "--diff", name, name], Path::new(NOTHING));
-    assert_eq!(printed(&["flamegraph", "--title", "t", "--diff", "-", name], &file), picture);
+    let picture = printed(&["flamegraph", "--title", "t", "--diff-base", name, name], Path::new(NOTHING));
+    assert_eq!(printed(&["flamegraph", "--title", "t", "--diff-base", "-", name], &file), picture);
 }
 
 #[test]
@@ -83,7 +86,8 @@ fn standard_input_is_read_once() {
         &["top", "-", "-"][..],
         &["top", "--base", "-", "-"],
         &["convert", "--to", "folded", "-", "-"],
-        &["flamegraph", "--diff", "-", "-"],
+        &["flamegraph", "--diff-base", "-", "-"],
+        &["diff", "-", "-"],
     ] {
         let output = sigprof(arguments, &recursion());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

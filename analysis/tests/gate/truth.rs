@@ -190,6 +190,20 @@ fn duration(report: &str) -> &str {
         .unwrap_or_else(|| panic!("no duration in\n{report}"))
 }
 
+/// For each function its difference and the share, which are in these columns of the first five. pprof leaves out functions
+/// without a difference, and signs of shares.
+fn differences(report: &str, [value, share]: [usize; 2]) -> BTreeMap<String, (i64, String)> {
+    let row = |line: &str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let name = columns.get(5..)?.join(" ");
+        let name = name.trim_end_matches(" (inline)").trim_end_matches(" (partial-inline)");
+        let value = columns[value].trim_end_matches(char::is_alphabetic).parse().ok()?;
+        let share = unsigned(columns[share].strip_suffix('%')?);
+        (value != 0).then(|| (name.to_owned(), (value, share.to_owned())))
+    };
+    report.lines().skip_while(|line| !line.contains("Showing nodes")).skip(1).filter_map(row).collect()
+}
+
 #[test]
 fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
     let directory = tempfile::tempdir().unwrap();
@@ -207,6 +221,24 @@ fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
             (&[&base, "-sample_index=samples"], &[&our_base, "--sample-type=samples"]),
         ] {
             expect_same_rows_with(profile, theirs, ours);
+        }
+        for (theirs, ours) in [
+            (&[][..], &[][..]),
+            (&["-cum"], &["--cum"]),
+            (&["-sample_index=samples"], &["--sample-type=samples"]),
+        ] {
+            let (diff_base, our_base) = (format!("-diff_base={path}"), format!("--diff-base={path}"));
+            let theirs_text = pprof("-top", &[&[diff_base.as_str()], theirs].concat(), profile);
+            let ours_text = sigprof("top", &[&[our_base.as_str()], ours].concat(), profile);
+            let columns = if ours == ["--cum"] { [3, 4] } else { [0, 1] };
+            let differences = differences(&ours_text, [2, 4]);
+            assert_eq!(
+                differences,
+                self::differences(&theirs_text, columns),
+                "{profile} {ours:?}\n{theirs_text}\n{ours_text}"
+            );
+            assert!(differences.len() > 1, "{ours_text}");
+            assert_eq!(total(&ours_text), total(&theirs_text), "{profile} {ours:?}");
         }
         for (theirs, ours) in [(path, path), (&base, &our_base)] {
             let (theirs, ours) = (pprof("-top", &[theirs], profile), sigprof("top", &[ours], profile));

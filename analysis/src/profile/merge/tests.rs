@@ -1,7 +1,10 @@
 //! Profiles of processes with code in a file, in a JIT and in the heap, put together.
 
 use super::*;
-use crate::profile::{Function, Label, LabelValue, subtract};
+use crate::{
+    filter::LabelFilter,
+    profile::{Function, Label, LabelValue, compare, label, normalize, subtract},
+};
 use std::path::Path;
 
 /// A process whose program is at `base`, with one sample in it, one in its JIT and one in the heap.
@@ -257,6 +260,59 @@ fn a_base_is_taken_away() {
     let heap = typed(&[("heap", "bytes")], &[1]);
     let error = subtract((one, profile), (other, heap)).unwrap_err().to_string();
     assert!(error.starts_with("old: the sample types are heap/bytes, but new has"), "{error}");
+}
+
+#[test]
+fn a_comparison_keeps_both_sides() {
+    let mut new = process(Some(1), 0x5000);
+    new.comments = vec!["command: b".into()];
+    let mut old = process(Some(1), 0x5000);
+    old.label_sets.push(vec![Label { key: "thread".into(), value: LabelValue::Text("t".into()) }]);
+    old.samples.labels_mut()[2] = LabelSetId(1);
+    old.comments = vec!["command: a".into(), "# for programs".into()];
+    let (one, other) = (Path::new("new"), Path::new("old"));
+    let mut found = compare((one, new.clone()), (other, old.clone())).unwrap();
+    assert_eq!(found.check(), Ok(()));
+    assert_eq!(values(&found), [1, 1, 1, -1, -1, -1]);
+    let sides = found.base_sets().unwrap();
+    let is_base: Vec<bool> = found.samples.iter().map(|sample| sides[sample.labels.index()]).collect();
+    assert_eq!(is_base, [false, false, false, true, true, true]);
+    let keys = |place| found.labels(found.samples.get(place).labels).iter().map(|one| one.key.to_string());
+    assert_eq!(keys(5).collect::<Vec<_>>(), ["thread", label::BASE]);
+    assert_eq!(found.comments, ["command: b", "old: command: a", "# for programs"].map(Arc::from));
+    assert_eq!(found.command(), Some("b"));
+    // A filter of labels leaves the mark.
+    let filter = LabelFilter { hide: Some(regex::Regex::new(".").unwrap()), ..LabelFilter::default() };
+    filter.apply(&mut found);
+    assert!(found.base_sets().is_some() && found.label_sets.iter().all(|set| set.len() < 2));
+    assert_eq!(new.base_sets(), None);
+    assert!(!normalize(&mut new) && !normalize(&mut old));
+}
+
+#[test]
+fn the_newer_side_can_have_the_total_of_the_base() {
+    let of = |counts: [i64; 3]| {
+        let mut profile = process(Some(1), 0x5000);
+        for (row, count) in profile.samples.values_mut().chunks_exact_mut(2).zip(counts) {
+            row.copy_from_slice(&[count, count * 10]);
+        }
+        profile
+    };
+    let (one, other) = (Path::new("new"), Path::new("old"));
+    let compared = |default_type| {
+        let mut found = compare((one, of([1, 1, 1])), (other, of([3, 3, 1]))).unwrap();
+        found.default_type = default_type;
+        assert!(normalize(&mut found));
+        (
+            found.samples.iter().map(|sample| sample.values[default_type]).collect::<Vec<_>>(),
+            found.count_factor,
+        )
+    };
+    // 7 instead of 3 samples: what is lost by rounding is made up for.
+    assert_eq!(compared(0), (vec![2, 3, 2, -3, -3, -1], 7.0 / 3.0));
+    assert_eq!(compared(1), (vec![23, 24, 23, -30, -30, -10], 1.0));
+    let mut empty = compare((one, of([0, 0, 0])), (other, of([3, 3, 1]))).unwrap();
+    assert!(!normalize(&mut empty));
 }
 
 #[test]

@@ -535,7 +535,7 @@ fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
         "naïve::ü",
     ];
     let profile = fixture::profile(&format!("{} 1", names.join(";")));
-    let svg = flamegraph::render(&profile, None, &flamegraph::Options::default()).expect("it is drawn");
+    let svg = flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn");
     let svg = String::from_utf8(svg).expect("it is text");
     open(&mut browser, directory.path(), &profile, &Options::default());
     for name in names {

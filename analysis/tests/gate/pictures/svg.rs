@@ -4,7 +4,7 @@ use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
     error::ErrorKind,
-    profile::Profile,
+    profile::{Profile, compare, normalize},
     report::flamegraph::{Options, render, write},
 };
 use std::{collections::HashMap, path::Path, process::Command};
@@ -118,8 +118,7 @@ fn boxes_are_as_wide_as_what_they_stand_for() {
     for stacks in [STACKS, odd.as_str(), "a b;c 1\na 2\na;c 4\na b 8\n"] {
         let profile = fixture::profile(stacks);
         for is_icicle in [false, true] {
-            let svg =
-                render(&profile, None, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
+            let svg = render(&profile, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
             let mut expected = widths(&profile);
             // A control character cannot stand in XML, and a mark that turns the text around would turn what follows, too.
             let shown = |name: &String| name.replace(['\0', '\u{1}', '\u{202e}', '\u{2066}'], "\u{fffd}");
@@ -148,7 +147,7 @@ fn a_box_that_is_narrow_keeps_the_function_of_its_name() {
         let mut seen = Vec::new();
         for width in (200..2100).step_by(10) {
             let options = Options { width: Some(width), ..Options::default() };
-            let boxes = boxes(&render(&profile, None, &options).expect("it is drawn"));
+            let boxes = boxes(&render(&profile, &options).expect("it is drawn"));
             let narrow = boxes.iter().find(|one| one.name == name).expect("the function");
             assert_eq!(narrow.title, format!("{name} (10 ms, 33.33%)"));
             seen.push(narrow.text.clone());
@@ -171,7 +170,7 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
     let mut tried = 0;
     for width in (200..3000).step_by(170) {
         let options = Options { width: Some(width), ..Options::default() };
-        let svg = render(&profile, None, &options).expect("it is drawn");
+        let svg = render(&profile, &options).expect("it is drawn");
         std::fs::write(&path, &svg).expect("it is written");
         browser.open(&path);
         for one in boxes(&svg).iter().filter(|one| !one.text.is_empty() && one.row == 2) {
@@ -184,7 +183,7 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
     }
     assert!(tried > 50, "{tried}");
     // As wide as the window, and zoomed into: the script writes all texts anew.
-    let svg = render(&profile, None, &Options::default()).expect("it is drawn");
+    let svg = render(&profile, &Options::default()).expect("it is drawn");
     std::fs::write(&path, &svg).expect("it is written");
     browser.open(&path);
     browser.settle();
@@ -211,7 +210,7 @@ fn a_huge_name_is_drawn_once_in_a_while() {
     // In each of twenty boxes: a tooltip has its two ends.
     let name = format!("begin{}end", "x".repeat(1 << 18));
     let stacks: String = (0..20).map(|place| format!("main{place};{name} 1\n")).collect();
-    let svg = render(&fixture::profile(&stacks), None, &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
     assert!(svg.len() < 2 * name.len(), "{}", svg.len());
     let boxes = boxes(&svg);
     let title = &boxes.iter().find(|one| one.row == 2).expect("a box").title;
@@ -226,7 +225,7 @@ fn a_huge_name_is_drawn_once_in_a_while() {
 #[test]
 fn a_name_of_many_parts_keeps_its_last() {
     let stacks = format!("main;{}last 1\n", "a::".repeat(300_000));
-    let svg = render(&fixture::profile(&stacks), None, &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
     let text = String::from_utf8(svg).expect("it is text");
     assert!(text.contains("a::a::last<"), "as many parts as there is room for");
 }
@@ -235,7 +234,7 @@ fn a_name_of_many_parts_keeps_its_last() {
 fn an_icicle_stands_on_its_head() {
     let profile = fixture::profile(STACKS);
     let y = |is_icicle| {
-        let svg = render(&profile, None, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
+        let svg = render(&profile, &Options { is_icicle, ..Options::default() }).expect("it is drawn");
         let svg = String::from_utf8(svg).expect("it is text");
         let y = |name: &str| {
             let after = svg.split(&format!("<title>{name} (")).nth(1).expect("the box");
@@ -256,7 +255,7 @@ fn the_picture_is_the_same_each_time_and_as_it_was() {
     let options = Options { title: Some("small <profile>".into()), width: Some(800), ..Options::default() };
     let mut svg = Vec::new();
     write(&profile, &options, &mut svg).expect("it is written");
-    assert_eq!(render(&profile, None, &options).expect("it is drawn"), svg);
+    assert_eq!(render(&profile, &options).expect("it is drawn"), svg);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flamegraph.svg");
     // Scripts are tried in a browser; the first is that of the library, which is not ours to keep.
     let mut text = String::from_utf8(svg).expect("it is text");
@@ -275,11 +274,15 @@ fn the_picture_is_the_same_each_time_and_as_it_was() {
     );
 }
 
+fn compared(new: &Profile, old: &Profile) -> Profile {
+    compare((Path::new("new"), new.clone()), (Path::new("old"), old.clone())).expect("they go together")
+}
+
 #[test]
 fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
     let base = fixture::profile("main;less;x 9\nmain;more 1\nmain;same 5\nmain;gone 4\nmain 3");
     let profile = fixture::profile("main;less;x 2\nmain;more 9\nmain;same 5\nmain;new 1\nmain 3");
-    let boxes = boxes(&render(&profile, Some(&base), &Options::default()).expect("it is drawn"));
+    let boxes = boxes(&render(&compared(&profile, &base), &Options::default()).expect("it is drawn"));
     let of = |name: &str| {
         boxes.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name}: {boxes:?}"))
     };
@@ -306,18 +309,22 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
 
     // Twice as long a base with the same shares is no difference, when totals are made the same.
     let twice = fixture::profile("main;less;x 4\nmain;more 18\nmain;same 10\nmain;new 2\nmain 6");
-    let options = Options { is_normalized: true, ..Options::default() };
-    let boxes = self::boxes(&render(&profile, Some(&twice), &options).expect("it is drawn"));
+    let mut profile = compared(&profile, &twice);
+    assert!(normalize(&mut profile));
+    let boxes = self::boxes(&render(&profile, &Options::default()).expect("it is drawn"));
     assert!(boxes.iter().all(|one| one.fill == "rgb(250,250,250)"), "{boxes:?}");
 }
 
 /// The longest line below the title that there is: of a difference, with all that can be said of it.
 fn differences() -> [Profile; 2] {
-    let mut stacks = String::from("main;wide 1000000\nmain;less -3\n");
+    let mut stacks = String::from("main;wide 1000000\n");
     for place in 0..100 {
         stacks += &format!("alone{place} 1\n");
     }
-    [fixture::profile(&stacks), fixture::profile("main;wide 900000\nmain;more 7")]
+    [fixture::profile(&stacks), fixture::profile("main;wide 900000\nmain;more 7")].map(|mut profile| {
+        profile.sample_types[1].kind = "processor time of all threads".into();
+        profile
+    })
 }
 
 #[test]
@@ -327,9 +334,8 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
     let mut counts = Vec::new();
     for width in [1300, 650, 480, 320, 200] {
         for is_icicle in [false, true] {
-            let options =
-                Options { width: Some(width), is_normalized: true, is_icicle, ..Options::default() };
-            let svg = render(&profile, Some(&base), &options).expect("it is drawn");
+            let options = Options { width: Some(width), is_icicle, ..Options::default() };
+            let svg = render(&compared(&profile, &base), &options).expect("it is drawn");
             let text = String::from_utf8(svg).expect("it is text");
             let parsing = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
             let document = roxmltree::Document::parse_with_options(&text, parsing).expect("it is XML");
@@ -374,9 +380,7 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
             counts.push(lines.len());
         }
     }
-    assert!(whole.is_some_and(|text| {
-        text.ends_with("; 100 frames below 0.01 % are not shown; 1 negative sample is not shown")
-    }));
+    assert!(whole.is_some_and(|text| { text.ends_with("; 100 frames below 0.01 % are not shown") }));
     assert_eq!((counts[0], counts[1]), (1, 1), "{counts:?}");
     assert!(counts.windows(2).all(|pair| pair[0] <= pair[1]) && counts[8] <= 9, "{counts:?}");
 
@@ -384,7 +388,7 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
     let mut profile = profile;
     profile.sample_types[1].kind = "a word & ".repeat(5000).into();
     let options = Options { width: Some(320), ..Options::default() };
-    let text = String::from_utf8(render(&profile, None, &options).expect("it is drawn")).expect("it is text");
+    let text = String::from_utf8(render(&profile, &options).expect("it is drawn")).expect("it is text");
     assert_eq!((text.matches("<tspan").count(), text.matches(" …</tspan>").count()), (12, 1));
 }
 
@@ -406,8 +410,8 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
         })()";
     for (is_icicle, name) in [(false, "diff"), (true, "diff_icicle")] {
         let title = Some("a command with rather more arguments than a telephone has room for".into());
-        let mut options = Options { title, is_normalized: true, is_icicle, ..Options::default() };
-        std::fs::write(&path, render(&profile, Some(&base), &options).expect("it is drawn"))
+        let mut options = Options { title, is_icicle, ..Options::default() };
+        std::fs::write(&path, render(&compared(&profile, &base), &options).expect("it is drawn"))
             .expect("written");
         browser.resize(1300, 400, "light");
         browser.open(&path);
@@ -429,7 +433,7 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
         // One that keeps its width is not wrapped anew.
         for width in [650, 480, 320] {
             options.width = Some(width);
-            let svg = render(&profile, Some(&base), &options).expect("it is drawn");
+            let svg = render(&compared(&profile, &base), &options).expect("it is drawn");
             std::fs::write(&path, svg).expect("written");
             browser.resize(u32::try_from(width).expect("small"), 400, "light");
             browser.open(&path);
@@ -445,7 +449,7 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
 fn threads_are_outermost_where_they_are_asked_for_and_known() {
     let options = Options { by_thread: true, ..Options::default() };
     let profile = fixture::profile("first|main;work 3\nsecond|main;work 1\nmain 2");
-    let boxes = boxes(&render(&profile, None, &options).expect("it is drawn"));
+    let boxes = boxes(&render(&profile, &options).expect("it is drawn"));
     let rows: Vec<(usize, &str, i64)> =
         boxes.iter().map(|one| (one.row, &*one.name, one.width / 10_000_000)).collect();
     assert_eq!(
@@ -461,7 +465,7 @@ fn threads_are_outermost_where_they_are_asked_for_and_known() {
             (3, "work", 1)
         ]
     );
-    let error = render(&fixture::profile("main 2"), None, &options).expect_err("there are none");
+    let error = render(&fixture::profile("main 2"), &options).expect_err("there are none");
     assert!(error.to_string().starts_with("samples have no threads; "), "{error}");
 }
 
@@ -471,7 +475,7 @@ fn what_is_too_narrow_is_said_and_changes_no_width() {
     for place in 0..100 {
         stacks += &format!("main;narrow;n{place} 1\nalone{place} 1\n");
     }
-    let svg = render(&fixture::profile(&stacks), None, &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
     let text = String::from_utf8(svg.clone()).expect("it is text");
     // The 100 functions, their caller, and 100 more.
     assert!(text.contains("; 201 frames below 0.01 % are not shown<"));
@@ -485,27 +489,19 @@ fn what_is_too_narrow_is_said_and_changes_no_width() {
 #[test]
 fn what_cannot_be_drawn_is_an_error() {
     let profile = fixture::profile(STACKS);
-    let fails = |profile: &Profile, base: Option<&Profile>, options: Options| {
-        render(profile, base, &options).expect_err("it cannot be drawn")
-    };
-    let error = fails(&fixture::profile(""), None, Options::default());
-    assert_eq!(error.to_string(), "all values of cpu are negative or 0");
-    let error = fails(&fixture::profile("a -2"), None, Options::default());
+    let fails =
+        |profile: &Profile, options: Options| render(profile, &options).expect_err("it cannot be drawn");
+    let error = fails(&fixture::profile(""), Options::default());
+    assert_eq!(error.to_string(), "all values of cpu are 0");
+    let error = fails(&fixture::profile("a -2"), Options::default());
     assert!(
-        error.to_string().ends_with("; to compare two profiles use `sigprof flamegraph --diff BASE`"),
+        error.to_string().ends_with("; to compare two profiles use `sigprof flamegraph --diff-base OLD NEW`"),
         "{error}"
     );
-    let error = fails(&profile, None, Options { width: Some(3), ..Options::default() });
+    let error = fails(&profile, Options { width: Some(3), ..Options::default() });
     assert_eq!(error.to_string(), "the width must be between 200 and 100000 pixels");
-    let error = fails(&profile, None, Options { sample_type: Some(2), ..Options::default() });
+    let error = fails(&profile, Options { sample_type: Some(2), ..Options::default() });
     assert_eq!(error.kind(), ErrorKind::Request);
-    let mut base = profile.clone();
-    base.sample_types[1].unit = "bytes".into();
-    let error = fails(&profile, Some(&base), Options::default());
-    assert_eq!(
-        (error.kind(), &*error.to_string()),
-        (ErrorKind::Mismatch, "the base has no values of cpu in nanoseconds")
-    );
     let error =
         write(&fixture::profile(""), &Options::default(), &mut Vec::new()).expect_err("it cannot be drawn");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -516,7 +512,7 @@ fn huge_values_and_deep_chains_are_drawn() {
     let huge = i64::MAX / (fixture::PERIOD * 1_000_000);
     let deep: Vec<String> = (0..4095).map(|depth| format!("f{}", depth % 3)).collect();
     let profile = fixture::profile(&format!("a;b {huge}\na;c {huge}\n{} {huge}\na;tiny 1", deep.join(";")));
-    let boxes = boxes(&render(&profile, Some(&profile), &Options::default()).expect("it is drawn"));
+    let boxes = boxes(&render(&compared(&profile, &profile), &Options::default()).expect("it is drawn"));
     assert_eq!(boxes.iter().map(|one| one.row).max(), Some(4095));
     let total = boxes[0].width;
     assert!(total < 1 << 53, "{total}");

@@ -1,0 +1,239 @@
+//! What a function has on both sides of a comparison, and how much of the difference may be chance.
+//!
+//! A sampled time has an error: a function of `n` samples has about `sqrt(n)` more or fewer in the next run of the same program
+//! (Poisson's distribution). A sample of value `v` that stands for `c` equal ones adds `v * v / c` to the variance. On each side
+//! one sample is added, because none at all is no proof that there is no time: 0 beside 5 samples may be chance, and 0 beside
+//! 6 is not, as in the exact test at 5 %.
+
+use crate::profile::{Profile, SampleRef};
+
+/// The half width of the interval that has 95 % of a normal distribution, in standard deviations.
+const WIDTH: f64 = 1.96;
+
+/// One value on both sides of a comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// In the older profile.
+    pub old: i64,
+    /// In the newer profile.
+    pub new: i64,
+    /// The difference that chance alone exceeds in one of 20 cases; None if the profile does not have the number of samples.
+    pub noise: Option<i64>,
+}
+
+impl Change {
+    /// The newer value minus the older one.
+    pub fn difference(&self) -> i64 {
+        self.new.saturating_sub(self.old)
+    }
+
+    /// False if the difference may be chance.
+    pub fn is_significant(&self) -> bool {
+        self.noise.is_none_or(|noise| self.difference().saturating_abs() > noise)
+    }
+}
+
+/// Own value, and value with callees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Own value.
+    pub flat: Change,
+    /// Value with callees.
+    pub cum: Change,
+}
+
+/// The two sides of a comparison.
+#[derive(Debug)]
+pub struct Sides {
+    is_base: Vec<bool>,
+    sample_type: usize,
+    noise: Option<Noise>,
+}
+
+#[derive(Debug)]
+struct Noise {
+    /// The column with the number of samples.
+    counts: usize,
+    /// What the newer of them were multiplied by.
+    factor: f64,
+    /// The largest value of a single sample; variances are counted in products with it, so that they fit where values do.
+    largest: f64,
+    /// The variance of one more sample on each side.
+    one_more: f64,
+}
+
+impl Sides {
+    /// Those of a profile that [`compare`](crate::profile::compare) has made; None for others.
+    pub fn of(profile: &Profile) -> Option<Self> {
+        let is_base = profile.base_sets()?;
+        let sample_type = profile.default_type;
+        let mut sides = Self { is_base, sample_type, noise: None };
+        let counts = profile.sample_types.iter().position(|one| one.is_sample_count());
+        sides.noise = counts.map(|counts| {
+            let mut noise = Noise { counts, factor: profile.count_factor, largest: 0.0, one_more: 0.0 };
+            // Of both sides: the sum of all values, and the number of samples.
+            let mut sums = [(0.0, 0.0); 2];
+            for sample in profile.samples.iter() {
+                let is_base = sides.is_base(sample);
+                let (value, count) = noise.sample(sample, sample_type, is_base);
+                noise.largest = noise.largest.max(value / count);
+                let sum = &mut sums[usize::from(is_base)];
+                *sum = (sum.0 + value, sum.1 + count);
+            }
+            let mean = sums.map(|(value, count)| if count > 0.0 { value / count } else { 0.0 });
+            noise.one_more = mean.iter().map(|value| value * value).sum();
+            noise
+        });
+        Some(sides)
+    }
+
+    /// True for a sample of the older profile.
+    pub fn is_base(&self, sample: SampleRef<'_>) -> bool {
+        self.is_base[sample.labels.index()]
+    }
+
+    /// What a sample has in the older profile, which is 0 for one of the newer.
+    pub(super) fn old(&self, sample: SampleRef<'_>) -> i64 {
+        if self.is_base(sample) { sample.values[self.sample_type].saturating_neg() } else { 0 }
+    }
+
+    /// The variance of a sample, in units of our own.
+    pub(super) fn variance(&self, sample: SampleRef<'_>) -> i64 {
+        let Some(noise) = &self.noise else { return 0 };
+        let (value, count) = noise.sample(sample, self.sample_type, self.is_base(sample));
+        #[expect(clippy::cast_possible_truncation, reason = "at most the value")]
+        let variance = (value * (value / count / noise.largest)).round() as i64;
+        variance
+    }
+
+    /// The change with this difference, of samples with such variances in all.
+    pub(super) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
+        let noise = self.noise.as_ref().map(|noise| {
+            let variance = variance as f64 * noise.largest + noise.one_more;
+            #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+            let noise = (WIDTH * variance.sqrt()).round() as i64;
+            noise
+        });
+        Change { old, new: difference.saturating_add(old), noise }
+    }
+
+    /// The change of the whole profile.
+    pub fn total(&self, profile: &Profile) -> Change {
+        let sum = |value: &dyn Fn(SampleRef<'_>) -> i64| {
+            profile.samples.iter().fold(0_i64, |sum, sample| sum.saturating_add(value(sample)))
+        };
+        let difference = sum(&|sample| sample.values[self.sample_type]);
+        self.change(difference, sum(&|sample| self.old(sample)), sum(&|sample| self.variance(sample)))
+    }
+}
+
+impl Noise {
+    /// The value of a sample without its sign, and the number of samples that it stands for, at least a part of one.
+    fn sample(&self, sample: SampleRef<'_>, sample_type: usize, is_base: bool) -> (f64, f64) {
+        let [value, count] = [sample_type, self.counts].map(|column| (sample.values[column] as f64).abs());
+        let count = if is_base { count } else { count / self.factor };
+        (value, if count > 0.0 { count } else { 1.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        graph::{Graph, Trim, tests::profile},
+        profile::{ValueType, compare},
+    };
+    use std::path::Path;
+
+    /// Of samples of 10, as many as each chain is given.
+    fn of(samples: &[(&str, i64)]) -> Profile {
+        let mut made = profile(samples);
+        for (row, (_, count)) in made.samples.values_mut().chunks_exact_mut(2).zip(samples) {
+            row.copy_from_slice(&[*count, count * 10]);
+        }
+        made
+    }
+
+    fn compared(new: &[(&str, i64)], old: &[(&str, i64)]) -> Profile {
+        let [new, old] = [new, old].map(of);
+        compare((Path::new("new"), new), (Path::new("old"), old)).unwrap()
+    }
+
+    fn changes(profile: &Profile) -> Vec<(String, Changes)> {
+        let mut nodes = Graph::values(profile).nodes;
+        nodes.sort_by(|one, other| one.place.cmp(&other.place));
+        nodes.into_iter().map(|node| (node.place.to_string(), node.changes.unwrap())).collect()
+    }
+
+    #[test]
+    fn both_sides_and_the_noise_of_a_function_are_known() {
+        let profile = compared(&[("ba", 4), ("ca", 9)], &[("ba", 4), ("a", 3)]);
+        let found = changes(&profile);
+        let change = |old, new, variance: f64| Change {
+            old,
+            new,
+            // One more on each side.
+            noise: Some((WIDTH * (100.0 * (variance + 2.0)).sqrt()).round() as i64),
+        };
+        let expected = [
+            ("a", change(30, 0, 3.0), change(70, 130, 20.0)),
+            // b has the same, and is not left out though its difference is 0.
+            ("b", change(40, 40, 8.0), change(40, 40, 8.0)),
+            ("c", change(0, 90, 9.0), change(0, 90, 9.0)),
+        ];
+        let expected = expected.map(|(name, flat, cum)| (name.to_owned(), Changes { flat, cum }));
+        assert_eq!(found, expected);
+        assert_eq!(Sides::of(&profile).unwrap().total(&profile), change(70, 130, 20.0));
+    }
+
+    #[test]
+    fn none_beside_six_is_no_chance_and_none_beside_five_may_be() {
+        for (count, is_significant) in [(5, false), (6, true)] {
+            for profile in [
+                compared(&[("a", count), ("b", 1)], &[("b", 1)]),
+                compared(&[("b", 1)], &[("a", count), ("b", 1)]),
+            ] {
+                let found = changes(&profile);
+                assert_eq!(found[0].1.flat.is_significant(), is_significant, "{count}");
+            }
+        }
+        let kept = |only_significant| {
+            let profile = compared(&[("a", 10), ("b", 40)], &[("a", 10), ("b", 10)]);
+            let trimmed = Trim { only_significant, ..Trim::ALL }.values(&profile);
+            (trimmed.graph.nodes.len(), trimmed.insignificant_nodes)
+        };
+        assert_eq!((kept(false), kept(true)), ((2, 0), (1, 1)));
+    }
+
+    #[test]
+    fn a_value_of_many_samples_is_more_certain_than_one_of_few() {
+        let of = |count: i64| {
+            let mut new = of(&[("a", 1)]);
+            new.samples.values_mut().copy_from_slice(&[count, 1000]);
+            let profile = compare((Path::new("new"), new), (Path::new("old"), of_types(&[])));
+            changes(&profile.unwrap())[0].1.flat.noise.unwrap()
+        };
+        // Of 1000 in all: ten of 100, or a thousand of 1.
+        assert_eq!((of(10), of(1000)), (650, 62));
+    }
+
+    fn of_types(samples: &[(&str, i64)]) -> Profile {
+        // A base that has no time, and is there.
+        let mut old = of(samples);
+        old.samples.push(&[], &[0, 1], Default::default());
+        old
+    }
+
+    #[test]
+    fn without_the_number_of_samples_there_is_no_noise() {
+        let [new, old] = [("a", 1), ("a", 100)].map(|sample| {
+            let mut made = of(&[sample]);
+            made.sample_types[0] = ValueType::new("objects", "count");
+            made
+        });
+        let profile = compare((Path::new("new"), new), (Path::new("old"), old)).unwrap();
+        let change = changes(&profile)[0].1.flat;
+        assert_eq!((change.noise, change.is_significant()), (None, true));
+        assert!(Sides::of(&of(&[("a", 1)])).is_none());
+    }
+}
