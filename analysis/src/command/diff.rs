@@ -1,4 +1,4 @@
-//! `sigprof diff`: the functions whose time has changed.
+//! `sigprof diff`: the functions that take more or less time than before.
 
 use super::{Input, Names, top::Table};
 use clap::{Args, ValueHint};
@@ -8,8 +8,9 @@ use std::{path::PathBuf, process::ExitCode};
 /// Compare two profiles: what each function takes more or less
 ///
 /// old and new are a function's own time in the two profiles (with --cum, its time with all callees); diff is new minus old, and
-/// diff% its share of the total of OLD. ± is what chance alone exceeds in one of 20 cases, because samples are counted: rows
-/// whose difference is within ± are dimmed. It does not cover what else differs between two runs, so compare more than one.
+/// diff% its share of the total of OLD. Samples are counted, so the counts of two equal runs differ, in 19 of 20 cases by less
+/// than ±. If the difference of a row is within ±, the row is dimmed. Load, caches and input differ between runs, too: compare
+/// several.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof diff before.prof after.prof

@@ -105,7 +105,7 @@ pub(crate) struct Rows {
     #[arg(long, hide_short_help = true)]
     drop_negative: bool,
 
-    /// In a comparison, hide rows whose difference may be chance
+    /// In a comparison, hide rows if their difference is within noise
     #[arg(long)]
     significant: bool,
 }

@@ -247,8 +247,11 @@ impl View {
         };
 
         if self.normalize && !normalize(&mut profile) {
-            return Err(Error::new(ErrorKind::Request, "--normalize: there are no two totals to compare")
-                .advise("use it with --diff-base, of profiles that are not empty"));
+            return Err(Error::new(
+                ErrorKind::Request,
+                "--normalize: the profile is not a comparison, or one side is empty",
+            )
+            .advise("use it with --diff-base OLD"));
         }
         drop_frames(&mut profile)?;
         let mut context = Context::new(&profile);

@@ -1,9 +1,9 @@
-//! What a function has on both sides of a comparison, and how much of the difference may be chance.
+//! The values of a function on both sides of a comparison, and the noise of their difference.
 //!
 //! A sampled time has an error: a function of `n` samples has about `sqrt(n)` more or fewer in the next run of the same program
-//! (Poisson's distribution). A sample of value `v` that stands for `c` equal ones adds `v * v / c` to the variance. On each side
-//! one sample is added, because none at all is no proof that there is no time: 0 beside 5 samples may be chance, and 0 beside
-//! 6 is not, as in the exact test at 5 %.
+//! (Poisson's distribution). A sample of value `v` that stands for `c` equal samples adds `v * v / c` to the variance. One sample
+//! is added on each side, because a function without samples can have taken time: 0 beside 5 samples is within noise, and 0
+//! beside 6 is not, as in the exact test at 5 %.
 
 use crate::profile::{Profile, SampleRef};
 
@@ -17,7 +17,7 @@ pub struct Change {
     pub old: i64,
     /// In the newer profile.
     pub new: i64,
-    /// The difference that chance alone exceeds in one of 20 cases; None if the profile does not have the number of samples.
+    /// Two equal runs differ by more than this in 1 of 20 cases; None if the profile does not have the number of samples.
     pub noise: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ impl Change {
         self.new.saturating_sub(self.old)
     }
 
-    /// False if the difference may be chance.
+    /// False if the difference is within noise.
     pub fn is_significant(&self) -> bool {
         self.noise.is_none_or(|noise| self.difference().saturating_abs() > noise)
     }
@@ -58,8 +58,8 @@ struct Noise {
     factor: f64,
     /// The largest value of a single sample; variances are counted in products with it, so that they fit where values do.
     largest: f64,
-    /// The variance of one more sample on each side.
-    one_more: f64,
+    /// The variance of the sample that is added on each side.
+    added: f64,
 }
 
 impl Sides {
@@ -70,7 +70,7 @@ impl Sides {
         let mut sides = Self { is_base, sample_type, noise: None };
         let counts = profile.sample_types.iter().position(|one| one.is_sample_count());
         sides.noise = counts.map(|counts| {
-            let mut noise = Noise { counts, factor: profile.count_factor, largest: 0.0, one_more: 0.0 };
+            let mut noise = Noise { counts, factor: profile.count_factor, largest: 0.0, added: 0.0 };
             // Of both sides: the sum of all values, and the number of samples.
             let mut sums = [(0.0, 0.0); 2];
             for sample in profile.samples.iter() {
@@ -81,7 +81,9 @@ impl Sides {
                 *sum = (sum.0 + value, sum.1 + count);
             }
             let mean = sums.map(|(value, count)| if count > 0.0 { value / count } else { 0.0 });
-            noise.one_more = mean.iter().map(|value| value * value).sum();
+            // A side without samples has the other's.
+            let value_of = |side: usize| if mean[side] > 0.0 { mean[side] } else { mean[1 - side] };
+            noise.added = value_of(0) * value_of(0) + value_of(1) * value_of(1);
             noise
         });
         Some(sides)
@@ -109,7 +111,7 @@ impl Sides {
     /// The change with this difference, of samples with such variances in all.
     pub(super) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
         let noise = self.noise.as_ref().map(|noise| {
-            let variance = variance as f64 * noise.largest + noise.one_more;
+            let variance = variance as f64 * noise.largest + noise.added;
             #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
             let noise = (WIDTH * variance.sqrt()).round() as i64;
             noise
@@ -128,7 +130,7 @@ impl Sides {
 }
 
 impl Noise {
-    /// The value of a sample without its sign, and the number of samples that it stands for, at least a part of one.
+    /// The value of a sample without its sign, and the number of equal samples that it stands for, which is not 0.
     fn sample(&self, sample: SampleRef<'_>, sample_type: usize, is_base: bool) -> (f64, f64) {
         let [value, count] = [sample_type, self.counts].map(|column| (sample.values[column] as f64).abs());
         let count = if is_base { count } else { count / self.factor };
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn none_beside_six_is_no_chance_and_none_beside_five_may_be() {
+    fn zero_beside_five_is_noise_and_zero_beside_six_is_not() {
         for (count, is_significant) in [(5, false), (6, true)] {
             for profile in [
                 compared(&[("a", count), ("b", 1)], &[("b", 1)]),
@@ -203,6 +205,18 @@ mod tests {
             (trimmed.graph.nodes.len(), trimmed.insignificant_nodes)
         };
         assert_eq!((kept(false), kept(true)), ((2, 0), (1, 1)));
+    }
+
+    #[test]
+    fn a_filter_that_leaves_one_side_leaves_a_comparison() {
+        let mut profile = compared(&[("a", 5), ("b", 3)], &[("b", 3)]);
+        let before = changes(&profile);
+        let samples = std::mem::take(&mut profile.samples);
+        profile.samples = crate::profile::Samples::new(2);
+        for sample in samples.iter().filter(|sample| sample.chain == samples.get(0).chain) {
+            profile.samples.push(sample.chain, sample.values, sample.labels);
+        }
+        assert_eq!(changes(&profile), before[..1]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Node {
     pub cum: i64,
     /// Whether its code stands inside its callers'.
     pub inlined: Inlined,
-    /// What it has on both sides; None if the profile is no comparison.
+    /// Its values on both sides; None if the profile is not a comparison.
     pub changes: Option<Changes>,
     /// Its number in [`Frames`].
     pub(crate) number: u32,
@@ -228,7 +228,7 @@ impl Counts {
         edge.is_inlined &= inlined;
     }
 
-    /// The graph, without nodes that no sample has, or whose samples make up for each other; of a comparison, with those.
+    /// The graph. Nodes without a value are left out; of a comparison, nodes without a value on either side.
     fn into_graph(
         self,
         profile: &Profile,

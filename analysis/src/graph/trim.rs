@@ -15,7 +15,7 @@ pub struct Trim {
     pub edge_fraction: f64,
     /// Leave out nodes whose value is below 0.
     pub drop_negative: bool,
-    /// Of a comparison, leave out nodes whose difference may be chance.
+    /// Of a comparison, leave out nodes if their difference is within noise.
     pub only_significant: bool,
     /// Order by the cumulative value, not by the flat one.
     pub by_cum: bool,
@@ -32,7 +32,7 @@ pub struct Trimmed {
     pub dropped_edges: usize,
     /// Nodes left out since their value is below 0.
     pub negative_nodes: usize,
-    /// Nodes left out since their difference may be chance.
+    /// Nodes left out since their difference is within noise.
     pub insignificant_nodes: usize,
     /// Nodes that were left before only so many were taken.
     pub nodes_before_count: usize,

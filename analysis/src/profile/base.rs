@@ -4,9 +4,8 @@ use super::{Label, LabelSetId, LabelValue, Profile, label, merge::Merger};
 use crate::error::Error;
 use std::{path::Path, sync::Arc};
 
-/// Subtracts the values of `base` from those of `profile`; each comes with the name of its file. Values may become negative;
-/// samples whose values are all 0 are left out. As in pprof, the result begins with the earlier of both and lasts as long as
-/// both together.
+/// Subtracts the values of `base` from those of `profile`; each comes with the name of its file. Values may become negative.
+/// Samples are left out if all of their values are 0. As in pprof, the time is the earlier of both, and the duration the sum.
 ///
 /// # Errors
 /// As for [`merge`](super::merge()).

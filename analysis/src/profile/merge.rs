@@ -33,9 +33,8 @@ use std::{
 
 /// Merges all profiles, each of which comes with the name of its file; None where there are none. One alone stays as it is.
 ///
-/// Values of equal samples are added up; the result begins with the earliest of them and lasts as long as all together. Sample
-/// types that not all profiles have are in [`Profile::left_out`]. The period is the longest; it is not known if the periods
-/// count different things.
+/// Values of equal samples are added up; the time is the earliest of all, and the duration the sum. Sample types that not all
+/// profiles have are in [`Profile::left_out`]. The period is the longest; it is 0 if two periods count different things.
 ///
 /// # Errors
 /// If a profile has no sample type in common with those before it: of the kind [`ErrorKind::Mismatch`], with both names. An

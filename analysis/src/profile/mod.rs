@@ -299,14 +299,14 @@ impl Profile {
         &self.label_sets[id.index()]
     }
 
-    /// For each set of labels, whether it is of samples of the older profile ([`label::BASE`]); None if no sample is.
+    /// For each set of labels, whether it marks samples of the older profile ([`label::BASE`]); None if the profile is not a
+    /// comparison.
     pub fn base_sets(&self) -> Option<Vec<bool>> {
         let is_mark = |label: &Label| {
             *label.key == *label::BASE && matches!(&label.value, LabelValue::Text(text) if **text == *"true")
         };
         let sets: Vec<bool> = self.label_sets.iter().map(|labels| labels.iter().any(is_mark)).collect();
-        let is_used = sets.contains(&true) && self.samples.iter().any(|sample| sets[sample.labels.index()]);
-        is_used.then_some(sets)
+        sets.contains(&true).then_some(sets)
     }
 
     /// The sum of one value over all samples. It saturates, as every sum of values does.

@@ -1,15 +1,20 @@
-//! The functions whose time has changed most: the rows of a comparison.
+//! The rows of a comparison: the functions that take more or less than before.
 
-use super::{Context, header, styled, top::name_of, width};
+use super::{
+    Context, header,
+    table::{self, Row},
+    top::name_of,
+};
 use crate::{
     graph::{Change, Trim},
     profile::Profile,
     units::percent,
 };
+use anstyle::Style;
 use std::io::{self, Write};
 
 /// Writes a row for each node, the largest difference first: its value in the older profile and in the newer, the difference with
-/// what of it may be chance, and its share of the older profile. Rows within chance are dimmed.
+/// its noise, and its share of the older profile. Rows within noise are dimmed.
 ///
 /// # Errors
 /// Those of `out`.
@@ -30,30 +35,18 @@ pub(super) fn write(
     header::write_profile(profile, context, scale, out)?;
     header::write_shown(&trimmed, context, scale, out)?;
 
-    let changes: Vec<_> = nodes
+    let rows: Vec<Row<5>> = nodes
         .iter()
-        .map(|node| node.changes.map(|changes| trim.change(&changes)).unwrap_or_default())
+        .map(|node| {
+            let change = node.changes.map(|changes| trim.change(&changes)).unwrap_or_default();
+            let [old, new, difference] =
+                [change.old, change.new, change.difference()].map(|value| scale.format(value));
+            let noise = change.noise.map_or_else(|| "?".into(), |noise| scale.format(noise));
+            let cells = [old, new, difference, noise, percent(change.difference(), context.total)];
+            let style = context.colors.of_change(&change);
+            let name_style = if change.is_significant() { Style::new() } else { style };
+            Row { cells, style, name: name_of(node), name_style }
+        })
         .collect();
-    let mut rows: Vec<[String; 5]> = vec![["old", "new", "diff", "±", "diff%"].map(String::from)];
-    rows.extend(changes.iter().map(|change| {
-        let difference = change.difference();
-        let noise = change.noise.map_or_else(|| "?".into(), |noise| scale.format(noise));
-        let values = [change.old, change.new, difference].map(|value| scale.format(value));
-        let [old, new, shown] = values;
-        [old, new, shown, noise, percent(difference, context.total)]
-    }));
-    let widths = width::columns(&rows, [10, 10, 10, 8, 7]);
-    let line = |row: &[String; 5]| {
-        let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        cells.join(" ")
-    };
-    writeln!(out, "{}", styled(context.colors.heading, line(&rows[0])))?;
-    let room =
-        context.width.map(|width| width.saturating_sub(widths.iter().sum::<usize>() + widths.len() + 1));
-    for ((node, change), row) in nodes.iter().zip(&changes).zip(&rows[1..]) {
-        let text = format!("{}  {}", line(row), width::cut(&name_of(node), room));
-        writeln!(out, "{}", styled(context.colors.of_change(change), text))?;
-    }
-    Ok(())
+    table::write(context, ["old", "new", "diff", "±", "diff%"], [10, 10, 10, 8, 7], &rows, out)
 }

@@ -17,6 +17,7 @@ pub mod raw;
 mod short_name;
 mod sources;
 mod style;
+mod table;
 mod taken;
 mod title;
 pub mod top;

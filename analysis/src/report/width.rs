@@ -1,11 +1,11 @@
 //! Columns and the width of the terminal.
 
 /// The width of each column: that of its longest cell, and at least as given.
-pub(super) fn columns<const COLUMNS: usize>(
-    rows: &[[String; COLUMNS]],
+pub(super) fn columns<'a, const COLUMNS: usize>(
+    rows: impl IntoIterator<Item = &'a [String; COLUMNS]>,
     least: [usize; COLUMNS],
 ) -> [usize; COLUMNS] {
-    rows.iter().fold(least, |mut widths, row| {
+    rows.into_iter().fold(least, |mut widths, row| {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }

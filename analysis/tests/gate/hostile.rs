@@ -120,6 +120,14 @@ fn protobuf_of_tiny_parts() {
 }
 
 #[test]
+fn profiles_in_a_row() {
+    expect_silence(
+        FACTOR,
+        &[("protobuf", inputs::tiny_profiles), ("CPU profiles", inputs::tiny_cpu_profiles)],
+    );
+}
+
+#[test]
 fn protobuf_with_many_labels() {
     expect_silence(
         FACTOR,

@@ -21,9 +21,9 @@ use std::{
 /// The slots of what is written, wherever the profile came from: every reader takes them.
 const LAYOUT: SlotLayout = SlotLayout { width: SlotWidth::Eight, order: format::ByteOrder::NATIVE };
 
-/// Writes a profile, with slots of 8 bytes. The counts are the values of the first sample type; if these times the period are
-/// not the times of the samples, as in a merge of profiles with different periods, the period is the longest of which all
-/// times are a multiple.
+/// Writes a profile, with slots of 8 bytes. The counts are the values of the first sample type, if the time of each sample is its
+/// count multiplied by the period. In a merge of profiles with different periods it is not: then the period becomes the
+/// greatest common divisor of all times, and the counts follow.
 ///
 /// # Errors
 /// If the profile is not one of time, if its times are not multiples of a period in whole microseconds, if a value is negative,
@@ -138,8 +138,8 @@ fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
     locations.map(address).collect()
 }
 
-/// Writes the line of a mapping, as the kernel does. google/pprof also knows lines with a build id, but google-pprof
-/// (gperftools 2.10) reads these with the wrong offset, and gives wrong names.
+/// Writes the line of a mapping, as the kernel does. google/pprof also knows lines with a build id, but google-pprof of
+/// gperftools 2.10 takes the offset of these for 0, and gives wrong names.
 fn write_mapping(mapping: &Mapping, out: &mut impl Write) -> io::Result<()> {
     if mapping.start >= mapping.end {
         // Some profiles have one that stands for all addresses, or for none.

@@ -63,8 +63,9 @@ pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
 /// The length of the profile that `bytes` begin with. It is less than theirs if another profile follows, as in a file made by
 /// `cat`: then there is a second table of strings, which begins with an empty one.
 ///
-/// The next profile begins at the first field after the first table that the profile has already, or that stands before
-/// the strings in what a writer writes; if the strings come first, with the second table.
+/// Writers put the table at the end, with or without the time and other single fields after it, or at the beginning. So the next
+/// profile begins at the first field after the table that is not such a single field, or is a repeated one. If the table came
+/// first, the next profile begins with the second table.
 pub(super) fn length(bytes: &[u8]) -> usize {
     let mut profile = Message::new(bytes);
     // Bits of the field numbers before the next profile.
@@ -93,7 +94,7 @@ pub(super) fn length(bytes: &[u8]) -> usize {
                     has_table = true;
                     are_strings_first = known & 1 << field::SAMPLE_TYPE == 0;
                 }
-                // The table goes on: what was between is of the same profile.
+                // More of the same table: what was between is of the same profile.
                 (false, _) => next = None,
             }
         }

@@ -42,6 +42,20 @@ fn message(field: u8, fields: &[(u8, u64)]) -> Vec<u8> {
     bytes(field, &fields.iter().flat_map(|&(field, value)| number(field, value)).collect::<Vec<u8>>())
 }
 
+/// Profiles of a few bytes, one after another.
+pub(crate) fn tiny_profiles(out: Out<'_>) -> Result<()> {
+    let mut profile = message(SAMPLE_TYPE, &[(1, 1)]);
+    profile.extend([bytes(TEXT, b""), bytes(TEXT, b"x")].concat());
+    fill(out, SIZE, |_| profile.clone()).map(drop)
+}
+
+/// The same in the CPU profile format.
+pub(crate) fn tiny_cpu_profiles(out: Out<'_>) -> Result<()> {
+    let profile: Vec<u8> =
+        [0_u64, 3, 0, 1000, 0, 0, 1, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    fill(out, SIZE, |_| profile.clone()).map(drop)
+}
+
 /// One sample type, `samples`, and the texts "", "samples", "count".
 fn head(out: Out<'_>) -> Result<()> {
     out.write_all(&message(SAMPLE_TYPE, &[(1, 1), (2, 2)]))?;

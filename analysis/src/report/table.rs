@@ -1,0 +1,45 @@
+//! Tables of functions: columns of numbers, and a name.
+
+use super::{Context, styled, width};
+use anstyle::Style;
+use std::io::{self, Write};
+
+/// A row.
+pub(super) struct Row<const COLUMNS: usize> {
+    /// The numbers, as text.
+    pub(super) cells: [String; COLUMNS],
+    /// Their style.
+    pub(super) style: Style,
+    /// The name of the function, which is cut to the terminal.
+    pub(super) name: String,
+    /// Its style.
+    pub(super) name_style: Style,
+}
+
+/// Writes the heads of the columns and the rows. A column is as wide as its longest cell, and at least as wide as in `widths`.
+///
+/// # Errors
+/// Those of `out`.
+pub(super) fn write<const COLUMNS: usize>(
+    context: &Context,
+    heads: [&str; COLUMNS],
+    widths: [usize; COLUMNS],
+    rows: &[Row<COLUMNS>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let heads = heads.map(String::from);
+    let widths = width::columns(std::iter::once(&heads).chain(rows.iter().map(|row| &row.cells)), widths);
+    let line = |cells: &[String; COLUMNS]| {
+        let cells: Vec<String> =
+            cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        cells.join(" ")
+    };
+    writeln!(out, "{}", styled(context.colors.heading, line(&heads)))?;
+    let used = widths.iter().sum::<usize>() + COLUMNS + 1;
+    let room = context.width.map(|width| width.saturating_sub(used));
+    for row in rows {
+        let name = styled(row.name_style, width::cut(&row.name, room));
+        writeln!(out, "{}  {name}", styled(row.style, line(&row.cells)))?;
+    }
+    Ok(())
+}
