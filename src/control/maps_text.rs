@@ -19,12 +19,15 @@ use crate::{
 use std::{
     borrow::Cow,
     io::{self, Write},
+    ops::Range,
 };
 
 /// Bytes of lines that are kept from the start; those of executable mappings, about a hundred each.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// The lines of executable mappings at a session's start: for the spool, and for the end where there is no /proc.
+/// The lines of executable mappings at a session's start: for the spool, and for the end without /proc. Code in anonymous
+/// memory may have been moved there from a file. To show that, the line at the start of the file below it and the next line of a
+/// file are kept, too.
 #[repr(C)]
 pub(crate) struct KeptLines {
     used: usize,
@@ -41,16 +44,18 @@ impl KeptLines {
     /// The error number of `mmap(2)`.
     pub(super) fn read(lines: &mut [u8], before: Option<&Self>) -> Result<MappedBox<Self>, i32> {
         let mut kept = MappedBox::<Self>::zeroed()?;
+        let mut choice = Choice { kept: &mut kept, first: 0..0, wants_next: false };
         match File::read(c"/proc/self/maps") {
             // A sink has no errors, and what cannot be read is not there.
             Ok(maps) => {
-                let _ = copy_lines(&mut io::sink(), lines, reader(maps), |line| kept.keep(line));
+                let _ = copy_lines(&mut io::sink(), lines, reader(maps), |line| choice.see(line));
             }
             Err(_) => before
                 .map_or(&[][..], Self::text)
                 .split(|&byte| byte == b'\n')
-                .for_each(|line| kept.keep(line)),
+                .for_each(|line| choice.see(line)),
         }
+        choice.drop_first();
         Ok(kept)
     }
 
@@ -59,16 +64,59 @@ impl KeptLines {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 
-    /// Keeps a line, if it is an executable mapping's and fits.
+    /// Keeps a line, if it fits.
     fn keep(&mut self, line: &[u8]) {
-        if !Mapping::parse_line(line).is_some_and(|mapping| mapping.is_executable()) {
-            return;
-        }
         if let Some([place @ .., newline]) = self.bytes.get_mut(self.used..=self.used + line.len()) {
             place.copy_from_slice(line);
             *newline = b'\n';
             self.used += line.len() + 1;
         }
+    }
+}
+
+/// Chooses the lines to keep, one after another, in the order of addresses.
+struct Choice<'k> {
+    kept: &'k mut KeptLines,
+    /// The last line at the start of a file, unless it stays in any case; or empty.
+    first: Range<usize>,
+    /// The next line of a file stays.
+    wants_next: bool,
+}
+
+impl Choice<'_> {
+    fn see(&mut self, line: &[u8]) {
+        let Some(mapping) = Mapping::parse_line(line) else { return };
+        let is_file = mapping.path.starts_with(b"/") && !mapping.is_anonymous();
+        let is_first = is_file && mapping.offset == 0;
+        let stays = mapping.is_executable() || is_file && self.wants_next;
+        if is_first {
+            self.drop_first();
+        }
+        if stays || is_first {
+            let before = self.kept.used;
+            self.kept.keep(line);
+            if !stays {
+                self.first = before..self.kept.used;
+            }
+        }
+        if !mapping.is_anonymous() {
+            self.wants_next = false;
+        } else if mapping.is_executable() {
+            self.wants_next = true;
+            self.first = 0..0;
+        }
+    }
+
+    /// Takes the line at the start of a file out again, since no code in anonymous memory followed.
+    fn drop_first(&mut self) {
+        let first = std::mem::replace(&mut self.first, 0..0);
+        for (from, to) in (first.end..self.kept.used).zip(first.start..) {
+            let byte = self.kept.bytes.get(from).copied().unwrap_or_default();
+            if let Some(place) = self.kept.bytes.get_mut(to) {
+                *place = byte;
+            }
+        }
+        self.kept.used -= first.len();
     }
 }
 
@@ -237,7 +285,42 @@ mod tests {
         let here = lines_of_code_are_kept_from_the_start as *const () as usize as u64;
         let mappings = || kept.text().split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
         assert!(mappings().any(|mapping| mapping.contains(here)));
-        assert!(mappings().all(|mapping| mapping.is_executable()) && kept.text().ends_with(b"\n"));
+        assert!(kept.text().ends_with(b"\n"));
+        let is_moved = |mapping: Mapping<'_>| mapping.is_executable() && mapping.is_anonymous();
+        assert!(mappings().any(is_moved) || mappings().all(|mapping| mapping.is_executable()));
+    }
+
+    /// The places of the lines that stay of those that are seen.
+    fn chosen(lines: &[&str]) -> Vec<usize> {
+        let mut kept = MappedBox::<KeptLines>::zeroed().unwrap();
+        let mut choice = Choice { kept: &mut kept, first: 0..0, wants_next: false };
+        lines.iter().for_each(|line| choice.see(line.as_bytes()));
+        choice.drop_first();
+        let place = |line: &[u8]| lines.iter().position(|one| one.as_bytes() == line).unwrap();
+        kept.text().split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(place).collect()
+    }
+
+    #[test]
+    fn around_code_in_memory_the_lines_of_the_files_stay() {
+        let (head, code, data) = (
+            "10000-11000 r--p 00000000 08:01 7 /bin/x",
+            "11000-12000 r-xp 00001000 08:01 7 /bin/x",
+            "14000-15000 rw-p 00003000 08:01 7 /bin/x",
+        );
+        let moved = "12000-14000 r-xp 00000000 00:00 0 /anon_hugepage (deleted)";
+        let heap = "20000-21000 rw-p 00000000 00:00 0 [heap]";
+        let other = "30000-31000 r--p 00000000 08:01 8 /lib/y";
+        let other_code = "31000-32000 r-xp 00001000 08:01 8 /lib/y";
+        assert_eq!(chosen(&[head, code, data, heap, other, other_code, "no line"]), [1, 5]);
+        // Some of the program's code was moved, or all of it.
+        assert_eq!(chosen(&[head, code, moved, data, heap, other, other_code]), [0, 1, 2, 3, 6]);
+        assert_eq!(chosen(&[head, moved, data, heap, other, other_code]), [0, 1, 2, 5]);
+        // Memory between counts as one, and what the kernel names is not asked for.
+        let memory = "13000-13800 rw-p 00000000 00:00 0";
+        assert_eq!(chosen(&[head, &moved.replace("14000", "13000"), memory, data]), [0, 1, 3]);
+        assert_eq!(chosen(&[moved, heap, other, other_code]), [0, 3]);
+        // A file that begins right behind keeps its first line, whatever follows.
+        assert_eq!(chosen(&[head, moved, other, other_code, head]), [0, 1, 2, 3]);
     }
 
     #[test]

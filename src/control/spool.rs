@@ -83,7 +83,7 @@ pub(super) struct SpoolFor<'a> {
     pub(super) table_bytes: usize,
     /// How it is divided.
     pub(super) shape: Shape,
-    /// The executable lines of /proc/self/maps.
+    /// Lines of /proc/self/maps, as `KeptLines` chooses them.
     pub(super) lines: &'a [u8],
     /// A recorder collects it, from a directory of its own. That is not made again: nobody would look into it any more.
     pub(super) is_collected: bool,

@@ -52,6 +52,14 @@ impl<'a> Mapping<'a> {
         self.permissions.execute
     }
 
+    /// True for memory without a file on disk: without a name, with one that the program gave it (`PR_SET_VMA_ANON_NAME`), or
+    /// of shared memory, huge pages and `memfd_create(2)`. False for what the kernel names, such as `[heap]` and `[vdso]`.
+    pub fn is_anonymous(&self) -> bool {
+        let names: [&[u8]; 6] =
+            [b"//anon", b"/anon_hugepage", b"/dev/zero", b"/memfd:", b"[anon:", b"[anon_shmem:"];
+        self.path.is_empty() || names.iter().any(|name| self.path.starts_with(name))
+    }
+
     /// True when `address` lies in the range.
     pub fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end

@@ -15,7 +15,8 @@ use std::process::ExitCode;
 
 /// Show the instructions of functions, with their time
 ///
-/// The binaries must be unchanged since the program ran. Inlined code is attributed to the function that contains it.
+/// The binaries must be unchanged since the program ran. Inlined code is attributed to the function that contains it; of a
+/// function that is always inlined, its instructions in those functions are shown.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof disasm '^main$' cpu.prof
@@ -52,7 +53,7 @@ impl Options {
         let mut symbolizer = self.input.symbolizer();
         // It knows the program's own mapping, and the file to take for it, once it has seen the profile; that has names now.
         symbolizer.symbolize(&mut profile, &mut |_| {});
-        let (profile, context) = self.view.look_at(profile, Granularity::Addresses, false)?;
+        let (profile, context) = self.view.look_at(profile, Granularity::Addresses, true)?;
         let disassembly = Disassembly::new(&profile, &wanted, &mut symbolizer)?;
         if disassembly.is_empty() {
             return Err(no_match(&self.functions, &self.input));

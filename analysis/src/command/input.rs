@@ -119,6 +119,7 @@ impl Input {
                 .advise("`sigprof record PROGRAM` writes one, or name a FILE"));
         }
         let mut profile = read_all(&files)?;
+        self.symbolizer().settle_moved(&mut profile);
         for (bases, combine) in [(&self.base, subtract as Combine), (&self.diff_base, compare)] {
             let bases: Vec<&Path> = bases.iter().map(PathBuf::as_path).collect();
             if let Some(base) = bases.first() {

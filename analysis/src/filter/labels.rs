@@ -69,6 +69,7 @@ impl LabelMatch {
         match &self.values {
             Values::Numbers { first, last, unit } => mine().any(|label| match &label.value {
                 LabelValue::Number(value, own_unit) => {
+                    let own_unit = if own_unit.is_empty() { unit_of_key(&label.key) } else { own_unit };
                     let (value, own_unit) = units::convert(*value, own_unit, unit);
                     own_unit == unit && *first <= value && value <= *last
                 }
@@ -80,6 +81,11 @@ impl LabelMatch {
             Values::Texts(any) => texts().any(|(_, text)| any.iter().any(|one| one.is_match(text))),
         }
     }
+}
+
+/// The unit of a label that names none, as in Go's heap profiles; pprof takes the same.
+fn unit_of_key(key: &str) -> &str {
+    if matches!(key, "alignment" | "request") { "bytes" } else { key }
 }
 
 /// A number with its unit, or two with a colon between, of which one may be missing.
@@ -249,6 +255,21 @@ mod tests {
             number("bytes", 2048, "bytes"),
             number("tid", 7, ""),
         ];
+        // Go's heap profiles name no unit.
+        let of_heap = [number("bytes", 512, ""), number("request", 4096, "")];
+        for (wanted, is_match) in [
+            ("bytes=1kb:", false),
+            ("bytes=:1kb", true),
+            ("bytes=512b", true),
+            // As for pprof: a number without a unit matches no size.
+            ("bytes=512", false),
+            ("request=4kb", true),
+            ("request=4mb", false),
+            ("1kb:8kb", true),
+        ] {
+            let matcher = LabelMatch::parse("--tagfocus", wanted).unwrap();
+            assert_eq!(matcher.matches(&of_heap), is_match, "{wanted}");
+        }
         for (wanted, is_match) in [
             ("worker", true),
             ("thread:w", true),

@@ -165,17 +165,20 @@ impl Chains {
 
 /// The executable ones of the mappings, the program's own first.
 fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32>) -> Vec<Mapping> {
-    let executable = mappings.iter().filter(|mapping| mapping.is_executable());
+    let executable = mappings.iter().enumerate().filter(|(_, mapping)| mapping.is_executable());
     let mut model: Vec<Mapping> = executable
-        .map(|mapping| {
-            let path = mapping.path.strip_suffix(b" (deleted)");
+        .map(|(place, mapping)| {
+            let first = moved_from(mappings, place);
+            let of = first.unwrap_or(mapping);
+            let path = of.path.strip_suffix(DELETED);
             Mapping {
                 start: mapping.start,
                 end: mapping.end,
-                file_offset: mapping.offset,
-                file: PathBuf::from(OsStr::from_bytes(path.unwrap_or(&mapping.path))),
-                build_id: String::from_utf8_lossy(&mapping.build_id).to_lowercase().into(),
+                file_offset: first.map_or(mapping.offset, |first| mapping.start - first.start),
+                file: PathBuf::from(OsStr::from_bytes(path.unwrap_or(&of.path))),
+                build_id: String::from_utf8_lossy(&of.build_id).to_lowercase().into(),
                 is_deleted: path.is_some(),
+                is_moved: first.is_some(),
                 process,
                 has: Known::default(),
             }
@@ -185,6 +188,29 @@ fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32
         model[..=main].rotate_right(1);
     }
     model
+}
+
+/// What the kernel puts behind the path of a file that is gone.
+const DELETED: &[u8] = b" (deleted)";
+
+/// The first mapping of the file whose code was at the addresses of `mappings[place]`, if these are memory without a file between
+/// two mappings of one file: some programs copy their code to memory with huge pages, and put that in its place.
+fn moved_from<'a>(
+    mappings: &'a [sigprof::format::Mapping<'a>],
+    place: usize,
+) -> Option<&'a sigprof::format::Mapping<'a>> {
+    type Mapped<'a> = sigprof::format::Mapping<'a>;
+    if !mappings[place].is_anonymous() {
+        return None;
+    }
+    // The kernel's list is in order; a list that is not says nothing.
+    let is_file = |mapping: &&Mapped<'_>| mapping.path.starts_with(b"/") && !mapping.is_anonymous();
+    let below = mappings[..place].iter().rev().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
+    let above = mappings[place + 1..].iter().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
+    let is_between = below.end <= mappings[place].start && mappings[place].end <= above.start;
+    let is_first = |mapping: &&Mapped<'_>| mapping.path == below.path && mapping.offset == 0;
+    let first = mappings[..place].iter().rev().find(is_first)?;
+    (is_between && above.path == below.path && first.start <= below.start).then_some(first)
 }
 
 /// Whether a file may be the program and no library, by its name alone, as google/pprof tells.
@@ -295,6 +321,44 @@ mod tests {
         assert_eq!(profile.mappings[3].process, Some(9));
         let place = |location: &Location| (location.address, location.mapping.map(|id| id.0));
         assert_eq!(profile.locations.iter().map(place).collect::<Vec<_>>(), expected);
+    }
+
+    /// As `/proc/PID/maps` has it after a program moved its code.
+    #[test]
+    fn memory_between_mappings_of_a_file_is_of_that_file() {
+        let model = |lines: &[&str]| {
+            let mappings: Vec<Mapped<'_>> =
+                lines.iter().map(|line| Mapped::parse_line(line.as_bytes()).unwrap()).collect();
+            let of = |mapping: &Mapping| {
+                (
+                    mapping.start,
+                    mapping.file.to_str().unwrap().to_owned(),
+                    mapping.file_offset,
+                    mapping.is_moved,
+                )
+            };
+            model_mappings(&mappings, None).iter().map(of).collect::<Vec<_>>()
+        };
+        let (first, text, last) = (
+            "10000-11000 r--p 00000000 08:01 7 /bin/x",
+            "11000-12000 r-xp 00001000 08:01 7 /bin/x",
+            "14000-15000 rw-p 00003000 08:01 7 /bin/x",
+        );
+        for memory in ["", "/anon_hugepage (deleted)", "[anon:text]", "/memfd:x (deleted)"] {
+            let moved = format!("12000-14000 r-xp 00000000 00:00 0 {memory}");
+            let found = model(&[first, text, &moved, last]);
+            let expected = (0x12000, "/bin/x".to_owned(), 0x2000, true);
+            assert_eq!(found, [(0x11000, "/bin/x".to_owned(), 0x1000, false), expected.clone()], "{memory}");
+            // All of the code is moved.
+            assert_eq!(model(&[first, &moved, last]), [expected]);
+        }
+        let moved = "12000-14000 r-xp 00000000 00:00 0";
+        let alone = [(0x12000, String::new(), 0, false)];
+        assert_eq!(model(&[first, moved]), alone);
+        assert_eq!(model(&[moved, last]), alone);
+        assert_eq!(model(&[first, moved, "14000-15000 rw-p 00003000 08:01 7 /bin/y"]), alone);
+        assert_eq!(model(&[&first.replace("00000000", "00005000"), moved, last]), alone);
+        assert_eq!(model(&[first, "11000-12000 rw-p 00000000 00:00 0 [heap]", moved, last]), alone);
     }
 
     #[test]

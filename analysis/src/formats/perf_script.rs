@@ -261,6 +261,7 @@ fn mapping(file: &[u8]) -> Mapping {
         file: OsStr::from_bytes(file).into(),
         build_id: "".into(),
         is_deleted,
+        is_moved: false,
         process: None,
         has: Known { functions: true, files: true, lines: true, inlines: true },
     }

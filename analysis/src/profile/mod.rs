@@ -106,6 +106,10 @@ pub struct Mapping {
     pub build_id: Arc<str>,
     /// The file had been deleted or replaced when the list was written.
     pub is_deleted: bool,
+    /// The program has moved this code to memory without a file, at its own addresses, and `file_offset` is the distance in memory
+    /// from the first byte of the file. [`Symbolizer::settle_moved`](crate::symbolize::Symbolizer::settle_moved) makes it the
+    /// offset in the file.
+    pub is_moved: bool,
     /// Process id, where that is known: names of code without a file are looked up by it.
     pub process: Option<u32>,
     /// What names are there already, and need not be looked up.

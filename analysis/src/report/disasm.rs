@@ -9,7 +9,7 @@ use crate::{
 };
 use regex::Regex;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, Write},
     ops::Range,
     path::PathBuf,
@@ -34,10 +34,12 @@ pub struct Disassembly {
     failures: Vec<(String, Error)>,
 }
 
-/// A function.
+/// A function, or what of a function was inlined into another.
 #[derive(Debug)]
 struct Routine {
     name: String,
+    /// Only the lines of this function are shown, which was inlined.
+    inlined: Option<String>,
     value: Taken,
     lines: Vec<Line>,
 }
@@ -51,11 +53,15 @@ struct Line {
     source: String,
     /// The name of what it calls or jumps to.
     target: String,
+    /// False for what is not of the function that was inlined.
+    is_shown: bool,
 }
 
 /// The range of a function in a file, and what leads back from there to the process.
 struct Found {
     name: String,
+    /// What is wanted is this function, which was inlined there.
+    inlined: Option<String>,
     mapping: Mapping,
     range: Range<u64>,
     /// A location of it.
@@ -65,8 +71,8 @@ struct Found {
 }
 
 impl Disassembly {
-    /// Reads the instructions of the functions that are wanted and that a sample has, and adds up what they take. The
-    /// profile has addresses and no inlined calls.
+    /// Reads the instructions of the functions that are wanted and that a sample has, and adds up what they take. Of a function
+    /// that was always inlined it is the instructions of the functions that it was inlined into. The profile has addresses.
     ///
     /// # Errors
     /// Where functions are wanted, but the instructions of none can be had.
@@ -91,48 +97,58 @@ impl Disassembly {
         if disassembly.routines.is_empty() && !disassembly.failures.is_empty() {
             return Err(disassembly.failures.swap_remove(0).1);
         }
-        let places: Vec<Option<(usize, usize)>> = places
-            .into_iter()
-            .map(|place| {
-                let (found, address) = place?;
-                let routine = routines[found]?;
-                let lines = &disassembly.routines[routine].lines;
-                let next = lines.partition_point(|line| line.instruction.address <= address);
-                next.checked_sub(1).map(|line| (routine, line))
-            })
-            .collect();
-        disassembly.count(profile, &places);
         for (one, routine) in found.iter().zip(&routines) {
             if let &Some(routine) = routine {
                 disassembly.routines[routine].name_lines(profile, one, symbolizer);
             }
         }
+        let line_of = |&(found, address): &(usize, u64)| {
+            let routine = routines[found]?;
+            let lines = &disassembly.routines[routine].lines;
+            let next = lines.partition_point(|line| line.instruction.address <= address);
+            let line = next.checked_sub(1)?;
+            lines[line].is_shown.then_some((routine, line))
+        };
+        let places: Vec<Vec<(usize, usize)>> =
+            places.iter().map(|places| places.iter().filter_map(line_of).collect()).collect();
+        disassembly.count(profile, &places);
         disassembly.routines.sort_by(|one, other| {
             let first = |routine: &Routine| routine.lines.first().map(|line| line.instruction.address);
-            (&one.name, first(one)).cmp(&(&other.name, first(other)))
+            (&one.name, &one.inlined, first(one)).cmp(&(&other.name, &other.inlined, first(other)))
         });
         Ok(disassembly)
     }
 
-    /// Finds the functions, and for each location the function and the address in its file.
+    /// Finds the functions, and for each location the functions and the address in their file.
     fn find(
         &mut self,
         profile: &Profile,
         wanted: &Wanted,
         symbolizer: &mut Symbolizer,
-    ) -> (Vec<Found>, Vec<Option<(usize, u64)>>) {
+    ) -> (Vec<Found>, Vec<Vec<(usize, u64)>>) {
         let matches: Vec<bool> =
             profile.functions.iter().map(|function| wanted.functions.is_match(&function.name)).collect();
         let mut is_used = vec![false; profile.locations.len()];
         for &id in profile.samples.iter().flat_map(|sample| sample.chain) {
             is_used[id.index()] = true;
         }
+        // Names of functions that are called somewhere: these are shown as they are, and not where they were inlined.
+        let used = || profile.locations.iter().zip(&is_used).filter(|(_, is_used)| **is_used);
+        let outermost = used().filter_map(|(location, _)| location.lines.last());
+        let called: HashSet<&str> = outermost.map(|line| &*profile.function(line.function).name).collect();
         let mut found: Vec<Found> = Vec::new();
-        let mut known: HashMap<(PathBuf, Range<u64>), usize> = HashMap::new();
-        let mut places = vec![None; profile.locations.len()];
+        let mut known: HashMap<(PathBuf, Range<u64>, Option<String>), usize> = HashMap::new();
+        let mut places = vec![Vec::new(); profile.locations.len()];
         for (place, location) in profile.locations.iter().enumerate().filter(|&(place, _)| is_used[place]) {
             let function = location.lines.last().map(|line| line.function);
-            let is_named = function.is_some_and(|function| matches[function.index()]);
+            let is_called = function.is_some_and(|function| matches[function.index()]);
+            let inlined = location.lines.iter().rev().skip(1).filter(|line| matches[line.function.index()]);
+            let mut inlined: Vec<&str> = inlined
+                .map(|line| &*profile.function(line.function).name)
+                .filter(|name| !called.contains(name))
+                .collect();
+            inlined.dedup();
+            let is_named = is_called || !inlined.is_empty();
             if !is_named && wanted.address.is_none() {
                 continue;
             }
@@ -160,13 +176,18 @@ impl Disassembly {
             if !is_named && !wanted.address.is_some_and(holds) {
                 continue;
             }
-            let key = (mapping.file.clone(), range.clone());
-            let number = *known.entry(key).or_insert_with(|| {
-                let (mapping, location) = (mapping.clone(), LocationId::at(place));
-                found.push(Found { name, mapping, range, location, bias });
-                found.len() - 1
-            });
-            places[place] = Some((number, address));
+            // By its name, by an address in it, or for the functions that were inlined into it.
+            let whole = (is_called || wanted.address.is_some_and(holds)).then_some(None);
+            for inlined in whole.into_iter().chain(inlined.into_iter().map(|name| Some(name.to_owned()))) {
+                let key = (mapping.file.clone(), range.clone(), inlined.clone());
+                let number = *known.entry(key).or_insert_with(|| {
+                    let (mapping, location) = (mapping.clone(), LocationId::at(place));
+                    let (name, range) = (name.clone(), range.clone());
+                    found.push(Found { name, inlined, mapping, range, location, bias });
+                    found.len() - 1
+                });
+                places[place].push((number, address));
+            }
         }
         (found, places)
     }
@@ -178,11 +199,11 @@ impl Disassembly {
         }
     }
 
-    fn count(&mut self, profile: &Profile, places: &[Option<(usize, usize)>]) {
+    fn count(&mut self, profile: &Profile, places: &[Vec<(usize, usize)>]) {
         for (number, sample) in profile.samples.iter().enumerate() {
             let value = sample.values[profile.default_type];
             for (depth, id) in sample.chain.iter().enumerate() {
-                if let Some((routine, line)) = places[id.index()] {
+                for &(routine, line) in &places[id.index()] {
                     let routine = &mut self.routines[routine];
                     routine.value.add(value, number + 1, depth == 0);
                     routine.lines[line].value.add(value, number + 1, depth == 0);
@@ -234,10 +255,12 @@ impl Routine {
             value: Taken::default(),
             source: String::new(),
             target: String::new(),
+            is_shown: true,
         };
         let name =
             if found.name.is_empty() { format!("{:#x}", found.range.start) } else { found.name.clone() };
-        Self { name, value: Taken::default(), lines: instructions.into_iter().map(line).collect() }
+        let lines = instructions.into_iter().map(line).collect();
+        Self { name, inlined: found.inlined.clone(), value: Taken::default(), lines }
     }
 
     /// Looks up the source line of each instruction, and the function that it calls: those of a profile that has nothing but
@@ -265,6 +288,9 @@ impl Routine {
         symbolizer.symbolize(&mut addresses, &mut |_| {});
         for (line, ids) in self.lines.iter_mut().zip(chain.chunks(2)) {
             let [own, target] = [ids[0], ids[1]].map(|id| addresses.location(id));
+            line.is_shown = self.inlined.as_ref().is_none_or(|inlined| {
+                own.lines.iter().any(|line| *addresses.function(line.function).name == **inlined)
+            });
             if let Some(innermost) = own.lines.first() {
                 let function = addresses.function(innermost.function);
                 let file = function.file.rsplit('/').next().unwrap_or_default();
@@ -281,7 +307,11 @@ impl Routine {
     }
 
     fn write(&self, context: &Context, scale: Scale, out: &mut dyn Write) -> io::Result<()> {
-        let title = format!("ROUTINE ======================== {}", self.name);
+        let title = match &self.inlined {
+            Some(inlined) => format!("{inlined}, inlined into {}", self.name),
+            None => self.name.clone(),
+        };
+        let title = format!("ROUTINE ======================== {title}");
         writeln!(out, "{}", styled(context.colors.heading, title))?;
         writeln!(
             out,
@@ -291,7 +321,15 @@ impl Routine {
             percent(self.value.cum, context.total)
         )?;
         let mut source = "";
+        let mut has_gap = false;
         for line in &self.lines {
+            if !line.is_shown {
+                has_gap = true;
+                continue;
+            }
+            if std::mem::take(&mut has_gap) {
+                writeln!(out, "{:>10} {:>10} {:>10}", "...", "...", "...")?;
+            }
             let (flat, cum) = (scale.format_or_point(line.value.flat), scale.format_or_point(line.value.cum));
             let cells = format!("{flat:>10} {cum:>10}");
             let mut text = format!("{:>10x}: {}", line.instruction.address, line.instruction.text);

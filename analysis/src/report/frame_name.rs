@@ -59,6 +59,7 @@ mod tests {
                 file: file.into(),
                 build_id: "".into(),
                 is_deleted: false,
+                is_moved: false,
                 process: None,
                 has: Known::default(),
             });

@@ -87,8 +87,11 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
                 });
                 routines.len() - 1
             });
+            // Of several functions of a name, one may have no first line.
             let first = &mut routines[place].start_line;
-            *first = if *first == 0 { function.start_line } else { (*first).min(function.start_line.max(1)) };
+            if function.start_line > 0 && (*first == 0 || function.start_line < *first) {
+                *first = function.start_line;
+            }
             Some(place)
         })
         .collect();

@@ -35,6 +35,7 @@ mod tests {
             file: "/usr/bin/env".into(),
             build_id: "".into(),
             is_deleted: false,
+            is_moved: false,
             process: None,
             has: Known::default(),
         });

@@ -9,8 +9,8 @@ const MOST_DEPTH: u32 = 96;
 /// Bytes of a name, beyond which it stays mangled: types that repeat each other double with each few letters.
 const MOST_BYTES: usize = 1 << 16;
 
-/// A Rust name without its hash, a C++ name with its parameters, any other as it is, and so one that cannot be read. Pieces and copies
-/// of a function, as `.cold` and `.constprop.0`, have its name.
+/// A Rust name without its hash, a C++ name with its parameters, an OCaml name with its modules, any other as it is, and so one
+/// that cannot be read. Pieces and copies of a function, as `.cold` and `.constprop.0`, have its name.
 pub(super) fn demangle(name: &str) -> String {
     // A jump of the linker's to the function, and not the function.
     match name.strip_suffix(JUMP) {
@@ -22,7 +22,7 @@ pub(super) fn demangle(name: &str) -> String {
 fn readable(name: &str) -> String {
     // `cpp_demangle` also takes a bare type, so it would turn the C function `f` into `float`.
     let is_cpp = name.starts_with("_Z") || name.starts_with("___Z");
-    let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?);
+    let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?).or_else(|| ocaml(name));
     readable.unwrap_or_else(|| name.to_owned())
 }
 
@@ -51,6 +51,41 @@ fn cpp(name: &str) -> Option<String> {
     let mut text = out.text;
     text.truncate(text.find(" [clone ").unwrap_or(text.len()));
     Some(text)
+}
+
+/// The modules and the function of an OCaml name: `camlStdlib__List__map_310`, or since OCaml 5.2 `camlStdlib__List.map_310`. The
+/// number tells functions of one name apart; those without a name have nothing else. Other characters than letters, digits and
+/// `_` are `$` and two hexadecimal digits.
+fn ocaml(name: &str) -> Option<String> {
+    let path = name.strip_prefix("caml").filter(|path| path.starts_with(|c: char| c.is_ascii_uppercase()))?;
+    let separator = path.rfind("__").into_iter().chain(path.rfind('.')).max()?;
+    let path = match path.rsplit_once('_') {
+        Some((function, number))
+            if !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && function.len() > separator + 1
+                && !function[separator..].trim_start_matches(['_', '.']).eq("fun") =>
+        {
+            function
+        }
+        _ => path,
+    };
+    let mut readable = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(next) = rest.chars().next() {
+        let escaped = rest.strip_prefix('$').and_then(|digits| u8::from_str_radix(digits.get(..2)?, 16).ok());
+        if let Some(letter) = escaped.filter(u8::is_ascii_graphic) {
+            readable.push(letter.into());
+            rest = &rest[3..];
+        } else if let Some(after) = rest.strip_prefix("__").filter(|after| !after.is_empty()) {
+            readable.push('.');
+            rest = after;
+        } else {
+            readable.push(next);
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    Some(readable)
 }
 
 /// What adjusts `this` and goes on to a function: what it is, and the function's name without `_Z`. `cpp_demangle` writes them in
@@ -148,6 +183,20 @@ mod tests {
             ("_ZTh", "_ZTh"),
             ("_ZThé", "_ZThé"),
             ("_ZN5shape4areaEdi and more", "_ZN5shape4areaEdi and more"),
+            ("camlStdlib__List__map_310", "Stdlib.List.map"),
+            ("camlStdlib__List.map_310", "Stdlib.List.map"),
+            ("camlStdlib__$40_146", "Stdlib.@"),
+            ("camlStdlib__Array.$2b$2e_9", "Stdlib.Array.+."),
+            ("camlDune__exe__Main__fun_1234", "Dune.exe.Main.fun_1234"),
+            ("camlMain__entry", "Main.entry"),
+            ("camlMain__step_2_7", "Main.step_2"),
+            ("camlMain__$e9_1", "Main.$e9"),
+            // Functions of the runtime are C's.
+            ("caml_alloc_small", "caml_alloc_small"),
+            ("camlMain", "camlMain"),
+            // Of Swift and D.
+            ("$s4demo6crunchyyF", "$s4demo6crunchyyF"),
+            ("_D4main3fooFZv", "_D4main3fooFZv"),
             ("", ""),
         ];
         for (name, expected) in cases {

@@ -10,6 +10,9 @@ use std::{
 /// What can be parsed: an ELF file of any class and byte order.
 pub(super) type Elf<'data> = object::File<'data, &'data [u8]>;
 
+/// The least page that there is.
+const PAGE: u64 = 4096;
+
 /// An ELF file. Addresses are the file's own, as `objdump` prints them.
 pub(super) struct Image {
     path: PathBuf,
@@ -96,10 +99,24 @@ impl Image {
         Some(segment.address().wrapping_add(offset - segment.file_range().0))
     }
 
+    /// The offset in the file of the code that lies `distance` bytes in memory behind the file's first byte; None where there is
+    /// no code.
+    pub(super) fn offset_of_code(&self, distance: u64) -> Option<u64> {
+        let address = self.address_of_offset(0)?.checked_add(distance)?;
+        let elf = self.elf()?;
+        let mut code = elf.segments().filter(is_executable).filter_map(|segment| {
+            let (start, size) = segment.file_range();
+            let inside = address.checked_sub(segment.address()).filter(|&inside| inside < size);
+            // The page that a segment begins in is its own, too.
+            let before = segment.address().checked_sub(address).filter(|&before| before <= start % PAGE);
+            inside.map(|inside| start + inside).or(before.map(|before| start - before))
+        });
+        code.next()
+    }
+
     /// The address that the first page of the only executable segment begins at; None where there are several. Debug files
     /// have no bytes of code, so that offsets say nothing there.
     pub(super) fn only_code_page(&self) -> Option<u64> {
-        const PAGE: u64 = 4096;
         let elf = self.elf()?;
         let mut segments = elf.segments().filter(is_executable);
         let address = segments.next()?.address();

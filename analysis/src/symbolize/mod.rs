@@ -114,6 +114,7 @@ impl Symbolizer {
     /// whose names could not be had, and why.
     pub fn symbolize(&mut self, profile: &mut Profile, progress: &mut dyn FnMut(Progress)) -> Vec<String> {
         self.program = profile.mappings.first().map(|mapping| mapping.file.clone());
+        self.settle_moved(profile);
         let wanted = Wanted::of(profile, |mapping| self.key(mapping));
         let all = wanted.count();
         let mut done = 0;
@@ -156,6 +157,28 @@ impl Symbolizer {
         self.name_generated_code(&wanted, &mut naming, &mut warnings);
         progress(Progress { done: all, all });
         warnings
+    }
+
+    /// Finds where in its file code is that the program has moved to memory without one. What is not code of the file was not
+    /// moved from there: it is memory without a file.
+    pub fn settle_moved(&self, profile: &mut Profile) {
+        for mapping in profile.mappings.iter_mut().filter(|mapping| mapping.is_moved) {
+            mapping.is_moved = false;
+            let object = self.key(mapping).map(|key| self.open(&key));
+            let offset = object
+                .as_deref()
+                .and_then(object_of)
+                .map(|object| object.offset_of_code(mapping.file_offset));
+            match offset {
+                Some(Some(offset)) => mapping.file_offset = offset,
+                Some(None) => {
+                    (mapping.file, mapping.file_offset) = (PathBuf::new(), 0);
+                    (mapping.build_id, mapping.is_deleted) = ("".into(), false);
+                }
+                // Most linkers leave the same distances in files as in memory.
+                None => {}
+            }
+        }
     }
 
     /// Gives the build ids of the files that are there now to mappings that have none: for a profile that has just been

@@ -5,7 +5,8 @@ use super::{
     dwarf::{Call, DebugInfo, Place, UnitAddresses},
     frame_bounds,
     image::Image,
-    section, symbol_table,
+    section,
+    symbol_table::{self, leading_underscores},
     texts::Texts,
 };
 use crate::{error::Error, symbolize::demangle::is_mangled};
@@ -80,6 +81,11 @@ impl ObjectFile {
             return self.image.only_code_page()?.checked_add(distance);
         }
         self.image.address_of_offset(offset.checked_add(distance)?)
+    }
+
+    /// The offset in the file of code that was moved in memory ([`Mapping::is_moved`](crate::profile::Mapping::is_moved)).
+    pub(super) fn offset_of_code(&self, distance: u64) -> Option<u64> {
+        self.image.offset_of_code(distance).filter(|_| !self.is_debug_file)
     }
 
     /// What is damaged in the files of the names.
@@ -160,7 +166,8 @@ impl ObjectFile {
     }
 }
 
-/// The name of debug information, or, where that has none or not the linker's, of a symbol.
+/// The name of debug information, or, where that has none or not the linker's, of a symbol. Of C functions with several names at one
+/// address it is the public one: `malloc`, and not `__GI___libc_malloc`, by which libc's debug information calls it.
 fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
     let Place { mut calls, function } = place;
     let Some(symbol) = symbol else { return Named { calls, range: function, is_nameless: false } };
@@ -170,10 +177,14 @@ fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
     if let Some(outermost) = calls.last_mut() {
         // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
         let is_plain = outermost.name.as_deref() == Some(&*symbol.name);
-        let is_fuller = !outermost.is_linker_name
-            && (is_mangled(&symbol.name) || is_plain)
-            && function.as_ref().is_some_and(|range| range.start == symbol.range.start);
-        if outermost.name.is_none() || is_fuller {
+        let is_fuller = !outermost.is_linker_name && (is_mangled(&symbol.name) || is_plain);
+        let is_for_others = symbol.is_public
+            && outermost.name.as_ref().is_some_and(|name| {
+                let [ours, theirs] = [&symbol.name, name].map(|name| leading_underscores(name.as_bytes()));
+                ours < theirs && !is_mangled(name)
+            });
+        let is_same = function.as_ref().is_some_and(|range| range.start == symbol.range.start);
+        if outermost.name.is_none() || is_same && (is_fuller || is_for_others) {
             outermost.name = Some(symbol.name);
             outermost.is_linker_name = true;
         }
@@ -225,8 +236,20 @@ mod tests {
     fn named(call: &str, is_linker_name: bool, symbol: &str, start: u64) -> String {
         let call = Call { name: Some(call.into()), is_linker_name, ..Call::default() };
         let place = Place { calls: vec![call], function: Some(0x10..0x20) };
-        let named = name(place, Some(Symbol { name: symbol.into(), range: start..0x20 }));
+        let (symbol, is_public) = symbol.strip_prefix("local ").map_or((symbol, true), |name| (name, false));
+        let named = name(place, Some(Symbol { name: symbol.into(), range: start..0x20, is_public }));
         named.calls[0].name.as_deref().expect("has one").to_owned()
+    }
+
+    #[test]
+    fn of_several_names_the_public_one_is_taken() {
+        assert_eq!(named("__GI___libc_malloc", true, "malloc", 0x10), "malloc");
+        assert_eq!(named("__write", false, "write", 0x10), "write");
+        // Not a private one, one that is no plainer, of another function, or in the place of a C++ name.
+        assert_eq!(named("__GI___libc_malloc", true, "local malloc", 0x10), "__GI___libc_malloc");
+        assert_eq!(named("qsort_r", true, "__qsort_r", 0x10), "qsort_r");
+        assert_eq!(named("__inner", true, "outer", 0x8), "__inner");
+        assert_eq!(named("_ZN3Job3runEv", true, "run_job", 0x10), "_ZN3Job3runEv");
     }
 
     /// Clang's `-gline-tables-only` gives names without their classes.

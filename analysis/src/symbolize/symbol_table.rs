@@ -16,6 +16,15 @@ pub(super) struct Symbol {
     pub(super) name: Arc<str>,
     /// Its code; where the symbol has no size, as far as the next one or the section's end.
     pub(super) range: Range<u64>,
+    /// Others can link to it.
+    pub(super) is_public: bool,
+}
+
+impl Symbol {
+    fn of(candidate: &Candidate<'_>, end: u64, texts: &Texts) -> Self {
+        let (name, is_public) = (texts.get(plain_name(candidate.name)), !candidate.is_local);
+        Self { name, range: candidate.start..end, is_public }
+    }
 }
 
 /// A symbol that may be the one.
@@ -30,13 +39,18 @@ struct Candidate<'data> {
 impl Candidate<'_> {
     /// Of several the innermost is taken: the highest start; then the longest range, then the plainest name.
     fn preference(&self) -> impl Ord + use<'_> {
-        let underscores = self.name.iter().take_while(|&&byte| byte == b'_').count();
+        let underscores = leading_underscores(self.name);
         (u64::MAX - self.start, u64::MAX - self.end, self.is_local, underscores, self.name.len(), self.name)
     }
 
     fn is_better_than(&self, other: Option<Self>) -> bool {
         other.is_none_or(|other| self.preference() < other.preference())
     }
+}
+
+/// Underscores before a name: with each, it is less meant for others.
+pub(super) fn leading_underscores(name: &[u8]) -> usize {
+    name.iter().take_while(|&&byte| byte == b'_').count()
 }
 
 /// What one pass finds for an address.
@@ -71,8 +85,7 @@ pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Optio
             is_code.then(|| section.address().saturating_add(section.size()))
         });
         let (Some(section_end), Ok(name)) = (*section_end, symbol.name_bytes()) else { continue };
-        // `$x` and the like mark data on Arm.
-        if name.is_empty() || name.starts_with(b"$") {
+        if name.is_empty() || is_mapping_symbol(name) {
             continue;
         }
         let start = symbol.address();
@@ -110,16 +123,22 @@ fn choose(found: &[Found<'_>], texts: &Texts, addresses: &[u64]) -> Vec<Option<S
         highest = highest.max(found[place].highest);
         label = found[place].label.or(label);
         symbols.push(if let Some(sized) = found[place].sized {
-            Some(Symbol { name: texts.get(plain_name(sized.name)), range: sized.start..sized.end })
+            Some(Symbol::of(&sized, sized.end, texts))
         } else {
             label.and_then(|(label, section_end)| {
                 let end = nexts[place].min(section_end);
                 let is_around = label.start >= highest && address < end;
-                is_around.then(|| Symbol { name: texts.get(plain_name(label.name)), range: label.start..end })
+                is_around.then(|| Symbol::of(&label, end, texts))
             })
         });
     }
     symbols
+}
+
+/// True for the marks of code and data on Arm: `$a`, `$d`, `$t` or `$x`, and what follows a dot (ELF for the Arm Architecture,
+/// "Mapping symbols"). Names of Swift begin with a `$`, too.
+fn is_mapping_symbol(name: &[u8]) -> bool {
+    matches!(name, [b'$', b'a' | b'd' | b't' | b'x'] | [b'$', b'a' | b'd' | b't' | b'x', b'.', ..])
 }
 
 fn plain_name(name: &[u8]) -> &[u8] {
@@ -131,6 +150,16 @@ fn plain_name(name: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_arm_are_no_names_and_those_of_swift_are() {
+        for name in ["$a", "$d", "$t", "$x", "$x.12", "$d.realdata"] {
+            assert!(is_mapping_symbol(name.as_bytes()), "{name}");
+        }
+        for name in ["$s4demo6crunchyyF", "$a1", "$x_", "$xa.b", "$", "$b", "x", "$S", "$data"] {
+            assert!(!is_mapping_symbol(name.as_bytes()), "{name}");
+        }
+    }
 
     #[test]
     fn versions_are_no_part_of_names() {

@@ -6,7 +6,7 @@
 use sigprof::format::{ByteOrder, CpuProfile, ProfileWriter, SlotLayout, SlotWidth};
 use sigprof_analysis::{
     formats::{cpu_profile, pprof, read, read_file},
-    profile::{LabelValue, Profile, label},
+    profile::{Builder, Function, LabelSetId, LabelValue, Line, Location, LocationId, Profile, label},
 };
 use std::{
     collections::BTreeMap,
@@ -362,6 +362,26 @@ fn folded_stacks_have_the_whole_time() {
         text(&run(sigprof().args(["convert", "--to=folded", "--sample-type=samples"]).arg(go())).stdout);
     let sum: i64 = counts.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum();
     assert_eq!(sum, profile.total(0));
+}
+
+#[test]
+fn equal_lines_of_folded_stacks_are_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut builder = Builder::new(Profile::cpu_types());
+    for (file, count) in [("a.c", 1), ("b.c", 2), ("a.c", 4)] {
+        let [name, main] = ["f;", "main"].map(|name| {
+            let function =
+                Function { name: name.into(), system_name: name.into(), file: file.into(), start_line: 0 };
+            let function = builder.function(function);
+            let lines = vec![Line { function, line: count, column: 0 }];
+            builder.profile.locations.push(Location { lines, ..Location::default() });
+            LocationId::at(builder.profile.locations.len() - 1)
+        });
+        builder.profile.samples.push(&[name, main], &[count, count * 10], LabelSetId(0));
+    }
+    let path = directory.path().join("two.pb.gz");
+    pprof::write(&builder.finish(), fs::File::create(&path).unwrap()).unwrap();
+    assert_eq!(converted("folded", &path), "main;f: 70\n");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use sigprof_analysis::{
     formats::pprof,
     profile::{
-        Builder, Function, Known, Label, LabelValue, Line, Location, LocationId, Mapping, Profile, ValueType,
-        label,
+        Builder, Function, Known, Label, LabelSetId, LabelValue, Line, Location, LocationId, Mapping,
+        Profile, ValueType, label,
     },
 };
 use std::{
@@ -416,6 +416,7 @@ fn assembled(directory: &Path, tools: &str, source: &str, leaf: [u64; 2], call: 
         file: path("program").into(),
         build_id: "".into(),
         is_deleted: false,
+        is_moved: false,
         process: None,
         has: Known::default(),
     });
@@ -452,6 +453,67 @@ fn disasm_shows_instructions() {
     fs::remove_file(directory.path().join("program")).unwrap();
     let output = sigprof(&["disasm", "0x401017", &profile]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+/// Of two functions of one name in a file, one has no first line.
+#[test]
+fn a_listing_starts_at_the_first_line_that_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("two.c");
+    let text: String = (1..=60).map(|line| format!("line {line}\n")).collect();
+    fs::write(&source, text).unwrap();
+    for first_lines in [[40, 0], [0, 40]] {
+        let mut builder = Builder::new(Profile::cpu_types());
+        for (start_line, place) in first_lines.into_iter().zip(0..) {
+            let file = source.to_str().unwrap().into();
+            let system_name = format!("two{start_line}").into();
+            let function = builder.function(Function { name: "two".into(), system_name, file, start_line });
+            let lines = vec![Line { function, line: 42, column: 0 }];
+            builder.profile.locations.push(Location { lines, ..Location::default() });
+            builder.profile.samples.push(&[LocationId(place)], &[1, 10], LabelSetId(0));
+        }
+        let path = directory.path().join("two.pb.gz");
+        pprof::write(&builder.finish(), File::create(&path).unwrap()).unwrap();
+        let text = report(&["list", "^two$", path.to_str().unwrap()]);
+        assert!(text.contains("line 40\n") && !text.contains("line 1\n"), "{text}");
+        assert!(!text.contains("line 36\n"), "{text}");
+    }
+}
+
+/// A function that exists only where it was inlined: its instructions there, and its source.
+#[test]
+fn what_is_inlined_everywhere_is_listed_and_disassembled() {
+    let fixture = crate::symbols::support::Fixture::new();
+    let program = fixture.c("program", "-g");
+    let start = crate::symbols::support::symbol(&program, "outer");
+    // Multiplication, a store and a load are of `inner`; behind them, `outer` adds and returns.
+    let addresses: Vec<u64> = (start..start + 18).collect();
+    let (profile, _) = crate::symbols::support::profile(&program, &addresses);
+    let path = fixture.path("cpu.pb.gz");
+    pprof::write(&profile, File::create(&path).unwrap()).unwrap();
+    let path = path.to_str().unwrap();
+    let text = report(&["disasm", "^inner$", path]);
+    let title = "ROUTINE ======================== inner, inlined into outer\n";
+    assert!(text.contains(title) && text.contains("program.c:3"), "{text}");
+    assert!(!text.contains(" ret"), "{text}");
+    // It has what its instructions have.
+    let whole = report(&["disasm", "^outer$", path]);
+    assert!(whole.contains(" ret") && !whole.contains("inlined into"), "{whole}");
+    let of = |text: &str| {
+        let line = text.lines().find(|line| line.contains("(flat, cum)")).unwrap();
+        line.split_whitespace().next().unwrap().trim_end_matches("ns").parse::<i64>().unwrap()
+    };
+    let sum = |text: &str| {
+        let rows = text
+            .lines()
+            .skip(3)
+            .filter_map(|line| line.split_whitespace().next()?.strip_suffix("ns")?.parse::<i64>().ok());
+        rows.sum::<i64>()
+    };
+    assert!(of(&text) == sum(&text) && of(&text) < of(&whole) && of(&text) > 0, "{text}{whole}");
+    assert!(report(&["list", "^inner$", path]).contains("sink = x * 3"));
+    let both = report(&["disasm", "^(inner|outer)$", path]);
+    assert_eq!(both.matches("ROUTINE").count(), 2, "{both}");
 }
 
 /// Names that the file has, and those that are looked up.

@@ -3,4 +3,4 @@
 mod debug_information;
 mod names;
 mod objects;
-mod support;
+pub(crate) mod support;

@@ -3,7 +3,10 @@
 //!
 //! The profiles in `data/` are of C, C++, Rust, python3 and Go, and one that the crate pprof wrote; `data/make.sh` tells where they come from.
 
-use sigprof_analysis::{formats, profile::Mapping};
+use sigprof_analysis::{
+    formats,
+    profile::{Label, LabelSetId, LabelValue, Mapping},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
@@ -256,6 +259,50 @@ fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
         let ours = without_zeros(sigprof("tree", &[&our_base], profile));
         assert!(theirs == ours, "{profile}: {:#?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
     });
+}
+
+/// Numbers of labels, with a unit and without, as in Go's heap profiles.
+#[test]
+fn numbers_of_labels_are_those_of_pprof() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut profile = formats::read_file(&data("recursion")).unwrap();
+    let numbers = [
+        ("bytes", 512, ""),
+        ("bytes", 2048, ""),
+        ("size", 4096, "bytes"),
+        ("length", 3, "kilobytes"),
+        ("round", 7, ""),
+    ];
+    for (key, value, unit) in numbers {
+        let value = LabelValue::Number(value, unit.into());
+        profile.label_sets.push(vec![Label { key: key.into(), value }]);
+    }
+    let sets = profile.label_sets.len() as u32;
+    for (place, labels) in (0..).zip(profile.samples.labels_mut()) {
+        *labels = LabelSetId(place % sets);
+    }
+    let path = directory.path().join("numbers.pb.gz");
+    formats::pprof::write(&profile, File::create(&path).unwrap()).unwrap();
+    let path = path.to_str().unwrap();
+    for wanted in [
+        "bytes=1kb:",
+        "bytes=:1kb",
+        "bytes=512",
+        "bytes=512b",
+        "bytes=1kb:4kb",
+        "size=4kb:",
+        "size=:3kb",
+        "length=3072b",
+        "round=7",
+        "round=8",
+        "1kb:3kb",
+        "7",
+    ] {
+        let (theirs, ours) = (format!("-tagfocus={wanted}"), format!("--tagfocus={wanted}"));
+        expect_same_rows_with(path, &[&theirs], &[&ours]);
+        let (theirs, ours) = (format!("-tagignore={wanted}"), format!("--tagignore={wanted}"));
+        expect_same_rows_with(path, &[&theirs], &[&ours]);
+    }
 }
 
 /// pprof 1.19 shows a file several times: once for each object, and each first line of a function, that has it, all under the

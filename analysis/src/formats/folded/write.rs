@@ -22,28 +22,26 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
 fn put(profile: &Profile, value: usize, mut out: impl Write) -> io::Result<()> {
     let frames = Frames::of(profile);
     let names: Vec<String> = frames.frames.iter().map(|frame| clean(&frame.name)).collect();
+    // Functions of one name are one here, so that equal lines are. They are numbered in the order of their names.
+    let mut sorted: Vec<&String> = names.iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let rank = |name: &String| sorted.binary_search(&name).expect("it is one of them") as u32;
+    let ranks: Vec<u32> = names.iter().map(rank).collect();
     let mut sums: HashMap<Vec<u32>, i64, RandomState> = HashMap::default();
     for sample in profile.samples.iter() {
-        let chain: Vec<u32> = frames.chain(sample.chain).rev().map(|place| place.frame as u32).collect();
+        let chain: Vec<u32> = frames.chain(sample.chain).rev().map(|place| ranks[place.frame]).collect();
         let sum = sums.entry(chain).or_insert(0);
         *sum = sum.saturating_add(sample.values[value]);
     }
-    // Frames in the order of their names, so that chains compare by numbers.
-    let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by(|&a, &b| names[a].cmp(&names[b]).then(a.cmp(&b)));
-    let mut ranks = vec![0; names.len()];
-    for (rank, &frame) in order.iter().enumerate() {
-        ranks[frame] = rank;
-    }
     let mut lines: Vec<(Vec<u32>, i64)> = sums.into_iter().filter(|&(_, sum)| sum != 0).collect();
-    let rank = |chain: &[u32]| -> Vec<usize> { chain.iter().map(|&frame| ranks[frame as usize]).collect() };
-    lines.sort_by_cached_key(|(chain, _)| rank(chain));
+    lines.sort_unstable();
     for (chain, sum) in lines {
         for (depth, &frame) in chain.iter().enumerate() {
             if depth > 0 {
                 out.write_all(b";")?;
             }
-            out.write_all(names[frame as usize].as_bytes())?;
+            out.write_all(sorted[frame as usize].as_bytes())?;
         }
         if chain.is_empty() {
             out.write_all(b"[no stack]")?;

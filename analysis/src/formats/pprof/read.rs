@@ -339,6 +339,7 @@ fn read_mapping(
         file: PathBuf::from(path.unwrap_or(&name)),
         build_id: strings.get(build_id)?,
         is_deleted: path.is_some(),
+        is_moved: false,
         process: None,
         has,
     });

@@ -53,6 +53,7 @@ fn full() -> Profile {
         file: "/bin/a program".into(),
         build_id: "0123abcd".into(),
         is_deleted: true,
+        is_moved: false,
         process: None,
         has,
     });

@@ -19,6 +19,7 @@ fn process(id: Option<u32>, base: u64) -> Profile {
         file: file.into(),
         build_id: build_id.into(),
         is_deleted: false,
+        is_moved: false,
         process: id,
         has: Default::default(),
     };

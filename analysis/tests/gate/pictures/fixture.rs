@@ -24,6 +24,7 @@ pub(crate) fn profile(lines: &str) -> Profile {
         file: "/usr/bin/program".into(),
         build_id: "".into(),
         is_deleted: false,
+        is_moved: false,
         process: None,
         has: Known { functions: true, files: true, lines: true, inlines: true },
     });

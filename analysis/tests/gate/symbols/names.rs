@@ -168,3 +168,63 @@ fn functions_that_the_linker_does_not_know_are_called_by_what_they_stand_in() {
         assert_eq!(&*helper.expect("was found").system_name, "helper", "{options}");
     }
 }
+
+/// As libc has it: the debug information calls a function by a private name, and others by a public one.
+#[test]
+fn of_several_names_at_one_address_the_public_one_is_shown() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "aliases.c",
+        "__attribute__((noinline)) int __GI___libc_take(int x) { return x * 3; }
+        extern __typeof(__GI___libc_take) __libc_take __attribute__((alias(\"__GI___libc_take\")));
+        extern __typeof(__GI___libc_take) take __attribute__((weak, alias(\"__GI___libc_take\")));
+        static __attribute__((noinline, used)) int __quiet(int x) { return x * 5; }
+        static __typeof(__quiet) quiet __attribute__((alias(\"__quiet\"), used));
+        int main(int c, char **v) { (void)v; return __GI___libc_take(c) + __quiet(c); }",
+    );
+    for options in ["-g", "", "-g -s"] {
+        fixture.run(&format!(
+            "gcc -O2 {options} -shared -fpic -fno-semantic-interposition -o aliases.so aliases.c"
+        ));
+        let path = fixture.path("aliases.so");
+        let address = symbol(&path, "__GI___libc_take");
+        let (profile, _) = symbolize(fixture.options(), &path, &[address]);
+        assert_eq!(names(&profile), [["take"]], "{options}");
+    }
+    // Of names that nobody can link to, the one of the debug information stays.
+    fixture.run("gcc -O2 -g -shared -fpic -o aliases.so aliases.c");
+    let path = fixture.path("aliases.so");
+    let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, "__quiet")]);
+    assert_eq!(names(&profile), [["__quiet"]]);
+}
+
+/// No compiler of these languages is needed: an assembler takes their linkers' names.
+#[test]
+fn functions_of_swift_d_and_ocaml_have_names() {
+    let fixture = Fixture::new();
+    let cases = [
+        ("$s4demo6crunchyyF", "$s4demo6crunchyyF"),
+        ("_D4main5crushFiZi", "_D4main5crushFiZi"),
+        ("camlDemo__Inner__crunch_270", "Demo.Inner.crunch"),
+        ("camlDemo__Inner.crush_271", "Demo.Inner.crush"),
+    ];
+    let mut text =
+        ".text\n.globl before\n.type before, @function\nbefore: ret\n.size before, . - before\n".to_owned();
+    for (name, _) in cases {
+        text += &format!(
+            ".globl \"{name}\"\n.type \"{name}\", @function\n\"{name}\": nop\nret\n.size \"{name}\", . - \"{name}\"\n"
+        );
+    }
+    // Marks of code, of a kind that only assemblers for Arm write.
+    text += "\"$x\":\n\"$d.1\":\nlast: nop\nret\n";
+    fixture.write("names.s", &text);
+    fixture.run("gcc -shared -o names.so names.s");
+    let path = fixture.path("names.so");
+    for (name, expected) in cases {
+        let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, name) + 1]);
+        assert_eq!(names(&profile), [[expected]]);
+        assert_eq!(&*profile.functions[0].system_name, name);
+    }
+    let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, "last")]);
+    assert_eq!(names(&profile), [["last"]]);
+}

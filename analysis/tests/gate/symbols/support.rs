@@ -108,6 +108,7 @@ pub(crate) fn profile(path: &Path, addresses: &[u64]) -> (Profile, u64) {
             file: path.into(),
             build_id: "".into(),
             is_deleted: false,
+            is_moved: false,
             process: Some(4711),
             has: Known::default(),
         });
