@@ -180,6 +180,15 @@ impl Spool {
         now.head.mappings(&now.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
     }
 
+    /// The same while the session's process runs. An object that is being added at this moment may be missing, and lines may be
+    /// wrong at the moment when the session ends.
+    ///
+    /// # Errors
+    /// If the spool cannot be read.
+    pub fn mappings_so_far(&self) -> Result<Vec<Mapping<'static>>, RecoverError> {
+        self.head.mappings(&self.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
+    }
+
     fn samples_now(&self) -> Result<Vec<SpooledSample>, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let threads = self.head.threads(&self.file).map_err(fails)?;

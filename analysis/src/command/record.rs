@@ -69,6 +69,10 @@ pub(crate) struct Options {
     #[arg(long)]
     no_children: bool,
 
+    /// Do not keep the files of running programs open: code of files that are deleted or replaced meanwhile has no names
+    #[arg(long, hide_short_help = true)]
+    no_keep_files: bool,
+
     /// Print only errors and warnings
     #[arg(short, long)]
     quiet: bool,
@@ -129,6 +133,7 @@ impl Options {
             max_memory: self.max_memory,
             timer_signal: self.timer_signal,
             children: !self.no_children,
+            keep_files: !self.no_keep_files,
             output: self.output,
             quiet: self.quiet,
             live: self.live,

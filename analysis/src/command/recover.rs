@@ -201,7 +201,7 @@ fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error
         ));
     }
     let output = Output::prepare(output.unwrap_or(&left.session.output))?;
-    let Collected { profile, tally: _, mut problems, sources } = collector.finish();
+    let Collected { profile, tally: _, mut problems, sources, .. } = collector.finish();
     let line = match &profile {
         None => format!("recording {recorder}: nothing to recover"),
         Some(profile) => {

@@ -4,12 +4,13 @@
 //! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
 //! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
 
-use super::{Session, directory_of, environment};
+use super::{Session, directory_of, environment, objects::Objects};
 use crate::{
     Error,
     error::ErrorKind,
     formats::{self, pprof},
     profile::{self, Label, LabelValue, Profile, ValueType, label},
+    symbolize::KeptObject,
 };
 use sigprof::{
     NoSamples,
@@ -52,6 +53,8 @@ pub struct Collector {
     collected: Progress,
     /// How long the last look at everything took, and when that was.
     last_look: Option<(Duration, Instant, Progress)>,
+    /// The files that the processes run, if these are kept.
+    objects: Option<Objects>,
 }
 
 /// What the processes have said of themselves.
@@ -101,6 +104,8 @@ pub struct Collected {
     pub problems: Vec<Error>,
     /// What the profile was made of.
     pub sources: Sources,
+    /// The objects that the processes ran, as far as they were kept.
+    pub kept: Vec<KeptObject>,
 }
 
 /// What was read, and is of no use once the profile is written.
@@ -151,6 +156,23 @@ impl Collector {
             last_search: None,
             collected: Progress::default(),
             last_look: None,
+            objects: None,
+        }
+    }
+
+    /// Keeps the files that the processes run from now on, with each call of [`look_for_objects`](Self::look_for_objects).
+    pub(super) fn keep_objects(&mut self) {
+        self.objects = Some(Objects::new());
+    }
+
+    /// Opens what running processes have mapped since the last call.
+    pub(super) fn look_for_objects(&mut self) {
+        if !self.objects.as_ref().is_some_and(Objects::is_look_due) {
+            return;
+        }
+        let running = self.look().map_or_else(Vec::new, |(_, running)| running);
+        if let Some(objects) = &mut self.objects {
+            objects.look(&running);
         }
     }
 
@@ -281,7 +303,8 @@ impl Collector {
                     // All of it stays.
                     self.problems.push(error);
                     let sources = Sources::default();
-                    return Collected { profile: None, tally: self.tally, problems: self.problems, sources };
+                    let (tally, problems, kept) = (self.tally, self.problems, Vec::new());
+                    return Collected { profile: None, tally, problems, sources, kept };
                 }
             }
         }
@@ -289,7 +312,8 @@ impl Collector {
             name_wall(profile);
         }
         let sources = Sources { spools: read, files: done };
-        Collected { profile, tally: self.tally, problems: self.problems, sources }
+        let kept = self.objects.map_or_else(Vec::new, Objects::into_kept);
+        Collected { profile, tally: self.tally, problems: self.problems, sources, kept }
     }
 
     fn count_spools(&self) -> usize {
@@ -351,7 +375,10 @@ impl Collector {
             // Its profile is in a file.
             return Ok((None, spool));
         }
-        let profile = formats::spool::read(&spool)?;
+        let mut profile = formats::spool::read(&spool)?;
+        if let Some(objects) = &self.objects {
+            objects.note_build_ids(spool.path(), &mut profile);
+        }
         self.tally.add(&spool);
         Ok((Some(profile), spool))
     }
@@ -373,6 +400,9 @@ impl Collector {
 
     fn discard(&mut self, spools: Vec<Spool>) {
         for spool in spools {
+            if let Some(objects) = &mut self.objects {
+                objects.forget(spool.path());
+            }
             if let Err(error) = discard(&spool) {
                 self.problems.push(error);
                 // It was read, and must not be again.
@@ -585,7 +615,7 @@ mod tests {
         }
         assert_eq!((tries, &collector.tally), (1, &Tally::default()), "nothing is taken for collected");
         assert_eq!(collector.so_far().samples, 4);
-        let Collected { profile, tally, problems, sources } = collector.finish();
+        let Collected { profile, tally, problems, sources, .. } = collector.finish();
         assert_eq!((tally.programs, tally.killed, problems.len()), (4, 4, 0));
         assert_eq!(profile.unwrap().total(0), 4);
         assert!((1..5).all(|process| path(process).exists()), "until the profile is written");

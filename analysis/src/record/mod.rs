@@ -10,6 +10,7 @@
 //! | `environment` | what the command's processes are told |
 //! | `run` | starts the command, hands signals on, waits for it |
 //! | `live` | the line on the terminal meanwhile |
+//! | `objects` | holds the files of the processes open while these run |
 //! | `collect` | makes one profile of what the processes leave behind |
 //! | `summary` | what came of it, in a few lines |
 //!
@@ -22,6 +23,7 @@ mod directory;
 mod environment;
 pub mod library;
 mod live;
+mod objects;
 mod output;
 mod preload;
 mod program;
@@ -79,6 +81,8 @@ pub struct Options {
     pub timer_signal: Option<String>,
     /// The processes that the command starts are recorded, too.
     pub children: bool,
+    /// The files that the processes run are kept open: code of those that are deleted or replaced has names.
+    pub keep_files: bool,
     /// The profile's file.
     pub output: PathBuf,
     /// Nothing is said but what went wrong.
@@ -96,6 +100,7 @@ impl Default for Options {
             max_memory: sigprof::DEFAULT_MAX_MEMORY,
             timer_signal: None,
             children: true,
+            keep_files: true,
             output: DEFAULT_OUTPUT.into(),
             quiet: false,
             live: false,
@@ -160,9 +165,13 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     // Behind the command's start, which has the limit that it was given: at the end each spool takes a descriptor.
     run::take_descriptors();
     let mut collector = Collector::new(directory.spools(), directory.session());
+    if options.keep_files {
+        collector.keep_objects();
+    }
     let mut live = Live::new(options, child.process());
     let end = child.wait(PACE, |moment| match moment {
         run::Moment::Pace => {
+            collector.look_for_objects();
             collector.relieve(MANY_SPOOLS);
             live.draw(started.elapsed(), || collector.so_far());
         }
@@ -171,7 +180,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let elapsed = started.elapsed();
     collector.wait_for_others(PATIENCE);
     let used = child.time();
-    let Collected { mut profile, tally, mut problems, sources } = collector.finish();
+    let Collected { mut profile, tally, mut problems, sources, kept } = collector.finish();
     if let Some(profile) = &mut profile {
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
         profile.comments.push(shown(command).into());
@@ -198,7 +207,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     child.let_signals_through();
     if let Some(profile) = &mut profile {
         // Now, since binaries may be gone later, and the names of code that a process made are.
-        let mut symbolizer = Symbolizer::new(symbolize::Options::default());
+        let mut symbolizer = Symbolizer::new(symbolize::Options { kept, ..Default::default() });
         symbolizer.symbolize(profile, &mut |_| {});
         // They are still those that ran: later they tell whether they are.
         symbolizer.note_build_ids(profile);

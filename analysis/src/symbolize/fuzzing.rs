@@ -1,8 +1,8 @@
 //! Lookups in files that may hold anything: for tests and fuzzing only.
 
-use super::{debug_files::Places, image::Image, object_file::ObjectFile, perf_map};
+use super::{Memory, debug_files::Places, image::Image, memory_image, object_file::ObjectFile, perf_map};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
-use std::path::Path;
+use std::{io, path::Path};
 
 /// Most addresses that are looked up in a file.
 const ADDRESSES: usize = 256;
@@ -34,6 +34,29 @@ pub fn object(bytes: &[u8]) {
     for named in named {
         assert!(named.calls.iter().all(|call| call.name.is_some()));
         assert!(named.range.is_none_or(|range| range.start <= range.end));
+    }
+}
+
+/// Memory of these bytes, and none beside.
+pub(super) struct Bytes<'b>(pub(super) u64, pub(super) &'b [u8]);
+
+impl Memory for Bytes<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let from = address.checked_sub(self.0).and_then(|at| self.1.get(usize::try_from(at).ok()?..));
+        let bytes = from.and_then(|from| from.get(..buffer.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Makes a file of an object that begins with these bytes in memory, which is of whole pages.
+pub fn memory(bytes: &[u8]) {
+    const BASE: u64 = 0x7fff_0000_0000;
+    let mut pages = bytes.to_vec();
+    pages.resize(bytes.len().next_multiple_of(4096), 0);
+    if let Ok(file) = memory_image::read(&Bytes(BASE, &pages), BASE) {
+        let elf = object::File::parse(&*file).expect("it is an ELF file");
+        assert!(elf.dynamic_symbols().all(|symbol| symbol.section_index().is_some()));
     }
 }
 
@@ -72,6 +95,7 @@ mod tests {
     #[test]
     fn inputs_of_the_fuzz_targets_are_replayed() {
         assert!(replay("analysis_object", object) > 4);
+        assert!(replay("analysis_memory", memory) > 1);
         assert!(replay("analysis_perf_map", perf_map) > 1);
     }
 

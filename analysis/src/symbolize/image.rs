@@ -35,11 +35,19 @@ impl Image {
         if !is_file {
             return Err(Error::new(ErrorKind::Io, "is not a regular file").at(path));
         }
-        let file = File::open(path).map_err(fails)?;
+        Self::of_file(path, &File::open(path).map_err(fails)?)
+    }
+
+    /// Maps a file that is open, and was opened at `path`.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no ELF file.
+    pub(super) fn of_file(path: &Path, file: &File) -> Result<Self, Error> {
+        let fails = |error| Error::io(path, "read the object", error);
         if file.metadata().map_err(fails)?.len() == 0 {
             return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)").at(path));
         }
-        let bytes = Bytes::Mapped(map_file(&file).map_err(fails)?);
+        let bytes = Bytes::Mapped(map_file(file).map_err(fails)?);
         Self { path: path.into(), bytes }.checked()
     }
 

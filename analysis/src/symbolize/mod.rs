@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
+//! | `kept`, `memory_image` | objects that are held open, and what processes have of them in memory |
 //! | `opened` | from a mapping to the file that ran, or the reason why there is none |
 //! | `object_file` | an object with all the files of its names |
 //! | `debug_files` | debug information in a file of its own |
@@ -22,6 +23,8 @@ mod frame_bounds;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod image;
+mod kept;
+mod memory_image;
 mod naming;
 mod object_file;
 mod opened;
@@ -32,6 +35,9 @@ mod symbol_table;
 mod texts;
 mod vdso;
 mod wanted;
+
+pub use kept::KeptObject;
+pub use memory_image::Memory;
 
 use crate::profile::{Mapping, Profile};
 use naming::Naming;
@@ -57,6 +63,8 @@ pub struct Options {
     pub demangle: bool,
     /// Where debug files are looked for: below the sysroot first, and then as it is said here.
     pub debug_directories: Vec<PathBuf>,
+    /// Objects that ran, which are taken first.
+    pub kept: Vec<KeptObject>,
     /// Where just-in-time compilers leave `perf-PID.map`.
     pub perf_map_directory: PathBuf,
 }
@@ -68,6 +76,7 @@ impl Default for Options {
             binary: None,
             demangle: true,
             debug_directories: vec!["/usr/lib/debug".into()],
+            kept: Vec::new(),
             perf_map_directory: "/tmp".into(),
         }
     }

@@ -1,6 +1,6 @@
 //! Finds the file of a mapping, and tells whether it is the one that ran.
 
-use super::{Options, debug_files::Places, image::Image, object_file::ObjectFile, vdso};
+use super::{KeptObject, Options, debug_files::Places, image::Image, object_file::ObjectFile, vdso};
 use crate::profile::Mapping;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, path::PathBuf, sync::Arc};
 
@@ -56,6 +56,14 @@ impl Key {
             }
             _ => return Opened::Missing(None),
         };
+        let kept = |is_whole| {
+            let is_wanted =
+                |kept: &&KeptObject| kept.is_whole() == is_whole && kept.is_at(&self.file, &self.build_id);
+            options.kept.iter().filter(is_wanted).find_map(KeptObject::image)
+        };
+        if let Some(image) = kept(true) {
+            return object(image, false, &places);
+        }
         let mut reason = None;
         for path in candidates {
             let image = match Image::open(&path) {
@@ -84,6 +92,9 @@ impl Key {
                     self.build_id
                 ));
             }
+        }
+        if let Some(image) = kept(false) {
+            return object(image, false, &places);
         }
         match places.by_build_id(&self.build_id) {
             Some(image) => object(image, true, &places),

@@ -1,6 +1,7 @@
 //! Names of code that is not in its file any more.
 
-use super::support::{Rig, compile};
+use super::support::{Finished, Rig, compile};
+use std::{fs, path::PathBuf, process::Command};
 
 /// As programs do that want their code in huge pages.
 #[test]
@@ -29,4 +30,111 @@ int main(void) {
     );
     rig.record(&[], &[&program]).expect(0);
     assert!(!rig.processes_in(&rig.profile(), "in_memory").is_empty());
+}
+
+/// Loads the library that its first argument names, and takes samples in it. By the second argument, the file is deleted or
+/// replaced: at once, or when the recorder has it. Ends when the recorder has it, and with a third argument after a second.
+const LOADER: &str = r#"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the recorder holds the file open, or what is in memory of it. */
+static int is_kept(const char *path) {
+    char name[64], link[4096];
+    snprintf(name, sizeof name, "/proc/%d/fd", getppid());
+    DIR *descriptors = opendir(name);
+    int kept = 0;
+    for (struct dirent *entry; descriptors && (entry = readdir(descriptors));) {
+        ssize_t length = readlinkat(dirfd(descriptors), entry->d_name, link, sizeof link - 1);
+        if (length < 0) continue;
+        link[length] = 0;
+        kept |= strstr(link, path) != NULL || strstr(link, "sigprof-object") != NULL;
+    }
+    if (descriptors) closedir(descriptors);
+    return kept;
+}
+
+static void change(const char *path, const char *how) {
+    char other[4096];
+    snprintf(other, sizeof other, "%s.new", path);
+    if (strcmp(how, "delete") ? rename(other, path) : unlink(path)) exit(96);
+}
+
+int main(int argc, char **argv) {
+    void *library = dlopen(argv[1], RTLD_NOW);
+    if (!library) return puts(dlerror()), 97;
+    int is_early = strncmp(argv[2], "early-", 6) == 0;
+    const char *how = argv[2] + (is_early ? 6 : 0);
+    if (is_early) change(argv[1], how);
+    ((void (*)(void))dlsym(library, "entry"))();
+    for (int i = 0; !is_kept(argv[1]); i++) {
+        if (argc > 3 && i == 100) return 0;
+        if (i == 3000) return 98;
+        usleep(10000);
+    }
+    if (!is_early) change(argv[1], how);
+    return 0;
+}"#;
+
+/// A library whose function `name` takes samples.
+fn library(rig: &Rig, file: &str, name: &str) -> PathBuf {
+    let (source, path) = (rig.path("library.c"), rig.path(file));
+    let text = format!(
+        "#include <signal.h>\n__attribute__((noinline)) void {name}(void) {{ for (int i = 0; i < 20; i++) raise(SIGPROF); }}\n\
+            void entry(void) {{ {name}(); __asm__ volatile(\"\"); }}\n"
+    );
+    fs::write(&source, text).unwrap();
+    let compiled =
+        Command::new("gcc").args(["-O1", "-g", "-shared", "-fPIC", "-o"]).arg(&path).arg(source).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "gcc is missing: ci/setup.sh installs it");
+    path
+}
+
+/// As programs do that unpack their libraries (bindings of Java, frozen Python), and those that install them anew.
+#[test]
+fn a_library_that_is_deleted_or_replaced_meanwhile_keeps_its_names() {
+    let rig = Rig::new();
+    let program = compile(&rig, LOADER);
+    for change in ["delete", "replace", "early-delete", "early-replace"] {
+        let path = library(&rig, "library.so", "in_library");
+        library(&rig, "library.so.new", "in_another");
+        rig.record(&[], &[&program, path.to_str().unwrap(), change]).expect(0);
+        let profile = rig.profile();
+        assert!(!rig.processes_in(&profile, "in_library").is_empty(), "{change}");
+        assert!(rig.processes_in(&profile, "in_another").is_empty(), "{change}");
+        let file =
+            profile.functions.iter().find(|function| &*function.name == "in_library").unwrap().file.clone();
+        assert!(file.ends_with("library.c"), "{change}: its own file has lines: {file}");
+    }
+}
+
+/// Who may not open a file by its mapping reads the symbols in memory.
+#[test]
+fn names_of_a_deleted_library_are_in_memory_too() {
+    let rig = Rig::new();
+    let program = compile(&rig, LOADER);
+    let path = library(&rig, "library.so", "in_library");
+    let mut recorder = if nix::unistd::geteuid().is_root() {
+        let mut setpriv = rig.prepared("setpriv");
+        setpriv.args(["--bounding-set=-sys_admin,-checkpoint_restore", rig.sigprof()]);
+        setpriv
+    } else {
+        rig.prepared(rig.sigprof())
+    };
+    recorder.args(["record", "--", &program, path.to_str().unwrap(), "early-delete"]);
+    Finished::of(recorder.spawn().expect("setpriv, of util-linux, is there")).expect(0);
+    assert!(!rig.processes_in(&rig.profile(), "in_library").is_empty());
+}
+
+#[test]
+fn no_files_are_kept_if_that_is_not_wanted() {
+    let rig = Rig::new();
+    let program = compile(&rig, LOADER);
+    let path = library(&rig, "library.so", "in_library");
+    rig.record(&["--no-keep-files"], &[&program, path.to_str().unwrap(), "early-delete", "a second"])
+        .expect(0);
+    let profile = rig.profile();
+    assert!(profile.total(0) >= 20 && rig.processes_in(&profile, "in_library").is_empty());
 }
