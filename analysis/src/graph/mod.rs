@@ -382,26 +382,33 @@ pub(crate) mod tests {
         // c is light; what it takes is not b's.
         let profile = profile(&[("dba", 50), ("dcba", 1), ("cba", 1), ("ea", 48)]);
         let trim = Trim { node_fraction: 0.03, ..Trim::ALL };
-        let mut trimmed = trim.calls(&profile);
+        let trimmed = trim.calls(&profile);
         assert_eq!((trimmed.dropped_nodes, trimmed.node_cutoff), (1, 3));
         assert_eq!(values(&trimmed.graph), ["a 0 100", "b 0 52", "d 51 51", "e 48 48"]);
         assert_eq!(edges(&trimmed.graph), ["a>b 52", "a>e 48", "b>d 51 residual"]);
         // The one way from b to d stays.
-        trimmed.drop_redundant_edges();
-        assert_eq!(trimmed.graph.edges.len(), 3);
+        assert_eq!(edges(&trim.picture(&profile).graph), edges(&trimmed.graph));
     }
 
     #[test]
     fn residual_edges_that_say_nothing_new_are_dropped() {
         // From a to d there is b, so that the way over e, which is left out, is drawn no more.
-        let mut trimmed = Trim { nodes: 3, by_cum: true, ..Trim::ALL }.calls(&profile(&[
-            ("dba", 50),
-            ("dea", 1),
-            ("ba", 1),
-        ]));
-        assert_eq!(edges(&trimmed.graph), ["a>b 51", "a>d 1 residual", "b>d 50"]);
-        trimmed.drop_redundant_edges();
-        assert_eq!(edges(&trimmed.graph), ["a>b 51", "b>d 50"]);
+        let profile = profile(&[("dba", 50), ("dea", 1), ("ba", 1)]);
+        let trim = Trim { nodes: 3, by_cum: true, ..Trim::ALL };
+        assert_eq!(edges(&trim.calls(&profile).graph), ["a>b 51", "a>d 1 residual", "b>d 50"]);
+        assert_eq!(edges(&trim.picture(&profile).graph), ["a>b 51", "b>d 50"]);
+    }
+
+    #[test]
+    fn a_picture_has_the_nodes_that_say_most() {
+        // b does nothing but call c, which does something, and calls two others.
+        let profile = profile(&[("dcba", 30), ("ecba", 30), ("cba", 30), ("fa", 10)]);
+        let nodes = |trim: Trim| -> String {
+            let trimmed = trim.picture(&profile);
+            trimmed.graph.nodes.iter().map(|node| node.place.to_string()).collect()
+        };
+        assert_eq!(nodes(Trim::ALL), "cadefb");
+        assert_eq!(nodes(Trim { nodes: 4, ..Trim::ALL }), "cade");
     }
 
     #[test]

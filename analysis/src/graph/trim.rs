@@ -56,8 +56,8 @@ impl Trim {
     /// The nodes that are shown, without edges.
     pub fn values(&self, profile: &Profile) -> Trimmed {
         let graph = Graph::values(profile);
-        let mut trimmed = self.cut(graph.nodes);
-        trimmed.graph.without_chain = graph.without_chain;
+        let mut trimmed = self.sift(graph);
+        self.take_in_order(&mut trimmed.graph.nodes);
         trimmed
     }
 
@@ -65,34 +65,28 @@ impl Trim {
     /// a residual edge connects those.
     pub fn calls(&self, profile: &Profile) -> Trimmed {
         let frames = Frames::new(profile);
-        let all = Graph::of(profile, &frames, false);
-        let mut trimmed = self.cut(all.nodes);
-        let mut kept = vec![false; frames.places.len()];
-        for node in &trimmed.graph.nodes {
-            kept[node.number as usize] = true;
-        }
-        let mut places = vec![usize::MAX; frames.places.len()];
-        for (place, node) in trimmed.graph.nodes.iter().enumerate() {
-            places[node.number as usize] = place;
-        }
-        let counts = count(profile, &frames, &shown(profile), Some(&kept), true);
-        trimmed.graph.without_chain = counts.without_chain;
-        trimmed.graph.edges = counts.edges;
-        let nodes = &trimmed.graph.nodes;
-        let cutoff = trimmed.edge_cutoff;
-        let dropped = &mut trimmed.dropped_edges;
-        trimmed.graph.edges.retain_mut(|edge| {
-            (edge.caller, edge.callee) = (places[edge.caller], places[edge.callee]);
-            let is_light = edge.value.saturating_abs() < cutoff;
-            *dropped += usize::from(is_light);
-            !is_light
+        let mut trimmed = self.sift(Graph::of(profile, &frames, false));
+        self.take_in_order(&mut trimmed.graph.nodes);
+        trimmed.connect(profile, &frames);
+        trimmed
+    }
+
+    /// The same for a picture: the nodes that say most (see `Graph::scores`), and no edges that say nothing new. Of a chain of
+    /// functions that do nothing but call each other, few are shown.
+    pub fn picture(&self, profile: &Profile) -> Trimmed {
+        let frames = Frames::new(profile);
+        let mut trimmed = self.sift(Graph::of(profile, &frames, false));
+        trimmed.graph.connect(profile, &frames);
+        let scores = trimmed.graph.scores();
+        let mut nodes: Vec<_> = scores.into_iter().zip(std::mem::take(&mut trimmed.graph.nodes)).collect();
+        nodes.sort_by(|(one_score, one), (other_score, other)| {
+            (Reverse(one_score.saturating_abs()).cmp(&Reverse(other_score.saturating_abs())))
+                .then_with(|| one.place.cmp(&other.place))
         });
-        trimmed.graph.edges.sort_by(|one, other| {
-            let names = |place: usize| &nodes[place].place;
-            (Reverse(one.value.saturating_abs()).cmp(&Reverse(other.value.saturating_abs())))
-                .then_with(|| names(one.caller).cmp(names(other.caller)))
-                .then_with(|| names(one.callee).cmp(names(other.callee)))
-        });
+        self.truncate(&mut nodes);
+        trimmed.graph.nodes = nodes.into_iter().map(|(_, node)| node).collect();
+        trimmed.connect(profile, &frames);
+        trimmed.drop_redundant_edges();
         trimmed
     }
 
@@ -101,9 +95,22 @@ impl Trim {
         if self.by_cum { changes.cum } else { changes.flat }
     }
 
-    /// Leaves out what is too light, puts the rest in order, and takes the first.
-    fn cut(&self, mut nodes: Vec<Node>) -> Trimmed {
-        let mut trimmed = Trimmed::default();
+    /// Puts rows in order, and takes the first.
+    fn take_in_order(&self, nodes: &mut Vec<Node>) {
+        nodes.sort_by(|one, other| self.order(one, other));
+        self.truncate(nodes);
+    }
+
+    fn truncate<T>(&self, nodes: &mut Vec<T>) {
+        if self.nodes != 0 {
+            nodes.truncate(self.nodes);
+        }
+    }
+
+    /// Leaves out what is too light, or not wanted.
+    fn sift(&self, graph: Graph) -> Trimmed {
+        let mut trimmed = Trimmed { graph, ..Trimmed::default() };
+        let nodes = &mut trimmed.graph.nodes;
         if self.drop_negative {
             let before = nodes.len();
             nodes.retain(|node| node.flat > 0 || (node.flat == 0 && node.cum >= 0));
@@ -123,11 +130,6 @@ impl Trim {
         nodes.retain(|node| node.cum.saturating_abs() >= trimmed.node_cutoff);
         trimmed.dropped_nodes = before - nodes.len();
         trimmed.nodes_before_count = nodes.len();
-        nodes.sort_by(|one, other| self.order(one, other));
-        if self.nodes != 0 {
-            nodes.truncate(self.nodes);
-        }
-        trimmed.graph.nodes = nodes;
         trimmed
     }
 
@@ -142,6 +144,55 @@ impl Trim {
     }
 }
 
+impl Graph {
+    /// Counts the edges between its nodes. Where others are between two of them, a residual edge connects those.
+    fn connect(&mut self, profile: &Profile, frames: &Frames) {
+        let mut kept = vec![false; frames.places.len()];
+        let mut places = vec![usize::MAX; frames.places.len()];
+        for (place, node) in self.nodes.iter().enumerate() {
+            kept[node.number as usize] = true;
+            places[node.number as usize] = place;
+        }
+        self.edges = count(profile, frames, &shown(profile), Some(&kept), true).edges;
+        for edge in &mut self.edges {
+            (edge.caller, edge.callee) = (places[edge.caller], places[edge.callee]);
+        }
+    }
+
+    /// How much each node says: its cumulative value, times the information in its edges (the entropy of the shares that its
+    /// callers have of it, and that it itself and its callees have), plus its flat value. A node without callers, or without
+    /// callees, counts as one with a bit of it.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "an order, as pprof has it"
+    )]
+    fn scores(&self) -> Vec<i64> {
+        let none = || vec![Vec::new(); self.nodes.len()];
+        let (mut from_callers, mut from_callees) = (none(), none());
+        for edge in &self.edges {
+            from_callers[edge.callee].push(edge.value);
+            from_callees[edge.caller].push(edge.value);
+        }
+        let of = |(place, node): (usize, &Node)| {
+            let side = |edges: &[i64], own| if edges.is_empty() { 1.0 } else { entropy(edges, own) };
+            let bits = side(&from_callers[place], 0) + side(&from_callees[place], node.flat);
+            ((bits * node.cum as f64) as i64).saturating_add(node.flat)
+        };
+        self.nodes.iter().enumerate().map(of).collect()
+    }
+}
+
+/// The entropy, in bits, of what edges have beside a node's own value.
+#[expect(clippy::cast_precision_loss, reason = "an order, as pprof has it")]
+fn entropy(edges: &[i64], own: i64) -> f64 {
+    let values = || edges.iter().map(|&value| (value as f64).abs());
+    let total = own as f64 + values().sum::<f64>();
+    let bits =
+        |value: f64| if value > 0.0 && total != 0.0 { -value / total * (value / total).log2() } else { 0.0 };
+    values().map(bits).sum::<f64>() + bits(own as f64)
+}
+
 /// A share of the total, rounded down, as pprof has it.
 #[expect(
     clippy::cast_possible_truncation,
@@ -153,9 +204,23 @@ fn share(total: i64, fraction: f64) -> i64 {
 }
 
 impl Trimmed {
+    /// Counts the edges between the nodes, and leaves out light ones. The rest are in order, the heaviest first.
+    fn connect(&mut self, profile: &Profile, frames: &Frames) {
+        self.graph.connect(profile, frames);
+        let before = self.graph.edges.len();
+        self.graph.edges.retain(|edge| edge.value.saturating_abs() >= self.edge_cutoff);
+        self.dropped_edges = before - self.graph.edges.len();
+        let name = |place: usize| &self.graph.nodes[place].place;
+        self.graph.edges.sort_by(|one, other| {
+            (Reverse(one.value.saturating_abs()).cmp(&Reverse(other.value.saturating_abs())))
+                .then_with(|| name(one.caller).cmp(name(other.caller)))
+                .then_with(|| name(one.callee).cmp(name(other.callee)))
+        });
+    }
+
     /// Drops residual edges where the callee is reached from the caller by others: they say nothing new, and clutter a
     /// picture. As in pprof, one that is heavier than a call that is no residual stays.
-    pub fn drop_redundant_edges(&mut self) {
+    fn drop_redundant_edges(&mut self) {
         let edges = &self.graph.edges;
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.graph.nodes.len()];
         for (place, edge) in edges.iter().enumerate() {

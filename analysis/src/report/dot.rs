@@ -18,8 +18,7 @@ use std::{
 /// # Errors
 /// Those of `out`.
 pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Write) -> io::Result<()> {
-    let mut trimmed = trim.calls(profile);
-    trimmed.drop_redundant_edges();
+    let trimmed = trim.picture(profile);
     let graph = &trimmed.graph;
     let scale = context.scale(profile, &graph.nodes);
     let lines = header::profile_lines(profile, context, scale);
