@@ -319,7 +319,7 @@ mod tests {
         let memory = "13000-13800 rw-p 00000000 00:00 0";
         assert_eq!(chosen(&[head, &moved.replace("14000", "13000"), memory, data]), [0, 1, 3]);
         assert_eq!(chosen(&[moved, heap, other, other_code]), [0, 3]);
-        // A file that begins right behind keeps its first line, whatever follows.
+        // A file that begins right after it keeps its first line.
         assert_eq!(chosen(&[head, moved, other, other_code, head]), [0, 1, 2, 3]);
     }
 

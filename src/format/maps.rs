@@ -55,9 +55,20 @@ impl<'a> Mapping<'a> {
     /// True for memory without a file on disk: without a name, with one that the program gave it (`PR_SET_VMA_ANON_NAME`), or
     /// of shared memory, huge pages and `memfd_create(2)`. False for what the kernel names, such as `[heap]` and `[vdso]`.
     pub fn is_anonymous(&self) -> bool {
-        let names: [&[u8]; 6] =
-            [b"//anon", b"/anon_hugepage", b"/dev/zero", b"/memfd:", b"[anon:", b"[anon_shmem:"];
-        self.path.is_empty() || names.iter().any(|name| self.path.starts_with(name))
+        Self::is_anonymous_path(&self.path)
+    }
+
+    /// The same for the path of a line.
+    pub fn is_anonymous_path(path: &[u8]) -> bool {
+        let names: [&[u8]; 7] =
+            [b"//anon", b"/anon_hugepage", b"/dev/zero", b"/memfd:", b"/SYSV", b"[anon:", b"[anon_shmem:"];
+        path.is_empty() || names.iter().any(|name| path.starts_with(name))
+    }
+
+    /// The path without the kernel's ` (deleted)`, and true if the line has that: the file was deleted or replaced.
+    pub fn file(&self) -> (&[u8], bool) {
+        let path = self.path.strip_suffix(b" (deleted)");
+        (path.unwrap_or(&self.path), path.is_some())
     }
 
     /// True when `address` lies in the range.
@@ -433,5 +444,22 @@ mod tests {
         assert!(!low.overlaps(&high) && !high.overlaps(&low));
         assert!(low.overlaps(&across) && across.overlaps(&high) && low.overlaps(&low));
         assert!(low.contains(0x1000) && !low.contains(0x2000));
+    }
+
+    #[test]
+    fn paths_are_of_files_that_exist_are_deleted_or_were_never_there() {
+        let of = |path: &str| {
+            let line = format!("1000-2000 r-xp 00000000 00:00 0 {path}");
+            let mapping = Mapping::parse_line(line.as_bytes()).unwrap().into_owned();
+            (String::from_utf8(mapping.file().0.to_vec()).unwrap(), mapping.file().1, mapping.is_anonymous())
+        };
+        assert_eq!(of("/bin/x"), ("/bin/x".into(), false, false));
+        assert_eq!(of("/bin/x (deleted)"), ("/bin/x".into(), true, false));
+        assert_eq!(of("[heap]"), ("[heap]".into(), false, false));
+        for anonymous in
+            ["", "/memfd:jit (deleted)", "/SYSV00000000 (deleted)", "[anon:code]", "/dev/zero (deleted)"]
+        {
+            assert!(of(anonymous).2, "{anonymous}");
+        }
     }
 }

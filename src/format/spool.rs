@@ -8,7 +8,7 @@
 //! 0                 head, one number at each offset of `field`, then target and program
 //! END               what a session that leaves its profile here says at its end
 //! TEXT              lines of /proc/self/maps as they were at the start: the executable ones, and
-//!                   what says which file's code was moved to memory
+//!                   the lines around code that was moved to memory
 //! OBJECTS           objects that were met later, `OBJECT_BYTES` each
 //! THREADS           threads that were sampled, `THREAD_BYTES` each, in a session by thread
 //! ARENA             records, one behind another: count | RECORD_MARK + depth | PCs, in words of the process

@@ -170,14 +170,14 @@ fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32
         .map(|(place, mapping)| {
             let first = moved_from(mappings, place);
             let of = first.unwrap_or(mapping);
-            let path = of.path.strip_suffix(DELETED);
+            let (path, is_deleted) = of.file();
             Mapping {
                 start: mapping.start,
                 end: mapping.end,
                 file_offset: first.map_or(mapping.offset, |first| mapping.start - first.start),
-                file: PathBuf::from(OsStr::from_bytes(path.unwrap_or(&of.path))),
+                file: PathBuf::from(OsStr::from_bytes(path)),
                 build_id: String::from_utf8_lossy(&of.build_id).to_lowercase().into(),
-                is_deleted: path.is_some(),
+                is_deleted,
                 is_moved: first.is_some(),
                 process,
                 has: Known::default(),
@@ -190,11 +190,8 @@ fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32
     model
 }
 
-/// What the kernel puts behind the path of a file that is gone.
-const DELETED: &[u8] = b" (deleted)";
-
-/// The first mapping of the file whose code was at the addresses of `mappings[place]`, if these are memory without a file between
-/// two mappings of one file: some programs copy their code to memory with huge pages, and put that in its place.
+/// The first mapping of the file that the code in `mappings[place]` was copied from; None unless that is anonymous memory between
+/// two mappings of one file. Some programs copy their code to huge pages, at the same addresses.
 fn moved_from<'a>(
     mappings: &'a [sigprof::format::Mapping<'a>],
     place: usize,
@@ -203,7 +200,7 @@ fn moved_from<'a>(
     if !mappings[place].is_anonymous() {
         return None;
     }
-    // The kernel's list is in order; a list that is not says nothing.
+    // A list that is not in the order of addresses is not the kernel's, and has no neighbours.
     let is_file = |mapping: &&Mapped<'_>| mapping.path.starts_with(b"/") && !mapping.is_anonymous();
     let below = mappings[..place].iter().rev().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
     let above = mappings[place + 1..].iter().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;

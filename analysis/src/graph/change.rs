@@ -1,7 +1,7 @@
 //! The values of a function on both sides of a comparison, and the noise of their difference.
 //!
 //! A sampled time has an error: a function of `n` samples has about `sqrt(n)` more or fewer in the next run of the same program
-//! (Poisson's distribution). A sample of value `v` that stands for `c` equal samples adds `v * v / c` to the variance. One sample
+//! (Poisson's distribution). A sample of value `v` that represents `c` equal samples adds `v * v / c` to the variance. A sample
 //! is added on each side, because a function without samples can have taken time: 0 beside 5 samples is within noise, and 0
 //! beside 6 is not, as in the exact test at 5 %.
 
@@ -130,7 +130,7 @@ impl Sides {
 }
 
 impl Noise {
-    /// The value of a sample without its sign, and the number of equal samples that it stands for, which is not 0.
+    /// The value of a sample without its sign, and the number of equal samples that it represents, above 0.
     fn sample(&self, sample: SampleRef<'_>, sample_type: usize, is_base: bool) -> (f64, f64) {
         let [value, count] = [sample_type, self.counts].map(|column| (sample.values[column] as f64).abs());
         let count = if is_base { count } else { count / self.factor };

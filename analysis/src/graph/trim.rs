@@ -71,8 +71,8 @@ impl Trim {
         trimmed
     }
 
-    /// The same for a picture: the nodes that say most (see `Graph::scores`), and no edges that say nothing new. Of a chain of
-    /// functions that do nothing but call each other, few are shown.
+    /// The same for a picture: the nodes with the highest scores (see `Graph::scores`), without redundant edges. Of functions
+    /// that only call each other, few are shown.
     pub fn picture(&self, profile: &Profile) -> Trimmed {
         let frames = Frames::new(profile);
         let mut trimmed = self.sift(Graph::of(profile, &frames, false));
@@ -159,9 +159,8 @@ impl Graph {
         }
     }
 
-    /// How much each node says: its cumulative value, times the information in its edges (the entropy of the shares that its
-    /// callers have of it, and that it itself and its callees have), plus its flat value. A node without callers, or without
-    /// callees, counts as one with a bit of it.
+    /// The information in each node: its cumulative value times the entropy of its edges, plus its flat value. The entropy is
+    /// that of its callers' shares, plus that of the shares of its callees and itself; it is one bit if there are none.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

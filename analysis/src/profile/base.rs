@@ -46,7 +46,7 @@ pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<
 }
 
 /// Multiplies the newer values of a [comparison](compare), of the sample type that reports show, so that their total is that of
-/// the base. False if there is nothing to scale: the profile is no comparison, or a total is not positive.
+/// the base. False if there is nothing to scale: the profile is not a comparison, or a total is not positive.
 #[must_use]
 pub fn normalize(profile: &mut Profile) -> bool {
     let Some(is_base) = profile.base_sets() else { return false };

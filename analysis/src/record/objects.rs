@@ -1,26 +1,39 @@
-//! Holds the objects of processes open while these run: files that are deleted or replaced meanwhile keep their names, as libraries
-//! that are unpacked, loaded and deleted, and programs that are installed anew.
+//! Holds the files of running processes open, so that code has names although its file is deleted or replaced: libraries that a
+//! program unpacks, loads and deletes, and programs that are installed anew.
 //!
-//! What is mapped is known from the spools, which costs the processes nothing. Only for a mapping that is new is the kernel's list
-//! of their mappings read.
+//! The spools have the list of mappings, so that reading it costs the processes nothing. `/proc/PID/maps` is read once for each
+//! new mapping.
+//!
+//! An open file is visible to others: its mount cannot be unmounted, and a network file system keeps a deleted one as a file of
+//! another name. So files are held on [`Mounts`] only.
 
 use crate::{
     profile::Profile,
     symbolize::{KeptObject, Memory},
 };
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::{
+    resource::{Resource, getrlimit},
+    statfs::{
+        BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC,
+        XFS_SUPER_MAGIC, fstatfs,
+    },
+};
 use sigprof::{
-    format::Mapping,
+    format::{Device, Mapping},
     recover::{Owner, Spool},
 };
 use std::{
     collections::HashMap,
+    env,
     ffi::OsStr,
     fs::{self, File, OpenOptions},
     io,
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+        },
     },
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -30,8 +43,6 @@ use std::{
 const MOST: usize = 1024;
 /// Looks take one part in so many of the recorder's time.
 const SHARE: u32 = 100;
-/// What the kernel puts after the path of a file that is gone.
-const DELETED: &[u8] = b" (deleted)";
 
 /// The mappings of a process, by path: where each begins, and the place of its object among those that are kept.
 type Mapped = HashMap<PathBuf, Vec<(u64, Option<usize>)>>;
@@ -40,9 +51,10 @@ type Mapped = HashMap<PathBuf, Vec<(u64, Option<usize>)>>;
 #[derive(Debug)]
 pub(super) struct Objects {
     most: usize,
+    mounts: Mounts,
     kept: Vec<KeptObject>,
-    /// By inode and path; None for what could not be opened.
-    by_file: HashMap<(u64, PathBuf), Option<usize>>,
+    /// None for a file that is not kept.
+    by_file: HashMap<(Device, u64, PathBuf), Option<usize>>,
     by_spool: HashMap<PathBuf, Mapped>,
     /// How long the last look took, and when that was.
     last_look: Option<(Duration, Instant)>,
@@ -56,6 +68,7 @@ impl Objects {
         Self {
             // At the end, spools take descriptors, too.
             most: MOST.min(limit / 4),
+            mounts: Mounts::new(),
             kept: Vec::new(),
             by_file: HashMap::new(),
             by_spool: HashMap::new(),
@@ -76,30 +89,29 @@ impl Objects {
             let Ok(mappings) = spool.mappings_so_far() else { continue };
             let known = self.by_spool.entry(spool.path().into()).or_default();
             let is_new = |mapping: &&Mapping<'_>| {
-                let starts = known.get(path_of(&mapping.path));
+                let starts = known.get(path_of(mapping));
                 !starts.is_some_and(|starts| starts.iter().any(|&(start, _)| start == mapping.start))
             };
             let is_object = |mapping: &&Mapping<'_>| {
                 mapping.is_executable() && mapping.path.starts_with(b"/") && !mapping.is_anonymous()
             };
-            let news: Vec<&Mapping<'_>> = mappings.iter().filter(is_object).filter(is_new).collect();
-            if news.is_empty() {
+            let new: Vec<&Mapping<'_>> = mappings.iter().filter(is_object).filter(is_new).collect();
+            if new.is_empty() {
                 continue;
             }
-            let Some(process) = Process::open(spool.process()) else { continue };
-            let found: Vec<(PathBuf, u64, Option<usize>)> = news
-                .into_iter()
-                .filter_map(|mapping| {
-                    let path = path_of(&mapping.path);
-                    let line = process.line_at(mapping.start).filter(|line| path_of(&line.path) == path)?;
-                    Some((path.to_owned(), mapping.start, self.keep(&process, &line)))
-                })
-                .collect();
-            // One that has ended meanwhile may have given its id to another.
+            let process = Process::open(spool.process());
+            let find = |mapping: &Mapping<'_>| {
+                let process = process.as_ref()?;
+                let line = process.line_at(mapping.start)?;
+                // The program may have mapped something else there.
+                (path_of(&line) == path_of(mapping)).then(|| self.keep(process, &line))?
+            };
+            let found: Vec<Option<usize>> = new.iter().copied().map(find).collect();
+            // The process may have exited meanwhile, and another one may have its id.
             if spool.owner() == Owner::Running {
                 let known = self.by_spool.entry(spool.path().into()).or_default();
-                for (path, start, object) in found {
-                    known.entry(path).or_default().push((start, object));
+                for (mapping, object) in new.into_iter().zip(found) {
+                    known.entry(path_of(mapping).into()).or_default().push((mapping.start, object));
                 }
             }
         }
@@ -108,15 +120,14 @@ impl Objects {
 
     /// The object of a line of the process's mappings; opens it if it is new.
     fn keep(&mut self, process: &Process, line: &Mapping<'_>) -> Option<usize> {
-        let path = path_of(&line.path);
-        let key = (line.inode, path.to_owned());
+        let key = (line.device, line.inode, path_of(line).to_owned());
         if let Some(&known) = self.by_file.get(&key) {
             return known;
         }
         if self.kept.len() >= self.most {
             return None;
         }
-        let object = process.object(line);
+        let object = process.object(line, &self.mounts);
         let place = object.map(|object| {
             self.kept.push(object);
             self.kept.len() - 1
@@ -151,14 +162,75 @@ impl Objects {
     }
 }
 
-/// A process whose memory may be read.
+/// The mounts on which files are held: those of the system, of temporary files, and of the recorder's own files, which are in use
+/// in any case.
+#[derive(Debug)]
+struct Mounts {
+    /// Their ids, as /proc/PID/fdinfo has them (proc_pid_fdinfo(5)).
+    ids: Vec<u64>,
+}
+
+/// Local file systems, which delete a file that is open. The last one is ZFS.
+const LOCAL: [FsType; 7] = [
+    EXT4_SUPER_MAGIC,
+    XFS_SUPER_MAGIC,
+    BTRFS_SUPER_MAGIC,
+    F2FS_SUPER_MAGIC,
+    TMPFS_MAGIC,
+    OVERLAYFS_SUPER_MAGIC,
+    FsType(0x2fc1_2fc1),
+];
+
+impl Mounts {
+    fn new() -> Self {
+        let system = ["/", "/usr", "/opt", "/var", "/var/tmp", "/tmp", "/home", "/root"].map(PathBuf::from);
+        let own = [Ok(env::temp_dir()), env::current_dir(), env::current_exe()];
+        let directories: Vec<PathBuf> = system.into_iter().chain(own.into_iter().flatten()).collect();
+        Self::of(&fs::read("/proc/self/mountinfo").unwrap_or_default(), &directories)
+    }
+
+    /// The mounts of these directories, by the kernel's list (proc_pid_mountinfo(5)). To look at a directory itself could wait for
+    /// a server.
+    fn of(list: &[u8], directories: &[PathBuf]) -> Self {
+        let mounts: Vec<(u64, &Path)> = list
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| {
+                let mut words = line.split(|&byte| byte == b' ');
+                let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+                Some((id, Path::new(OsStr::from_bytes(words.nth(3)?))))
+            })
+            .collect();
+        // Of several mounts on one directory, the last one is visible.
+        let mount = |directory: &PathBuf| {
+            let around = mounts.iter().filter(|(_, path)| directory.starts_with(path));
+            around.max_by_key(|(_, path)| path.as_os_str().len()).map(|&(id, _)| id)
+        };
+        let mut ids: Vec<u64> = directories.iter().filter_map(mount).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids }
+    }
+
+    fn has(&self, file: &File) -> bool {
+        let is_local = fstatfs(file).is_ok_and(|status| LOCAL.contains(&status.filesystem_type()));
+        is_local && mount_of(file).is_some_and(|id| self.ids.binary_search(&id).is_ok())
+    }
+}
+
+/// The id of the mount of an open file.
+fn mount_of(file: &File) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+}
+
+/// A process, and its mappings.
 struct Process {
     id: u32,
     maps: Vec<u8>,
 }
 
 impl Process {
-    /// Reads its mappings; None if it is gone or may not be looked at.
+    /// Reads its mappings; None if it has exited, or the recorder may not read them.
     fn open(id: u32) -> Option<Self> {
         let maps = fs::read(format!("/proc/{id}/maps")).ok().filter(|maps| !maps.is_empty())?;
         Some(Self { id, maps })
@@ -172,38 +244,44 @@ impl Process {
         self.lines().find(|line| line.contains(address))
     }
 
-    /// The object of a line: its file, if that is still at its path or can be opened by the mapping, or else what is in memory.
-    fn object(&self, line: &Mapping<'_>) -> Option<KeptObject> {
-        let path = path_of(&line.path);
-        self.file(line).and_then(|file| KeptObject::of_file(path, file).ok()).or_else(|| {
-            let is_first = |first: &Mapping<'_>| {
-                first.path == line.path
-                    && first.inode == line.inode
-                    && first.offset == 0
-                    && first.start <= line.start
-            };
-            let first = self.lines().filter(is_first).last()?;
-            KeptObject::of_memory(path, self, first.start).ok()
-        })
+    /// The object of a line: its file, or, of a file that is deleted, what is in memory.
+    fn object(&self, line: &Mapping<'_>, mounts: &Mounts) -> Option<KeptObject> {
+        let path = path_of(line);
+        let file = self.file(line).filter(|file| mounts.has(file));
+        if let Some(object) = file.and_then(|file| KeptObject::of_file(path, file).ok()) {
+            return Some(object);
+        }
+        if !line.file().1 {
+            return None;
+        }
+        let is_first = |first: &Mapping<'_>| {
+            let is_same = first.path == line.path && first.inode == line.inode;
+            is_same && first.offset == 0 && first.start <= line.start
+        };
+        let first = self.lines().filter(is_first).last()?;
+        let memory = ProcessMemory(File::open(format!("/proc/{}/mem", self.id)).ok()?);
+        KeptObject::of_memory(path, &memory, first.start).ok()
     }
 
+    /// Opens the file of a line: at its path, or by the mapping, which takes root or CAP_CHECKPOINT_RESTORE
+    /// (proc_pid_map_files(5)).
     fn file(&self, line: &Mapping<'_>) -> Option<File> {
-        let path = path_of(&line.path);
-        let below = path.strip_prefix("/").unwrap_or(path);
-        let at_path = Path::new("/proc").join(self.id.to_string()).join("root").join(below);
-        let is_deleted = line.path.ends_with(DELETED);
-        let mapped = format!("/proc/{}/map_files/{:x}-{:x}", self.id, line.start, line.end);
-        // The second one is for those who may follow it: root, and CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
-        let candidates = (!is_deleted).then_some(at_path).into_iter().chain([mapped.into()]);
-        candidates
-            .filter_map(|path| open(&path).ok())
-            .find(|file| file.metadata().is_ok_and(|status| status.ino() == line.inode))
+        let process = Path::new("/proc").join(self.id.to_string());
+        let path = path_of(line);
+        let is_deleted = line.file().1;
+        let at_path = process.join("root").join(path.strip_prefix("/").unwrap_or(path));
+        let mapped = process.join(format!("map_files/{:x}-{:x}", line.start, line.end));
+        let candidates = (!is_deleted).then_some(at_path).into_iter().chain([mapped]);
+        let is_mapped = |file: &File| file.metadata().is_ok_and(|status| status.ino() == line.inode);
+        candidates.filter_map(|path| open(&path).ok()).find(is_mapped)
     }
 }
 
-impl Memory for Process {
+struct ProcessMemory(File);
+
+impl Memory for ProcessMemory {
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
-        File::open(format!("/proc/{}/mem", self.id))?.read_exact_at(buffer, address)
+        self.0.read_exact_at(buffer, address)
     }
 }
 
@@ -215,7 +293,33 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)
 }
 
-/// The path of a line, without the kernel's word on its file.
-fn path_of(path: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(path.strip_suffix(DELETED).unwrap_or(path)))
+/// The path of the file of a mapping.
+fn path_of<'m>(mapping: &'m Mapping<'_>) -> &'m Path {
+    Path::new(OsStr::from_bytes(mapping.file().0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_held_on_the_mounts_of_directories_that_stay() {
+        let list = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            30 21 0:5 / /dev rw - devtmpfs none rw\n\
+            40 21 8:2 / /home rw shared:1 - ext4 /dev/sda2 rw\n\
+            41 40 8:3 / /home/me/image rw - ext4 /dev/loop0 rw\n\
+            50 21 0:6 / /tmp rw - tmpfs none rw\n\
+            51 50 0:7 / /tmp rw - tmpfs none rw\n\
+            52 51 0:8 / /tmp/build\\040dir rw - tmpfs none rw\n\
+            no mount\n";
+        let of = |directories: &[&str]| {
+            let directories: Vec<PathBuf> = directories.iter().map(PathBuf::from).collect();
+            Mounts::of(list, &directories).ids
+        };
+        assert_eq!(of(&["/", "/usr", "/var/tmp"]), [21]);
+        assert_eq!(of(&["/home/me", "/homes", "/"]), [21, 40]);
+        // The upper one of two.
+        assert_eq!(of(&["/tmp", "/tmp/x"]), [51]);
+        assert!(!Mounts::new().has(&File::open("/proc/self/maps").unwrap()));
+    }
 }

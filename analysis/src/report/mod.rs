@@ -42,7 +42,7 @@ pub struct Context {
     /// What shares are of: the value of all samples before any were filtered out, each taken as positive; in a comparison that
     /// of the older ones.
     pub total: i64,
-    /// The change of the whole profile; None if it is no comparison.
+    /// The change of the whole profile; None if it is not a comparison.
     pub change: Option<Change>,
     /// The filters that the profile went through, as they were given.
     pub filters: Vec<String>,

@@ -54,8 +54,8 @@ fn cpp(name: &str) -> Option<String> {
 }
 
 /// The modules and the function of an OCaml name: `camlStdlib__List__map_310`, or since OCaml 5.2 `camlStdlib__List.map_310`. The
-/// number tells functions of one name apart; those without a name have nothing else. Other characters than letters, digits and
-/// `_` are `$` and two hexadecimal digits.
+/// number distinguishes functions of one name, and is kept for functions without a name. Characters other than letters, digits
+/// and `_` are written as `$` and two hexadecimal digits.
 fn ocaml(name: &str) -> Option<String> {
     let path = name.strip_prefix("caml").filter(|path| path.starts_with(|c: char| c.is_ascii_uppercase()))?;
     let separator = path.rfind("__").into_iter().chain(path.rfind('.')).max()?;

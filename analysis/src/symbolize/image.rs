@@ -28,7 +28,7 @@ impl Image {
     /// Maps the file. Only regular files are opened, since to open a pipe or a device can wait or have effects.
     ///
     /// # Errors
-    /// Where it cannot be read, or is no ELF file.
+    /// If it cannot be read, or is not an ELF file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let fails = |error| Error::io(path, "read the object", error);
         let is_file = fs::metadata(path).map_err(fails)?.is_file();
@@ -41,7 +41,7 @@ impl Image {
     /// Maps a file that is open, and was opened at `path`.
     ///
     /// # Errors
-    /// Where it cannot be read, or is no ELF file.
+    /// If it cannot be read, or is not an ELF file.
     pub(super) fn of_file(path: &Path, file: &File) -> Result<Self, Error> {
         let fails = |error| Error::io(path, "read the object", error);
         if file.metadata().map_err(fails)?.len() == 0 {
@@ -107,8 +107,8 @@ impl Image {
         Some(segment.address().wrapping_add(offset - segment.file_range().0))
     }
 
-    /// The offset in the file of the code that lies `distance` bytes in memory behind the file's first byte; None where there is
-    /// no code.
+    /// The offset in the file of the code that is `distance` bytes in memory after the file's first byte; None if there is no
+    /// code.
     pub(super) fn offset_of_code(&self, distance: u64) -> Option<u64> {
         let address = self.address_of_offset(0)?.checked_add(distance)?;
         let elf = self.elf()?;

@@ -1,7 +1,7 @@
-//! An ELF file of what a process still has in memory of an object whose file is gone: its segments, its build id, and the symbols
-//! that the dynamic linker uses (System V ABI, "Dynamic Linking"; `.gnu.hash` is a GNU extension).
+//! Rebuilds an ELF file from the memory of a process, for an object that was deleted: its segments, its build id, and the symbols
+//! of the dynamic linker (System V ABI, "Dynamic Linking"; `.gnu.hash` is a GNU extension).
 //!
-//! The memory of a process may hold anything, and may change meanwhile. What is read is bounded by [`MOST_BYTES`].
+//! The memory of a process may hold any bytes, and may change during the reading. The size is bounded by [`MOST_BYTES`].
 
 use object::{
     Endianness, LittleEndian as Little, Pod, U16, U32, U64,
@@ -35,10 +35,10 @@ pub trait Memory {
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// Makes a file of the object whose first byte is at `base`. Offsets of code in it are those in the object's own file.
+/// Rebuilds the object that begins at the address `base`. Its code has the offsets that it has in the object's own file.
 ///
 /// # Errors
-/// If the memory cannot be read, or is no ELF object with symbols for the dynamic linker.
+/// If the memory cannot be read, or is not an ELF object with symbols for the dynamic linker.
 pub(super) fn read(memory: &impl Memory, base: u64) -> io::Result<Vec<u8>> {
     const START: usize =
         size_of::<FileHeader64<Little>>() + MOST_SEGMENTS * size_of::<ProgramHeader64<Little>>();
@@ -242,7 +242,7 @@ fn section(kind: u32, offset: u64, size: u64, link: u32, entry: u64) -> SectionH
     }
 }
 
-/// How many symbols the last chain of the table ends behind: the table itself does not say.
+/// The number of symbols, from the end of the last chain: the table does not contain it.
 fn count_in_gnu_hash(memory: &impl Memory, table: u64, word: u64) -> io::Result<u64> {
     let [buckets, first, bloom, _] = words::<4>(memory, table)?.map(u64::from);
     if buckets.saturating_mul(4) > MOST_BYTES {

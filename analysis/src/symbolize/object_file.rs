@@ -245,7 +245,7 @@ mod tests {
     fn of_several_names_the_public_one_is_taken() {
         assert_eq!(named("__GI___libc_malloc", true, "malloc", 0x10), "malloc");
         assert_eq!(named("__write", false, "write", 0x10), "write");
-        // Not a private one, one that is no plainer, of another function, or in the place of a C++ name.
+        // Not if it is private, has as many underscores, belongs to another function, or would replace a C++ name.
         assert_eq!(named("__GI___libc_malloc", true, "local malloc", 0x10), "__GI___libc_malloc");
         assert_eq!(named("qsort_r", true, "__qsort_r", 0x10), "qsort_r");
         assert_eq!(named("__inner", true, "outer", 0x8), "__inner");

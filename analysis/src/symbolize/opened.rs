@@ -114,8 +114,9 @@ fn is_hexadecimal(id: &str) -> bool {
 /// True for paths that name a file of code: not for names such as `[stack]` and `//anon`, and memory that has the name of a file.
 pub(super) fn is_file(path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
-    let memory: [&[u8]; 5] = [b"//anon", b"/memfd:", b"/dev/", b"/SYSV", b"/anon_hugepage"];
-    path.starts_with(b"/") && !memory.iter().any(|prefix| path.starts_with(prefix))
+    path.starts_with(b"/")
+        && !path.starts_with(b"/dev/")
+        && !sigprof::format::Mapping::is_anonymous_path(path)
 }
 
 /// Each path below the sysroot, and then, since a sysroot may hold but a part, as it is.

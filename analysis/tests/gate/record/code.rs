@@ -1,6 +1,6 @@
 //! Names of code that is not in its file any more.
 
-use super::support::{Finished, Rig, compile};
+use super::support::{Finished, Lack, Rig, compile, skip};
 use std::{fs, path::PathBuf, process::Command};
 
 /// As programs do that want their code in huge pages.
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     return 0;
 }"#;
 
-/// A library whose function `name` takes samples.
+/// Compiles a library with a function `name` that takes samples.
 fn library(rig: &Rig, file: &str, name: &str) -> PathBuf {
     let (source, path) = (rig.path("library.c"), rig.path(file));
     let text = format!(
@@ -110,7 +110,7 @@ fn a_library_that_is_deleted_or_replaced_meanwhile_keeps_its_names() {
     }
 }
 
-/// Who may not open a file by its mapping reads the symbols in memory.
+/// A recorder that may not open a file by its mapping reads the symbols in memory.
 #[test]
 fn names_of_a_deleted_library_are_in_memory_too() {
     let rig = Rig::new();
@@ -137,4 +137,26 @@ fn no_files_are_kept_if_that_is_not_wanted() {
         .expect(0);
     let profile = rig.profile();
     assert!(profile.total(0) >= 20 && rig.processes_in(&profile, "in_library").is_empty());
+}
+
+/// An open file would keep its mount busy: scripts that build images unmount what they have mounted.
+#[test]
+fn a_command_can_unmount_what_it_ran_from() {
+    let rig = Rig::new();
+    let program = compile(&rig, LOADER);
+    let (path, mounted) = (library(&rig, "library.so", "in_library"), rig.path("mounted"));
+    fs::create_dir(&mounted).unwrap();
+    let script = format!(
+        "mount -t tmpfs none {0} && cp {1} {0} && exec {2} record -- sh -c '{3} {0}/library.so delete second && umount {0}'",
+        mounted.display(),
+        path.display(),
+        rig.sigprof(),
+        program,
+    );
+    let may = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none"]).arg(&mounted).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skip(Lack::Right, "no mounts without root");
+    }
+    let finished = Finished::of(rig.prepared("unshare").args(["-m", "sh", "-c", &script]).spawn().unwrap());
+    finished.expect(0);
 }
