@@ -13,13 +13,13 @@ use std::process::ExitCode;
 
 /// Draw a flame graph as SVG
 ///
-/// Each box is a function; its width is the time in it and its callees. Callers are below. In a browser, the picture can be
-/// zoomed and searched. With --diff-base, red boxes take more time of their own than in OLD, and blue boxes less.
+/// Each box is a function; its width is the time in it and its callees, which are below it. In a browser, the picture can be
+/// zoomed and searched. With --diff-base, red boxes take more time than in OLD, and blue boxes less, unless that is within noise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof flamegraph                       # reads sigprof.pb.gz, writes sigprof.svg
   sigprof flamegraph --open cpu.prof
-  sigprof flamegraph --icicle --title 'before the change' cpu.prof > cpu.svg
+  sigprof flamegraph --upward --title 'before the change' cpu.prof > cpu.svg
   sigprof flamegraph --diff-base before.prof -o diff.svg after.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -35,9 +35,9 @@ pub(crate) struct Options {
     #[arg(long)]
     open: bool,
 
-    /// Draw callers above the functions that they call
+    /// Draw callers below the functions that they call, so that stacks grow upward like flames
     #[arg(long)]
-    icicle: bool,
+    upward: bool,
 
     /// Group by thread; an error if samples have no threads
     #[arg(long)]
@@ -57,7 +57,7 @@ impl Options {
         let options = flamegraph::Options {
             title: self.title.title,
             width: self.width,
-            is_icicle: self.icicle,
+            is_upward: self.upward,
             by_thread: self.by_thread,
             sample_type: None,
         };

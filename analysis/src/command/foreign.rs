@@ -72,6 +72,8 @@ const OF_REPORTS: Table = &[
     (&["-total_delay", "--total_delay"], As("--sample-type=delay")),
     (&["--children"], As("--cum")),
     (&["-flat", "--flat", "--no-children", "-b", "--brief"], Ignore),
+    // Of flame graphs, whose root is above.
+    (&["--inverted", "--icicle"], Ignore),
     (
         &["-s", "--sort"],
         Error(

@@ -65,8 +65,12 @@ struct Noise {
 impl Sides {
     /// Those of a profile that [`compare`](crate::profile::compare) has made; None for others.
     pub fn of(profile: &Profile) -> Option<Self> {
+        Self::of_type(profile, profile.default_type)
+    }
+
+    /// The same for another sample type than the one that reports show.
+    pub(crate) fn of_type(profile: &Profile, sample_type: usize) -> Option<Self> {
         let is_base = profile.base_sets()?;
-        let sample_type = profile.default_type;
         let mut sides = Self { is_base, sample_type, noise: None };
         let counts = profile.sample_types.iter().position(|one| one.is_sample_count());
         sides.noise = counts.map(|counts| {
@@ -100,7 +104,7 @@ impl Sides {
     }
 
     /// The variance of a sample, in units of our own.
-    pub(super) fn variance(&self, sample: SampleRef<'_>) -> i64 {
+    pub(crate) fn variance(&self, sample: SampleRef<'_>) -> i64 {
         let Some(noise) = &self.noise else { return 0 };
         let (value, count) = noise.sample(sample, self.sample_type, self.is_base(sample));
         #[expect(clippy::cast_possible_truncation, reason = "at most the value")]
@@ -109,7 +113,7 @@ impl Sides {
     }
 
     /// The change with this difference, of samples with such variances in all.
-    pub(super) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
+    pub(crate) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
         let noise = self.noise.as_ref().map(|noise| {
             let variance = variance as f64 * noise.largest + noise.added;
             #[expect(clippy::cast_possible_truncation, reason = "it saturates")]

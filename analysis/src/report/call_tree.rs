@@ -53,11 +53,11 @@ impl CallTree {
     }
 
     /// Adds to each node what its descendants have, of values in the order of nodes.
-    pub(crate) fn accumulate(&self, values: &mut [i64]) {
+    pub(crate) fn accumulate<V: Copy>(&self, values: &mut [V], add: impl Fn(V, V) -> V) {
         // Every node is younger than its parent.
         for node in (1..self.parents.len()).rev() {
             let parent = self.parents[node] as usize;
-            values[parent] = values[parent].saturating_add(values[node]);
+            values[parent] = add(values[parent], values[node]);
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let second = tree.child(first, 7);
         assert_eq!(tree.child(first, 7), second);
         let mut values = vec![1, 10, 100];
-        tree.accumulate(&mut values);
+        tree.accumulate(&mut values, |one, other| one + other);
         assert_eq!(values, [111, 110, 100]);
     }
 }

@@ -260,7 +260,7 @@ impl<'a> Data<'a> {
             own[node as usize] = own[node as usize].saturating_add(value);
         }
         let mut whole = own.clone();
-        tree.accumulate(&mut whole);
+        tree.accumulate(&mut whole, i64::saturating_add);
         self.weights = vec![0; frames.len()];
         for node in (1..).take(tree.len() - 1) {
             let weight = &mut self.weights[tree.frame(node) as usize];

@@ -1,0 +1,143 @@
+//! The call stacks of a profile, or of both sides of a comparison, with common callers held once.
+
+use crate::{
+    graph::{Change, Frames, Sides},
+    profile::{Label, LabelValue, LocationId, Profile, label},
+    report::{
+        call_tree::{CallTree, ROOT},
+        frame_colour, frame_name,
+    },
+};
+use std::{borrow::Cow, collections::HashMap};
+
+/// A tree of frames, with what each has together with the frames that it called.
+#[derive(Debug)]
+pub(super) struct Stacks {
+    pub(super) tree: CallTree,
+    /// The frames' names and colours, by their numbers in the tree.
+    pub(super) names: Vec<String>,
+    pub(super) colours: Vec<[u8; 3]>,
+    /// How wide each node is: its value; in a comparison the larger of each frame's own two values, with those of what it called,
+    /// so that also functions that are gone have a box.
+    pub(super) widths: Vec<f64>,
+    /// The value of each node.
+    pub(super) values: Vec<i64>,
+    /// Of a comparison, how each node changed.
+    pub(super) changes: Option<Vec<Change>>,
+    pub(super) has_threads: bool,
+    /// A sample has a value that no width can show.
+    pub(super) has_negative: bool,
+}
+
+/// Numbers of names.
+#[derive(Default)]
+struct Names {
+    names: Vec<String>,
+    colours: Vec<[u8; 3]>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str, object: &str) -> u32 {
+        let Self { names, colours, numbers } = self;
+        *numbers.entry(frame_name::visible(name).into_owned()).or_insert_with_key(|text| {
+            names.push(text.clone());
+            colours.push(frame_colour::of(name, frame_colour::package_of(name).unwrap_or(object)));
+            u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
+        })
+    }
+}
+
+impl Stacks {
+    pub(super) fn of(profile: &Profile, sample_type: usize, by_thread: bool) -> Self {
+        let frames = Frames::new(profile);
+        let mut objects = vec![Cow::Borrowed(""); frames.places.len()];
+        for (place, location) in profile.locations.iter().enumerate() {
+            for &frame in frames.of(LocationId::at(place)) {
+                let object = &mut objects[frame as usize];
+                if object.is_empty() {
+                    *object = frame_name::object(profile.mapping_of(location));
+                }
+            }
+        }
+        let mut names = Names::default();
+        let of_frames: Vec<u32> = frames
+            .places
+            .iter()
+            .zip(&objects)
+            .map(|(place, object)| names.number(&place.to_string(), object))
+            .collect();
+        let threads: Vec<Option<u32>> = profile
+            .label_sets
+            .iter()
+            .map(|labels| {
+                by_thread.then(|| thread_name(labels)).flatten().map(|name| names.number(&name, ""))
+            })
+            .collect();
+        let sides = Sides::of_type(profile, sample_type);
+        let mut tree = CallTree::new();
+        // What each node has itself, not in those that it called; and in the older profile.
+        let (mut new, mut old, mut variances) = (Vec::new(), Vec::new(), Vec::new());
+        let mut has_negative = false;
+        for sample in profile.samples.iter() {
+            let is_base = sides.as_ref().is_some_and(|sides| sides.is_base(sample));
+            let value = sample.values[sample_type];
+            let value = if is_base { value.saturating_neg() } else { value };
+            if value <= 0 {
+                has_negative |= value < 0;
+                continue;
+            }
+            let thread = threads[sample.labels.index()];
+            let chain = sample.chain.iter().rev().flat_map(|&id| frames.of(id).iter().rev());
+            let chain = chain.map(|&frame| of_frames[frame as usize]);
+            let node = thread.into_iter().chain(chain).fold(ROOT, |node, frame| tree.child(node, frame));
+            let node = if node == ROOT { tree.child(ROOT, names.number("[no stack]", "")) } else { node };
+            for values in [&mut new, &mut old, &mut variances] {
+                values.resize(tree.len().max(values.len()), 0_i64);
+            }
+            let add = |values: &mut [i64], value| {
+                let sum = &mut values[node as usize];
+                *sum = sum.saturating_add(value);
+            };
+            add(if is_base { &mut old } else { &mut new }, value);
+            if let Some(sides) = &sides {
+                add(&mut variances, sides.variance(sample));
+            }
+        }
+        let mut widths: Vec<f64> = new.iter().zip(&old).map(|(&new, &old)| new.max(old) as f64).collect();
+        tree.accumulate(&mut widths, |one, other| one + other);
+        for values in [&mut new, &mut old, &mut variances] {
+            tree.accumulate(values, i64::saturating_add);
+        }
+        let changes = sides.map(|sides| {
+            let change =
+                |node: usize| sides.change(new[node].saturating_sub(old[node]), old[node], variances[node]);
+            (0..new.len()).map(change).collect()
+        });
+        Self {
+            tree,
+            has_threads: threads.iter().any(Option::is_some),
+            names: names.names,
+            colours: names.colours,
+            widths,
+            values: new,
+            changes,
+            has_negative,
+        }
+    }
+
+    /// True if there is nothing to draw.
+    pub(super) fn is_empty(&self) -> bool {
+        self.widths.first().is_none_or(|&width| width == 0.0)
+    }
+}
+
+/// The name of the thread that a sample with these labels is of.
+fn thread_name(labels: &[Label]) -> Option<String> {
+    let value = |key| labels.iter().find(|label| &*label.key == key).map(|label| &label.value);
+    match (value(label::THREAD), value(label::THREAD_ID)) {
+        (Some(LabelValue::Text(name)), _) if !name.is_empty() => Some(name.to_string()),
+        (_, Some(LabelValue::Number(id, _))) => Some(format!("thread {id}")),
+        _ => None,
+    }
+}
