@@ -72,7 +72,7 @@ const OF_REPORTS: Table = &[
     (&["-total_delay", "--total_delay"], As("--sample-type=delay")),
     (&["--children"], As("--cum")),
     (&["-flat", "--flat", "--no-children", "-b", "--brief"], Ignore),
-    // Of flame graphs, whose root is above.
+    // The root of a flame graph is above anyway.
     (&["--inverted", "--icicle"], Ignore),
     (
         &["-s", "--sort"],

@@ -42,7 +42,7 @@ fn as_cpu_profile(profile: &Profile) -> Vec<u8> {
     bytes
 }
 
-/// The fields of a protobuf of less than 128 of each, those whose number `is_first` says to come before the others.
+/// The fields of a small protobuf message, first those with a number for which `is_first` is true.
 fn reordered(bytes: &[u8], is_first: impl Fn(u8) -> bool) -> Vec<u8> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut rest = bytes;

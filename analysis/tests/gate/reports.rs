@@ -486,7 +486,7 @@ fn what_is_inlined_everywhere_is_listed_and_disassembled() {
     let fixture = crate::symbols::support::Fixture::new();
     let program = fixture.c("program", "-g");
     let start = crate::symbols::support::symbol(&program, "outer");
-    // Multiplication, a store and a load are of `inner`; behind them, `outer` adds and returns.
+    // Multiplication, a store and a load are of `inner`; after them, `outer` adds and returns.
     let addresses: Vec<u64> = (start..start + 18).collect();
     let (profile, _) = crate::symbols::support::profile(&program, &addresses);
     let path = fixture.path("cpu.pb.gz");

@@ -170,7 +170,7 @@ fn filters_leave_what_they_leave_for_pprof() {
     each(&cases(&["labels"], &labels), |(profile, same)| expect_same_rows(profile, same));
 }
 
-/// A profile whose samples have other weights, at another rate and with another beginning: the same program some time later.
+/// The same program some time later: other weights of samples, another rate, another start time.
 fn later(profile: &str, path: &Path) {
     let mut profile = formats::read_file(&data(profile)).unwrap();
     let nanos = 4_000_000;
@@ -252,7 +252,7 @@ fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
             let (theirs, ours) = (pprof("-top", &[theirs], profile), sigprof("top", &[ours], profile));
             assert_eq!(duration(&ours), duration(&theirs), "{profile}");
         }
-        // Calls whose difference is 0 are left out: of functions without any, pprof keeps others than we do.
+        // Without calls that have the difference 0: pprof selects other ones among equals.
         let without_zeros = |tree: String| {
             let is_zero =
                 |line: &String| line.starts_with("callee of 0 ") || line.starts_with("caller of 0 ");

@@ -46,8 +46,8 @@ pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::
 }
 
 /// The flame graph of a profile as SVG. Of a [comparison](crate::profile::compare), functions that take more than in the base,
-/// with what they call, are red, and those that take less are blue; the deeper the colour, the larger the change beside what
-/// there was. Those whose difference is within noise have no colour.
+/// with what they call, are red, and those that take less are blue; the deeper the colour, the larger the difference beside the
+/// larger value. If a difference is within noise, the function is grey.
 ///
 /// # Errors
 /// If there is nothing to draw, a value is negative, or the options ask for what the profile does not have.

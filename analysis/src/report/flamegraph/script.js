@@ -58,7 +58,7 @@ function zoom(box) {
   draw();
 }
 
-// Marks what matches a regular expression, and says how much of the picture that is.
+// Marks the boxes that match a regular expression, and writes their share of the picture.
 let searched = '';
 function search(pattern) {
   searched = pattern ?? '';
@@ -70,7 +70,7 @@ function search(pattern) {
     return;
   }
   let sum = 0;
-  // Of what is in a box that matches nothing is counted twice.
+  // A match inside another one is part of it.
   let outer;
   for (const box of boxes) {
     const isMatch = expression && expression.test(box.name);

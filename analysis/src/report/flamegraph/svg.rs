@@ -14,12 +14,12 @@ use std::{borrow::Cow, fmt::Write as _};
 const NARROWEST: f64 = 0.01;
 /// The name of the root.
 const ALL: &str = "all";
-/// What stands for outermost frames that are too narrow.
+/// The name of the box that represents all outermost frames below [`NARROWEST`].
 const TOO_NARROW: &str = "[too narrow to show]";
 /// Letters of a name in a tooltip. A picture has a name once for each of its boxes, and of a longer one nobody reads the middle.
 const LONGEST_TITLE: usize = 4096;
 
-/// The width of a picture whose width depends on the window, in a viewer that does not run its script.
+/// The width in a viewer that does not run the script, of a picture that is as wide as the window.
 const USUAL_WIDTH: usize = 1200;
 /// Left and right of the boxes.
 const MARGIN: usize = 10;
@@ -57,9 +57,9 @@ pub(super) struct Picture {
 /// A box.
 struct Frame {
     name: String,
-    /// What it has, as its tooltip tells.
+    /// Its value in the words of the tooltip.
     value: String,
-    /// None for the root, what stands for many, and a change within noise: they have the style's grey.
+    /// None for grey, the colour of the root, of [`TOO_NARROW`], and of changes within noise.
     colour: Option<[u8; 3]>,
     /// In percent of the whole width.
     begin: f64,
@@ -77,20 +77,17 @@ impl Picture {
             |node| share(stacks.widths[node as usize]) >= NARROWEST,
         );
         let total = stacks.changes.as_ref().map_or(stacks.values[0], |changes| changes[0].old);
-        let value = |node: usize| match &stacks.changes {
-            None => format!(
-                "{}, {}",
-                natural(stacks.values[node], &kind.unit),
-                percent(stacks.values[node], total)
-            ),
-            Some(changes) => shown(&changes[node], total, &kind.unit),
+        let words = |value: i64, change: Option<Change>| match change {
+            None => format!("{}, {}", natural(value, &kind.unit), percent(value, total)),
+            Some(change) => shown(&change, total, &kind.unit),
         };
-        let colour = |node: usize, own: Option<[u8; 3]>| match &stacks.changes {
+        let change = |node: usize| stacks.changes.as_ref().map(|changes| changes[node]);
+        let colour = |node: usize, own: Option<[u8; 3]>| match change(node) {
             None => own,
-            Some(changes) => colour_of(&changes[node]),
+            Some(change) => colour_of(&change),
         };
 
-        // Where the next box of each row begins: behind its sister, or with its caller.
+        // Where the next box of each row begins: at the end of the box before it, or at the start of its caller.
         let mut begins: Vec<f64> = Vec::new();
         let mut boxes = Vec::with_capacity(order.nodes.len());
         for (&node, &depth) in order.nodes.iter().zip(&order.depths) {
@@ -106,7 +103,7 @@ impl Picture {
             };
             boxes.push(Frame {
                 name: name.into(),
-                value: value(node),
+                value: words(stacks.values[node], change(node)),
                 colour: colour(node, own),
                 begin,
                 width: share(stacks.widths[node]),
@@ -118,10 +115,17 @@ impl Picture {
             |node: &usize| stacks.tree.parent(*node) == 0 && share(stacks.widths[*node]) < NARROWEST;
         let narrow: Vec<usize> = (1..stacks.tree.len()).filter(is_narrow).collect();
         if !narrow.is_empty() {
-            let sum = narrow.iter().fold(0_i64, |sum, &node| sum.saturating_add(stacks.values[node]));
+            let sum = |values: &dyn Fn(usize) -> i64| {
+                narrow.iter().fold(0_i64, |sum, &node| sum.saturating_add(values(node)))
+            };
+            let change = stacks.changes.as_ref().map(|changes| Change {
+                old: sum(&|node| changes[node].old),
+                new: sum(&|node| changes[node].new),
+                noise: None,
+            });
             boxes.push(Frame {
                 name: TOO_NARROW.into(),
-                value: format!("{}, {}", natural(sum, &kind.unit), percent(sum, total)),
+                value: words(sum(&|node| stacks.values[node]), change),
                 colour: None,
                 begin: begins.get(1).copied().unwrap_or(0.0),
                 width: share(narrow.iter().map(|&node| stacks.widths[node]).sum()),
@@ -204,7 +208,7 @@ impl Picture {
     }
 }
 
-/// A percentage, in digits that tell a thousandth of a pixel on a wide screen.
+/// A percentage, exact to a thousandth of a pixel on a wide screen.
 struct Percent(f64);
 
 impl std::fmt::Display for Percent {
@@ -228,8 +232,7 @@ fn shown(change: &Change, total: i64, unit: &str) -> String {
     )
 }
 
-/// Red for more, blue for less, the deeper the larger the difference is beside the larger side; the same scale as the page has.
-/// None within noise.
+/// Red for more, blue for less, the deeper the larger the difference is beside the larger side. None within noise.
 fn colour_of(change: &Change) -> Option<[u8; 3]> {
     const PALEST: f64 = 245.0;
     const DEEPEST: f64 = 95.0;

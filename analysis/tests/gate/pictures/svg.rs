@@ -510,6 +510,88 @@ fn what_is_too_narrow_is_said_and_changes_no_width() {
 }
 
 #[test]
+fn what_is_too_narrow_in_a_comparison_has_both_sides() {
+    let [profile, base] = differences();
+    let boxes = boxes(&render(&compared(&base, &profile), &Options::default()).expect("it is drawn"));
+    let narrow = boxes.iter().find(|one| one.name == "[too narrow to show]").expect("a box for all of them");
+    assert_eq!(narrow.title, "[too narrow to show] (old 1s, new 0: -1s, -0.01% of old)");
+}
+
+/// How far the picture is scrolled, and the boxes that are shown, with their widths in percent.
+const SHOWN: &str = "[Math.round(scrollY), boxes.filter((box) => !box.element.classList.contains('hidden'))\
+    .map((box) => `${box.name} ${Math.round(parseFloat(box.rect.getAttribute('width')))}`).join(', ')]";
+
+#[test]
+fn a_picture_is_zoomed_and_searched_in_a_browser() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flame.svg");
+    let deep: Vec<String> = (0..60).map(|depth| format!("deep{depth}")).collect();
+    let profile = fixture::profile(&format!(
+        "main;parse;read 3\nmain;parse;skip 1\nmain;{} 4\nother 8",
+        deep.join(";")
+    ));
+    browser.resize(900, 400, "light");
+    for is_upward in [false, true] {
+        let svg = render(&profile, &Options { is_upward, ..Options::default() }).expect("it is drawn");
+        std::fs::write(&path, &svg).expect("it is written");
+        browser.open(&path);
+        browser.settle();
+        // The first screen has the root, and 60 rows do not fit into it.
+        let place = "document.querySelector('#frames > g > rect').getBoundingClientRect().y";
+        let y = browser.value(place).as_f64().expect("a number");
+        assert!((0.0..384.0).contains(&y), "{y}");
+        let at_root = browser.value("scrollY > 500");
+        assert_eq!(at_root, json!(is_upward));
+
+        let text = |browser: &mut Browser, id: &str| {
+            let text = browser.value(&format!("document.getElementById('{id}').textContent.trim()"));
+            text.as_str().expect("a text").to_owned()
+        };
+        let find = |name: &str| format!("boxes.find((box) => box.name === '{name}')");
+        let click = |browser: &mut Browser, name: &str| {
+            let script = format!(
+                "(() => {{ const b = {}.rect.getBoundingClientRect(); return [b.x + b.width / 2, b.y + 8]; }})()",
+                find(name)
+            );
+            let at = browser.value(&script);
+            browser.click(at[0].as_f64().expect("a number"), at[1].as_f64().expect("a number"));
+        };
+        click(&mut browser, "parse");
+        assert_eq!(browser.value(SHOWN)[1], json!("all 100, main 100, parse 100, read 75, skip 25"));
+        // The pointer is on it.
+        assert_eq!(text(&mut browser, "details"), "parse (40ms, 25.00%)");
+        // A caller leads back.
+        click(&mut browser, "main");
+        assert!(
+            browser.value(SHOWN)[1]
+                .as_str()
+                .is_some_and(|shown| shown.starts_with("all 100, main 100, deep0 50"))
+        );
+        browser.key("Escape");
+        let whole = browser.value(SHOWN);
+        assert!(
+            whole[1].as_str().is_some_and(|shown| shown.starts_with("all 100, main 50, deep0 25")),
+            "{whole}"
+        );
+
+        // `read` and `skip` are part of `parse`, and not counted again.
+        browser.value("window.prompt = () => 'parse|read|skip|other'");
+        browser.key("/");
+        assert_eq!(text(&mut browser, "matched"), "Matched: 75.00% ✕");
+        let matching = "boxes.filter((box) => box.element.classList.contains('match')).length";
+        assert_eq!(browser.value(matching), json!(4));
+        browser.value("window.prompt = () => '('");
+        browser.key("/");
+        let said = text(&mut browser, "matched");
+        assert!(said.contains("nterminated group"), "{said}");
+        browser.key("Escape");
+        assert_eq!((browser.value(matching), text(&mut browser, "matched")), (json!(0), String::new()));
+        browser.assert_quiet();
+    }
+}
+
+#[test]
 fn what_cannot_be_drawn_is_an_error() {
     let profile = fixture::profile(STACKS);
     let fails =
