@@ -99,20 +99,16 @@ impl Objects {
             if new.is_empty() {
                 continue;
             }
-            let process = Process::open(spool.process());
+            let Some(process) = Process::of(spool) else { continue };
             let find = |mapping: &Mapping<'_>| {
-                let process = process.as_ref()?;
                 let line = process.line_at(mapping.start)?;
                 // The program may have mapped something else there.
-                (path_of(&line) == path_of(mapping)).then(|| self.keep(process, &line))?
+                (path_of(&line) == path_of(mapping)).then(|| self.keep(&process, &line))?
             };
             let found: Vec<Option<usize>> = new.iter().copied().map(find).collect();
-            // The process may have exited meanwhile, and another one may have its id.
-            if spool.owner() == Owner::Running {
-                let known = self.by_spool.entry(spool.path().into()).or_default();
-                for (mapping, object) in new.into_iter().zip(found) {
-                    known.entry(path_of(mapping).into()).or_default().push((mapping.start, object));
-                }
+            let known = self.by_spool.entry(spool.path().into()).or_default();
+            for (mapping, object) in new.into_iter().zip(found) {
+                known.entry(path_of(mapping).into()).or_default().push((mapping.start, object));
             }
         }
         self.last_look = Some((start.elapsed(), Instant::now()));
@@ -132,7 +128,10 @@ impl Objects {
             self.kept.push(object);
             self.kept.len() - 1
         });
-        self.by_file.insert(key, place);
+        // Of a process that has exited meanwhile, nothing is known of the file.
+        if place.is_some() || process.path("maps").exists() {
+            self.by_file.insert(key, place);
+        }
         place
     }
 
@@ -225,15 +224,26 @@ fn mount_of(file: &File) -> Option<u64> {
 
 /// A process, and its mappings.
 struct Process {
-    id: u32,
+    /// `/proc/PID`. After the process has exited, its files cannot be read, also if another process has the id.
+    directory: File,
     maps: Vec<u8>,
 }
 
 impl Process {
-    /// Reads its mappings; None if it has exited, or the recorder may not read them.
-    fn open(id: u32) -> Option<Self> {
-        let maps = fs::read(format!("/proc/{id}/maps")).ok().filter(|maps| !maps.is_empty())?;
-        Some(Self { id, maps })
+    /// The process of a spool, without mappings if the recorder may not read them; None if it has exited.
+    fn of(spool: &Spool) -> Option<Self> {
+        let directory = File::open(format!("/proc/{}", spool.process())).ok()?;
+        // If it runs now, the directory is its own, and not that of a later process with this id.
+        let is_running = spool.owner() == Owner::Running;
+        is_running.then(|| {
+            let mut process = Self { directory, maps: Vec::new() };
+            process.maps = fs::read(process.path("maps")).unwrap_or_default();
+            process
+        })
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.directory.as_raw_fd().to_string()).join(name)
     }
 
     fn lines(&self) -> impl Iterator<Item = Mapping<'_>> {
@@ -259,18 +269,17 @@ impl Process {
             is_same && first.offset == 0 && first.start <= line.start
         };
         let first = self.lines().filter(is_first).last()?;
-        let memory = ProcessMemory(File::open(format!("/proc/{}/mem", self.id)).ok()?);
+        let memory = ProcessMemory(File::open(self.path("mem")).ok()?);
         KeptObject::of_memory(path, &memory, first.start).ok()
     }
 
     /// Opens the file of a line: at its path, or by the mapping, which takes root or CAP_CHECKPOINT_RESTORE
     /// (proc_pid_map_files(5)).
     fn file(&self, line: &Mapping<'_>) -> Option<File> {
-        let process = Path::new("/proc").join(self.id.to_string());
         let path = path_of(line);
         let is_deleted = line.file().1;
-        let at_path = process.join("root").join(path.strip_prefix("/").unwrap_or(path));
-        let mapped = process.join(format!("map_files/{:x}-{:x}", line.start, line.end));
+        let at_path = self.path("root").join(path.strip_prefix("/").unwrap_or(path));
+        let mapped = self.path(format!("map_files/{:x}-{:x}", line.start, line.end));
         let candidates = (!is_deleted).then_some(at_path).into_iter().chain([mapped]);
         let is_mapped = |file: &File| file.metadata().is_ok_and(|status| status.ino() == line.inode);
         candidates.filter_map(|path| open(&path).ok()).find(is_mapped)

@@ -39,10 +39,12 @@ const LOADER: &str = r#"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* Whether the recorder holds the file open, or what is in memory of it. */
-static int is_kept(const char *path) {
+/* Whether the recorder holds this file open, or what is in memory of it. */
+static int is_kept(const struct stat *library) {
     char name[64], link[4096];
+    struct stat status;
     snprintf(name, sizeof name, "/proc/%d/fd", getppid());
     DIR *descriptors = opendir(name);
     int kept = 0;
@@ -50,7 +52,9 @@ static int is_kept(const char *path) {
         ssize_t length = readlinkat(dirfd(descriptors), entry->d_name, link, sizeof link - 1);
         if (length < 0) continue;
         link[length] = 0;
-        kept |= strstr(link, path) != NULL || strstr(link, "sigprof-object") != NULL;
+        int is_file = !fstatat(dirfd(descriptors), entry->d_name, &status, 0) && status.st_ino == library->st_ino
+            && status.st_dev == library->st_dev;
+        kept |= is_file || strstr(link, "sigprof-object") != NULL;
     }
     if (descriptors) closedir(descriptors);
     return kept;
@@ -63,13 +67,15 @@ static void change(const char *path, const char *how) {
 }
 
 int main(int argc, char **argv) {
+    struct stat status;
     void *library = dlopen(argv[1], RTLD_NOW);
     if (!library) return puts(dlerror()), 97;
+    if (stat(argv[1], &status)) return 95;
     int is_early = strncmp(argv[2], "early-", 6) == 0;
     const char *how = argv[2] + (is_early ? 6 : 0);
     if (is_early) change(argv[1], how);
     ((void (*)(void))dlsym(library, "entry"))();
-    for (int i = 0; !is_kept(argv[1]); i++) {
+    for (int i = 0; !is_kept(&status); i++) {
         if (argc > 3 && i == 100) return 0;
         if (i == 3000) return 98;
         usleep(10000);
