@@ -6,18 +6,19 @@ use super::{
     output::{Target, Title},
 };
 use clap::Args;
-use sigprof_analysis::{Error, error::ErrorKind, granularity::Granularity, report::page};
+use sigprof_analysis::{Error, granularity::Granularity, report::page};
 use std::process::ExitCode;
 
 /// Write a page for the browser: flame graph, table, callers and callees, source
 ///
 /// The page is one file, and loads nothing from elsewhere. It contains the names of functions and files, and the source text
-/// of the hottest functions if their files are found.
+/// of the hottest functions if their files are found. With --diff-base it shows a comparison.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof report                           # reads sigprof.pb.gz, writes sigprof.html
   sigprof report --open cpu.prof
   sigprof report --no-source -o cpu.html cpu.prof
+  sigprof report --diff-base before.prof after.prof
   sigprof report --source-path ~/src/project -o cpu.html cpu.prof")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -57,10 +58,6 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
-        if profile.base_sets().is_some() {
-            return Err(Error::new(ErrorKind::Request, "the page shows one profile, not a comparison")
-                .advise("use `sigprof diff OLD NEW`, or `sigprof flamegraph --diff-base OLD NEW`"));
-        }
         // The page has all types.
         let shown = self.view.sample_type(&profile)?;
         let others = (0..profile.sample_types.len()).filter(|&place| place != shown);

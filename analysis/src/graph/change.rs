@@ -112,12 +112,16 @@ impl Sides {
         variance
     }
 
+    /// The square of a noise is the sum of variances, multiplied by the first, and the second. None as in [`Change::noise`].
+    pub(crate) fn noise_terms(&self) -> Option<[f64; 2]> {
+        self.noise.as_ref().map(|noise| [noise.largest, noise.added].map(|term| WIDTH * WIDTH * term))
+    }
+
     /// The change with this difference, of samples with such variances in all.
     pub(crate) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
-        let noise = self.noise.as_ref().map(|noise| {
-            let variance = variance as f64 * noise.largest + noise.added;
+        let noise = self.noise_terms().map(|[factor, added]| {
             #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-            let noise = (WIDTH * variance.sqrt()).round() as i64;
+            let noise = (variance as f64 * factor + added).sqrt().round() as i64;
             noise
         });
         Change { old, new: difference.saturating_add(old), noise }

@@ -45,38 +45,42 @@ pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<
     subtract(profile, base)
 }
 
-/// Multiplies the newer values of a [comparison](compare), of the sample type that reports show, so that their total is that of
-/// the base. False if there is nothing to scale: the profile is not a comparison, or a total is not positive.
+/// Multiplies the newer values of a [comparison](compare), so that the total of each sample type is that of the base. False if
+/// there is nothing to scale: the profile is not a comparison, or a total of the type that reports show is not positive. Types
+/// without positive totals stay as they are.
 #[must_use]
 pub fn normalize(profile: &mut Profile) -> bool {
     let Some(is_base) = profile.base_sets() else { return false };
-    let column = profile.default_type;
-    let (mut older, mut newer) = (0.0, 0.0);
-    for sample in profile.samples.iter() {
-        let sum = if is_base[sample.labels.index()] { &mut older } else { &mut newer };
-        *sum += sample.values[column] as f64;
-    }
-    let ratio = -older / newer;
-    if !(ratio.is_normal() && ratio > 0.0) {
-        return false;
-    }
-    if profile.sample_types[column].is_sample_count() {
-        profile.count_factor *= ratio;
-    }
-    let labels: Vec<bool> = profile.samples.iter().map(|sample| is_base[sample.labels.index()]).collect();
+    let is_base: Vec<bool> = profile.samples.iter().map(|sample| is_base[sample.labels.index()]).collect();
     let width = profile.samples.width();
-    // What rounding has taken or given so far: many samples of 1 are not all rounded alike.
-    let mut rest = 0.0;
-    for (row, is_base) in profile.samples.values_mut().chunks_exact_mut(width).zip(labels) {
-        if !is_base {
-            let exact = row[column] as f64 * ratio + rest;
-            #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-            let scaled = exact.round() as i64;
-            rest = exact - scaled as f64;
-            row[column] = scaled;
+    let mut is_scaled = false;
+    for column in 0..width {
+        let (mut older, mut newer) = (0.0, 0.0);
+        for (sample, &is_base) in profile.samples.iter().zip(&is_base) {
+            let sum = if is_base { &mut older } else { &mut newer };
+            *sum += sample.values[column] as f64;
+        }
+        let ratio = -older / newer;
+        if !(ratio.is_normal() && ratio > 0.0) {
+            continue;
+        }
+        is_scaled |= column == profile.default_type;
+        if profile.sample_types[column].is_sample_count() {
+            profile.count_factor *= ratio;
+        }
+        // What rounding has taken or given so far: many samples of 1 are not all rounded alike.
+        let mut rest = 0.0;
+        for (row, is_base) in profile.samples.values_mut().chunks_exact_mut(width).zip(&is_base) {
+            if !is_base {
+                let exact = row[column] as f64 * ratio + rest;
+                #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+                let scaled = exact.round() as i64;
+                rest = exact - scaled as f64;
+                row[column] = scaled;
+            }
         }
     }
-    true
+    is_scaled
 }
 
 fn negate(profile: &mut Profile) {

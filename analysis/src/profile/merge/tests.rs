@@ -309,9 +309,9 @@ fn the_newer_side_can_have_the_total_of_the_base() {
             found.count_factor,
         )
     };
-    // 7 instead of 3 samples: what is lost by rounding is made up for.
+    // 7 instead of 3 samples: what is lost by rounding is made up for. Each type has its own total.
     assert_eq!(compared(0), (vec![2, 3, 2, -3, -3, -1], 7.0 / 3.0));
-    assert_eq!(compared(1), (vec![23, 24, 23, -30, -30, -10], 1.0));
+    assert_eq!(compared(1), (vec![23, 24, 23, -30, -30, -10], 7.0 / 3.0));
     let mut empty = compare((one, of([0, 0, 0])), (other, of([3, 3, 1]))).unwrap();
     assert!(!normalize(&mut empty));
 }

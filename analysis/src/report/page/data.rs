@@ -5,7 +5,7 @@ use super::{
     source::{Sources, Wanted},
 };
 use crate::{
-    graph::clean_path,
+    graph::{Sides, clean_path},
     profile::{Label, LabelValue, Profile, label},
     report::{
         call_tree::{CallTree, ROOT},
@@ -61,6 +61,9 @@ struct Type<'a> {
     unit: Cow<'a, str>,
     /// What shares are of.
     total: i64,
+    /// Of a comparison, how to make the noise of a sum from its variance ([`Sides::noise_terms`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise: Option<[f64; 2]>,
 }
 
 /// Columns of frames: a function at a line of a file.
@@ -83,13 +86,19 @@ struct Tree {
     frame: Vec<u32>,
 }
 
-/// Columns of samples. Those of one node and one thread are one.
+/// Columns of samples. Those of one node and one thread are one, on each side of a comparison.
 #[derive(Debug, Default, Serialize)]
 struct Samples {
     node: Vec<u32>,
     thread: Vec<u32>,
     /// A column for each type.
     values: Vec<Vec<i64>>,
+    /// Of a comparison, 1 for a sample of the older profile, which has negative values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<Vec<u8>>,
+    /// Of a comparison, a column for each type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variances: Option<Vec<Vec<i64>>>,
 }
 
 /// Lines of a file that follow one another.
@@ -113,10 +122,17 @@ struct Frame {
 impl<'a> Data<'a> {
     pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a Options) -> Self {
         let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
-        let types = profile.sample_types.iter().zip(totals);
+        let sides: Option<Vec<Sides>> =
+            (0..profile.sample_types.len()).map(|place| Sides::of_type(profile, place)).collect();
         let visible = frame_name::visible;
+        let types = profile.sample_types.iter().zip(totals).enumerate();
         let types = types
-            .map(|(kind, total)| Type { kind: visible(&kind.kind), unit: visible(&kind.unit), total })
+            .map(|(place, (kind, total))| Type {
+                kind: visible(&kind.kind),
+                unit: visible(&kind.unit),
+                total,
+                noise: sides.as_ref().and_then(|sides| sides[place].noise_terms()),
+            })
             .collect();
         let mut data = Self {
             title,
@@ -148,7 +164,7 @@ impl<'a> Data<'a> {
         let used = used_locations(profile);
         data.name_functions(profile, &used);
         let (frames, frames_of) = data.frames_of(profile, &used);
-        data.grow(profile, &frames, &frames_of);
+        data.grow(profile, &frames, &frames_of, sides.as_deref());
         // Names have been told apart by all that is in them; what is shown of them is what can be seen.
         data.names = data.names.iter().map(|name| frame_name::visible(name).into_owned().into()).collect();
         data.objects =
@@ -222,7 +238,13 @@ impl<'a> Data<'a> {
     }
 
     /// Fills `tree`, `samples` and `threads`.
-    fn grow(&mut self, profile: &'a Profile, frames: &[Frame], frames_of: &[Vec<u32>]) {
+    fn grow(
+        &mut self,
+        profile: &'a Profile,
+        frames: &[Frame],
+        frames_of: &[Vec<u32>],
+        sides: Option<&[Sides]>,
+    ) {
         let threads: Vec<Option<String>> = profile.label_sets.iter().map(|labels| thread(labels)).collect();
         let mut used_threads: BTreeMap<&str, u32> = BTreeMap::new();
         for name in profile.samples.iter().filter_map(|sample| threads[sample.labels.index()].as_deref()) {
@@ -239,23 +261,29 @@ impl<'a> Data<'a> {
             .collect();
 
         let mut tree = CallTree::new();
-        let mut sums: HashMap<(u32, u32), usize> = HashMap::new();
+        // By node, side of a comparison, and thread.
+        let mut sums: HashMap<(u32, bool, u32), usize> = HashMap::new();
         let mut columns = vec![Vec::new(); profile.sample_types.len()];
+        let mut variances = vec![Vec::new(); sides.map_or(0, <[Sides]>::len)];
         for sample in profile.samples.iter() {
             let chain = sample.chain.iter().rev().flat_map(|id| &frames_of[id.index()]);
             let node = chain.fold(ROOT, |node, &frame| tree.child(node, frame));
             let next = sums.len();
-            let place = *sums.entry((node, thread_of[sample.labels.index()])).or_insert(next);
-            for (column, &value) in columns.iter_mut().zip(sample.values) {
+            let is_base = sides.is_some_and(|sides| sides[0].is_base(sample));
+            let place = *sums.entry((node, is_base, thread_of[sample.labels.index()])).or_insert(next);
+            let add = |column: &mut Vec<i64>, value| {
                 if place == next {
                     column.push(0);
                 }
-                let sum: &mut i64 = &mut column[place];
-                *sum = sum.saturating_add(value);
+                column[place] = column[place].saturating_add(value);
+            };
+            columns.iter_mut().zip(sample.values).for_each(|(column, &value)| add(column, value));
+            for (column, side) in variances.iter_mut().zip(sides.unwrap_or_default()) {
+                add(column, side.variance(sample));
             }
         }
         let mut own = vec![0_i64; tree.len()];
-        for (&(node, _), &place) in &sums {
+        for (&(node, ..), &place) in &sums {
             let value = columns[self.chosen][place].saturating_abs();
             own[node as usize] = own[node as usize].saturating_add(value);
         }
@@ -277,13 +305,21 @@ impl<'a> Data<'a> {
         self.tree.frame = order.nodes.iter().map(frame).collect();
         self.tree.depth = order.depths;
 
-        let mut sorted: Vec<(u32, u32, usize)> =
-            sums.into_iter().map(|((node, thread), sum)| (places[node as usize], thread, sum)).collect();
+        let mut sorted: Vec<((u32, bool, u32), usize)> = sums
+            .into_iter()
+            .map(|((node, is_base, thread), sum)| ((places[node as usize], is_base, thread), sum))
+            .collect();
         sorted.sort_unstable();
-        self.samples.node = sorted.iter().map(|sample| sample.0).collect();
-        self.samples.thread = sorted.iter().map(|sample| sample.1).collect();
-        self.samples.values =
-            columns.iter().map(|column| sorted.iter().map(|sample| column[sample.2]).collect()).collect();
+        let in_order = |columns: &[Vec<i64>]| {
+            columns.iter().map(|column| sorted.iter().map(|sample| column[sample.1]).collect()).collect()
+        };
+        self.samples = Samples {
+            node: sorted.iter().map(|((node, ..), _)| *node).collect(),
+            thread: sorted.iter().map(|((.., thread), _)| *thread).collect(),
+            values: in_order(&columns),
+            base: sides.map(|_| sorted.iter().map(|((_, is_base, _), _)| u8::from(*is_base)).collect()),
+            variances: sides.map(|_| in_order(&variances)),
+        };
     }
 
     /// Puts source text in, of the hottest functions first.

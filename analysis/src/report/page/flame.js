@@ -23,7 +23,7 @@ class FlameGraph {
     this.canvas = document.getElementById('flame-canvas');
     this.ring = document.getElementById('flame-focus');
     this.pen = this.canvas.getContext('2d');
-    this.isIcicle = false;
+    this.isUpward = false;
     this.zoomed = 0;
     this.hovered = -1;
     this.current = -1;
@@ -72,8 +72,8 @@ class FlameGraph {
     this.events.onZoom(node);
   }
 
-  setIcicle(isIcicle) {
-    this.isIcicle = isIcicle;
+  setUpward(isUpward) {
+    this.isUpward = isUpward;
     this.layOut();
     this.scrollToFork();
   }
@@ -87,8 +87,8 @@ class FlameGraph {
   }
 
   /**
-   * Shows the rows from where the chains part, and two of those that all have in common: deep stacks begin with dozens of rows
-   * that are as wide as the graph and say nothing.
+   * Shows the rows from where the chains part, and two of those that all have in common, if all from the root on would fill half
+   * of what is seen: deep stacks begin with dozens of rows that are as wide as the graph and say nothing.
    */
   scrollToFork() {
     const { flame } = this.profile;
@@ -98,8 +98,9 @@ class FlameGraph {
       if (size[node] >= 0.9 * size[0]) trunk = node++;
       else node = flame.end[node];
     }
-    const hidden = Math.max(flame.depth[trunk] - 1, 0) * this.rowHeight;
-    this.box.scrollTop = this.isIcicle ? hidden : this.height - hidden - this.box.clientHeight;
+    const isDeep = flame.depth[trunk] * this.rowHeight > this.box.clientHeight / 2;
+    const hidden = isDeep ? (flame.depth[trunk] - 1) * this.rowHeight : 0;
+    this.box.scrollTop = this.isUpward ? this.height - hidden - this.box.clientHeight : hidden;
     this.draw();
   }
 
@@ -119,7 +120,7 @@ class FlameGraph {
     if (this.measure === undefined) return;
     const { flame } = this.profile;
     const { size } = this.measure;
-    const atRoot = !this.isIcicle && this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 1;
+    const atRoot = this.isUpward && this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 1;
     this.width = this.box.clientWidth;
     this.rows = [];
     const put = (node, x, width) => {
@@ -220,7 +221,9 @@ class FlameGraph {
   colourOf(node, name, isCaller, palette) {
     if (this.marked !== null && name >= 0 && this.marked[name]) return [palette.match, palette.matchText];
     if (isCaller || name < 0 || this.marked !== null) return [palette.dim, palette.dimText];
-    if (this.measure.hasNegative) return this.colours.change(this.measure.whole[node] / this.measure.size[node]);
+    const { measure } = this;
+    if (measure.isNoise(measure.whole, node)) return [palette.dim, palette.dimText];
+    if (this.profile.isComparison || measure.hasNegative) return this.colours.change(measure.change(node), palette);
     return [this.colours.of(name), palette.ink];
   }
 
@@ -229,14 +232,14 @@ class FlameGraph {
   }
 
   yOf(depth) {
-    return this.isIcicle ? depth * this.rowHeight : this.height - (depth + 1) * this.rowHeight;
+    return this.isUpward ? this.height - (depth + 1) * this.rowHeight : depth * this.rowHeight;
   }
 
   /** The node under the pointer; -1 for none. */
   nodeAt(event) {
     const area = this.space.getBoundingClientRect();
     const x = event.clientX - area.left;
-    const y = this.isIcicle ? event.clientY - area.top : area.bottom - event.clientY;
+    const y = this.isUpward ? area.bottom - event.clientY : event.clientY - area.top;
     const row = this.rows[Math.floor(y / this.rowHeight)];
     if (row === undefined) return -1;
     let place = 0;
@@ -293,12 +296,9 @@ class FlameGraph {
 
   /** A node in words. */
   textOf(node) {
-    const { whole, self } = this.measure;
-    const parts = [
-      this.nameOf(node),
-      `${this.measure.label(whole[node])}, ${this.measure.share(whole[node])} of the total`,
-    ];
-    if (node > 0) parts.push(`${this.measure.label(self[node])} of its own`);
+    const { measure } = this;
+    const parts = [this.nameOf(node), measure.words(measure.whole, node)];
+    if (node > 0) parts.push(`${measure.shown(measure.self, node)} of its own`);
     return parts.join('; ');
   }
 
@@ -312,8 +312,8 @@ class FlameGraph {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { flame } = this.profile;
-    const inward = this.isIcicle ? 'ArrowDown' : 'ArrowUp';
-    const outward = this.isIcicle ? 'ArrowUp' : 'ArrowDown';
+    const inward = this.isUpward ? 'ArrowUp' : 'ArrowDown';
+    const outward = this.isUpward ? 'ArrowDown' : 'ArrowUp';
     const node = this.current < 0 ? this.zoomed : this.current;
     if (event.key === 'Enter' || event.key === ' ') this.zoom(node);
     else if (event.key === 'Escape' || event.key === 'Home') this.zoom(0);
@@ -386,13 +386,13 @@ class Colours {
     return `hsl(${hue + ((shade >>> 4) % 9) - 4} ${this.saturation}% ${lightness}%)`;
   }
 
-  /** Red for more, blue for less, from -1 to 1; white where both are the same. */
-  change(share) {
-    const strength = Math.min(Math.abs(share), 1);
-    const isDark = this.lightness < 50;
-    const lightness = isDark ? 22 + 14 * strength : 95 - 22 * strength;
-    const hue = share > 0 ? 8 : 215;
-    return [`hsl(${hue} ${Math.round(75 * strength)}% ${lightness}%)`, this.values.ink];
+  /** Red for more, blue for less, from -1 to 1; what is the same has no colour. The light theme has the colours of the SVG. */
+  change(share, palette) {
+    if (share === 0) return [palette.dim, palette.dimText];
+    const strength = Math.sqrt(Math.min(Math.abs(share), 1));
+    if (this.lightness < 50) return [`hsl(${share > 0 ? 4 : 222} ${25 + 40 * strength}% ${27 + 13 * strength}%)`, palette.ink];
+    const faded = Math.floor(245 - 150 * strength);
+    return [share > 0 ? `rgb(255 ${faded} ${faded})` : `rgb(${faded} ${faded} 255)`, palette.ink];
   }
 }
 

@@ -61,7 +61,7 @@ const SCRIPT: &str = concat!(
     include_str!("page.js")
 );
 
-/// The page of a profile. The same profile, options and source files give the same bytes.
+/// The page of a profile or of a [comparison](crate::profile::compare). The same profile, options and source files give the same bytes.
 pub fn render(profile: &Profile, options: &Options) -> String {
     let title = options.title.clone().unwrap_or_else(|| title::of(profile, "CPU profile"));
     let title = frame_name::visible(&title);
@@ -87,10 +87,15 @@ pub fn render(profile: &Profile, options: &Options) -> String {
     page
 }
 
-/// The total of each sample type, with every sample's value taken as positive: what shares are of.
+/// The total of each sample type, with every sample's value taken as positive: what shares are of. Of a comparison that of the
+/// older profile.
 pub fn totals(profile: &Profile) -> Vec<i64> {
+    let is_base = profile.base_sets();
     let mut totals = vec![0_i64; profile.sample_types.len()];
     for sample in profile.samples.iter() {
+        if is_base.as_ref().is_some_and(|is_base| !is_base[sample.labels.index()]) {
+            continue;
+        }
         for (total, value) in totals.iter_mut().zip(sample.values) {
             *total = total.saturating_add(value.saturating_abs());
         }

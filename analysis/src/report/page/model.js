@@ -33,6 +33,40 @@ class CallTree {
   }
 }
 
+/**
+ * A column of sums. In a comparison the values are differences, and each has what the older profile had, and its variance.
+ */
+class Sums {
+  constructor(length, isComparison) {
+    this.value = new Float64Array(length);
+    this.old = isComparison ? new Float64Array(length) : null;
+    this.variance = isComparison ? new Float64Array(length) : null;
+  }
+
+  /** Adds the sum at a place of other sums to that at a place of these. */
+  add(place, sums, other) {
+    this.value[place] += sums.value[other];
+    if (this.old === null) return;
+    this.old[place] += sums.old[other];
+    this.variance[place] += sums.variance[other];
+  }
+
+  /** These sums, with what is below each node of a tree. */
+  accumulated(tree) {
+    const sums = new Sums(0, false);
+    for (const column of ['value', 'old', 'variance']) {
+      sums[column] = this[column] && this[column].slice();
+      if (sums[column] !== null) tree.accumulate(sums[column]);
+    }
+    return sums;
+  }
+
+  /** Whether there is nothing at a place, on neither side. */
+  isNothing(place) {
+    return this.value[place] === 0 && (this.old === null || this.old[place] === 0);
+  }
+}
+
 class Profile {
   constructor(data) {
     this.data = data;
@@ -43,7 +77,12 @@ class Profile {
     this.mergeLines();
     this.sampleNode = Int32Array.from(data.samples.node);
     this.sampleThread = Int32Array.from(data.samples.thread);
-    this.sampleValues = data.samples.values.map((column) => Float64Array.from(column));
+    const columns = (one) => one.map((column) => Float64Array.from(column));
+    this.sampleValues = columns(data.samples.values);
+    // Of a comparison, which samples are of the older profile, and how uncertain each is.
+    this.isComparison = data.samples.base !== undefined;
+    this.sampleBase = Uint8Array.from(data.samples.base ?? []);
+    this.sampleVariances = columns(data.samples.variances ?? []);
   }
 
   /** Makes the tree of functions from that of frames. */
@@ -107,60 +146,73 @@ class Measure {
     const { lines, flame, flameFunction, names } = profile;
     const values = profile.sampleValues[type];
 
-    // Shares are of the whole profile, what a filter took out of it included; those of a thread are of the thread.
-    this.total = thread < 0 ? this.type.total : 0;
+    // Shares are of the whole profile, what a filter took out of it included; those of a thread are of the thread, and those of
+    // a comparison of the whole older profile.
+    const { isComparison } = profile;
+    const isOfThread = thread >= 0 && !isComparison;
+    this.total = isOfThread ? 0 : this.type.total;
     this.hasNegative = false;
-    this.lineSelf = new Float64Array(lines.length);
+    this.lineSelf = new Sums(lines.length, isComparison);
+    const variances = profile.sampleVariances[type];
     for (let sample = 0; sample < values.length; sample++) {
       if (thread >= 0 && profile.sampleThread[sample] !== thread) continue;
-      this.lineSelf[profile.sampleNode[sample]] += values[sample];
-      if (thread >= 0) this.total += Math.abs(values[sample]);
+      const node = profile.sampleNode[sample];
+      this.lineSelf.value[node] += values[sample];
+      if (isComparison) {
+        if (profile.sampleBase[sample] === 1) this.lineSelf.old[node] -= values[sample];
+        this.lineSelf.variance[node] += variances[sample];
+      }
+      if (isOfThread) this.total += Math.abs(values[sample]);
     }
-    this.lineWhole = this.lineSelf.slice();
-    lines.accumulate(this.lineWhole);
+    this.lineWhole = this.lineSelf.accumulated(lines);
 
-    this.self = new Float64Array(flame.length);
+    this.self = new Sums(flame.length, isComparison);
     for (let node = 0; node < lines.length; node++) {
-      this.self[profile.flameOfLine[node]] += this.lineSelf[node];
-      if (this.lineSelf[node] < 0) this.hasNegative = true;
+      this.self.add(profile.flameOfLine[node], this.lineSelf, node);
+      if (this.lineSelf.value[node] < 0) this.hasNegative = true;
     }
-    this.whole = this.self.slice();
-    flame.accumulate(this.whole);
-    // Where a base was subtracted a box is as wide as what has changed in it, to either side.
-    this.size = this.whole;
-    if (this.hasNegative) {
-      this.size = this.self.map(Math.abs);
+    this.whole = this.self.accumulated(flame);
+    // A box is as wide as its value; in a comparison as the larger side of its own, with those below it, so that what is gone has
+    // one, too; and where a base was subtracted, as what has changed in it, to either side.
+    this.size = this.whole.value;
+    if (isComparison || this.hasNegative) {
+      const { value, old } = this.self;
+      this.size = isComparison ? value.map((one, node) => Math.max(one + old[node], old[node])) : value.map(Math.abs);
       flame.accumulate(this.size);
     }
 
-    this.flat = new Float64Array(names.length);
-    this.cum = new Float64Array(names.length);
+    this.flat = new Sums(names.length, isComparison);
+    this.cum = new Sums(names.length, isComparison);
     walk(flame, flameFunction, names.length, (node, name, isOutermost) => {
-      this.flat[name] += this.self[node];
-      if (isOutermost) this.cum[name] += this.whole[node];
+      this.flat.add(name, this.self, node);
+      if (isOutermost) this.cum.add(name, this.whole, node);
     });
   }
 
-  /** What is spent in functions that are marked, and in those that they call: each sample once. */
-  sumOf(marked) {
-    const { flame, flameFunction } = this.profile;
-    let sum = 0;
+  /** What is spent in functions that are marked, and in those that they call, in words: each sample once. */
+  wordsOfMarked(marked) {
+    const { flame, flameFunction, isComparison } = this.profile;
+    const sum = new Sums(1, isComparison);
     for (let node = 1; node < flame.length; ) {
       if (marked[flameFunction[node]]) {
-        sum += this.whole[node];
+        sum.add(0, this.whole, node);
         node = flame.end[node];
       } else {
         node++;
       }
     }
-    return sum;
+    return this.words(sum, 0);
   }
 
   /** The functions that call `name` and those that it calls, with what each sample spends in such calls, counted once. */
   neighboursOf(name) {
-    const { flame, flameFunction, names } = this.profile;
+    const { flame, flameFunction, names, isComparison } = this.profile;
     const callers = new Map();
     const callees = new Map();
+    const add = (map, other, node) => {
+      if (!map.has(other)) map.set(other, new Sums(1, isComparison));
+      map.get(other).add(0, this.whole, node);
+    };
     // How many calls of each kind the path to the node has, by the other function.
     const above = new Int32Array(names.length + 1);
     const below = new Int32Array(names.length + 1);
@@ -178,24 +230,20 @@ class Measure {
         path.push([-2, -2]);
         continue;
       }
-      if (callee === name && above[caller + 1]++ === 0) {
-        callers.set(caller, (callers.get(caller) ?? 0) + this.whole[node]);
-      }
-      if (caller === name && below[callee + 1]++ === 0) {
-        callees.set(callee, (callees.get(callee) ?? 0) + this.whole[node]);
-      }
+      if (callee === name && above[caller + 1]++ === 0) add(callers, caller, node);
+      if (caller === name && below[callee + 1]++ === 0) add(callees, callee, node);
       path.push([caller, callee]);
     }
     const sorted = (map) =>
-      Array.from(map, ([other, value]) => ({ name: other, value }))
-        .filter(({ value }) => value !== 0)
-        .sort((a, b) => Math.abs(b.value) - Math.abs(a.value) || a.name - b.name);
+      Array.from(map, ([other, sums]) => ({ name: other, sums }))
+        .filter(({ sums }) => !sums.isNothing(0))
+        .sort((a, b) => Math.abs(b.sums.value[0]) - Math.abs(a.sums.value[0]) || a.name - b.name);
     return { callers: sorted(callers), callees: sorted(callees) };
   }
 
   /** For each file that has lines of the function: what each line has itself, and with what it calls. */
   linesOf(name) {
-    const { lines, lineFrame, data } = this.profile;
+    const { lines, lineFrame, data, isComparison } = this.profile;
     const { frames } = data;
     const files = new Map();
     // Numbers of the function's lines, so that a line that calls itself counts once.
@@ -223,11 +271,11 @@ class Measure {
         if (!files.has(file)) files.set(file, { start: 0, lines: new Map() });
         const entry = files.get(file);
         if (entry.start === 0) entry.start = frames.start[frame];
-        if (!entry.lines.has(line)) entry.lines.set(line, { flat: 0, cum: 0 });
-        const sums = entry.lines.get(line);
-        sums.flat += this.lineSelf[node];
+        if (!entry.lines.has(line)) entry.lines.set(line, { flat: new Sums(1, isComparison), cum: new Sums(1, isComparison) });
+        const { flat, cum } = entry.lines.get(line);
+        flat.add(0, this.lineSelf, node);
         open[key] = (open[key] ?? 0) + 1;
-        if (open[key] === 1) sums.cum += this.lineWhole[node];
+        if (open[key] === 1) cum.add(0, this.lineWhole, node);
       }
       path.push(key);
     }
@@ -239,11 +287,50 @@ class Measure {
     return unitOf(value, this.type.unit).format(value);
   }
 
+  /** A difference with its sign. */
+  signed(value) {
+    return (value > 0 ? '+' : '') + this.label(value);
+  }
+
+  /** The value at a place of sums: with its sign where it is a difference. */
+  shown(sums, place) {
+    return this.profile.isComparison ? this.signed(sums.value[place]) : this.label(sums.value[place]);
+  }
+
+  /** Two equal runs differ by more than this in 1 of 20 cases; null where the number of samples is not known. */
+  noise(sums, place) {
+    if (this.type.noise === undefined) return null;
+    const [factor, added] = this.type.noise;
+    return Math.round(Math.sqrt(sums.variance[place] * factor + added));
+  }
+
+  /** Whether a difference is within noise. */
+  isNoise(sums, place) {
+    return this.profile.isComparison && Math.abs(sums.value[place]) <= (this.noise(sums, place) ?? -1);
+  }
+
+  /** How much of a box is more or less, from -1 to 1. */
+  change(node) {
+    const { value, old } = this.whole;
+    const larger = old === null ? this.size[node] : Math.max(old[node], old[node] + value[node]);
+    return larger > 0 ? value[node] / larger : 0;
+  }
+
+  /** What is at a place of sums, in words. */
+  words(sums, place) {
+    const value = sums.value[place];
+    if (!this.profile.isComparison) return `${this.label(value)}, ${this.share(value)} of the total`;
+    const old = sums.old[place];
+    const noise = this.noise(sums, place);
+    const about = noise === null ? '' : ` ±${this.label(noise)}`;
+    return `old ${this.label(old)}, new ${this.label(old + value)}: ${this.signed(value)}${about}, ${this.share(value)} of old`;
+  }
+
   /** The unit for all rows of the table, as in a text report: in which the least of them is 0.01 or more, or their own. */
   rowUnit() {
     let least = Infinity;
-    for (let name = 0; name < this.flat.length; name++) {
-      const value = Math.abs(this.flat[name]) || Math.abs(this.cum[name]);
+    for (let name = 0; name < this.profile.names.length; name++) {
+      const value = Math.abs(this.flat.value[name]) || Math.abs(this.cum.value[name]);
       if (value > 0 && value < least) least = value;
     }
     if (least === Infinity) least = this.total;

@@ -40,15 +40,14 @@ function start() {
     if (error !== null) byId('matches').textContent = error;
     else if (marked === null) byId('matches').textContent = '';
     else {
-      const sum = sums.sumOf(marked);
       const count = marked.reduce((all, one) => all + one, 0);
-      byId('matches').textContent =
-        `${count} ${count === 1 ? 'function' : 'functions'}, ${sums.label(sum)}, ${sums.share(sum)} of the total`;
+      byId('matches').textContent = `${count} ${count === 1 ? 'function' : 'functions'}, ${sums.wordsOfMarked(marked)}`;
     }
   };
 
+  document.body.classList.toggle('comparison', profile.isComparison);
   byId('title').textContent = data.title;
-  showFacts(data);
+  showFacts(profile, data);
   fillChoices(data, state, profile);
   byId('type').addEventListener('change', (event) => {
     state.type = Number(event.target.value);
@@ -72,8 +71,8 @@ function start() {
     byId('flame').focus({ preventScroll: true });
   });
   byId('direction').addEventListener('click', (event) => {
-    flame.setIcicle(!flame.isIcicle);
-    event.target.setAttribute('aria-pressed', flame.isIcicle);
+    flame.setUpward(!flame.isUpward);
+    event.target.setAttribute('aria-pressed', flame.isUpward);
   });
   byId('taller').addEventListener('click', (event) => {
     const isWhole = event.target.getAttribute('aria-pressed') !== 'true';
@@ -122,18 +121,24 @@ function isInView(section) {
 }
 
 /** What is known of the profile as a whole. */
-function showFacts(data) {
+function showFacts(profile, data) {
   const add = (name, value) => {
     document.getElementById('facts').append(element('div', {}, element('dt', {}, name), element('dd', {}, value)));
   };
   const shown = data.types[data.chosen];
   const count = data.types.find(({ unit }) => unit === 'count');
   if (data.began !== 0) add('Date', `${new Date(data.began).toISOString().slice(0, 19).replace('T', ' ')} UTC`);
-  if (data.duration > 0) add('Duration', labelOf(data.duration, 'nanoseconds'));
-  if (count !== undefined && count !== shown) add('Samples', labelOf(count.total, count.unit));
+  // That of a comparison is the sum of both.
+  if (data.duration > 0 && !profile.isComparison) add('Duration', labelOf(data.duration, 'nanoseconds'));
   const isTime = data.duration > 0 && shown.unit === 'nanoseconds';
-  const share = isTime ? ` (${percentOf(shown.total, data.duration)} of the duration)` : '';
-  add(`Total ${shown.kind}`, labelOf(shown.total, shown.unit) + share);
+  if (profile.isComparison) {
+    const measure = profile.measure(data.chosen, -1);
+    add(`Total ${shown.kind}`, measure.words(measure.whole, 0));
+  } else {
+    if (count !== undefined && count !== shown) add('Samples', labelOf(count.total, count.unit));
+    const share = isTime ? ` (${percentOf(shown.total, data.duration)} of the duration)` : '';
+    add(`Total ${shown.kind}`, labelOf(shown.total, shown.unit) + share);
+  }
   if (data.threads.length > 1) add('Threads', String(data.threads.length - 1));
   if (data.filters.length > 0) {
     document.getElementById('filters').hidden = false;
@@ -157,7 +162,7 @@ function fillChoices(data, state, profile) {
   if (data.threads.length === 0) return;
   // The busiest first; what has no thread last.
   const sums = data.threads.map(() => 0);
-  profile.sampleThread.forEach((thread, sample) => (sums[thread] += profile.sampleValues[state.type][sample]));
+  profile.sampleThread.forEach((thread, sample) => (sums[thread] += Math.abs(profile.sampleValues[state.type][sample])));
   const total = sums.reduce((all, one) => all + one, 0);
   const order = Array.from(sums.keys()).filter((thread) => sums[thread] !== 0);
   order.sort((a, b) => (a === 0) - (b === 0) || sums[b] - sums[a] || a - b);
@@ -167,20 +172,30 @@ function fillChoices(data, state, profile) {
   document.getElementById('thread-choice').hidden = false;
 }
 
-/** The callers of what is zoomed into, each of them a button. */
+/** The callers of what is zoomed into, each of them a button: as many as there is room for, the outermost and the innermost. */
 function showPath(profile, flame) {
   const path = document.getElementById('path');
   const nodes = [];
   for (let node = flame.zoomed; node >= 0; node = profile.flame.parent[node]) nodes.unshift(node);
-  // Of long paths the ends; the boxes of all callers are in the graph.
-  const ends = nodes.length > 8 ? [...nodes.slice(0, 2), -1, ...nodes.slice(-5)] : nodes;
-  path.replaceChildren(...ends.flatMap((node, place) => {
-    const parts = place === 0 ? [] : [element('span', { 'aria-hidden': 'true' }, '›')];
-    if (node < 0) return [...parts, element('span', {}, '…')];
+  const crumb = (node) => {
     const isLast = node === flame.zoomed;
     const attributes = { type: 'button', title: flame.nameOf(node), 'aria-current': isLast ? 'true' : undefined };
-    return [...parts, element('button', { ...attributes, onclick: () => flame.zoom(node) }, fitted(flame.nameOf(node), 28))];
-  }));
+    return element('button', { ...attributes, onclick: () => flame.zoom(node) }, fitted(flame.nameOf(node), 28));
+  };
+  const show = (shown) => {
+    path.replaceChildren(...shown.flatMap((part, place) => {
+      const made = part === '…' ? element('span', {}, part) : crumb(part);
+      return place === 0 ? [made] : [element('span', { 'aria-hidden': 'true' }, '›'), made];
+    }));
+    return path.scrollWidth <= path.clientWidth;
+  };
+  path.classList.remove('tight');
+  // Of long paths the ends; the boxes of all callers are in the graph.
+  if (nodes.length <= 8 && show(nodes)) return;
+  for (let inner = Math.min(nodes.length - 2, 6); inner > 0; inner--) {
+    if (show([nodes[0], '…', ...nodes.slice(-inner)])) return;
+  }
+  path.classList.add('tight');
 }
 
 /** What is known of a box: below the graph, and beside the pointer. */
@@ -194,10 +209,12 @@ function showDetails(flame, node, event) {
   const name = profile.flameFunction[node];
   const lines = [element('strong', {}, flame.nameOf(node))];
   if (name >= 0 && profile.objectOf(name) !== '') lines.push(element('span', {}, profile.objectOf(name)));
-  const whole = measure.whole[node];
-  lines.push(`${measure.label(whole)}, ${measure.share(whole)} of the total`);
-  if (flame.zoomed > 0) lines.push(element('span', {}, `${percentOf(whole, measure.whole[flame.zoomed])} of what is zoomed into`));
-  if (node > 0) lines.push(element('span', {}, `${measure.label(measure.self[node])} of its own`));
+  lines.push(measure.words(measure.whole, node));
+  if (flame.zoomed > 0 && !profile.isComparison) {
+    const share = percentOf(measure.whole.value[node], measure.whole.value[flame.zoomed]);
+    lines.push(element('span', {}, `${share} of what is zoomed into`));
+  }
+  if (node > 0) lines.push(element('span', {}, `${measure.shown(measure.self, node)} of its own`));
   tip.replaceChildren(...lines);
   const { width, height } = tip.getBoundingClientRect();
   const right = event.clientX + 14 + width < window.innerWidth;

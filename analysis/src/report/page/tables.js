@@ -15,23 +15,43 @@ function element(tag, attributes = {}, ...children) {
 /** How many rows the table has at first, and how many are added at a time. */
 const ROWS = 60;
 
+// Columns of the table, of a profile and of a comparison: what stands in the row of a function, and what sorts it.
+const OWN = 'in the function itself';
+const WITH_CALLEES = 'in the function and in those that it called';
 const COLUMNS = [
-  { id: 'flat', text: 'flat', title: 'in the function itself', order: 'descending' },
-  { id: 'flat-share', text: 'flat%', title: 'in the function itself, of the total', sort: 'flat' },
-  { id: 'sum', text: 'sum%', title: 'of this row and those above', isWide: true },
-  { id: 'cum', text: 'cum', title: 'in the function and in those that it called', order: 'descending' },
-  { id: 'cum-share', text: 'cum%', title: 'in the function and in those that it called, of the total', sort: 'cum' },
-  { id: 'name', text: 'function', title: 'by name', order: 'ascending' },
+  { text: 'flat', title: OWN, value: ({ flat }, name) => flat.value[name], cell: (row) => row.unit.format(row.flat) },
+  { text: 'flat%', title: `${OWN}, of the total`, sort: 'flat', isShare: true, cell: (row) => row.share(row.flat) },
+  { text: 'sum%', title: 'of this row and those above', isWide: true, isShare: true, cell: (row) => row.share(row.sum) },
+  { text: 'cum', title: WITH_CALLEES, value: ({ cum }, name) => cum.value[name], cell: (row) => row.unit.format(row.cum) },
+  { text: 'cum%', title: `${WITH_CALLEES}, of the total`, sort: 'cum', isShare: true, cell: (row) => row.share(row.cum) },
 ];
+const DIFFERENCES = [
+  { text: 'old', title: 'in the older profile', value: ({ old }, name) => old[name], cell: (row) => row.unit.format(row.old) },
+  {
+    text: 'new', title: 'in the newer profile', value: ({ old, value }, name) => old[name] + value[name],
+    cell: (row) => row.unit.format(row.old + row.value),
+  },
+  {
+    text: 'diff', title: 'how much more', value: ({ value }, name) => value[name],
+    cell: (row) => (row.value > 0 ? '+' : '') + row.unit.format(row.value),
+  },
+  { text: '±', title: 'two equal runs differ by more in 1 of 20 cases', cell: (row) => (row.noise === null ? '?' : row.unit.format(row.noise)) },
+  { text: 'diff%', title: 'how much more, of the total of the older profile', sort: 'diff', isWide: true, isShare: true, cell: (row) => row.share(row.value) },
+];
+const NAME = { text: 'function', title: 'by name' };
 
 class TopTable {
   constructor(profile, onChoose) {
     this.profile = profile;
     this.onChoose = onChoose;
-    this.sort = { id: 'flat', order: 'descending' };
+    this.columns = profile.isComparison ? [...DIFFERENCES, NAME] : [...COLUMNS, NAME];
+    this.sort = { column: this.columns[profile.isComparison ? 2 : 0], order: 'descending' };
     this.rows = ROWS;
     this.chosen = -1;
     this.marked = null;
+    // In a comparison, whether differences are of functions with those that they called, and those within noise are left out.
+    this.isCum = false;
+    this.isSignificant = false;
     this.rowOf = new Map();
     this.body = document.querySelector('#top tbody');
     this.more = document.getElementById('top-more');
@@ -39,24 +59,34 @@ class TopTable {
       this.rows += 10 * ROWS;
       this.grow();
     });
-    this.heads = COLUMNS.map((column) => {
+    this.heads = this.columns.map((column) => {
       const head = element('th', { scope: 'col', role: 'columnheader', class: column.isWide ? 'wide' : undefined });
-      if (column.id === 'sum') {
+      const sorting = this.columns.find((other) => other.text === (column.sort ?? column.text));
+      if (sorting.value === undefined && sorting !== NAME) {
         head.append(element('button', { type: 'button', disabled: true, title: column.title }, column.text));
       } else {
-        const onclick = () => this.sortBy(column.sort ?? column.id);
+        const onclick = () => this.sortBy(sorting);
         head.append(element('button', { type: 'button', title: `${column.title}; sorts the table`, onclick }, column.text));
       }
       return head;
     });
     document.querySelector('#top thead tr').append(...this.heads);
+    document.getElementById('difference-choice').hidden = !profile.isComparison;
+    const switched = (id, change) => {
+      document.getElementById(id).addEventListener('change', (event) => {
+        change(event.target.checked);
+        this.order();
+        this.draw();
+      });
+    };
+    switched('with-callees', (isOn) => (this.isCum = isOn));
+    switched('significant', (isOn) => (this.isSignificant = isOn));
   }
 
-  sortBy(id) {
-    const column = COLUMNS.find((other) => other.id === id);
-    const isSame = this.sort.id === id;
+  sortBy(column) {
+    const first = column === NAME ? 'ascending' : 'descending';
     const other = this.sort.order === 'ascending' ? 'descending' : 'ascending';
-    this.sort = { id, order: isSame ? other : column.order };
+    this.sort = { column, order: this.sort.column === column ? other : first };
     this.order();
     this.draw();
   }
@@ -90,26 +120,31 @@ class TopTable {
 
   /** Sorts; ties are in the order of names. */
   order() {
-    const { flat, cum } = this.measure;
-    const values = this.sort.id === 'cum' ? cum : flat;
-    const by = {
-      name: (a, b) => a - b,
-      flat: (a, b) => Math.abs(values[a]) - Math.abs(values[b]),
-      cum: (a, b) => Math.abs(values[a]) - Math.abs(values[b]),
-    }[this.sort.id];
-    const sign = this.sort.order === 'ascending' ? 1 : -1;
-    this.names = Array.from(flat.keys()).filter((name) => flat[name] !== 0 || cum[name] !== 0);
+    const { measure, sort } = this;
+    const { flat, cum } = measure;
+    const { isComparison } = this.profile;
+    // What rows of a comparison are about.
+    this.sums = this.isCum ? cum : flat;
+    const values = isComparison ? this.sums : measure;
+    const by = sort.column === NAME
+      ? (a, b) => a - b
+      : (a, b) => Math.abs(sort.column.value(values, a)) - Math.abs(sort.column.value(values, b));
+    const sign = sort.order === 'ascending' ? 1 : -1;
+    const isThere = (name) => (isComparison ? !this.sums.isNothing(name) : flat.value[name] !== 0 || cum.value[name] !== 0);
+    this.names = Array.from(this.profile.names.keys()).filter(isThere);
     this.names.sort((a, b) => sign * by(a, b) || a - b);
     // Shares of all functions above, those that the search leaves out among them.
     let sum = 0;
-    this.sums = new Map(this.names.map((name) => [name, (sum += flat[name])]));
+    this.sumOf = new Map(this.names.map((name) => [name, (sum += flat.value[name])]));
     this.all = this.names.length;
+    if (isComparison && this.isSignificant) this.names = this.names.filter((name) => !measure.isNoise(this.sums, name));
+    this.noise = this.all - this.names.length;
     if (this.marked !== null) this.names = this.names.filter((name) => this.marked[name]);
   }
 
   draw() {
-    COLUMNS.forEach((column, place) => {
-      const isSorted = (column.sort ?? column.id) === this.sort.id && column.sort === undefined;
+    this.columns.forEach((column, place) => {
+      const isSorted = column === this.sort.column;
       const head = this.heads[place];
       if (isSorted) head.setAttribute('aria-sort', this.sort.order);
       else head.removeAttribute('aria-sort');
@@ -122,25 +157,34 @@ class TopTable {
     this.body.closest('.scroller').scrollTop = 0;
   }
 
+  /** What the columns read of a function. */
+  rowFor(name, unit) {
+    const { measure, sums } = this;
+    const row = { unit, share: (value) => measure.share(value) };
+    if (this.profile.isComparison) {
+      return { ...row, old: sums.old[name], value: sums.value[name], noise: measure.noise(sums, name) };
+    }
+    return { ...row, flat: measure.flat.value[name], cum: measure.cum.value[name], sum: this.sumOf.get(name) };
+  }
+
   /** Adds the rows that are to be shown and are not there yet. */
   grow() {
     const { measure, profile } = this;
     const unit = measure.rowUnit();
     const names = this.names.slice(0, this.rows);
     this.body.append(...names.slice(this.rowOf.size).map((name) => {
-      const [flat, cum] = [measure.flat[name], measure.cum[name]];
+      const values = this.rowFor(name, unit);
       const object = profile.objectOf(name);
-      const classes = [name === this.chosen && 'chosen', this.marked !== null && 'match'].filter(Boolean).join(' ');
-      const isChosen = name === this.chosen ? 'true' : undefined;
+      const isChosen = name === this.chosen;
       const cell = (attributes, ...children) => element('td', { role: 'cell', ...attributes }, ...children);
-      const row = element('tr', { role: 'row', class: classes || undefined },
-        cell({}, unit.format(flat)),
-        cell({ class: 'share' }, measure.share(flat)),
-        cell({ class: 'share wide' }, measure.share(this.sums.get(name))),
-        cell({}, unit.format(cum)),
-        cell({ class: 'share' }, measure.share(cum)),
+      const figures = this.columns.filter((column) => column !== NAME).map((column) => {
+        const classes = classesOf({ share: column.isShare, wide: column.isWide });
+        return cell({ class: classes }, column.cell(values));
+      });
+      const classes = classesOf({ chosen: isChosen, match: this.marked !== null, noise: measure.isNoise(this.sums, name) });
+      const row = element('tr', { role: 'row', class: classes }, ...figures,
         cell({}, element('div', { class: 'cell' },
-          functionButton(profile, name, this.onChoose, isChosen),
+          functionButton(profile, name, this.onChoose, isChosen ? 'true' : undefined),
           object === '' ? '' : element('span', { class: 'object', title: object }, object))));
       this.rowOf.set(name, row);
       return row;
@@ -148,12 +192,19 @@ class TopTable {
     const hidden = this.names.length - names.length;
     this.more.hidden = hidden <= 0;
     this.more.textContent = `Show ${Math.min(hidden, 10 * ROWS)} more`;
-    const sum = names.reduce((total, name) => total + measure.flat[name], 0);
     const matching = this.marked === null ? '' : ` that match, of ${this.all}`;
-    document.getElementById('top-summary').textContent =
-      `Showing ${names.length} of ${this.names.length} functions${matching}, accounting for ${measure.label(sum)}, `
-      + `${measure.share(sum)} of ${measure.label(measure.total)} total`;
+    const noise = this.noise === 0 ? '' : `; ${this.noise} within noise ${this.noise === 1 ? 'is' : 'are'} left out`;
+    const shown = `Showing ${names.length} of ${this.names.length} functions${matching}`;
+    const sum = names.reduce((total, name) => total + measure.flat.value[name], 0);
+    document.getElementById('top-summary').textContent = profile.isComparison
+      ? `${shown}${noise}. ${measure.words(measure.whole, 0)}.`
+      : `${shown}, accounting for ${measure.label(sum)}, ${measure.share(sum)} of ${measure.label(measure.total)} total`;
   }
+}
+
+/** Names of classes that hold; undefined for none. */
+function classesOf(classes) {
+  return Object.keys(classes).filter((name) => classes[name]).join(' ') || undefined;
 }
 
 /** Letters of a name that are laid out, and that a tooltip has; all of it is in the heading of the chosen function. */
@@ -215,9 +266,11 @@ class FunctionView {
       name < 0 ? 'Callers, callees and source' : profile.names[name];
     document.getElementById('copy').hidden = name < 0;
     if (name < 0) return;
-    const [flat, cum] = [measure.flat[name], measure.cum[name]];
-    document.getElementById('function-summary').textContent =
-      `flat ${measure.label(flat)} (${measure.share(flat)}), cum ${measure.label(cum)} (${measure.share(cum)})`;
+    const [flat, cum] = [measure.flat, measure.cum];
+    const short = (sums) => `${measure.label(sums.value[name])} (${measure.share(sums.value[name])})`;
+    document.getElementById('function-summary').textContent = profile.isComparison
+      ? `flat: ${measure.words(flat, name)}; cum: ${measure.words(cum, name)}`
+      : `flat ${short(flat)}, cum ${short(cum)}`;
     const { callers, callees } = measure.neighboursOf(name);
     this.drawNeighbours('callers', callers, 'none: it is outermost');
     this.drawNeighbours('callees', callees, 'none: all of it is its own');
@@ -226,10 +279,17 @@ class FunctionView {
 
   drawNeighbours(id, neighbours, none) {
     const { profile, measure } = this;
-    const rows = neighbours.map(({ name, value }) => element('tr', {},
-      element('td', {}, measure.label(value)),
-      element('td', { class: 'share' }, percentOf(value, measure.cum[this.name])),
-      element('td', {}, name < 0 ? 'the program’s start' : element('div', { class: 'cell' }, functionButton(profile, name, this.onChoose)))));
+    const rows = neighbours.map(({ name, sums }) => {
+      // A difference has a share of what changed that can be more than all; beside it stands how certain it is.
+      const noise = profile.isComparison ? measure.noise(sums, 0) : null;
+      const beside = profile.isComparison
+        ? (noise === null ? '' : `±${measure.label(noise)}`)
+        : percentOf(sums.value[0], measure.cum.value[this.name]);
+      return element('tr', { class: classesOf({ noise: measure.isNoise(sums, 0) }) },
+        element('td', {}, measure.shown(sums, 0)),
+        element('td', { class: 'share' }, beside),
+        element('td', {}, name < 0 ? 'the program’s start' : element('div', { class: 'cell' }, functionButton(profile, name, this.onChoose))));
+    });
     if (rows.length === 0) rows.push(element('tr', {}, element('td', { class: 'none' }, none)));
     document.querySelector(`#${id} tbody`).replaceChildren(...rows);
   }
@@ -246,13 +306,13 @@ class FunctionView {
   /** Lines of one file: those with text in this page, those with samples in any case. */
   figureOf(file, { start, lines }) {
     const { measure } = this;
-    const text = this.text.get(file) ?? new Map();
+    const words = this.text.get(file) ?? new Map();
     const sampled = Array.from(lines.keys()).filter((line) => line > 0).sort((a, b) => a - b);
     const shown = new Set(sampled);
     const [first, last] = [sampled[0] ?? 0, sampled[sampled.length - 1] ?? 0];
     const from = start > 0 && start <= first && first - start < 200 ? start - 1 : first - 6;
-    for (const line of text.keys()) if (line >= from && line <= last + 6) shown.add(line);
-    const most = Math.max(...sampled.map((line) => Math.abs(lines.get(line).cum)), 0);
+    for (const line of words.keys()) if (line >= from && line <= last + 6) shown.add(line);
+    const most = Math.max(...sampled.map((line) => Math.abs(lines.get(line).cum.value[0])), 0);
     let before = null;
     const rows = [];
     for (const line of Array.from(shown).sort((a, b) => a - b)) {
@@ -262,18 +322,21 @@ class FunctionView {
       }
       before = line;
       const sums = lines.get(line);
-      const row = element('tr', { class: sums === undefined ? undefined : 'hot' },
-        element('td', {}, sums === undefined || sums.flat === 0 ? (sums === undefined ? '' : '.') : measure.label(sums.flat)),
-        element('td', {}, sums === undefined ? '' : measure.label(sums.cum)),
+      // What a function has at a line; a dot for nothing of its own.
+      const text = (one) => (one.isNothing(0) ? '.' : measure.shown(one, 0));
+      const isNoise = sums !== undefined && measure.isNoise(sums.cum, 0);
+      const row = element('tr', { class: classesOf({ hot: sums !== undefined && !isNoise, noise: isNoise }) },
+        element('td', {}, sums === undefined ? '' : text(sums.flat)),
+        element('td', {}, sums === undefined ? '' : text(sums.cum)),
         element('td', { class: 'number' }, String(line)),
-        element('td', {}, text.get(line) ?? ''));
+        element('td', {}, words.get(line) ?? ''));
       if (sums !== undefined && most > 0) {
-        row.style.setProperty('--share', `${((100 * Math.abs(sums.cum)) / most).toFixed(1)}%`);
+        row.style.setProperty('--share', `${((100 * Math.abs(sums.cum.value[0])) / most).toFixed(1)}%`);
       }
       rows.push(row);
     }
     const path = this.profile.data.files[file];
-    const caption = text.size > 0 ? path : `${path} (its text is not in this page)`;
+    const caption = words.size > 0 ? path : `${path} (its text is not in this page)`;
     const heads = ['flat', 'cum', 'line', 'source'].map((head) => element('th', { scope: 'col' }, head));
     const table = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...rows));
     const scroller = element('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': `Lines of ${path}` }, table);

@@ -1,8 +1,13 @@
 //! The page, as a person uses it.
 
-use super::{browser::Browser, fixture};
+use super::{
+    browser::Browser,
+    fixture,
+    svg::{boxes, compared},
+};
 use serde_json::json;
 use sigprof_analysis::{
+    granularity::Granularity,
     profile::{LabelSetId, LocationId, Profile},
     report::{
         SourcePaths, flamegraph,
@@ -30,7 +35,7 @@ fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Op
 fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
     let place = browser.value(&format!(
         "(() => {{ const b = document.getElementById('flame-space').getBoundingClientRect(); const row = b.height / \
-         Math.round(b.height / 19); return [b.x + b.width * {share}, b.bottom - row * ({depth} + 0.5)]; }})()"
+         Math.round(b.height / 19); return [b.x + b.width * {share}, b.y + row * ({depth} + 0.5)]; }})()"
     ));
     (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
 }
@@ -114,7 +119,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert_eq!(browser.value("document.getElementById('reset').disabled"), json!(true));
 
     // The keyboard does the same: the graph has the focus; inwards to the widest, zoom, and out again.
-    browser.key("ArrowUp");
+    browser.key("ArrowDown");
     let label = "document.getElementById('flame-focus').getAttribute('aria-label')";
     assert_eq!(browser.value(label), json!("start; 140ms, 70.00% of the total; 0 of its own"));
     browser.key("ArrowLeft");
@@ -255,8 +260,7 @@ const CONTRASTS: &str = r"(() => {
     }
     for (const share of [-1, -0.5, 0, 0.5, 1]) {
         const colours = new Colours({ names: [] });
-        colours.palette();
-        boxes = Math.min(boxes, contrast(value('flame-text'), colours.change(share)[0]));
+        boxes = Math.min(boxes, contrast(...colours.change(share, colours.palette())));
     }
     found['text on boxes'] = boxes;
     return found;
@@ -345,7 +349,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
             assert!(third.as_f64().expect("a number") < f64::from(height), "{third} of {height}");
         }
         let label = "(() => { const box = document.getElementById('flame'); const area = box.getBoundingClientRect(); \
-            box.dispatchEvent(new PointerEvent('pointermove', { clientX: area.x + 40, clientY: area.bottom - 6 - 19 })); \
+            box.dispatchEvent(new PointerEvent('pointermove', { clientX: area.x + 40, clientY: area.y + 6 + 19 })); \
             return document.getElementById('flame-details').textContent; })()";
         assert_eq!(browser.value(label), json!("common29; 60ms, 100% of the total; 10ms of its own"));
         // A name is in one line, and what is cut of it is not the function.
@@ -361,7 +365,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         let place = "document.getElementById('top-heading').getBoundingClientRect().top + scrollY";
         let before = browser.value(place);
         browser.value("document.getElementById('flame').focus()");
-        for key in ["ArrowUp", "ArrowUp", "Enter", "ArrowUp", "Enter", "Escape"] {
+        for key in ["ArrowDown", "ArrowDown", "Enter", "ArrowDown", "Enter", "Escape"] {
             browser.key(key);
             assert_eq!(browser.value(place), before, "{key} at {width}");
         }
@@ -492,8 +496,152 @@ const DRAWN: &str = r"(() => {
     return drawn;
 })()";
 
+/// An older profile and a newer one: a function that is gone, one that is new, and differences on both sides of the noise.
+fn two_runs() -> [Profile; 2] {
+    [
+        "main|main@src/main.rs:3;less@src/main.rs:7;x 90\nmain|main@src/main.rs:4;more 10\nworker|main@src/main.rs:3;same 50\n\
+         worker|main@src/main.rs:3;gone 21\nmain|main@src/main.rs:3;near 10\nmain|main@src/main.rs:3 30",
+        "main|main@src/main.rs:3;less@src/main.rs:7;x 20\nmain|main@src/main.rs:4;more 90\nworker|main@src/main.rs:3;same 50\n\
+         worker|main@src/main.rs:3;new 10\nmain|main@src/main.rs:3;near 11\nmain|main@src/main.rs:3 30",
+    ]
+    .map(fixture::profile)
+}
+
 #[test]
-fn a_page_of_a_difference_shows_what_has_grown_and_what_has_shrunk() {
+fn a_comparison_is_used_as_any_page() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("src")).expect("a directory");
+    fs::write(directory.path().join("src/main.rs"), "\n\n    less();\n    more();\n").expect("a file");
+    let source_paths = SourcePaths { directories: vec![directory.path().into()], ..SourcePaths::default() };
+    let options = Options { source_paths, ..Options::default() };
+    let [old, new] = two_runs();
+    let profile = compared(&new, &old);
+    browser.resize(1280, 1000, "light");
+    open(&mut browser, directory.path(), &profile, &options);
+    let facts = browser.text("#facts").replace('\n', " ");
+    assert!(facts.ends_with("Total cpu old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old Threads 2"), "{facts}");
+
+    // Of both sides, and the noise of the difference, as the text report has them.
+    let header =
+        "Array.from(document.querySelectorAll('#top thead th'), (one) => one.innerText.trim()).join(' ')";
+    assert_eq!(browser.value(header), json!("old new diff ▾ ± diff% function"));
+    let table = |browser: &mut Browser| -> Vec<String> {
+        rows_of(browser, "#top").iter().map(|row| row.replace('\t', " ")).collect()
+    };
+    let flat = [
+        "0.10s 0.90s +0.80s 0.20s 37.91% more",
+        "0.90s 0.20s -0.70s 0.21s -33.18% x",
+        "0.21s 0 -0.21s 0.09s -9.95% gone",
+        "0 0.10s +0.10s 0.07s 4.74% new",
+        "0.10s 0.11s +0.01s 0.09s 0.47% near",
+        "0.30s 0.30s 0 0.15s 0% main",
+        "0.50s 0.50s 0 0.20s 0% same",
+    ];
+    assert_eq!(table(&mut browser), flat);
+    let grey = "Array.from(document.querySelectorAll('#top tr.noise td:last-child'), (one) => one.textContent).join(' ')";
+    assert_eq!(browser.value(grey), json!("near main same"));
+    assert_eq!(
+        browser.text("#top-summary"),
+        "Showing 7 of 7 functions. old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old."
+    );
+    browser.screenshot("page-comparison.png");
+    browser.click_on("#significant");
+    assert_eq!(table(&mut browser), flat[..4]);
+    assert!(browser.text("#top-summary").contains("; 3 within noise are left out."));
+    browser.click_on("#with-callees");
+    assert_eq!(table(&mut browser)[1..3], ["0.90s 0.20s -0.70s 0.21s -33.18% less", flat[1]]);
+    browser.click_on("#significant");
+    browser.click_on("#with-callees");
+    // By another column.
+    browser.click_on("#top thead th:nth-child(1) button");
+    assert_eq!(table(&mut browser)[..2], [flat[1], flat[6]]);
+
+    // What is chosen: its callers and callees, and its lines.
+    browser.click_on("#top tbody tr:nth-child(3) button");
+    assert_eq!(browser.text("#function-heading"), "main");
+    assert_eq!(
+        browser.text("#function-summary"),
+        "flat: old 300ms, new 300ms: 0 ±154.33ms, 0% of old; cum: old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old"
+    );
+    assert_eq!(rows_of(&mut browser, "#callers"), ["0\t±403.59ms\tthe program’s start"]);
+    assert_eq!(
+        rows_of(&mut browser, "#callees")[..3],
+        ["+800ms\t±197.95ms\tmore", "-700ms\t±207.43ms\tless", "-210ms\t±94ms\tgone"]
+    );
+    let source = browser.text("#source");
+    assert!(source.contains("0\t-800ms\t3\t    less();"), "{source}");
+    assert!(source.contains(".\t+800ms\t4\t    more();"), "{source}");
+    browser.value("scrollTo(0, 0)");
+    browser.key("/");
+    browser.type_text("^(more|x)$");
+    assert_eq!(browser.text("#matches"), "2 functions, old 1s, new 1.10s: +100ms ±285.38ms, 4.74% of old");
+    browser.key("Escape");
+
+    // One thread, with both sides; shares are of the whole older profile.
+    browser.value(
+        "(() => { const s = document.getElementById('thread'); \
+         s.value = Array.from(s.options).find((o) => o.text.startsWith('worker')).value; \
+         s.dispatchEvent(new Event('change')); })()",
+    );
+    // Still sorted by the older values.
+    let rows = [
+        "500ms 500ms 0 197.95ms 0% same",
+        "210ms 0 -210ms 94ms -9.95% gone",
+        "0 100ms +100ms 67.90ms 4.74% new",
+    ];
+    assert_eq!(table(&mut browser), rows);
+    assert!(browser.text("#top-summary").ends_with("old 710ms, new 600ms: -110ms ±226.04ms, -5.21% of old."));
+    browser.assert_quiet();
+}
+
+#[test]
+fn a_comparison_has_the_boxes_words_and_colours_of_the_flame_graph() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let [old, new] = two_runs();
+    let mut profile = compared(&new, &old);
+    Granularity::Functions.apply(&mut profile, true);
+    let svg = flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn");
+    let mut expected = boxes(&svg);
+    browser.resize(1280, 1000, "light");
+    open(&mut browser, directory.path(), &profile, &Options::default());
+    let found = browser.value(BOXES);
+    for one in found.as_array().expect("boxes") {
+        let name = one["name"].as_str().expect("a name");
+        let place = expected.iter().position(|box_| box_.name == name).unwrap_or_else(|| panic!("no {name}"));
+        let in_svg = expected.remove(place);
+        assert_eq!(one["words"], json!(in_svg.title));
+        assert_eq!(one["row"], json!(in_svg.row), "{name}");
+        assert_eq!(one["fill"], json!(in_svg.fill), "{name}");
+        let close = |what: &str, percent: f64| (one[what].as_f64().expect("a number") - percent).abs() < 1e-4;
+        assert!(close("begin", in_svg.begin) && close("width", in_svg.width), "{one} {in_svg:?}");
+    }
+    assert!(expected.is_empty(), "{expected:?}");
+}
+
+/// The boxes of the graph: in percent of its width, with the text of their tooltips as a flame graph has them.
+const BOXES: &str = r"(() => {
+    const profile = new Profile(JSON.parse(document.getElementById('data').textContent));
+    const measure = profile.measure(profile.data.chosen, -1);
+    const graph = new FlameGraph(profile, { onHeight: () => 0 });
+    graph.show(measure);
+    const pen = document.createElement('canvas').getContext('2d');
+    return graph.rows.flatMap((row, depth) => row.nodes.map((node, place) => {
+        const name = graph.nameOf(node);
+        const palette = graph.colours.palette();
+        const [fill, ink] = graph.colourOf(node, profile.flameFunction[node], false, palette);
+        pen.fillStyle = fill;
+        return {
+            name, row: depth, words: `${name} (${measure.words(measure.whole, node)})`,
+            begin: 100 * row.xs[place] / graph.width, width: 100 * row.widths[place] / graph.width,
+            fill: ink === palette.dimText ? null : pen.fillStyle,
+        };
+    }));
+})()";
+
+#[test]
+fn what_has_grown_since_a_base_is_red_and_what_has_shrunk_blue() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let profile = fixture::profile("main;more 3\nmain;less -2");

@@ -19,14 +19,14 @@ const STACKS: &str = "
 
 /// A box: its name, where it begins and how wide it is, in percent, and the row, counted from the root.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
-struct Box {
-    row: usize,
-    begin: f64,
-    width: f64,
-    name: String,
+pub(super) struct Box {
+    pub(super) row: usize,
+    pub(super) begin: f64,
+    pub(super) width: f64,
+    pub(super) name: String,
     /// None where it has the style's grey.
-    fill: Option<String>,
-    title: String,
+    pub(super) fill: Option<String>,
+    pub(super) title: String,
     /// What is written in it where no script runs.
     text: String,
 }
@@ -38,7 +38,7 @@ fn document(svg: &[u8]) -> roxmltree::Document<'_> {
 }
 
 /// The boxes of a picture.
-fn boxes(svg: &[u8]) -> Vec<Box> {
+pub(super) fn boxes(svg: &[u8]) -> Vec<Box> {
     let document = document(svg);
     let frames =
         document.descendants().find(|node| node.attribute("id") == Some("frames")).expect("it has frames");
@@ -282,7 +282,7 @@ fn the_picture_is_the_same_each_time_and_as_it_was() {
     );
 }
 
-fn compared(new: &Profile, old: &Profile) -> Profile {
+pub(super) fn compared(new: &Profile, old: &Profile) -> Profile {
     compare((Path::new("new"), new.clone()), (Path::new("old"), old.clone())).expect("they go together")
 }
 
