@@ -103,7 +103,7 @@ impl Sides {
         if self.is_base(sample) { sample.values[self.sample_type].saturating_neg() } else { 0 }
     }
 
-    /// The variance of a sample, in units of our own.
+    /// The variance of a sample, divided by the largest value of a sample.
     pub(crate) fn variance(&self, sample: SampleRef<'_>) -> i64 {
         let Some(noise) = &self.noise else { return 0 };
         let (value, count) = noise.sample(sample, self.sample_type, self.is_base(sample));
@@ -112,7 +112,8 @@ impl Sides {
         variance
     }
 
-    /// The square of a noise is the sum of variances, multiplied by the first, and the second. None as in [`Change::noise`].
+    /// `[factor, added]`: a sum of samples has the noise `sqrt(variance * factor + added)`, with the sum of their
+    /// [variances](Self::variance). None as in [`Change::noise`].
     pub(crate) fn noise_terms(&self) -> Option<[f64; 2]> {
         self.noise.as_ref().map(|noise| [noise.largest, noise.added].map(|term| WIDTH * WIDTH * term))
     }

@@ -45,9 +45,9 @@ pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<
     subtract(profile, base)
 }
 
-/// Multiplies the newer values of a [comparison](compare), so that the total of each sample type is that of the base. False if
-/// there is nothing to scale: the profile is not a comparison, or a total of the type that reports show is not positive. Types
-/// without positive totals stay as they are.
+/// Multiplies the newer values of a [comparison](compare), so that the total of each sample type is that of the base. Types
+/// without positive totals on both sides stay as they are. False if the profile is not a comparison, or if the type that
+/// reports show was not scaled.
 #[must_use]
 pub fn normalize(profile: &mut Profile) -> bool {
     let Some(is_base) = profile.base_sets() else { return false };

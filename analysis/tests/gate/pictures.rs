@@ -3,6 +3,7 @@
 //! Screenshots are left in the directory for tests' files below `target/`, for people to look at.
 
 mod browser;
+mod comparison;
 mod fixture;
 mod page;
 mod svg;

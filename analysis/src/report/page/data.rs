@@ -61,7 +61,7 @@ struct Type<'a> {
     unit: Cow<'a, str>,
     /// What shares are of.
     total: i64,
-    /// Of a comparison, how to make the noise of a sum from its variance ([`Sides::noise_terms`]).
+    /// The terms of the noise, in a comparison: see [`Sides::noise_terms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     noise: Option<[f64; 2]>,
 }
@@ -93,10 +93,10 @@ struct Samples {
     thread: Vec<u32>,
     /// A column for each type.
     values: Vec<Vec<i64>>,
-    /// Of a comparison, 1 for a sample of the older profile, which has negative values.
+    /// Only in a comparison: 1 for a sample of the older profile, which has negative values.
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<Vec<u8>>,
-    /// Of a comparison, a column for each type.
+    /// Only in a comparison: a column for each type.
     #[serde(skip_serializing_if = "Option::is_none")]
     variances: Option<Vec<Vec<i64>>>,
 }

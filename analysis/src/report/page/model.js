@@ -79,7 +79,7 @@ class Profile {
     this.sampleThread = Int32Array.from(data.samples.thread);
     const columns = (one) => one.map((column) => Float64Array.from(column));
     this.sampleValues = columns(data.samples.values);
-    // Of a comparison, which samples are of the older profile, and how uncertain each is.
+    // Only in a comparison: which samples are of the older profile, and their variances.
     this.isComparison = data.samples.base !== undefined;
     this.sampleBase = Uint8Array.from(data.samples.base ?? []);
     this.sampleVariances = columns(data.samples.variances ?? []);
@@ -172,8 +172,8 @@ class Measure {
       if (this.lineSelf.value[node] < 0) this.hasNegative = true;
     }
     this.whole = this.self.accumulated(flame);
-    // A box is as wide as its value; in a comparison as the larger side of its own, with those below it, so that what is gone has
-    // one, too; and where a base was subtracted, as what has changed in it, to either side.
+    // A box is as wide as its value. In a comparison it is as wide as the larger of its two own values, with those below it, so
+    // that functions that are gone have a box. After a base was subtracted it is as wide as the amount of change.
     this.size = this.whole.value;
     if (isComparison || this.hasNegative) {
       const { value, old } = this.self;

@@ -128,7 +128,7 @@ function showFacts(profile, data) {
   const shown = data.types[data.chosen];
   const count = data.types.find(({ unit }) => unit === 'count');
   if (data.began !== 0) add('Date', `${new Date(data.began).toISOString().slice(0, 19).replace('T', ' ')} UTC`);
-  // That of a comparison is the sum of both.
+  // In a comparison the duration is the sum of both profiles, which means nothing.
   if (data.duration > 0 && !profile.isComparison) add('Duration', labelOf(data.duration, 'nanoseconds'));
   const isTime = data.duration > 0 && shown.unit === 'nanoseconds';
   if (profile.isComparison) {
@@ -172,7 +172,7 @@ function fillChoices(data, state, profile) {
   document.getElementById('thread-choice').hidden = false;
 }
 
-/** The callers of what is zoomed into, each of them a button: as many as there is room for, the outermost and the innermost. */
+/** Shows the callers of the zoomed frame as buttons: the outermost, and as many of the innermost as there is room for. */
 function showPath(profile, flame) {
   const path = document.getElementById('path');
   const nodes = [];
@@ -190,7 +190,7 @@ function showPath(profile, flame) {
     return path.scrollWidth <= path.clientWidth;
   };
   path.classList.remove('tight');
-  // Of long paths the ends; the boxes of all callers are in the graph.
+  // A long path is shortened in the middle. The graph has the boxes of all callers.
   if (nodes.length <= 8 && show(nodes)) return;
   for (let inner = Math.min(nodes.length - 2, 6); inner > 0; inner--) {
     if (show([nodes[0], '…', ...nodes.slice(-inner)])) return;

@@ -15,7 +15,8 @@ function element(tag, attributes = {}, ...children) {
 /** How many rows the table has at first, and how many are added at a time. */
 const ROWS = 60;
 
-// Columns of the table, of a profile and of a comparison: what stands in the row of a function, and what sorts it.
+// Columns of the table: `cell` makes the text of a row, `value` sorts, `sort` names another column that does. DIFFERENCES are those
+// of a comparison.
 const OWN = 'in the function itself';
 const WITH_CALLEES = 'in the function and in those that it called';
 const COLUMNS = [
@@ -49,7 +50,7 @@ class TopTable {
     this.rows = ROWS;
     this.chosen = -1;
     this.marked = null;
-    // In a comparison, whether differences are of functions with those that they called, and those within noise are left out.
+    // Only in a comparison: rows have cumulative values; rows within noise are hidden.
     this.isCum = false;
     this.isSignificant = false;
     this.rowOf = new Map();
@@ -123,7 +124,7 @@ class TopTable {
     const { measure, sort } = this;
     const { flat, cum } = measure;
     const { isComparison } = this.profile;
-    // What rows of a comparison are about.
+    // The rows of a comparison have one of the two.
     this.sums = this.isCum ? cum : flat;
     const values = isComparison ? this.sums : measure;
     const by = sort.column === NAME
@@ -280,7 +281,7 @@ class FunctionView {
   drawNeighbours(id, neighbours, none) {
     const { profile, measure } = this;
     const rows = neighbours.map(({ name, sums }) => {
-      // A difference has a share of what changed that can be more than all; beside it stands how certain it is.
+      // The share of a difference could exceed 100 %, so its noise is shown instead.
       const noise = profile.isComparison ? measure.noise(sums, 0) : null;
       const beside = profile.isComparison
         ? (noise === null ? '' : `±${measure.label(noise)}`)
@@ -322,7 +323,7 @@ class FunctionView {
       }
       before = line;
       const sums = lines.get(line);
-      // What a function has at a line; a dot for nothing of its own.
+      // A dot means that no sample has this line.
       const text = (one) => (one.isNothing(0) ? '.' : measure.shown(one, 0));
       const isNoise = sums !== undefined && measure.isNoise(sums.cum, 0);
       const row = element('tr', { class: classesOf({ hot: sums !== undefined && !isNoise, noise: isNoise }) },

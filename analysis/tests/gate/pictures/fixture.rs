@@ -2,9 +2,9 @@
 
 use sigprof_analysis::profile::{
     Builder, Function, Known, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile,
-    label,
+    compare, label,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 /// Milliseconds of a sample.
 pub(crate) const PERIOD: i64 = 10;
@@ -64,4 +64,9 @@ pub(crate) fn profile(lines: &str) -> Profile {
     let profile = builder.finish();
     assert_eq!(profile.check(), Ok(()));
     profile
+}
+
+/// A comparison of two profiles.
+pub(crate) fn compared(new: &Profile, old: &Profile) -> Profile {
+    compare((Path::new("new"), new.clone()), (Path::new("old"), old.clone())).expect("they go together")
 }

@@ -1,13 +1,8 @@
 //! The page, as a person uses it.
 
-use super::{
-    browser::Browser,
-    fixture,
-    svg::{boxes, compared},
-};
+use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
-    granularity::Granularity,
     profile::{LabelSetId, LocationId, Profile},
     report::{
         SourcePaths, flamegraph,
@@ -25,14 +20,14 @@ const STACKS: &str = "
 ";
 
 /// Writes the page of a profile and opens it.
-fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Options) {
+pub(super) fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Options) {
     let path = directory.join("page.html");
     fs::write(&path, render(profile, options)).expect("the page is written");
     browser.open(&path);
 }
 
 /// The place in the window of a box of the flame graph, by the number of callers and the share of the width.
-fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
+pub(super) fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
     let place = browser.value(&format!(
         "(() => {{ const b = document.getElementById('flame-space').getBoundingClientRect(); const row = b.height / \
          Math.round(b.height / 19); return [b.x + b.width * {share}, b.y + row * ({depth} + 0.5)]; }})()"
@@ -41,7 +36,7 @@ fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
 }
 
 /// The rows of a table: its cells' texts, with a tab between two, and names whole.
-fn rows_of(browser: &mut Browser, selector: &str) -> Vec<String> {
+pub(super) fn rows_of(browser: &mut Browser, selector: &str) -> Vec<String> {
     let rows = browser.value(&format!(
         "Array.from(document.querySelectorAll('{selector} tbody tr'), (row) => \
          Array.from(row.cells, (cell) => cell.textContent).join('\\t'))"
@@ -368,7 +363,20 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         for key in ["ArrowDown", "ArrowDown", "Enter", "ArrowDown", "Enter", "Escape"] {
             browser.key(key);
             assert_eq!(browser.value(place), before, "{key} at {width}");
+            // Names in the path are complete, and the last is that of the frame that fills the graph.
+            let path = "(() => { const path = document.getElementById('path'); const last = path.lastElementChild; \
+                return [path.scrollWidth <= path.clientWidth, last.scrollWidth <= last.clientWidth, \
+                last.getAttribute('aria-current'), path.firstElementChild.textContent]; })()";
+            assert_eq!(browser.value(path), json!([true, true, "true", "all"]), "{key} at {width}");
         }
+        // The result of a search, or its error, has a place of its own.
+        browser.key("/");
+        for text in ["level", "("] {
+            browser.type_text(text);
+            assert_ne!(browser.text("#matches"), "");
+            assert_eq!(browser.value(place), before, "{text} at {width}");
+        }
+        browser.key("Escape");
     }
     // Choosing a function changes the rows of two, and makes no other anew: the table may have ten thousand.
     let rows = "(() => { const rows = document.querySelectorAll('#top tbody tr'); \
@@ -408,6 +416,30 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
     );
     browser.click_on("#taller");
     assert_eq!(browser.value("document.getElementById('flame').clientHeight < 310"), json!(true));
+    browser.assert_quiet();
+}
+
+#[test]
+fn the_graph_begins_at_its_root_unless_common_rows_fill_half_of_it() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    browser.resize(1280, 800, "light");
+    let tower: Vec<String> = (0..60).map(|depth| format!("tower{depth}")).collect();
+    for (common, first) in [(5, 0), (20, 19)] {
+        let trunk: Vec<String> = (0..common).map(|depth| format!("common{depth}")).collect();
+        let profile = fixture::profile(&format!("{0};{1} 2\n{0};leaf 8", trunk.join(";"), tower.join(";")));
+        open(&mut browser, directory.path(), &profile, &Options::default());
+        assert_eq!(
+            browser.value("document.getElementById('flame').scrollTop"),
+            json!(19 * first),
+            "{common}"
+        );
+        // The same rows, from the other end.
+        browser.click_on("#direction");
+        let below = "(() => { const b = document.getElementById('flame'); \
+            return b.scrollHeight - b.clientHeight - b.scrollTop; })()";
+        assert_eq!(browser.value(below), json!(19 * first), "{common}");
+    }
     browser.assert_quiet();
 }
 
@@ -495,180 +527,6 @@ const DRAWN: &str = r"(() => {
     delete pen.fillText;
     return drawn;
 })()";
-
-/// An older profile and a newer one: a function that is gone, one that is new, and differences on both sides of the noise.
-fn two_runs() -> [Profile; 2] {
-    [
-        "main|main@src/main.rs:3;less@src/main.rs:7;x 90\nmain|main@src/main.rs:4;more 10\nworker|main@src/main.rs:3;same 50\n\
-         worker|main@src/main.rs:3;gone 21\nmain|main@src/main.rs:3;near 10\nmain|main@src/main.rs:3 30",
-        "main|main@src/main.rs:3;less@src/main.rs:7;x 20\nmain|main@src/main.rs:4;more 90\nworker|main@src/main.rs:3;same 50\n\
-         worker|main@src/main.rs:3;new 10\nmain|main@src/main.rs:3;near 11\nmain|main@src/main.rs:3 30",
-    ]
-    .map(fixture::profile)
-}
-
-#[test]
-fn a_comparison_is_used_as_any_page() {
-    let Some(mut browser) = Browser::start() else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("src")).expect("a directory");
-    fs::write(directory.path().join("src/main.rs"), "\n\n    less();\n    more();\n").expect("a file");
-    let source_paths = SourcePaths { directories: vec![directory.path().into()], ..SourcePaths::default() };
-    let options = Options { source_paths, ..Options::default() };
-    let [old, new] = two_runs();
-    let profile = compared(&new, &old);
-    browser.resize(1280, 1000, "light");
-    open(&mut browser, directory.path(), &profile, &options);
-    let facts = browser.text("#facts").replace('\n', " ");
-    assert!(facts.ends_with("Total cpu old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old Threads 2"), "{facts}");
-
-    // Of both sides, and the noise of the difference, as the text report has them.
-    let header =
-        "Array.from(document.querySelectorAll('#top thead th'), (one) => one.innerText.trim()).join(' ')";
-    assert_eq!(browser.value(header), json!("old new diff ▾ ± diff% function"));
-    let table = |browser: &mut Browser| -> Vec<String> {
-        rows_of(browser, "#top").iter().map(|row| row.replace('\t', " ")).collect()
-    };
-    let flat = [
-        "0.10s 0.90s +0.80s 0.20s 37.91% more",
-        "0.90s 0.20s -0.70s 0.21s -33.18% x",
-        "0.21s 0 -0.21s 0.09s -9.95% gone",
-        "0 0.10s +0.10s 0.07s 4.74% new",
-        "0.10s 0.11s +0.01s 0.09s 0.47% near",
-        "0.30s 0.30s 0 0.15s 0% main",
-        "0.50s 0.50s 0 0.20s 0% same",
-    ];
-    assert_eq!(table(&mut browser), flat);
-    let grey = "Array.from(document.querySelectorAll('#top tr.noise td:last-child'), (one) => one.textContent).join(' ')";
-    assert_eq!(browser.value(grey), json!("near main same"));
-    assert_eq!(
-        browser.text("#top-summary"),
-        "Showing 7 of 7 functions. old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old."
-    );
-    browser.screenshot("page-comparison.png");
-    browser.click_on("#significant");
-    assert_eq!(table(&mut browser), flat[..4]);
-    assert!(browser.text("#top-summary").contains("; 3 within noise are left out."));
-    browser.click_on("#with-callees");
-    assert_eq!(table(&mut browser)[1..3], ["0.90s 0.20s -0.70s 0.21s -33.18% less", flat[1]]);
-    browser.click_on("#significant");
-    browser.click_on("#with-callees");
-    // By another column.
-    browser.click_on("#top thead th:nth-child(1) button");
-    assert_eq!(table(&mut browser)[..2], [flat[1], flat[6]]);
-
-    // What is chosen: its callers and callees, and its lines.
-    browser.click_on("#top tbody tr:nth-child(3) button");
-    assert_eq!(browser.text("#function-heading"), "main");
-    assert_eq!(
-        browser.text("#function-summary"),
-        "flat: old 300ms, new 300ms: 0 ±154.33ms, 0% of old; cum: old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old"
-    );
-    assert_eq!(rows_of(&mut browser, "#callers"), ["0\t±403.59ms\tthe program’s start"]);
-    assert_eq!(
-        rows_of(&mut browser, "#callees")[..3],
-        ["+800ms\t±197.95ms\tmore", "-700ms\t±207.43ms\tless", "-210ms\t±94ms\tgone"]
-    );
-    let source = browser.text("#source");
-    assert!(source.contains("0\t-800ms\t3\t    less();"), "{source}");
-    assert!(source.contains(".\t+800ms\t4\t    more();"), "{source}");
-    browser.value("scrollTo(0, 0)");
-    browser.key("/");
-    browser.type_text("^(more|x)$");
-    assert_eq!(browser.text("#matches"), "2 functions, old 1s, new 1.10s: +100ms ±285.38ms, 4.74% of old");
-    browser.key("Escape");
-
-    // One thread, with both sides; shares are of the whole older profile.
-    browser.value(
-        "(() => { const s = document.getElementById('thread'); \
-         s.value = Array.from(s.options).find((o) => o.text.startsWith('worker')).value; \
-         s.dispatchEvent(new Event('change')); })()",
-    );
-    // Still sorted by the older values.
-    let rows = [
-        "500ms 500ms 0 197.95ms 0% same",
-        "210ms 0 -210ms 94ms -9.95% gone",
-        "0 100ms +100ms 67.90ms 4.74% new",
-    ];
-    assert_eq!(table(&mut browser), rows);
-    assert!(browser.text("#top-summary").ends_with("old 710ms, new 600ms: -110ms ±226.04ms, -5.21% of old."));
-    browser.assert_quiet();
-}
-
-#[test]
-fn a_comparison_has_the_boxes_words_and_colours_of_the_flame_graph() {
-    let Some(mut browser) = Browser::start() else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let [old, new] = two_runs();
-    let mut profile = compared(&new, &old);
-    Granularity::Functions.apply(&mut profile, true);
-    let svg = flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn");
-    let mut expected = boxes(&svg);
-    browser.resize(1280, 1000, "light");
-    open(&mut browser, directory.path(), &profile, &Options::default());
-    let found = browser.value(BOXES);
-    for one in found.as_array().expect("boxes") {
-        let name = one["name"].as_str().expect("a name");
-        let place = expected.iter().position(|box_| box_.name == name).unwrap_or_else(|| panic!("no {name}"));
-        let in_svg = expected.remove(place);
-        assert_eq!(one["words"], json!(in_svg.title));
-        assert_eq!(one["row"], json!(in_svg.row), "{name}");
-        assert_eq!(one["fill"], json!(in_svg.fill), "{name}");
-        let close = |what: &str, percent: f64| (one[what].as_f64().expect("a number") - percent).abs() < 1e-4;
-        assert!(close("begin", in_svg.begin) && close("width", in_svg.width), "{one} {in_svg:?}");
-    }
-    assert!(expected.is_empty(), "{expected:?}");
-}
-
-/// The boxes of the graph: in percent of its width, with the text of their tooltips as a flame graph has them.
-const BOXES: &str = r"(() => {
-    const profile = new Profile(JSON.parse(document.getElementById('data').textContent));
-    const measure = profile.measure(profile.data.chosen, -1);
-    const graph = new FlameGraph(profile, { onHeight: () => 0 });
-    graph.show(measure);
-    const pen = document.createElement('canvas').getContext('2d');
-    return graph.rows.flatMap((row, depth) => row.nodes.map((node, place) => {
-        const name = graph.nameOf(node);
-        const palette = graph.colours.palette();
-        const [fill, ink] = graph.colourOf(node, profile.flameFunction[node], false, palette);
-        pen.fillStyle = fill;
-        return {
-            name, row: depth, words: `${name} (${measure.words(measure.whole, node)})`,
-            begin: 100 * row.xs[place] / graph.width, width: 100 * row.widths[place] / graph.width,
-            fill: ink === palette.dimText ? null : pen.fillStyle,
-        };
-    }));
-})()";
-
-#[test]
-fn what_has_grown_since_a_base_is_red_and_what_has_shrunk_blue() {
-    let Some(mut browser) = Browser::start() else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let profile = fixture::profile("main;more 3\nmain;less -2");
-    open(&mut browser, directory.path(), &profile, &Options::default());
-    assert_eq!(
-        browser.text("#top-summary"),
-        "Showing 3 of 3 functions, accounting for 10ms, 20.00% of 50ms total"
-    );
-    let rows = rows_of(&mut browser, "#top");
-    assert_eq!(rows[1], "-20ms\t-40.00%\t20.00%\t-20ms\t-40.00%\tless");
-    // The boxes are as wide as the changes, 2 and 3 of 5, blue and red.
-    let colour = |browser: &mut Browser, share: f64| {
-        let (x, y) = place_of(browser, 2, share);
-        let script = format!(
-            "(() => {{ const c = document.getElementById('flame-canvas'); const b = c.getBoundingClientRect(); \
-             return Array.from(c.getContext('2d').getImageData({x} - b.x, {y} - b.y + 6, 1, 1).data); }})()"
-        );
-        let data = browser.value(&script);
-        (data[0].as_u64().expect("a number"), data[2].as_u64().expect("a number"))
-    };
-    let (red, blue) = colour(&mut browser, 0.38);
-    assert!(blue > red, "{red} {blue}");
-    let (red, blue) = colour(&mut browser, 0.42);
-    assert!(red > blue, "{red} {blue}");
-    browser.screenshot("page-difference.png");
-    browser.assert_quiet();
-}
 
 #[test]
 fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {

@@ -4,7 +4,7 @@ use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
     error::ErrorKind,
-    profile::{Profile, compare, normalize},
+    profile::Profile,
     report::flamegraph::{Options, render, write},
 };
 use std::{collections::HashMap, path::Path, process::Command};
@@ -32,7 +32,7 @@ pub(super) struct Box {
 }
 
 /// A picture, which is a well-formed document.
-fn document(svg: &[u8]) -> roxmltree::Document<'_> {
+pub(super) fn document(svg: &[u8]) -> roxmltree::Document<'_> {
     roxmltree::Document::parse(std::str::from_utf8(svg).expect("the picture is UTF-8"))
         .expect("the picture is XML")
 }
@@ -282,191 +282,6 @@ fn the_picture_is_the_same_each_time_and_as_it_was() {
     );
 }
 
-pub(super) fn compared(new: &Profile, old: &Profile) -> Profile {
-    compare((Path::new("new"), new.clone()), (Path::new("old"), old.clone())).expect("they go together")
-}
-
-#[test]
-fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
-    let base = fixture::profile(
-        "main;less;x 900\nmain;more 100\nmain;same 500\nmain;gone 210\nmain;near 100\nmain 300",
-    );
-    let profile = fixture::profile(
-        "main;less;x 200\nmain;more 900\nmain;same 500\nmain;new 100\nmain;near 110\nmain 300",
-    );
-    let boxes = boxes(&render(&compared(&profile, &base), &Options::default()).expect("it is drawn"));
-    let of = |boxes: &[Box], name: &str| {
-        boxes.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name}: {boxes:?}")).clone()
-    };
-    let colour = |name: &str| {
-        let fill = of(&boxes, name).fill.unwrap_or_else(|| panic!("{name} has no colour"));
-        let number = |place| u8::from_str_radix(&fill[place..place + 2], 16).expect("a colour");
-        (number(1), number(3), number(5))
-    };
-    for name in ["more", "new"] {
-        let (red, green, blue) = colour(name);
-        assert!(red == 255 && green == blue && blue < 200, "{name}");
-    }
-    for name in ["less", "x", "gone"] {
-        let (red, green, blue) = colour(name);
-        assert!(blue == 255 && green == red && red < 200, "{name}");
-    }
-    // What is new altogether is deeper than what grew.
-    assert!(colour("new").1 < colour("more").1);
-    // What is the same, or within noise, has no colour.
-    for name in ["all", "main", "same", "near"] {
-        assert_eq!(of(&boxes, name).fill, None, "{name}");
-    }
-    // Of both sides, the larger one of each frame's own value.
-    let sum = 900.0 + 900.0 + 500.0 + 210.0 + 100.0 + 110.0 + 300.0;
-    for (name, width) in [("gone", 210.0), ("more", 900.0), ("less", 900.0), ("near", 110.0), ("main", sum)] {
-        assert!((of(&boxes, name).width - 100.0 * width / sum).abs() < 1e-5, "{name}");
-    }
-    let title = of(&boxes, "more").title;
-    assert!(
-        title.starts_with("more (old 1s, new 9s: +8s ±") && title.ends_with(", 37.91% of old)"),
-        "{title}"
-    );
-
-    // Twice as long a base with the same shares is no difference, when totals are made the same.
-    let twice = fixture::profile(
-        "main;less;x 400\nmain;more 1800\nmain;same 1000\nmain;new 200\nmain;near 220\nmain 600",
-    );
-    let mut profile = compared(&profile, &twice);
-    assert!(normalize(&mut profile));
-    let boxes = self::boxes(&render(&profile, &Options::default()).expect("it is drawn"));
-    assert!(boxes.iter().all(|one| one.fill.is_none()), "{boxes:?}");
-}
-
-/// The longest line below the title that there is: of a difference, with all that can be said of it.
-fn differences() -> [Profile; 2] {
-    let mut stacks = String::from("main;wide 1000000\n");
-    for place in 0..100 {
-        stacks += &format!("alone{place} 1\n");
-    }
-    [fixture::profile(&stacks), fixture::profile("main;wide 900000\nmain;more 7")].map(|mut profile| {
-        profile.sample_types[1].kind = "processor time of all threads".into();
-        profile
-    })
-}
-
-#[test]
-fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
-    let [profile, base] = differences();
-    let mut whole = None;
-    let mut counts = Vec::new();
-    for width in [1300, 650, 480, 320, 200] {
-        for is_upward in [false, true] {
-            let options = Options { width: Some(width), is_upward, ..Options::default() };
-            let svg = render(&compared(&profile, &base), &options).expect("it is drawn");
-            let text = String::from_utf8(svg).expect("it is text");
-            let document = document(text.as_bytes());
-            let of = |id: &str| {
-                document.descendants().find(|node| node.attribute("id") == Some(id)).expect("it is there")
-            };
-            let number = |node: roxmltree::Node<'_, '_>, name: &str| -> f64 {
-                node.attribute(name).map_or(0.0, |text| text.parse().expect("a number"))
-            };
-            let subtitle = of("subtitle");
-            let texts = subtitle.descendants().filter(roxmltree::Node::is_text);
-            let lines: Vec<&str> = texts.filter_map(|node| node.text()).collect();
-            // The letters of a monospaced font of 12 pixels are 7.2 wide or a little more.
-            let room = (width as f64 - 20.0) / 7.25;
-            assert!(lines.iter().all(|line| line.chars().count() as f64 <= room), "{width}: {lines:?}");
-            let expected = whole.get_or_insert_with(|| lines.join(" "));
-            assert_eq!(lines.join(" "), *expected, "{width}");
-            // Those of the title have 17.
-            let title = of("title").text().unwrap_or_default().chars().count();
-            assert!(title as f64 * 17.0 / 12.0 <= room, "{width}: a title of {title} letters");
-            // Nothing is below another thing, and nothing below the picture.
-            let last = number(subtitle, "y") + 14.0 * (lines.len() - 1) as f64;
-            let frames = of("frames");
-            let tops = frames.descendants().filter(|node| node.tag_name().name() == "rect");
-            let rows: Vec<f64> = tops.map(|rect| number(frames, "y") + number(rect, "y")).collect();
-            let highest = rows.iter().copied().fold(f64::INFINITY, f64::min);
-            let lowest = rows.iter().copied().fold(0.0, f64::max) + 16.0;
-            let height = number(document.root_element(), "height");
-            assert!(
-                highest > last + 3.0 && lowest <= height,
-                "{width}: {last}, {highest} to {lowest} of {height}"
-            );
-            for id in ["details", "matched"] {
-                let place = number(of(id), "y");
-                assert!(place > last + 12.0 && place <= height, "{width}: {id} at {place}");
-                assert!(place + 3.0 < highest || place - 10.0 > lowest, "{width}: {id} at {place}");
-            }
-            let view_box = document.root_element().attribute("viewBox");
-            assert_eq!(view_box, Some(&*format!("0 0 {width} {height}")));
-            let background = document.root_element().children().find(|node| node.tag_name().name() == "rect");
-            assert_eq!(number(background.expect("is there"), "height"), height);
-            counts.push(lines.len());
-        }
-    }
-    assert!(whole.is_some_and(|text| { text.ends_with("; 101 frames below 0.01 % are not shown") }));
-    assert_eq!((counts[0], counts[1]), (1, 1), "{counts:?}");
-    assert!(counts.windows(2).all(|pair| pair[0] <= pair[1]) && counts[8] <= 9, "{counts:?}");
-
-    // A profile may call its values what it likes.
-    let mut profile = profile;
-    profile.sample_types[1].kind = "a word & ".repeat(5000).into();
-    let options = Options { width: Some(320), ..Options::default() };
-    let text = String::from_utf8(render(&profile, &options).expect("it is drawn")).expect("it is text");
-    assert_eq!((text.matches("<tspan").count(), text.matches(" …</tspan>").count()), (12, 1));
-}
-
-#[test]
-fn the_line_below_the_title_is_wrapped_as_the_window_is() {
-    let Some(mut browser) = Browser::start() else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("flame.svg");
-    let [profile, base] = differences();
-    // Its lines, how far they are from both sides, and from what is below; how far the picture's end is from the last row.
-    let look = "(() => { const title = document.getElementById('subtitle'), box = title.getBoundingClientRect(); \
-        const above = document.getElementById('title').getBoundingClientRect(); \
-        const rows = Array.from(document.querySelectorAll('#frames rect'), (row) => row.getBoundingClientRect()); \
-        const search = document.getElementById('search').getBoundingClientRect(); \
-        return [title.children.length, Math.floor(Math.min(above.left, box.left)), \
-        Math.floor(Math.min(search.left - above.right, innerWidth - box.right)), \
-        Math.floor(Math.min(...rows.map((row) => row.top)) - box.bottom), \
-        Math.floor(document.documentElement.getBoundingClientRect().height - Math.max(...rows.map((row) => row.bottom)))]; \
-        })()";
-    for (is_upward, name) in [(false, "diff"), (true, "diff_upward")] {
-        let title = Some("a command with rather more arguments than a telephone has room for".into());
-        let mut options = Options { title, is_upward, ..Options::default() };
-        std::fs::write(&path, render(&compared(&profile, &base), &options).expect("it is drawn"))
-            .expect("written");
-        browser.resize(1300, 400, "light");
-        browser.open(&path);
-        browser.wait("document.getElementById('subtitle').children.length === 1");
-        let wide = browser.value(look);
-        let mut before = 1;
-        for width in [650, 480, 320, 200] {
-            browser.resize(width, 400, "light");
-            browser.wait(&format!("{look}[0] > {before}"));
-            let seen: Vec<i64> = serde_json::from_value(browser.value(look)).expect("numbers");
-            assert!(seen[1] >= 0 && seen[2] >= 0 && seen[3] >= 0, "{name} {width}: {seen:?}");
-            assert_eq!(json!(seen[4]), wide[4], "{name} {width}: as far as in a wide picture");
-            browser.screenshot(&format!("{name}_{width}.png"));
-            before = seen[0];
-        }
-        browser.resize(1300, 400, "light");
-        browser.wait(&format!("JSON.stringify({look}) === {}", json!(wide.to_string())));
-        browser.assert_quiet();
-        // One that keeps its width is not wrapped anew.
-        for width in [650, 480, 320] {
-            options.width = Some(width);
-            let svg = render(&compared(&profile, &base), &options).expect("it is drawn");
-            std::fs::write(&path, svg).expect("written");
-            browser.resize(u32::try_from(width).expect("small"), 400, "light");
-            browser.open(&path);
-            browser.settle();
-            let seen: Vec<i64> = serde_json::from_value(browser.value(look)).expect("numbers");
-            assert!(seen[1..].iter().all(|&distance| distance >= 0), "{name} {width}: {seen:?}");
-            browser.screenshot(&format!("{name}_fixed_{width}.png"));
-        }
-    }
-}
-
 #[test]
 fn threads_are_outermost_where_they_are_asked_for_and_known() {
     let options = Options { by_thread: true, ..Options::default() };
@@ -507,14 +322,6 @@ fn what_is_too_narrow_is_said_and_changes_no_width() {
     let expected =
         [("all", 1_000_200.0), ("main", 1_000_100.0), ("[too narrow to show]", 100.0), ("wide", 1_000_000.0)];
     assert_eq!(shown, expected);
-}
-
-#[test]
-fn what_is_too_narrow_in_a_comparison_has_both_sides() {
-    let [profile, base] = differences();
-    let boxes = boxes(&render(&compared(&base, &profile), &Options::default()).expect("it is drawn"));
-    let narrow = boxes.iter().find(|one| one.name == "[too narrow to show]").expect("a box for all of them");
-    assert_eq!(narrow.title, "[too narrow to show] (old 1s, new 0: -1s, -0.01% of old)");
 }
 
 /// How far the picture is scrolled, and the boxes that are shown, with their widths in percent.
@@ -617,7 +424,8 @@ fn huge_values_and_deep_chains_are_drawn() {
     let huge = i64::MAX / (fixture::PERIOD * 1_000_000);
     let deep: Vec<String> = (0..4095).map(|depth| format!("f{}", depth % 3)).collect();
     let profile = fixture::profile(&format!("a;b {huge}\na;c {huge}\n{} {huge}\na;tiny 1", deep.join(";")));
-    let boxes = boxes(&render(&compared(&profile, &profile), &Options::default()).expect("it is drawn"));
+    let boxes =
+        boxes(&render(&fixture::compared(&profile, &profile), &Options::default()).expect("it is drawn"));
     assert_eq!(boxes.iter().map(|one| one.row).max(), Some(4095));
     assert_eq!(boxes[0].width, 100.0);
     assert!(boxes.iter().all(|one| one.begin >= 0.0 && one.begin + one.width < 100.00001));
