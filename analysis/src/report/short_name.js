@@ -12,7 +12,7 @@ const knownParts = new Map();
  * function it is; and from where to where the last one stands in the name.
  *
  * Rust's `<a::B<c> as d::E>::f` has the parts a, B and f; C++'s `void std::vector<int>::at(int)` has std, vector and at; Go's
- * `encoding/json.(*decodeState).value` has one, `json.(*decodeState).value`.
+ * `encoding/json.(*decodeState).value` has one, `json.(*decodeState).value`; and `[libc.so.6]+0x1234` has one, `+0x1234`.
  */
 function partsOf(name) {
   let found = knownParts.get(name);
@@ -25,6 +25,9 @@ function partsOf(name) {
 
 function scanned(name, level) {
   const whole = { parts: [name], least: 1, begin: 0, end: name.length };
+  const offset = /^\[.*\](\+0x[0-9a-fA-F]+)$/s.exec(name);
+  // A function without a symbol.
+  if (offset !== null) return { ...whole, parts: [offset[1]], begin: name.length - offset[1].length };
   if (!name.includes('::') && !/[\w>\u0080-\uffff][(<]/.test(name)) {
     // Go: a path before the package.
     const bracket = name.search(/[([ ]/);

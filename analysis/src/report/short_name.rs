@@ -72,9 +72,13 @@ fn has_parts(letters: &[char]) -> bool {
 
 fn scanned(letters: &[char], level: usize) -> Parts {
     let whole = || Parts { parts: vec![letters.iter().collect()], least: 1 };
+    let part = offset_in_object(letters)
+        .or_else(|| if has_parts(letters) { None } else { package_and_function(letters) });
+    if let Some(part) = part {
+        return Parts { parts: vec![part], least: 1 };
+    }
     if !has_parts(letters) {
-        return package_and_function(letters)
-            .map_or_else(whole, |part| Parts { parts: vec![part], least: 1 });
+        return whole();
     }
     let mut parts: Vec<String> = Vec::new();
     let mut part = String::new();
@@ -166,6 +170,15 @@ fn scanned(letters: &[char], level: usize) -> Parts {
     Parts { parts, least }
 }
 
+/// The end of a name like `[libc.so.6]+0x1234`, which stands for a function without a symbol.
+fn offset_in_object(letters: &[char]) -> Option<String> {
+    let bracket = letters.iter().rposition(|&letter| letter == ']')?;
+    let (object, offset) = letters.split_at(bracket + 1);
+    let is_offset =
+        offset.len() > 3 && begins(offset, 0, "+0x") && offset[3..].iter().all(char::is_ascii_hexdigit);
+    (object[0] == '[' && is_offset).then(|| offset.iter().collect())
+}
+
 /// Go's name without the path of the package.
 fn package_and_function(letters: &[char]) -> Option<String> {
     let first = *letters.first()?;
@@ -241,7 +254,11 @@ mod tests {
             ("github.com/a/b.Map[a/b.C]", 12, "b.Map[a/b.C]"),
             ("GC (full, of all that there is)", 10, "GC (full,…"),
             ("LazyCompile:~f /src/x.js:12", 20, "LazyCompile:~f /src…"),
-            ("[libc.so.6]+0x123456789", 12, "[libc.so.6]…"),
+            ("[libc.so.6]+0x123456789", 12, "+0x123456789"),
+            ("[libc.so.6]+0x123456789", 9, "+0x12345…"),
+            ("[a(b)::c]+0xf", 8, "+0xf"),
+            ("[libc.so.6]+0x", 8, "[libc.s…"),
+            ("a]+0x12345678", 8, "a]+0x12…"),
             ("a<b, c->d>::e", 6, "a::e"),
             ("::", 1, ""),
             ("a::b::", 5, "a::b…"),

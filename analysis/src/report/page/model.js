@@ -127,10 +127,10 @@ class Profile {
     this.flameOfLine = merged.map((node) => place[node]);
   }
 
-  /** The object that a function is in; empty for the program itself, which most are in. */
+  /** The object that a function is in; empty for the program itself, which most are in, and if the name contains it. */
   objectOf(name) {
     const object = this.data.objects[this.data.object[name]];
-    return object === this.data.program || this.names[name] === `[${object}]` ? '' : object;
+    return object === this.data.program || this.names[name].startsWith(`[${object}]`) ? '' : object;
   }
 
   /** The sums for one sample type, of all threads (-1) or of one. */

@@ -3,7 +3,7 @@
 use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
-    profile::{LabelSetId, LocationId, Profile},
+    profile::{LabelSetId, LocationId, MappingId, Profile},
     report::{
         SourcePaths, flamegraph,
         page::{Options, render},
@@ -440,6 +440,29 @@ fn the_graph_begins_at_its_root_unless_common_rows_fill_half_of_it() {
             return b.scrollHeight - b.clientHeight - b.scrollTop; })()";
         assert_eq!(browser.value(below), json!(19 * first), "{common}");
     }
+    browser.assert_quiet();
+}
+
+#[test]
+fn a_function_without_a_symbol_keeps_its_offset() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut profile = fixture::profile("[liblong_name_of_a_library.so.5.4.1]+0x15ae0 2\nmain 1");
+    let mut library = profile.mappings[0].clone();
+    library.file = "/usr/lib/liblong_name_of_a_library.so.5.4.1".into();
+    profile.mappings.push(library);
+    profile.locations[0].mapping = Some(MappingId(1));
+    browser.resize(400, 800, "light");
+    open(
+        &mut browser,
+        directory.path(),
+        &profile,
+        &Options { title: Some("x".into()), ..Options::default() },
+    );
+    let offset = "(() => { const least = document.querySelector('#top .name .least:not(:empty)'); \
+        return [least.textContent, least.scrollWidth <= least.clientWidth, \
+        document.querySelector('#top tr:nth-child(1) .object') === null]; })()";
+    assert_eq!(browser.value(offset), json!(["+0x15ae0", true, true]));
     browser.assert_quiet();
 }
 

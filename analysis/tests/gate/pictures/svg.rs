@@ -145,7 +145,7 @@ fn boxes_are_as_wide_as_what_they_stand_for() {
     }
 }
 
-const LONG: [(&str, &[&str]); 5] = [
+const LONG: [(&str, &[&str]); 7] = [
     (
         "std::map<std::string, std::vector<int> >::lower_bound(std::string const&) const",
         &["lower_bound", "map::lower_bound", "std::map::lower_bound"],
@@ -153,6 +153,8 @@ const LONG: [(&str, &[&str]); 5] = [
     ("<alloc::vec::Vec<u8, alloc::alloc::Global> as core::ops::drop::Drop>::drop", &["drop", "Vec::drop"]),
     ("encoding/json.(*decodeStateOfSomething).valueInterfaceOfIt", &[]),
     ("a_long_name_that_has_no_parts_and_so_is_cut_at_its_right_end", &["a_long_name_that_has…"]),
+    ("[a_library_with_a_long_name.so.5.4.1]+0x123456", &["+0x123456", "+0x123…"]),
+    ("[a_library_with_a_long_name.so.2]+0xthis_is_not_a_number", &["[a_library_with…"]),
     ("naïve::𝒻𝓊𝓃𝒸𝓉𝒾ℴ𝓃_of_a_name_with_letters_that_take_two_units", &[]),
 ];
 
@@ -182,7 +184,7 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
     let path = directory.path().join("flame.svg");
     let names = LONG.map(|(name, _)| name);
     let profile = fixture::profile(&names.map(|name| format!("main;{name} 1")).join("\n"));
-    browser.resize(900, 400, "light");
+    browser.resize(1260, 400, "light");
     let mut tried = 0;
     for width in (200..3000).step_by(170) {
         let options = Options { width: Some(width), ..Options::default() };
