@@ -4,14 +4,10 @@
 //! they were taken; pprof profiles of some tools have a label [`TIME_LABEL`] on each sample, its end in nanoseconds since 1970,
 //! and these are written here. A frame that consecutive samples of a thread share is one slice.
 
-use super::{
-    ensure_no_negative,
-    frames::Frames,
-    threads::{ThreadKey, samples_by_thread},
-};
+use super::{ensure_no_negative, frames::Frames};
 use crate::{
     error::{Error, ErrorKind},
-    profile::{Label, LabelValue, Profile},
+    profile::{Label, LabelValue, Profile, Thread, Threads},
 };
 use std::io::{self, Write};
 
@@ -61,10 +57,11 @@ fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Wr
     let names: Vec<serde_json::Value> = frames.frames.iter().map(|frame| (*frame.name).into()).collect();
     let mut events = Events { out: &mut out, count: 0 };
     events.out.write_all(br#"{"displayTimeUnit":"ms","traceEvents":["#)?;
-    for (number, (thread, samples)) in (1..).zip(samples_by_thread(profile)) {
+    let threads = Threads::of(profile);
+    for (number, ((thread, _), samples)) in (1..).zip(threads.iter().zip(threads.samples(profile))) {
         let ids =
             format!(r#""pid":{},"tid":{}"#, thread.process_id.unwrap_or(0), thread.id.unwrap_or(number));
-        events.names(&thread, &ids)?;
+        events.names(thread, &ids)?;
         let mut spans: Vec<Span> = samples
             .into_iter()
             .filter_map(|place| {
@@ -104,8 +101,8 @@ struct Events<'o, W> {
 }
 
 impl<W: Write> Events<'_, W> {
-    fn names(&mut self, thread: &ThreadKey, ids: &str) -> io::Result<()> {
-        let parts = [("process_name", &thread.process), ("thread_name", &thread.name)];
+    fn names(&mut self, thread: &Thread, ids: &str) -> io::Result<()> {
+        let parts = [("process_name", thread.process.clone()), ("thread_name", thread.name())];
         for (what, name) in parts {
             if let Some(name) = name {
                 self.next()?;

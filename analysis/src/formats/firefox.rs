@@ -6,10 +6,10 @@
 //! A sample's CPU time is that since the sample before it, so a stamp is the end of what the sample stands for; and a first one
 //! without a stack and a weight is where the time begins.
 
-use super::{ensure_no_negative, frames::Frames, threads::samples_by_thread};
+use super::{ensure_no_negative, frames::Frames};
 use crate::{
     error::{Error, ErrorKind},
-    profile::{Profile, SampleRef},
+    profile::{Profile, SampleRef, Threads},
 };
 use fxprof_processed_profile::{
     self as firefox, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ReferenceTimestamp,
@@ -90,7 +90,8 @@ fn convert(profile: &Profile, value: usize, name: &str) -> Result<firefox::Profi
         .collect();
     let zero = Timestamp::from_nanos_since_reference(0);
     let mut processes = HashMap::new();
-    for (place, (thread, samples)) in samples_by_thread(profile).into_iter().enumerate() {
+    let threads = Threads::of(profile);
+    for (place, ((thread, _), samples)) in threads.iter().zip(threads.samples(profile)).enumerate() {
         let process = *processes.entry((thread.process_id, thread.process.clone())).or_insert_with(|| {
             let id = thread.process_id.and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
             converted.add_process(thread.process.as_deref().unwrap_or(name), id, zero)
@@ -98,7 +99,7 @@ fn convert(profile: &Profile, value: usize, name: &str) -> Result<firefox::Profi
         let id = thread.id.and_then(|id| u32::try_from(id).ok()).unwrap_or(place as u32);
         let is_main = thread.id.is_none() || thread.id == thread.process_id;
         let handle = converted.add_thread(process, id, zero, is_main);
-        converted.set_thread_name(handle, thread.name.as_deref().unwrap_or("all threads"));
+        converted.set_thread_name(handle, thread.name().as_deref().unwrap_or("all threads"));
         converted.set_thread_samples_weight_type(handle, scale.weights.clone());
         let mut now = 0u64;
         converted.add_sample(handle, zero, None, CpuDelta::from_nanos(0), 0);

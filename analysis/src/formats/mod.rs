@@ -20,7 +20,6 @@ pub mod perf_script;
 pub mod pprof;
 pub mod speedscope;
 pub mod spool;
-mod threads;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod trial;

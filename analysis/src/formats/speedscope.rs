@@ -1,11 +1,10 @@
 //! The JSON of speedscope.app, by its file format schema: one profile of the type `sampled` for each thread.
 
-use super::{
-    ensure_no_negative,
-    frames::Frames,
-    threads::{ThreadKey, samples_by_thread},
+use super::{ensure_no_negative, frames::Frames};
+use crate::{
+    error::Error,
+    profile::{Profile, Threads},
 };
-use crate::{error::Error, profile::Profile};
 use std::io::{self, Write};
 
 /// Writes the values of the sample type `value` as the samples' weights.
@@ -34,20 +33,17 @@ fn put(profile: &Profile, value: usize, name: &str, mut out: impl Write) -> io::
         write!(out, "}}")?;
     }
     write!(out, r#"]}},"profiles":["#)?;
-    let mut threads = samples_by_thread(profile);
-    if threads.is_empty() {
-        threads.insert(ThreadKey::default(), Vec::new());
+    let threads = Threads::of(profile);
+    let titles = threads.iter().map(|(_, title)| title.unwrap_or_else(|| "all threads".into()));
+    let mut profiles: Vec<(String, Vec<usize>)> = titles.zip(threads.samples(profile)).collect();
+    if profiles.is_empty() {
+        profiles.push(("all threads".into(), Vec::new()));
     }
-    for (place, (thread, samples)) in threads.iter().enumerate() {
+    for (place, (title, samples)) in profiles.iter().enumerate() {
         comma(&mut out, place)?;
         let weight = |&place: &usize| profile.samples.get(place).values[value];
         let sum = samples.iter().map(weight).fold(0, i64::saturating_add);
-        write!(
-            out,
-            r#"{{"type":"sampled","name":{},"unit":"{}","#,
-            text(&thread.title()),
-            unit(profile, value)
-        )?;
+        write!(out, r#"{{"type":"sampled","name":{},"unit":"{}","#, text(title), unit(profile, value))?;
         write!(out, r#""startValue":0,"endValue":{sum},"samples":["#)?;
         for (place, &sample) in samples.iter().enumerate() {
             comma(&mut out, place)?;

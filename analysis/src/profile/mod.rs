@@ -9,6 +9,7 @@ mod base;
 mod builder;
 mod merge;
 mod samples;
+mod threads;
 mod unite;
 
 pub use base::{compare, normalize, subtract};
@@ -16,6 +17,7 @@ pub use builder::Builder;
 pub(crate) use merge::Merger;
 pub use merge::merge;
 pub use samples::{SampleRef, Samples};
+pub(crate) use threads::{Thread, Threads};
 
 use std::{path::PathBuf, sync::Arc};
 

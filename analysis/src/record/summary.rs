@@ -1,7 +1,7 @@
 //! The result of a recording, in a few lines.
 
 use super::{DEFAULT_OUTPUT, End, Tally};
-use crate::profile::{LabelValue, Profile, label};
+use crate::profile::{Profile, Threads};
 use sigprof::NoSamples;
 use std::{
     borrow::Cow,
@@ -204,25 +204,15 @@ impl Counts {
         let last = profile.sample_types.len() - 1;
         let kind: &str = &profile.sample_types[last].kind;
         let is_of_cpu = kind == "cpu";
-        let number = |labels: &[crate::profile::Label], key: &str| {
-            labels.iter().find(|found| &*found.key == key).and_then(|found| match found.value {
-                LabelValue::Number(number, _) => Some(number),
-                LabelValue::Text(_) => None,
-            })
-        };
-        let (mut processes, mut threads) = (HashSet::new(), HashSet::new());
-        for labels in &profile.label_sets {
-            let process = number(labels, label::PROCESS_ID);
-            processes.extend(process);
-            threads.extend(number(labels, label::THREAD_ID).map(|thread| (process, thread)));
-        }
+        let threads = Threads::of(profile);
+        let processes: HashSet<i64> = threads.iter().filter_map(|(thread, _)| thread.process_id).collect();
         Self {
             samples: count(profile.total(0)),
             time: Duration::from_nanos(count(profile.total(last))),
             kind: if is_of_cpu { "CPU time".into() } else { format!("{kind} time") },
             is_of_cpu,
             processes: processes.len() as u64,
-            threads: threads.len() as u64,
+            threads: threads.iter().filter(|(thread, _)| thread.id.is_some()).count() as u64,
         }
     }
 }

@@ -436,6 +436,43 @@ fn json_for_speedscope_has_a_profile_for_each_thread_and_the_whole_time() {
     assert_eq!(sum, total(&read_file(&go()).unwrap()));
 }
 
+/// What `perf script` shows of a program that a shell becomes, and of its thread.
+const RENAMED: &str = "\
+sh    15/15    1.000000:   10000000 cpu-clock:
+\t    55d0c0001000 start+0x0 (/bin/sh)
+
+perl    15/15    1.010000:   20000000 cpu-clock:
+\t    55d0c0001000 main+0x0 (/usr/bin/perl)
+
+worker    15/17    1.020000:   50000000 cpu-clock:
+\t    55d0c0002000 work+0x0 (/usr/bin/perl)
+";
+
+#[test]
+fn a_renamed_thread_is_one_thread_wherever_threads_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("perf.txt");
+    fs::write(&file, RENAMED).unwrap();
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let of = |format: &str, list: &str, column: &str| -> Vec<String> {
+        let all = json(&converted(format, &file))[list].as_array().unwrap().clone();
+        all.iter().map(|one| one[column].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(of("speedscope", "profiles", "name"), ["perl (15)", "worker (17)"]);
+    assert_eq!(of("firefox", "threads", "name"), ["perl", "worker"]);
+
+    let report =
+        |arguments: &[&str]| text(&run(sigprof().args(arguments).args(["-o", "-"]).arg(&file)).stdout);
+    let page = report(&["report"]);
+    let (_, data) = page.split_once(r#"<script id="data" type="application/json">"#).unwrap();
+    let data = json(data.split_once("</script>").unwrap().0);
+    assert_eq!(data["threads"], serde_json::json!(["not known", "perl (15)", "worker (17)"]));
+    let picture = report(&["flamegraph", "--by-thread"]);
+    let bottom = picture.lines().filter(|line| line.contains(r#" y="16" "#));
+    let bottom: Vec<&str> = bottom.map(|line| line.split("title>").nth(1).unwrap()).collect();
+    assert_eq!(bottom, ["perl (30ms, 37.50%)</", "worker (50ms, 62.50%)</"]);
+}
+
 #[test]
 fn json_for_firefox_has_the_whole_time() {
     let found: serde_json::Value = serde_json::from_str(&converted("firefox", &go())).unwrap();

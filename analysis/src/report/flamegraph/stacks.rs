@@ -2,7 +2,7 @@
 
 use crate::{
     graph::{Change, Frames, Sides},
-    profile::{Label, LabelValue, LocationId, Profile, label},
+    profile::{LocationId, Profile, Threads},
     report::{
         call_tree::{CallTree, ROOT},
         frame_colour, frame_name,
@@ -67,12 +67,11 @@ impl Stacks {
             .zip(&objects)
             .map(|(place, object)| names.number(&place.to_string(), object))
             .collect();
-        let threads: Vec<Option<u32>> = profile
-            .label_sets
+        let threads = by_thread.then(|| Threads::of(profile));
+        let of_threads: Vec<Option<u32>> = threads
             .iter()
-            .map(|labels| {
-                by_thread.then(|| thread_name(labels)).flatten().map(|name| names.number(&name, ""))
-            })
+            .flat_map(Threads::iter)
+            .map(|(thread, _)| thread.name().map(|name| names.number(&name, "")))
             .collect();
         let sides = Sides::of_type(profile, sample_type);
         let mut tree = CallTree::new();
@@ -87,7 +86,7 @@ impl Stacks {
                 has_negative |= value < 0;
                 continue;
             }
-            let thread = threads[sample.labels.index()];
+            let thread = threads.as_ref().and_then(|threads| of_threads[threads.place(sample.labels)]);
             let chain = sample.chain.iter().rev().flat_map(|&id| frames.of(id).iter().rev());
             let chain = chain.map(|&frame| of_frames[frame as usize]);
             let node = thread.into_iter().chain(chain).fold(ROOT, |node, frame| tree.child(node, frame));
@@ -116,7 +115,7 @@ impl Stacks {
         });
         Self {
             tree,
-            has_threads: threads.iter().any(Option::is_some),
+            has_threads: of_threads.iter().any(Option::is_some),
             names: names.names,
             colours: names.colours,
             widths,
@@ -129,15 +128,5 @@ impl Stacks {
     /// True if there is nothing to draw.
     pub(super) fn is_empty(&self) -> bool {
         self.widths.first().is_none_or(|&width| width == 0.0)
-    }
-}
-
-/// The name of the thread that a sample with these labels is of.
-fn thread_name(labels: &[Label]) -> Option<String> {
-    let value = |key| labels.iter().find(|label| &*label.key == key).map(|label| &label.value);
-    match (value(label::THREAD), value(label::THREAD_ID)) {
-        (Some(LabelValue::Text(name)), _) if !name.is_empty() => Some(name.to_string()),
-        (_, Some(LabelValue::Number(id, _))) => Some(format!("thread {id}")),
-        _ => None,
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     graph::{Sides, clean_path},
-    profile::{Label, LabelValue, Profile, label},
+    profile::{Profile, Threads},
     report::{
         call_tree::{CallTree, ROOT},
         frame_name,
@@ -245,20 +245,16 @@ impl<'a> Data<'a> {
         frames_of: &[Vec<u32>],
         sides: Option<&[Sides]>,
     ) {
-        let threads: Vec<Option<String>> = profile.label_sets.iter().map(|labels| thread(labels)).collect();
-        let mut used_threads: BTreeMap<&str, u32> = BTreeMap::new();
-        for name in profile.samples.iter().filter_map(|sample| threads[sample.labels.index()].as_deref()) {
-            used_threads.insert(name, 0);
+        let threads = Threads::of(profile);
+        // 0 for samples whose thread is not known.
+        let mut numbers = Vec::new();
+        for (_, title) in threads.iter() {
+            if self.threads.is_empty() && title.is_some() {
+                self.threads.push("not known".into());
+            }
+            numbers.push(title.as_ref().map_or(0, |_| number(self.threads.len())));
+            self.threads.extend(title);
         }
-        used_threads.values_mut().zip(1..).for_each(|(thread, number)| *thread = number);
-        if !used_threads.is_empty() {
-            self.threads.push("not known".into());
-            self.threads.extend(used_threads.keys().map(|&name| name.to_owned()));
-        }
-        let thread_of: Vec<u32> = threads
-            .iter()
-            .map(|name| name.as_deref().map_or(0, |name| used_threads.get(name).copied().unwrap_or(0)))
-            .collect();
 
         let mut tree = CallTree::new();
         // By node, side of a comparison, and thread.
@@ -270,7 +266,7 @@ impl<'a> Data<'a> {
             let node = chain.fold(ROOT, |node, &frame| tree.child(node, frame));
             let next = sums.len();
             let is_base = sides.is_some_and(|sides| sides[0].is_base(sample));
-            let place = *sums.entry((node, is_base, thread_of[sample.labels.index()])).or_insert(next);
+            let place = *sums.entry((node, is_base, numbers[threads.place(sample.labels)])).or_insert(next);
             let add = |column: &mut Vec<i64>, value| {
                 if place == next {
                     column.push(0);
@@ -369,31 +365,6 @@ fn used_locations(profile: &Profile) -> Vec<bool> {
         sample.chain.iter().for_each(|id| used[id.index()] = true);
     }
     used
-}
-
-/// The thread that a sample with these labels is of, as `name (id)`, with its process where the profile has several.
-fn thread(labels: &[Label]) -> Option<String> {
-    let value = |key| labels.iter().find(|label| &*label.key == key).map(|label| &label.value);
-    let text = |key| match value(key) {
-        Some(LabelValue::Text(text)) if !text.is_empty() => Some(text.to_string()),
-        _ => None,
-    };
-    let number = |key| match value(key) {
-        Some(LabelValue::Number(number, _)) => Some(*number),
-        _ => None,
-    };
-    let thread = match (text(label::THREAD), number(label::THREAD_ID)) {
-        (Some(name), Some(id)) => format!("{name} ({id})"),
-        (Some(name), None) => name,
-        (None, Some(id)) => format!("thread {id}"),
-        (None, None) => return None,
-    };
-    Some(match (text(label::PROCESS), number(label::PROCESS_ID)) {
-        (Some(name), Some(id)) => format!("{thread}, {name} ({id})"),
-        (Some(name), None) => format!("{thread}, {name}"),
-        (None, Some(id)) => format!("{thread}, process {id}"),
-        (None, None) => thread,
-    })
 }
 
 fn number(place: usize) -> u32 {

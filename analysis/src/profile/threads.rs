@@ -1,0 +1,199 @@
+//! The threads of a profile, by the labels of its samples.
+
+use super::{Label, LabelSetId, LabelValue, Profile, label};
+use std::collections::HashMap;
+
+/// A thread and its process, as far as labels name them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Thread {
+    pub(crate) process_id: Option<i64>,
+    pub(crate) process: Option<String>,
+    pub(crate) id: Option<i64>,
+    name: Option<String>,
+}
+
+impl Thread {
+    fn of(labels: &[Label]) -> Self {
+        let mut thread = Self::default();
+        for Label { key, value } in labels {
+            match (&**key, value) {
+                (label::PROCESS_ID, LabelValue::Number(id, _)) => thread.process_id = Some(*id),
+                (label::THREAD_ID, LabelValue::Number(id, _)) => thread.id = Some(*id),
+                (label::PROCESS, LabelValue::Text(name)) if !name.is_empty() => {
+                    thread.process = Some(name.to_string());
+                }
+                (label::THREAD, LabelValue::Text(name)) if !name.is_empty() => {
+                    thread.name = Some(name.to_string());
+                }
+                _ => {}
+            }
+        }
+        if thread.process.is_none() && thread.id.is_some() && thread.id == thread.process_id {
+            thread.process.clone_from(&thread.name);
+        }
+        thread
+    }
+
+    /// Its name, or `thread 17`; None if nothing but its process is known.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.name.clone().or_else(|| self.id.map(|id| format!("thread {id}")))
+    }
+
+    /// The same with its id, and with its process if it is one of several: `worker (17), server (15)`.
+    fn title(&self, has_process: bool) -> Option<String> {
+        let part = |name: &Option<String>, id: Option<i64>, kind: &str| match (name, id) {
+            (Some(name), Some(id)) => Some(format!("{name} ({id})")),
+            (Some(name), None) => Some(name.clone()),
+            (None, Some(id)) => Some(format!("{kind} {id}")),
+            (None, None) => None,
+        };
+        let thread = part(&self.name, self.id, "thread");
+        let process = part(&self.process, self.process_id, "process");
+        match (thread, process.filter(|_| has_process)) {
+            (Some(thread), Some(process)) => Some(format!("{thread}, {process}")),
+            (thread, process) => thread.or(process),
+        }
+    }
+}
+
+/// The threads that have samples, and the thread of each set of labels.
+///
+/// A thread is its id and that of its process. Its name, and that of its process, are the last that it had; a process without
+/// a name has that of its first thread. In a comparison ids differ between the two sides, so names decide there.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    threads: Vec<Thread>,
+    of_sets: Vec<Option<usize>>,
+    has_processes: bool,
+}
+
+impl Threads {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let mut has_samples = vec![false; profile.label_sets.len()];
+        profile.samples.iter().for_each(|sample| has_samples[sample.labels.index()] = true);
+        let is_comparison = profile.base_sets().is_some();
+        let mut last: HashMap<Thread, Thread> = HashMap::new();
+        let mut processes: HashMap<i64, String> = HashMap::new();
+        let keys: Vec<Option<Thread>> = profile
+            .label_sets
+            .iter()
+            .zip(has_samples)
+            .map(|(labels, has_samples)| {
+                let mut thread = has_samples.then(|| Thread::of(labels))?;
+                if is_comparison {
+                    thread.process_id.take_if(|_| thread.process.is_some());
+                    thread.id.take_if(|_| thread.name.is_some());
+                }
+                if let (Some(id), Some(name)) = (thread.process_id, &thread.process) {
+                    processes.insert(id, name.clone());
+                }
+                let mut key = thread.clone();
+                if key.id.is_some() {
+                    (key.process, key.name) = (None, None);
+                }
+                let before = last.entry(key.clone()).or_default();
+                let name = thread.name.take().or_else(|| before.name.take());
+                *before = Thread { name, ..thread };
+                Some(key)
+            })
+            .collect();
+        for thread in last.values_mut() {
+            thread.process =
+                thread.process_id.and_then(|id| processes.get(&id).cloned()).or(thread.process.take());
+        }
+        let mut sorted: Vec<(&Thread, &Thread)> = last.iter().collect();
+        sorted.sort_unstable_by_key(|&(key, thread)| (thread, key));
+        let places: HashMap<&Thread, usize> =
+            sorted.iter().enumerate().map(|(place, &(key, _))| (key, place)).collect();
+        let of_sets = keys.iter().map(|key| key.as_ref().map(|key| places[key])).collect();
+        let threads: Vec<Thread> = sorted.iter().map(|&(_, thread)| thread.clone()).collect();
+        let process = |thread: &Thread| (thread.process_id, thread.process.clone());
+        let has_processes = threads.iter().any(|thread| process(thread) != process(&threads[0]));
+        Self { threads, of_sets, has_processes }
+    }
+
+    /// The place of the thread of samples with these labels.
+    ///
+    /// # Panics
+    /// If there is no such sample.
+    pub(crate) fn place(&self, labels: LabelSetId) -> usize {
+        self.of_sets[labels.index()].expect("a sample has these labels")
+    }
+
+    /// Each thread with its title; None if no label names it. Sorted by process, then by id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Thread, Option<String>)> {
+        self.threads.iter().map(|thread| (thread, thread.title(self.has_processes)))
+    }
+
+    /// Each thread with the places of its samples.
+    pub(crate) fn samples(&self, profile: &Profile) -> Vec<Vec<usize>> {
+        let mut samples = vec![Vec::new(); self.threads.len()];
+        for (place, sample) in profile.samples.iter().enumerate() {
+            samples[self.place(sample.labels)].push(place);
+        }
+        samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Builder, compare};
+    use std::path::Path;
+
+    /// A profile with a sample for each: process, its name, thread, its name; 0 and empty for what is not known.
+    fn profile(threads: &[(i64, &str, i64, &str)]) -> Profile {
+        let mut builder = Builder::new(Profile::cpu_types());
+        for (count, &(process_id, process, id, name)) in (1..).zip(threads) {
+            let number = |key: &str, value: i64| {
+                (value > 0).then(|| Label { key: key.into(), value: LabelValue::Number(value, "".into()) })
+            };
+            let text =
+                |key: &str, value: &str| Label { key: key.into(), value: LabelValue::Text(value.into()) };
+            let mut labels = vec![text(label::PROCESS, process), text(label::THREAD, name)];
+            labels.extend(number(label::PROCESS_ID, process_id));
+            labels.extend(number(label::THREAD_ID, id));
+            let labels = builder.label_set(labels);
+            builder.profile.samples.push(&[], &[count, count * 10], labels);
+        }
+        builder.finish()
+    }
+
+    fn titles(profile: &Profile) -> Vec<String> {
+        Threads::of(profile).iter().map(|(_, title)| title.unwrap_or_else(|| "-".into())).collect()
+    }
+
+    #[test]
+    fn a_thread_that_is_renamed_is_one_thread_with_its_last_name() {
+        let before = [(15, "sh", 15, "sh"), (15, "sh", 16, "old")];
+        let after = [(15, "perl", 15, "perl"), (15, "", 17, "new"), (15, "", 17, "")];
+        let profile = profile(&[&before[..], &after].concat());
+        assert_eq!(titles(&profile), ["perl (15)", "old (16)", "new (17)"]);
+        let threads = Threads::of(&profile);
+        assert_eq!(threads.samples(&profile), [vec![0, 2], vec![1], vec![3, 4]]);
+        assert!(threads.iter().all(|(thread, _)| thread.process.as_deref() == Some("perl")));
+    }
+
+    #[test]
+    fn the_process_is_named_if_there_are_several() {
+        let two = profile(&[(15, "a", 17, "worker"), (16, "a", 17, ""), (16, "a", 0, ""), (0, "", 0, "")]);
+        assert_eq!(titles(&two), ["-", "worker (17), a (15)", "a (16)", "thread 17, a (16)"]);
+        let main = profile(&[(15, "", 15, "main"), (15, "", 17, "worker"), (16, "", 17, "")]);
+        assert_eq!(
+            titles(&main),
+            ["main (15), main (15)", "worker (17), main (15)", "thread 17, process 16"]
+        );
+        assert_eq!(titles(&profile(&[(15, "a", 0, "")])), ["-"]);
+        assert_eq!(titles(&profile(&[(15, "a", 0, "worker"), (15, "a", 17, "")])), ["worker", "thread 17"]);
+        assert_eq!(titles(&profile(&[])), [""; 0]);
+    }
+
+    #[test]
+    fn threads_of_a_comparison_are_the_same_if_their_names_are() {
+        let new = profile(&[(15, "a", 17, "worker"), (15, "a", 18, ""), (15, "a", 19, "worker")]);
+        let old = profile(&[(25, "a", 27, "worker"), (25, "a", 18, "")]);
+        let both = compare((Path::new("new"), new), (Path::new("old"), old)).unwrap();
+        assert_eq!(titles(&both), ["worker", "thread 18"]);
+        assert_eq!(Threads::of(&both).samples(&both), [vec![0, 2, 3], vec![1, 4]]);
+    }
+}
