@@ -190,7 +190,7 @@ impl Builder {
             naming: Naming::Exact,
             near: None,
             child_path: None,
-            is_child: false,
+            ancestors: Default::default(),
             spool: SpoolPlace::of(&self.spool),
             keeps_spool: false,
             starts_at_random: false,

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::Failure,
+    format::spool::Ancestors,
     sample::{
         met_objects::MetObject,
         recording::{OwnedRecording, Recording},
@@ -42,8 +43,8 @@ pub(crate) struct Session {
     /// A recorder's directory of spools, where none could be made: a child tries again, or learns that the recorder is gone.
     recorders_directory: Option<MappedBox<PathBuffer>>,
     starts_at_random: bool,
-    /// A forked child writes no file when it had no ticks.
-    skips_empty_file: bool,
+    /// A forked child, which has some, writes no file when it had no ticks.
+    ancestors: Ancestors,
     frequency: u32,
     max_memory: usize,
     /// Seconds since 1970.

@@ -13,7 +13,7 @@ use super::output::Output;
 use crate::{
     config::SpoolChoice,
     error::Failure,
-    format::spool::{ARENA, EmptyOwner, PATHS, State, owner_of_empty},
+    format::spool::{ARENA, Ancestors, EmptyOwner, PATHS, State, owner_of_empty},
     sample::{
         spool_memory::{HeadFacts, SpoolMemory},
         table::Shape,
@@ -79,6 +79,7 @@ pub(super) struct SpoolFor<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
     pub(super) is_by_thread: bool,
+    pub(super) ancestors: Ancestors,
     /// Bytes that the table may take.
     pub(super) table_bytes: usize,
     /// How it is divided.
@@ -285,6 +286,7 @@ fn fill(
         started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
         period_micros: purpose.period_micros,
         is_by_thread: purpose.is_by_thread,
+        ancestors: purpose.ancestors,
         target: output.target(),
         program: process::program(&mut program),
         target_stamp,

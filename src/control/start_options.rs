@@ -5,7 +5,10 @@ use super::{
     output::{Naming, Place},
     spool::SpoolPlace,
 };
-use crate::config::{Clock, Filter};
+use crate::{
+    config::{Clock, Filter},
+    format::spool::Ancestors,
+};
 
 /// What a session is started with.
 #[derive(Clone, Copy)]
@@ -28,8 +31,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) near: Option<&'a Place>,
     /// A forked child goes on in this file, with `_` and its process id added.
     pub(crate) child_path: Option<&'a [u8]>,
-    /// This is such a child: most end without a tick, so nothing is tried beforehand, and no empty file written.
-    pub(crate) is_child: bool,
+    /// Of such a child, which has some: most end without a tick, so nothing is tried beforehand, and no empty file written.
+    pub(crate) ancestors: Ancestors,
     /// Where the spool of a file's session is kept.
     pub(crate) spool: SpoolPlace<'a>,
     /// The profile is left in the spool, where there is one that holds all of it, and no file is written.

@@ -151,7 +151,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         naming: Naming::Exact,
         near: PLACE.get(),
         child_path: None,
-        is_child: false,
+        ancestors: Default::default(),
         spool: SpoolPlace::of(&options.spool),
         keeps_spool: false,
         starts_at_random: false,

@@ -46,7 +46,7 @@ use std::io;
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 4;
+pub(crate) const VERSION: u64 = 5;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {
@@ -101,6 +101,8 @@ pub(crate) mod field {
     pub(crate) const MOVED_NAME: usize = 224;
     /// 1 where the last word of a record says whose it is.
     pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
+    /// One number for each of [`super::Ancestors`].
+    pub(crate) const ANCESTORS: usize = IS_BY_THREAD + 8;
     /// Where in the text the lines begin that count: a session that ends puts those of its end behind those of its start.
     pub(crate) const TEXT_FROM: usize = super::END;
     /// [`super::FIGURES`] numbers of a session that has ended, or whose program was replaced.
@@ -122,8 +124,28 @@ pub(crate) struct FileStamp {
     pub(crate) changed: u64,
 }
 
+/// Most ancestors that are kept.
+pub(crate) const MOST_ANCESTORS: usize = 4;
+
+/// Ids of the processes that a process was forked from since its program was started, the nearest first; zeros follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ancestors(pub(crate) [u32; MOST_ANCESTORS]);
+
+impl Ancestors {
+    /// Those of a child that a process with these ancestors has forked.
+    pub(crate) fn of_child(self, parent: u32) -> Self {
+        let [first, second, third, _] = self.0;
+        Self([parent, first, second, third])
+    }
+
+    /// True of a process that no other was forked into.
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
 /// Where the two paths stand.
-pub(crate) const PATHS: usize = field::IS_BY_THREAD + 8;
+pub(crate) const PATHS: usize = field::ANCESTORS + 8 * MOST_ANCESTORS;
 /// Where the head's last page begins: what a session says at its end. Only a session that will say something
 /// has room for it from its start on.
 pub(crate) const END: usize = TEXT - 4096;

@@ -84,7 +84,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
         near: None,
         child_path: options.child_path,
-        is_child: false,
+        ancestors: Default::default(),
         spool: SpoolPlace::of(options.spool),
         keeps_spool: options.keeps_spool,
         starts_at_random: options.starts_at_random,

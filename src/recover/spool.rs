@@ -130,6 +130,12 @@ impl Spool {
         self.head.process_start
     }
 
+    /// Ids of the processes that this one was forked from since its program was started, the nearest first; the nearest four
+    /// if there are more. Their code, also what a just-in-time compiler made of it, is this one's.
+    pub fn ancestors(&self) -> impl Iterator<Item = u32> {
+        self.head.ancestors.0.into_iter().take_while(|&process| process > 0)
+    }
+
     /// Periods that are missing in the samples, as far as they were noted while the process ran.
     pub fn lost(&self) -> u64 {
         self.head.lost

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     format::spool::{
-        self, ARENA, END, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES,
+        self, ARENA, Ancestors, END, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES,
         OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS,
         VERSION, field,
     },
@@ -54,6 +54,7 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) started: u64,
     pub(crate) period_micros: u32,
     pub(crate) is_by_thread: bool,
+    pub(crate) ancestors: Ancestors,
     pub(crate) target: &'a [u8],
     pub(crate) program: &'a [u8],
     /// What stands at the target already.
@@ -109,6 +110,9 @@ impl SpoolMemory {
         ];
         for (offset, number) in numbers {
             memory.set(offset, number);
+        }
+        for (ancestor, offset) in facts.ancestors.0.into_iter().zip((field::ANCESTORS..).step_by(8)) {
+            memory.set(offset, u64::from(ancestor));
         }
         memory.copy(PATHS, facts.target);
         memory.copy(PATHS + facts.target.len(), facts.program);

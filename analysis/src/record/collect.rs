@@ -17,7 +17,7 @@ use sigprof::{
     recover::{self, Owner, RecoverError, Spool},
 };
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     io::{BufWriter, Write as _},
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
@@ -55,6 +55,8 @@ pub struct Collector {
     last_look: Option<(Duration, Instant, Progress)>,
     /// The files that the processes run, if these are kept.
     objects: Option<Objects>,
+    /// See [`Collected::ancestors`].
+    ancestors: HashMap<u32, Vec<u32>>,
 }
 
 /// What the processes have said of themselves.
@@ -106,6 +108,9 @@ pub struct Collected {
     pub sources: Sources,
     /// The objects that the processes ran, as far as they were kept.
     pub kept: Vec<KeptObject>,
+    /// For each process that ran only the program of the one that it was forked from: those that it descends from, the
+    /// nearest first.
+    pub ancestors: HashMap<u32, Vec<u32>>,
 }
 
 /// What was read, and is of no use once the profile is written.
@@ -157,6 +162,7 @@ impl Collector {
             collected: Progress::default(),
             last_look: None,
             objects: None,
+            ancestors: HashMap::new(),
         }
     }
 
@@ -302,9 +308,14 @@ impl Collector {
                 Err(error) => {
                     // All of it stays.
                     self.problems.push(error);
-                    let sources = Sources::default();
-                    let (tally, problems, kept) = (self.tally, self.problems, Vec::new());
-                    return Collected { profile: None, tally, problems, sources, kept };
+                    return Collected {
+                        profile: None,
+                        tally: self.tally,
+                        problems: self.problems,
+                        sources: Sources::default(),
+                        kept: Vec::new(),
+                        ancestors: HashMap::new(),
+                    };
                 }
             }
         }
@@ -313,7 +324,14 @@ impl Collector {
         }
         let sources = Sources { spools: read, files: done };
         let kept = self.objects.map_or_else(Vec::new, Objects::into_kept);
-        Collected { profile, tally: self.tally, problems: self.problems, sources, kept }
+        Collected {
+            profile,
+            tally: self.tally,
+            problems: self.problems,
+            sources,
+            kept,
+            ancestors: self.ancestors,
+        }
     }
 
     fn count_spools(&self) -> usize {
@@ -379,6 +397,7 @@ impl Collector {
         if let Some(objects) = &self.objects {
             objects.note_build_ids(spool.path(), &mut profile);
         }
+        note_ancestors(&mut self.ancestors, spool.process(), spool.ancestors().collect());
         self.tally.add(&spool);
         Ok((Some(profile), spool))
     }
@@ -509,6 +528,15 @@ fn merge(profiles: Vec<Profile>) -> Result<Profile, Error> {
     merged.ok_or_else(|| Error::new(ErrorKind::Format, "there is nothing to merge"))
 }
 
+/// Adds what one spool of a process says.
+fn note_ancestors(all: &mut HashMap<u32, Vec<u32>>, process: u32, ancestors: Vec<u32>) {
+    let known = all.entry(process).or_insert_with(|| ancestors.clone());
+    if *known != ancestors {
+        // It became another program, and its samples do not tell which one they are of.
+        known.clear();
+    }
+}
+
 /// Says that the samples stand for elapsed time, which neither spools nor files know.
 fn name_wall(profile: &mut Profile) {
     let wall = ValueType::new("wall", "nanoseconds");
@@ -575,10 +603,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_process_that_became_another_program_has_no_ancestors() {
+        for order in [[vec![], vec![2]], [vec![2], vec![]]] {
+            let mut all = HashMap::new();
+            for ancestors in order {
+                note_ancestors(&mut all, 1, ancestors);
+            }
+            note_ancestors(&mut all, 3, vec![2, 4]);
+            assert_eq!(all, [(1, vec![]), (3, vec![2, 4])].into());
+        }
+    }
+
     /// Writes what a program leaves that was killed behind its first sample, as the crate's `src/format/spool.rs` draws it.
     fn write_spool(path: &Path, process: u64) {
         const ARENA: u64 = 1344 << 10;
-        let (version, word_bytes, state_of_ended, period_micros) = (4, 4, 3, 10_000);
+        let (version, word_bytes, state_of_ended, period_micros) = (5, 4, 3, 10_000);
         let record = [1, 0xffc0_0001_u32, 0x1000].map(u32::to_ne_bytes).concat();
         let mut file = fs::File::create(path).unwrap();
         file.write_all(b"sigprofS").unwrap();

@@ -180,7 +180,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let elapsed = started.elapsed();
     collector.wait_for_others(PATIENCE);
     let used = child.time();
-    let Collected { mut profile, tally, mut problems, sources, kept } = collector.finish();
+    let Collected { mut profile, tally, mut problems, sources, kept, ancestors } = collector.finish();
     if let Some(profile) = &mut profile {
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
         profile.comments.push(shown(command).into());
@@ -207,7 +207,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     child.let_signals_through();
     if let Some(profile) = &mut profile {
         // Now, since binaries may be gone later, and the names of code that a process made are.
-        let mut symbolizer = Symbolizer::new(symbolize::Options { kept, ..Default::default() });
+        let mut symbolizer = Symbolizer::new(symbolize::Options { kept, ancestors, ..Default::default() });
         symbolizer.symbolize(profile, &mut |_| {});
         // They are still those that ran: later they tell whether they are.
         symbolizer.note_build_ids(profile);

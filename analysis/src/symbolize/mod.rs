@@ -45,7 +45,7 @@ use object_file::{Named, ObjectFile, Plan};
 use opened::{Key, Opened};
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, iter,
     ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -67,6 +67,8 @@ pub struct Options {
     pub kept: Vec<KeptObject>,
     /// Where just-in-time compilers leave `perf-PID.map`.
     pub perf_map_directory: PathBuf,
+    /// For processes that were forked from others: these, the nearest first. What they had compiled until then is there, too.
+    pub ancestors: HashMap<u32, Vec<u32>>,
 }
 
 impl Default for Options {
@@ -78,6 +80,7 @@ impl Default for Options {
             debug_directories: vec!["/usr/lib/debug".into()],
             kept: Vec::new(),
             perf_map_directory: "/tmp".into(),
+            ancestors: HashMap::new(),
         }
     }
 }
@@ -262,30 +265,45 @@ impl Symbolizer {
         let given = &self.options.perf_map_directory;
         let below =
             self.options.sysroot.as_ref().map(|root| root.join(given.strip_prefix("/").unwrap_or(given)));
+        let name = |process: &u32| format!("perf-{process}.map");
         for (process, places) in &wanted.generated {
-            let mut addresses: Vec<u64> = places.iter().map(|place| place.address).collect();
-            addresses.sort_unstable();
-            addresses.dedup();
-            let name = format!("perf-{process}.map");
-            let candidates = below.iter().chain([given]).map(|directory| directory.join(&name));
-            let found = candidates.map(|path| perf_map::find_in_file(&path, &addresses));
-            match found.filter_map(Result::transpose).next() {
-                Some(Ok(found)) => {
-                    for place in places {
-                        let at = addresses.binary_search(&place.address).ok();
-                        if let Some(code) = at.and_then(|at| found[at].as_ref()) {
-                            naming.give(place.location, &Named::of_code(code));
-                        }
-                    }
+            let mut has_map = false;
+            let mut places: Vec<&Place> = places.iter().collect();
+            places.sort_unstable_by_key(|place| place.address);
+            // A child's own map comes first: it may have compiled other code at addresses of its parent's.
+            for process in
+                iter::once(process).chain(self.options.ancestors.get(process).into_iter().flatten())
+            {
+                let addresses: Vec<u64> = places.iter().map(|place| place.address).collect();
+                if addresses.is_empty() {
+                    break;
                 }
-                Some(Err(error)) => warnings.push(error.to_string()),
-                // Addresses in no mapping are those of damaged stacks, more often than code.
-                None if places.iter().any(|place| place.is_mapped) => warnings.push(format!(
+                let candidates = below.iter().chain([given]).map(|directory| directory.join(name(process)));
+                let found = candidates.map(|path| perf_map::find_in_file(&path, &addresses));
+                match found.filter_map(Result::transpose).next() {
+                    Some(Ok(found)) => {
+                        has_map = true;
+                        let mut found = found.into_iter();
+                        places.retain(|place| {
+                            let code = found.next().flatten();
+                            code.iter().for_each(|code| naming.give(place.location, &Named::of_code(code)));
+                            code.is_none()
+                        });
+                    }
+                    Some(Err(error)) => {
+                        has_map = true;
+                        warnings.push(error.to_string());
+                    }
+                    None => {}
+                }
+            }
+            // Addresses in no mapping are those of damaged stacks, more often than code.
+            if !has_map && places.iter().any(|place| place.is_mapped) {
+                warnings.push(format!(
                     "{}: is not there, so code that process {process} generated has no names; have its compiler write the map \
                      (node --perf-basic-prof, python3.12 -X perf) when you record",
-                    given.join(&name).display()
-                )),
-                None => {}
+                    given.join(name(process)).display()
+                ));
             }
         }
     }

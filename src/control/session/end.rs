@@ -118,7 +118,7 @@ impl Session {
     /// Writes the file and frees the memory, unless a handler may still be using it.
     pub(in crate::control) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
-        let is_skipped = self.skips_empty_file && summary.samples == 0 && summary.losses.periods() == 0;
+        let is_skipped = !self.ancestors.is_empty() && summary.samples == 0 && summary.losses.periods() == 0;
         let is_left = !is_skipped && self.has_all_in_spool();
         let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(met));
         stamps::write_out();

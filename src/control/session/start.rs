@@ -39,7 +39,7 @@ impl Session {
         let mut output = match options.sink {
             Sink::File(path) => {
                 // A file that hardly ever is written need not be tried.
-                let tries = !options.is_child && !options.keeps_spool;
+                let tries = options.ancestors.is_empty() && !options.keeps_spool;
                 let (naming, near) = (options.naming, options.near);
                 Some(Output::open(path, Opening { naming, near, tries })?)
             }
@@ -75,6 +75,7 @@ impl Session {
                     started: start_time,
                     period_micros,
                     is_by_thread,
+                    ancestors: options.ancestors,
                     table_bytes,
                     shape,
                     lines,
@@ -88,7 +89,7 @@ impl Session {
         // does not see the directory; the file that it writes in the place opened by its parent is collected.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
             let is_recorders = options.keeps_spool && options.spool != SpoolPlace::Default;
-            let sees_all = !options.is_child || options.near.is_some_and(Place::has_same_root);
+            let sees_all = options.ancestors.is_empty() || options.near.is_some_and(Place::has_same_root);
             let is_missing = sees_all && (action, errno) == NO_DIRECTORY;
             if is_recorders && (is_missing || (action, errno) == NO_RECORDER) {
                 return Err(Failure::System { action, errno });
@@ -138,7 +139,7 @@ impl Session {
             keeps_spool: options.keeps_spool,
             recorders_directory,
             starts_at_random: options.starts_at_random,
-            skips_empty_file: options.is_child,
+            ancestors: options.ancestors,
             frequency: options.frequency,
             max_memory: options.max_memory,
             start_time,
@@ -198,7 +199,7 @@ impl Session {
             naming: Naming::Numbered,
             near: self.output.as_ref().and_then(Output::place),
             child_path: base,
-            is_child: true,
+            ancestors: self.ancestors.of_child(recording.process),
             spool: match (&self.spool, &self.recorders_directory) {
                 (Some(spool), _) => spool.place(),
                 (None, Some(directory)) => SpoolPlace::Directory(directory.as_bytes()),

@@ -1,7 +1,7 @@
 //! The head of a spool, as a reader finds it.
 
 use super::{
-    END, EndFigures, FIGURES, FileStamp, MAGIC, MOST_ARENA_BYTES, MOST_OBJECTS, MOST_PATH_BYTES,
+    Ancestors, END, EndFigures, FIGURES, FileStamp, MAGIC, MOST_ARENA_BYTES, MOST_OBJECTS, MOST_PATH_BYTES,
     MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX, PATHS, Source, SpoolError, State, TEXT_BYTES, VERSION,
     end_figures::figures, field, number_at, read,
 };
@@ -25,6 +25,7 @@ pub(crate) struct Head {
     pub(crate) period_micros: u64,
     pub(crate) is_cut: bool,
     pub(crate) is_by_thread: bool,
+    pub(crate) ancestors: Ancestors,
     pub(crate) lost: u64,
     /// Of the file that stood at the target when the session began, and of the one it wrote there.
     pub(crate) stamps: [FileStamp; 2],
@@ -90,6 +91,10 @@ impl Head {
             return Err(SpoolError::Damaged("length of a path"));
         }
         let stand = Stand::from_word(number(field::STAND)?);
+        let mut ancestors = Ancestors::default();
+        for (ancestor, offset) in ancestors.0.iter_mut().zip((field::ANCESTORS..).step_by(8)) {
+            *ancestor = u32::try_from(number(offset)?).map_err(|_| SpoolError::Damaged("ancestors"))?;
+        }
         Ok(Self {
             moved: moved(&bytes, stand, word_bytes),
             moved_name: moved_name(&bytes).map(<[u8]>::to_vec),
@@ -107,6 +112,7 @@ impl Head {
             period_micros,
             is_cut: number(field::IS_CUT)? != 0,
             is_by_thread: number(field::IS_BY_THREAD)? != 0,
+            ancestors,
             lost: number(field::LOST)?,
             stamps: [
                 stamp(field::TARGET_DEVICE, field::TARGET_INODE, field::TARGET_CHANGED)?,

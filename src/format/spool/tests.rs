@@ -68,6 +68,9 @@ fn a_head_says_whose_the_spool_is() {
     let head = Head::read(&spool(&[])).unwrap();
     assert_eq!((head.process, head.period_micros, head.is_complete), (17, 10_000, false));
     assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
+    assert!(head.ancestors.is_empty());
+    let ancestors = (1..7).fold(Ancestors::default(), Ancestors::of_child);
+    assert_eq!(ancestors, Ancestors([6, 5, 4, 3]));
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl Rig {
             started: 20,
             period_micros: 22,
             is_by_thread: false,
+            ancestors: Ancestors([23, 24, 0, 0]),
             target: b"/t/prof",
             program: b"/p",
             target_stamp: FileStamp { device: 1, inode: 2, changed: 3 },
@@ -117,6 +118,7 @@ fn met(name: &[u8], start: usize) -> MetObject {
 fn the_head_is_what_the_session_is() {
     let (head, _) = Rig::new(ARENA_BYTES).head();
     assert_eq!((head.process, head.process_start, head.namespace), (17, 18, 19));
+    assert_eq!(head.ancestors, Ancestors([23, 24, 0, 0]));
     assert_eq!((head.started, head.period_micros), (20, 22));
     assert_eq!(head.stamps, [FileStamp { device: 1, inode: 2, changed: 3 }, FileStamp::default()]);
     assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));

@@ -1,6 +1,7 @@
 //! Names of code that is not in its file any more.
 
 use super::support::{Finished, Lack, Rig, compile, skip};
+use sigprof_analysis::profile::label;
 use std::{fs, path::PathBuf, process::Command};
 
 /// As programs do that want their code in huge pages.
@@ -165,4 +166,76 @@ fn a_command_can_unmount_what_it_ran_from() {
     }
     let finished = Finished::of(rig.prepared("unshare").args(["-m", "sh", "-c", &script]).spawn().unwrap());
     finished.expect(0);
+}
+
+/// Compiles a function, says so in the map of its process, and forks. Its child ends; the child's child calls the function, and
+/// so does a program that the former becomes, which has compiled it anew and says so nowhere.
+const COMPILER: &str = r#"
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* kill(process, signal) */
+static const unsigned char CODE[] = {
+#if defined __x86_64__
+    0xb8, 62, 0, 0, 0, 0x0f, 0x05, 0xc3,
+#elif defined __aarch64__
+    0x28, 0x10, 0x80, 0xd2, 0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6,
+#endif
+};
+
+static char *compile(void) {
+    char *code = mmap((void *)0x200000000, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (code == MAP_FAILED) _exit(97);
+    memcpy(code, CODE, sizeof CODE);
+    if (mprotect(code, 4096, PROT_READ | PROT_EXEC)) _exit(98);
+    __builtin___clear_cache(code, code + sizeof CODE);
+    return code;
+}
+
+static void call(char *code) {
+    for (int i = 0; i < 20; i++) ((int (*)(int, int))code)(getpid(), SIGPROF);
+}
+
+static int wait_for(int child) {
+    int status;
+    return waitpid(child, &status, 0) == child ? status : 1;
+}
+
+int main(int argc, char **argv) {
+    char path[64];
+    char *code = compile();
+    if (argc > 1) return call(code), 0;
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    printf("%s\n", path);
+    FILE *map = fopen(path, "wx");
+    if (!map || fprintf(map, "%lx 100 compiled\n", (long)code) < 0 || fclose(map)) return 96;
+    fflush(stdout);
+    int child = fork();
+    if (child) return wait_for(child) != 0;
+    int grandchild = fork();
+    if (grandchild == 0) {
+        call(code);
+        printf("%d\n", getpid());
+        return 0;
+    }
+    if (wait_for(grandchild)) return 95;
+    execl(argv[0], argv[0], "again", NULL);
+    return 94;
+}"#;
+
+/// Processes of a server have the code that was compiled before it forked them; another program has not.
+#[test]
+fn code_that_was_compiled_before_a_fork_has_names_in_the_child() {
+    let rig = Rig::new();
+    let program = compile(&rig, COMPILER);
+    let finished = rig.record(&[], &[&program]);
+    let mut said = finished.stdout.lines();
+    let removed = fs::remove_file(said.next().expect("the path of the map"));
+    let grandchild: i64 = said.next().expect("an id").parse().expect("a number");
+    finished.expect(0);
+    removed.expect("the map is there");
+    let profile = rig.profile();
+    assert_eq!(rig.processes_in(&profile, "compiled"), [grandchild].into());
+    assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 2, "the other program has samples, too");
 }

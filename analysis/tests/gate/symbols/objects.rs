@@ -143,6 +143,18 @@ fn generated_code_has_the_names_that_its_compiler_left() {
         location.lines.clear();
     }
     profile.mappings.last_mut().expect("is there").has = Known::default();
+    fixture.write("maps/perf-4710.map", "7f0000001000 80 Parent:hidden\n7f0000001100 80 Parent:loop\n");
+    fixture.write("maps/perf-1.map", "7f0000001100 80 First:hidden\n7f0000002000 1000 First:hidden\n");
+    let ancestors = [(4711, vec![4710, 4, 1]), (4710, vec![3])].into();
+    let options = Options { ancestors, ..fixture.options() };
+    let warnings = Symbolizer::new(options).symbolize(&mut profile, &mut |_| {});
+    let expected = ["Interpret:loop", "Parent:loop", "elsewhere"].map(|name| vec![name]);
+    assert_eq!((names(&profile), warnings.len()), (expected.to_vec(), 0));
+
+    for location in &mut profile.locations {
+        location.lines.clear();
+    }
+    profile.mappings.last_mut().expect("is there").has = Known::default();
     fs::remove_file(fixture.path("maps/perf-4711.map")).expect("removed");
     let warnings = Symbolizer::new(fixture.options()).symbolize(&mut profile, &mut |_| {});
     assert!(names(&profile).iter().all(Vec::is_empty));
