@@ -4,23 +4,23 @@
 //! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
 //! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
 
-use super::{Session, directory_of, environment, objects::Objects};
+use super::{
+    Session, Tally, directory_of, environment,
+    objects::Objects,
+    parts::{Progress, files_of, keep_part, parts_in, read_part},
+};
 use crate::{
     Error,
     error::ErrorKind,
-    formats::{self, pprof},
+    formats,
     profile::{self, Label, LabelValue, Profile, ValueType, label},
     symbolize::KeptObject,
 };
-use sigprof::{
-    NoSamples,
-    recover::{self, Owner, RecoverError, Spool},
-};
+use sigprof::recover::{self, Owner, RecoverError, Spool};
 use std::{
     collections::{HashMap, HashSet},
     fs,
-    io::{BufWriter, Write as _},
-    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -28,10 +28,6 @@ use std::{
 
 /// Looks at everything take one part in so many of the recorder's time.
 const SHARE: u32 = 20;
-/// What the names of files begin with that were collected meanwhile.
-const PART: &str = "collected-";
-/// What comments of such a file begin with; the name of a spool follows that is in it.
-const PART_OF: &str = "collected from ";
 
 /// Collects what processes leave behind in one directory.
 #[derive(Debug)]
@@ -57,42 +53,6 @@ pub struct Collector {
     objects: Option<Objects>,
     /// See [`Collected::ancestors`].
     ancestors: HashMap<u32, Vec<u32>>,
-}
-
-/// What the processes have said of themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Programs that left a spool: a process that becomes another program counts twice.
-    pub programs: u64,
-    /// Of these: those that were killed, or crashed, and could say no more.
-    pub killed: u64,
-    /// Processes that still run.
-    pub running: u64,
-    /// Periods that are in no sample.
-    pub lost: u64,
-    /// Spools that could not grow further.
-    pub cut: u64,
-    /// Call chains that were walked, of those that said so.
-    pub walks: u64,
-    /// Of these: those that came to the entry point of their thread.
-    pub whole_walks: u64,
-    /// CPU time of the processes that said so.
-    pub process_cpu: Duration,
-    /// Time that no tick stands for.
-    pub unaccounted: Duration,
-    /// The part of it that processes have used behind their last ticks, or before their first, and not that of threads without ticks.
-    pub behind_last_ticks: Duration,
-    /// Why the first of the programs without a sample has none.
-    pub no_samples: Option<NoSamples>,
-}
-
-/// How far it has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    /// Sum of the counts.
-    pub samples: u64,
-    /// The time that they stand for.
-    pub time: Duration,
 }
 
 /// All that was collected.
@@ -438,34 +398,6 @@ impl Collector {
     }
 }
 
-impl Tally {
-    /// Adds what a program said.
-    fn add(&mut self, spool: &Spool) {
-        self.programs += 1;
-        self.cut += u64::from(spool.is_cut());
-        let Some(end) = spool.end() else {
-            self.killed += 1;
-            self.lost += spool.lost();
-            return;
-        };
-        self.lost += end.lost;
-        self.walks += end.walks;
-        self.whole_walks += end.whole_walks;
-        self.process_cpu += end.process_cpu;
-        self.unaccounted += end.unaccounted;
-        if !lacks_ticks(end.unaccounted, spool.period()) {
-            self.behind_last_ticks += end.unaccounted;
-        }
-        self.no_samples = self.no_samples.or(end.no_samples);
-    }
-}
-
-/// True where a process has so much time in no sample that not all of it can be what it used behind its last tick: its threads have
-/// blocked the signal, or had no timer. As in what a session says of itself.
-fn lacks_ticks(unaccounted: Duration, period: Duration) -> bool {
-    unaccounted > Duration::from_millis(250) && unaccounted > 3 * period
-}
-
 /// A search for room that has been made.
 #[derive(Clone, Copy, Debug)]
 struct Search {
@@ -478,47 +410,6 @@ struct Search {
 fn is_search_due(spools: usize, many: usize, last: Option<Search>) -> bool {
     let is_early = |last: Search| last.end.elapsed() < last.cost * SHARE;
     spools >= many && (spools >= 4 * many || !last.is_some_and(is_early))
-}
-
-/// The files of what was collected meanwhile.
-fn parts_in(directory: &Path) -> Vec<PathBuf> {
-    files_of(directory, |name| name.starts_with(PART.as_bytes()) && name.ends_with(b".pb"))
-}
-
-/// Reads such a file, and what spools it was made of.
-fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
-    let mut profile = formats::read_file(path)?;
-    let directory = directory_of(path);
-    let spools = profile.comments.iter().filter_map(|comment| comment.strip_prefix(PART_OF));
-    // A name alone: what somebody else has written leads nowhere else.
-    let spools = spools.filter(|name| !name.contains('/')).map(|name| directory.join(name)).collect();
-    profile.comments.retain(|comment| !comment.starts_with(PART_OF));
-    Ok((profile, spools))
-}
-
-/// Keeps the profile of `spools` in a file of its own beside them, where a collector finds it.
-///
-/// # Errors
-/// Where it cannot be written.
-fn keep_part(directory: &Path, mut profile: Profile, spools: &[Spool]) -> Result<Progress, Error> {
-    let name = |spool: &Spool| Some(spool.path().file_name()?.to_str()?.to_owned());
-    profile.comments.extend(spools.iter().filter_map(name).map(|name| format!("{PART_OF}{name}").into()));
-    let profile = &profile;
-    let fails = |error| Error::io(directory, "keep what was collected", error);
-    // Under another name first: a recorder may be killed here, too.
-    let temporary = tempfile::NamedTempFile::new_in(directory).map_err(fails)?;
-    let mut out = BufWriter::new(temporary.as_file());
-    pprof::write_unpacked(profile, &mut out).and_then(|()| out.flush()).map_err(fails)?;
-    drop(out);
-    let mut number = 0;
-    loop {
-        let path = directory.join(format!("{PART}{number}.pb"));
-        if !path.exists() {
-            temporary.persist(path).map_err(|error| fails(error.error))?;
-            return Ok(progress_of(profile));
-        }
-        number += 1;
-    }
 }
 
 /// Makes one profile of several, at least one.
@@ -546,19 +437,6 @@ fn name_wall(profile: &mut Profile) {
     }
 }
 
-/// The user's own files of a directory whose names are wanted, in their order. Others may write to it, too.
-fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let user = nix::unistd::geteuid().as_raw();
-    // Links are not followed here.
-    let is_own =
-        |entry: &fs::DirEntry| entry.metadata().is_ok_and(|status| status.is_file() && status.uid() == user);
-    let wanted = entries.filter(|entry| is_wanted(entry.file_name().as_bytes()) && is_own(entry));
-    let mut paths: Vec<PathBuf> = wanted.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
 /// How many processes the spools belong to.
 fn processes(spools: &[Spool]) -> u64 {
     let mut processes: Vec<u32> = spools.iter().map(Spool::process).collect();
@@ -567,16 +445,10 @@ fn processes(spools: &[Spool]) -> u64 {
     processes.len() as u64
 }
 
-fn progress_of(profile: &Profile) -> Progress {
-    let at_least_zero = |number: i64| u64::try_from(number).unwrap_or(0);
-    let nanos = Duration::from_nanos(at_least_zero(profile.total(profile.sample_types.len() - 1)));
-    Progress { samples: at_least_zero(profile.total(0)), time: nanos }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt as _;
+    use std::{io::Write as _, os::unix::fs::FileExt as _};
 
     fn search(cost: Duration, age: Duration) -> Option<Search> {
         Some(Search { cost, end: Instant::now().checked_sub(age).unwrap() })

@@ -5,7 +5,7 @@
 //! good as soon as one of its processes has written anything anywhere, which the system counts (`/proc/PID/io`). `--live`
 //! shows it all the same, `--quiet` never.
 
-use super::{Options, collect::Progress};
+use super::{Options, parts::Progress};
 use sigprof::Clock;
 use std::{
     fs,

@@ -12,6 +12,8 @@
 //! | `live` | the line on the terminal meanwhile |
 //! | `objects` | holds the files of the processes open while these run |
 //! | `collect` | makes one profile of what the processes leave behind |
+//! | `parts` | files of what was collected meanwhile |
+//! | `tally` | what the processes have said of themselves |
 //! | `summary` | what came of it, in a few lines |
 //!
 //! Each process of the command keeps its samples in a spool of its own and leaves it there at its end, however that comes
@@ -25,18 +27,21 @@ pub mod library;
 mod live;
 mod objects;
 mod output;
+mod parts;
 mod preload;
 mod program;
 mod refusal;
 mod run;
 mod summary;
+mod tally;
 
-pub use collect::{Collected, Collector, Sources, Tally};
+pub use collect::{Collected, Collector, Sources};
 pub use directory::{Claim, Left, Session, left_behind};
 pub use output::{Output, reason_alone};
 pub use refusal::Refusal;
 pub use run::End;
 pub use summary::Summary;
+pub use tally::Tally;
 
 use crate::{
     Error,
