@@ -1,9 +1,10 @@
 //! Debug information that stands in a file of its own: by build id, or by the name that the binary gives (GDB's manual, "Debugging
-//! Information in Separate Files"), and what several such files have in common (`dwz`).
+//! Information in Separate Files"), what several such files have in common (`dwz`), and split DWARF.
 
 use super::image::{Image, hexadecimal};
 use object::Object as _;
 use std::{
+    collections::HashSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -16,15 +17,32 @@ pub(super) struct Places {
     pub(super) directories: Vec<PathBuf>,
 }
 
+/// Where split DWARF of an object is looked for.
+#[derive(Debug)]
+pub(super) struct SplitPlaces {
+    /// `.dwp` files, in the order of preference.
+    pub(super) packages: Vec<PathBuf>,
+    /// Where `.dwo` files may be that are not where the compiler wrote them.
+    folders: Vec<PathBuf>,
+}
+
+impl SplitPlaces {
+    /// The `.dwo` files that may be the one that a compiler has called `name` in `directory`.
+    pub(super) fn files(&self, directory: &Path, name: &Path) -> Vec<PathBuf> {
+        let mut files = vec![directory.join(name)];
+        for folder in &self.folders {
+            files.push(folder.join(name.strip_prefix("/").unwrap_or(name)));
+            files.extend(name.file_name().map(|name| folder.join(name)));
+        }
+        files.dedup();
+        files
+    }
+}
+
 impl Places {
     /// The debug file of a build id, in hexadecimal digits; any that is found there has that id inside.
     pub(super) fn by_build_id(&self, build_id: &str) -> Option<Image> {
-        // An id comes from a profile, or a file, that may hold anything.
-        if build_id.len() < 4 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let (first, rest) = build_id.split_at(2);
-        let name = format!(".build-id/{first}/{rest}.debug");
+        let name = build_id_file(build_id, "debug")?;
         let mut images = self.directories.iter().filter_map(|place| Image::open(&place.join(&name)).ok());
         images.find(|image| image.build_id() == build_id)
     }
@@ -69,6 +87,33 @@ impl Places {
         None
     }
 
+    /// Where split DWARF of `debug` is looked for, which is `program` or its debug file: by the names that `dwp` and debuggers
+    /// give it (GDB's manual, "Separate Debug Files" and `set debug-file-directory`; LLDB's `target.debug-file-search-paths`).
+    pub(super) fn split_places(&self, debug: &Image, program: &Image) -> SplitPlaces {
+        let real = std::fs::canonicalize(program.path()).ok();
+        let files: Vec<&Path> =
+            [Some(program.path()), real.as_deref(), Some(debug.path())].into_iter().flatten().collect();
+        let package = |file: PathBuf| {
+            let mut name = file.into_os_string();
+            name.push(".dwp");
+            PathBuf::from(name)
+        };
+        let mut packages: Vec<PathBuf> = files.iter().map(|file| package(file.to_path_buf())).collect();
+        let below = |file: &Path| file.strip_prefix("/").unwrap_or(file).to_owned();
+        for place in &self.directories {
+            packages.extend(files.iter().map(|file| package(place.join(below(file)))));
+            packages.extend(build_id_file(&program.build_id(), "dwp").map(|file| place.join(file)));
+        }
+        let mut folders: Vec<PathBuf> =
+            files.iter().filter_map(|file| file.parent()).map(Path::to_owned).collect();
+        folders.extend(self.directories.iter().cloned());
+        for paths in [&mut packages, &mut folders] {
+            let mut seen = HashSet::new();
+            paths.retain(|path| seen.insert(path.clone()));
+        }
+        SplitPlaces { packages, folders }
+    }
+
     /// The file of what `debug` has in common with others, which `dwz` has taken out of all of them.
     pub(super) fn common_file(&self, debug: &Image) -> Option<Image> {
         let elf = debug.elf()?;
@@ -84,6 +129,16 @@ impl Places {
             candidates.find_map(|path| Image::open(&path).ok().filter(|image| image.build_id() == build_id));
         found.or_else(|| self.by_build_id(&build_id))
     }
+}
+
+/// The file of a build id, in hexadecimal digits, below a directory of debug files.
+fn build_id_file(build_id: &str, extension: &str) -> Option<String> {
+    // An id comes from a profile, or a file, that may hold anything.
+    if build_id.len() < 4 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (first, rest) = build_id.split_at(2);
+    Some(format!(".build-id/{first}/{rest}.{extension}"))
 }
 
 /// The checksum of `.gnu_debuglink`.

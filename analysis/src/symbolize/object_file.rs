@@ -197,11 +197,11 @@ impl NameFiles {
         let mut notes = Vec::new();
         let mut symbols = vec![image.clone()];
         let mut bytes = image.bytes().len();
-        let mut debug = DebugInfo::read(image.clone(), places, &mut notes);
+        let mut debug = DebugInfo::read(image.clone(), image, places, &mut notes);
         let has_symbols = |image: &Image| image.elf().is_some_and(|elf| elf.symbol_table().is_some());
         if (debug.is_none() || !has_symbols(image)) && !is_debug_file {
             if let Some(separate) = places.debug_file(image).map(Arc::new) {
-                debug = debug.or_else(|| DebugInfo::read(separate.clone(), places, &mut notes));
+                debug = debug.or_else(|| DebugInfo::read(separate.clone(), image, places, &mut notes));
                 bytes = bytes.saturating_add(separate.bytes().len());
                 symbols.push(separate);
             }

@@ -16,6 +16,7 @@ mod units;
 
 use names::Names;
 pub(super) use sections::Sections;
+use split::SplitFiles;
 pub(super) use units::UnitAddresses;
 
 use super::{debug_files::Places, image::Image, texts::Texts};
@@ -57,15 +58,22 @@ pub(super) struct Place {
 pub(super) struct DebugInfo {
     main: Sections,
     common: Option<Sections>,
+    split: SplitFiles,
     /// Where the units begin in `.debug_info`, for references from one to another.
     main_units: OnceLock<Vec<u64>>,
     common_units: OnceLock<Vec<u64>>,
 }
 
 impl DebugInfo {
-    /// That of `image`; None where it has none. Adds to `notes` what is damaged or missing.
-    pub(super) fn read(image: Arc<Image>, places: &Places, notes: &mut Vec<String>) -> Option<Self> {
+    /// That of `image`, which is `program` or its debug file; None if it has none. Adds to `notes` what is damaged or missing.
+    pub(super) fn read(
+        image: Arc<Image>,
+        program: &Image,
+        places: &Places,
+        notes: &mut Vec<String>,
+    ) -> Option<Self> {
         let main = Sections::read(image, false, notes)?;
+        let split = SplitFiles::new(places.split_places(main.image(), program));
         let common = if main.has_common_file() {
             let common = places.common_file(main.image());
             if common.is_none() {
@@ -75,7 +83,7 @@ impl DebugInfo {
         } else {
             None
         };
-        Some(Self { main, common, main_units: OnceLock::new(), common_units: OnceLock::new() })
+        Some(Self { main, common, split, main_units: OnceLock::new(), common_units: OnceLock::new() })
     }
 
     fn dwarf(&self) -> Dwarf<'_> {
@@ -104,7 +112,7 @@ impl DebugInfo {
         let skeleton_ref = UnitRef::new(&dwarf, &skeleton);
         let mut lines = lines::Lines::new(skeleton_ref, texts);
         let rows = lines.find(addresses);
-        let found = split::with_unit(&self.main, skeleton_ref, |dwo, unit| {
+        let found = self.split.with_unit(skeleton_ref, |dwo, unit| {
             let mut names = Names::new(dwo, texts, None, None);
             functions_of(UnitRef::new(dwo, unit), &mut names, &mut lines, addresses)
         });

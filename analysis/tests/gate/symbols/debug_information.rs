@@ -1,7 +1,10 @@
 //! Debug information, in the forms and places that compilers and distributions have for it.
 
 use super::support::{Fixture, assert_chain, build_id, names, shown, symbol, symbolize};
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[test]
 fn all_versions_of_dwarf_give_functions_lines_and_inlined_calls() {
@@ -53,6 +56,82 @@ fn split_debug_information_is_found_beside_the_objects_of_the_compiler() {
         let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, "hidden")]);
         assert!(shown(&profile)[0][0].starts_with("hidden program.c:1"), "{:?}", shown(&profile));
     }
+}
+
+/// As distributions install it: the program is stripped, and what it was stripped of is a file of its own.
+#[test]
+fn split_debug_information_is_found_wherever_debuggers_find_it() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("built")).expect("made");
+    let full = fixture.c("built/program", "-gdwarf-4 -gsplit-dwarf -Wl,--build-id");
+    fixture.run("dwp -e built/program -o package");
+    fixture.write("other.c", "int main(void) { return 0; }");
+    fixture.run("gcc -gdwarf-4 -gsplit-dwarf -o other other.c");
+    fixture.run("dwp -e other -o other.dwp");
+    let is_dwo = |name: &str| name.starts_with("program") && name.ends_with(".dwo");
+    let entries = fs::read_dir(fixture.path("built")).expect("is read").map(|entry| entry.expect("is read"));
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let dwo = names.into_iter().find(|name| is_dwo(name)).expect("the compiler has made one");
+    let compiled = fixture.path("built").join(&dwo);
+    fs::rename(&compiled, fixture.path("dwo")).expect("renamed");
+
+    let id = build_id(&full);
+    let ids = fixture.path("debug/.build-id").join(&id[..2]);
+    for folder in [&ids, &fixture.path("bin")] {
+        fs::create_dir_all(folder).expect("made");
+    }
+    fixture.run("strip -o bin/program built/program");
+    let path = fixture.path("bin/program");
+    let debug = ids.join(format!("{}.debug", &id[2..]));
+    fixture.run(&format!("objcopy --only-keep-debug built/program {}", debug.display()));
+    let global = fixture
+        .path("debug")
+        .join(path.canonicalize().expect("is there").strip_prefix("/").expect("absolute"));
+    let added = |path: &Path, end: &str| PathBuf::from(format!("{}{end}", path.display()));
+
+    let is_found = || {
+        let outer = symbol(&full, "outer");
+        let (profile, _) = symbolize(fixture.options(), &path, &(outer..outer + 12).collect::<Vec<_>>());
+        shown(&profile).iter().any(|calls| calls.len() > 1)
+    };
+    assert!(!is_found(), "inlined calls are in the split file alone");
+    for (from, places) in [
+        (
+            "package",
+            vec![
+                added(&path, ".dwp"),
+                added(&debug, ".dwp"),
+                ids.join(format!("{}.dwp", &id[2..])),
+                added(&global, ".dwp"),
+            ],
+        ),
+        (
+            "dwo",
+            vec![
+                compiled.clone(),
+                fixture.path("bin").join(&dwo),
+                fixture.path("bin/built").join(&dwo),
+                ids.join(&dwo),
+                fixture.path("debug").join(&dwo),
+            ],
+        ),
+    ] {
+        for place in places {
+            fs::create_dir_all(place.parent().expect("has one")).expect("made");
+            fs::copy(fixture.path(from), &place).expect("copied");
+            assert_chain(&fixture, &full, &path, fixture.options());
+            fs::remove_file(&place).expect("removed");
+            assert!(!is_found(), "without {}", place.display());
+        }
+    }
+
+    // A package of another program hides nothing.
+    fs::copy(fixture.path("other.dwp"), added(&path, ".dwp")).expect("copied");
+    fs::copy(fixture.path("package"), added(&debug, ".dwp")).expect("copied");
+    assert_chain(&fixture, &full, &path, fixture.options());
+    fs::remove_file(added(&debug, ".dwp")).expect("removed");
+    fs::copy(fixture.path("dwo"), &compiled).expect("copied");
+    assert_chain(&fixture, &full, &path, fixture.options());
 }
 
 #[test]
