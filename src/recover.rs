@@ -83,7 +83,11 @@ pub fn spools(directory: &Path) -> Result<Spools, RecoverError> {
             Err(error) => found.unusable.push(error),
         }
     }
-    found.spools.sort_by(|a, b| (a.head.started, &a.path).cmp(&(b.head.started, &b.path)));
+    // Of programs that followed each other in a process the last one was not replaced.
+    fn order(spool: &Spool) -> (u64, u32, bool, &Path) {
+        (spool.head.started, spool.head.process, !spool.head.is_replaced, &spool.path)
+    }
+    found.spools.sort_by(|a, b| order(a).cmp(&order(b)));
     found.unusable.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }

@@ -43,7 +43,7 @@ pub(crate) struct Session {
     /// A recorder's directory of spools, where none could be made: a child tries again, or learns that the recorder is gone.
     recorders_directory: Option<MappedBox<PathBuffer>>,
     starts_at_random: bool,
-    /// A forked child, which has some, writes no file when it had no ticks.
+    /// A forked child, and only that, has some. It writes no file if it had no ticks.
     ancestors: Ancestors,
     frequency: u32,
     max_memory: usize,

@@ -31,7 +31,7 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) near: Option<&'a Place>,
     /// A forked child goes on in this file, with `_` and its process id added.
     pub(crate) child_path: Option<&'a [u8]>,
-    /// Of such a child, which has some: most end without a tick, so nothing is tried beforehand, and no empty file written.
+    /// Only such a child has some. Most end without a tick, so nothing is tried beforehand, and no empty file is written.
     pub(crate) ancestors: Ancestors,
     /// Where the spool of a file's session is kept.
     pub(crate) spool: SpoolPlace<'a>,

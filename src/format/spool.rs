@@ -138,7 +138,7 @@ impl Ancestors {
         Self([parent, first, second, third])
     }
 
-    /// True of a process that no other was forked into.
+    /// True of a process that was not forked from one with a session.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }

@@ -115,7 +115,7 @@ impl Threads {
     /// The place of the thread of samples with these labels.
     ///
     /// # Panics
-    /// If there is no such sample.
+    /// If no sample has these labels.
     pub(crate) fn place(&self, labels: LabelSetId) -> usize {
         self.of_sets[labels.index()].expect("a sample has these labels")
     }

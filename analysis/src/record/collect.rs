@@ -487,17 +487,21 @@ mod tests {
         }
     }
 
-    /// Writes what a program leaves that was killed behind its first sample, as the crate's `src/format/spool.rs` draws it.
-    fn write_spool(path: &Path, process: u64) {
+    const STATE_OF_RUNNING: u64 = 1;
+    const STATE_OF_ENDED: u64 = 3;
+    const STATE_OF_REPLACED: u64 = 4;
+
+    /// Writes what a program with one sample leaves, as the crate's `src/format/spool.rs` draws it.
+    fn write_spool(path: &Path, process: u64, state: u64) {
         const ARENA: u64 = 1344 << 10;
-        let (version, word_bytes, state_of_ended, period_micros) = (5, 4, 3, 10_000);
+        let (version, word_bytes, period_micros) = (5, 4, 10_000);
         let record = [1, 0xffc0_0001_u32, 0x1000].map(u32::to_ne_bytes).concat();
         let mut file = fs::File::create(path).unwrap();
         file.write_all(b"sigprofS").unwrap();
         for (offset, number) in [
             (8, version),
             (16, word_bytes),
-            (24, state_of_ended),
+            (24, state),
             (32, process),
             (64, period_micros),
             (72, record.len() as u64),
@@ -505,6 +509,26 @@ mod tests {
             file.write_all_at(&u64::to_ne_bytes(number), offset).unwrap();
         }
         file.write_all_at(&record, ARENA).unwrap();
+    }
+
+    /// Names of threads and processes are the last ones.
+    #[test]
+    fn programs_of_a_process_are_in_the_order_in_which_they_ran() {
+        // None has this id.
+        const PROCESS: u64 = 1 << 30;
+        let scratch = tempfile::tempdir().unwrap();
+        for (first, second) in [("a", "b"), ("b", "a")] {
+            let path = |name: &str| scratch.path().join(format!("{PROCESS}-1-{name}.spool"));
+            write_spool(&path(first), PROCESS, STATE_OF_REPLACED);
+            write_spool(&path(second), PROCESS, STATE_OF_RUNNING);
+            let found: Vec<PathBuf> = recover::spools(scratch.path())
+                .unwrap()
+                .spools
+                .iter()
+                .map(|spool| spool.path().to_owned())
+                .collect();
+            assert_eq!(found, [path(first), path(second)]);
+        }
     }
 
     /// A file of what was collected meanwhile finds no room, since the directory lies in memory.
@@ -517,7 +541,7 @@ mod tests {
         let mut collector = Collector::new(scratch.path(), &session);
         let mut tries = 0;
         for process in 1..5 {
-            write_spool(&path(process), process);
+            write_spool(&path(process), process, STATE_OF_ENDED);
             // So many are never too few, and it is never too early.
             collector.relieve_by(1, |_, profile, read| {
                 tries += 1;

@@ -25,7 +25,7 @@ const PART_OF: &str = "collected from ";
 pub(super) struct Progress {
     /// Sum of the counts.
     pub samples: u64,
-    /// The time that they stand for.
+    /// The time that they represent.
     pub time: Duration,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
     let mut profile = formats::read_file(path)?;
     let directory = directory_of(path);
     let spools = profile.comments.iter().filter_map(|comment| comment.strip_prefix(PART_OF));
-    // A name alone: what somebody else has written leads nowhere else.
+    // Only a name: what somebody else has written leads nowhere else.
     let spools = spools.filter(|name| !name.contains('/')).map(|name| directory.join(name)).collect();
     profile.comments.retain(|comment| !comment.starts_with(PART_OF));
     Ok((profile, spools))
@@ -48,7 +48,7 @@ pub(super) fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
 /// Keeps the profile of `spools` in a file of its own beside them, where a collector finds it.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub(super) fn keep_part(directory: &Path, mut profile: Profile, spools: &[Spool]) -> Result<Progress, Error> {
     let name = |spool: &Spool| Some(spool.path().file_name()?.to_str()?.to_owned());
     profile.comments.extend(spools.iter().filter_map(name).map(|name| format!("{PART_OF}{name}").into()));
@@ -70,7 +70,7 @@ pub(super) fn keep_part(directory: &Path, mut profile: Profile, spools: &[Spool]
     }
 }
 
-/// The user's own files of a directory whose names are wanted, in their order. Others may write to it, too.
+/// The user's own files of a directory that have wanted names, sorted. Others may write to it, too.
 pub(super) fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let user = nix::unistd::geteuid().as_raw();

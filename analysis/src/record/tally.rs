@@ -22,7 +22,7 @@ pub struct Tally {
     pub whole_walks: u64,
     /// CPU time of the processes that said so.
     pub process_cpu: Duration,
-    /// Time that no tick stands for.
+    /// Time that no tick represents.
     pub unaccounted: Duration,
     /// The part of it that processes have used behind their last ticks, or before their first, and not that of threads without ticks.
     pub behind_last_ticks: Duration,

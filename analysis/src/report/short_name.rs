@@ -170,7 +170,7 @@ fn scanned(letters: &[char], level: usize) -> Parts {
     Parts { parts, least }
 }
 
-/// The end of a name like `[libc.so.6]+0x1234`, which stands for a function without a symbol.
+/// The end of a name like `[libc.so.6]+0x1234`, as functions without a symbol have.
 fn offset_in_object(letters: &[char]) -> Option<String> {
     let bracket = letters.iter().rposition(|&letter| letter == ']')?;
     let (object, offset) = letters.split_at(bracket + 1);

@@ -22,7 +22,7 @@ pub(super) struct Places {
 pub(super) struct SplitPlaces {
     /// `.dwp` files, in the order of preference.
     pub(super) packages: Vec<PathBuf>,
-    /// Where `.dwo` files may be that are not where the compiler wrote them.
+    /// Directories of `.dwo` files that are not at the path that the compiler wrote them to.
     folders: Vec<PathBuf>,
 }
 
@@ -88,7 +88,7 @@ impl Places {
     }
 
     /// Where split DWARF of `debug` is looked for, which is `program` or its debug file: by the names that `dwp` and debuggers
-    /// give it (GDB's manual, "Separate Debug Files" and `set debug-file-directory`; LLDB's `target.debug-file-search-paths`).
+    /// give it (GDB's manual, "Debugging Information in Separate Files" and `set debug-file-directory`; LLDB's `target.debug-file-search-paths`).
     pub(super) fn split_places(&self, debug: &Image, program: &Image) -> SplitPlaces {
         let real = std::fs::canonicalize(program.path()).ok();
         let files: Vec<&Path> =

@@ -246,7 +246,7 @@ impl<'a> Data<'a> {
         sides: Option<&[Sides]>,
     ) {
         let threads = Threads::of(profile);
-        // 0 for samples whose thread is not known.
+        // 0 is for samples without a known thread.
         let mut numbers = Vec::new();
         for (_, title) in threads.iter() {
             if self.threads.is_empty() && title.is_some() {

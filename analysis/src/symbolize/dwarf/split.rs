@@ -22,7 +22,7 @@ impl SplitFiles {
         Self { places, packages: OnceLock::new() }
     }
 
-    /// Calls `with` for the unit that `skeleton` stands for; None if it stands for none, or for one that is not there.
+    /// Calls `with` for the split unit of `skeleton`; None if it has none, or that is not there.
     pub(super) fn with_unit<T>(
         &self,
         skeleton: UnitRef<'_, Slice<'_>>,

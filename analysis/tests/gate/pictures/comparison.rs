@@ -59,7 +59,7 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
         "{title}"
     );
 
-    // Twice as long a base with the same shares is no difference, when totals are made the same.
+    // A base that is twice as long and has the same shares does not differ if totals are made equal.
     let twice = fixture::profile(
         "main;less;x 400\nmain;more 1800\nmain;same 1000\nmain;new 200\nmain;near 220\nmain 600",
     );

@@ -168,8 +168,8 @@ fn a_command_can_unmount_what_it_ran_from() {
     finished.expect(0);
 }
 
-/// Compiles a function, says so in the map of its process, and forks. Its child ends; the child's child calls the function, and
-/// so does a program that the former becomes, which has compiled it anew and says so nowhere.
+/// Compiles a function, writes it to the map of its process, and forks. A child of the child calls the function. Then the child
+/// becomes another program, which compiles and calls the function, and writes no map.
 const COMPILER: &str = r#"
 #include <string.h>
 #include <sys/mman.h>
