@@ -5,7 +5,7 @@ set -eu
 set -- gcc g++ python3 python3-venv elfutils perl gzip coreutils fish zsh git golang-go google-perftools \
     libgoogle-perftools-dev binutils libunwind-dev util-linux dwz xz-utils chromium graphviz valgrind \
     binutils-aarch64-linux-gnu musl-tools gcc-12-multilib fakeroot libcap2-bin libeatmydata1 libfaketime libjemalloc2 \
-    libtcmalloc-minimal4 make e2fsprogs python3-lxml hunspell hunspell-en-us "$@"
+    libtcmalloc-minimal4 make e2fsprogs python3-lxml hunspell hunspell-en-us debuginfod "$@"
 
 if ! command -v cargo >/dev/null; then
     echo "setup: no cargo in PATH; Rust 1.85 or later is needed, see https://rustup.rs" >&2

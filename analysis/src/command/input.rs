@@ -8,7 +8,7 @@ use sigprof_analysis::{
     formats,
     profile::{Profile, ValueType, compare, merge, subtract},
     record::DEFAULT_OUTPUT,
-    symbolize::{Options, Progress, Symbolizer},
+    symbolize::{Options, Progress, Servers, Symbolizer},
 };
 use std::{
     fs::File,
@@ -51,6 +51,10 @@ pub(crate) struct Names {
     /// The profiled program
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     binary: Option<PathBuf>,
+
+    /// Do not ask the servers of DEBUGINFOD_URLS for files that are not here
+    #[arg(long, hide_short_help = true)]
+    no_debuginfod: bool,
 
     /// Show mangled names; regular expressions then match those
     #[arg(long, hide_short_help = true)]
@@ -156,6 +160,7 @@ impl Input {
         Symbolizer::new(Options {
             sysroot: self.names.sysroot.clone(),
             binary: self.names.binary.clone().or_else(|| program.map(PathBuf::from)),
+            servers: Servers::from_environment().filter(|_| !self.names.no_debuginfod),
             demangle: !self.names.no_demangle,
             ..Options::default()
         })
@@ -271,16 +276,17 @@ impl Bar {
         Self { since: Instant::now(), bar: None }
     }
 
-    fn show(&mut self, Progress { done, all }: Progress) {
+    fn show(&mut self, Progress { done, all, is_asking }: Progress) {
         if self.since.elapsed() < Self::PATIENCE {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("sigprof: names {bar:25} {pos} of {len} addresses");
+            let style = ProgressStyle::with_template("sigprof: names {bar:25} {pos} of {len} addresses{msg}");
             // It draws on stderr, and nothing where that is no terminal.
             ProgressBar::new(all as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         bar.set_position(done as u64);
+        bar.set_message(if is_asking { "; asking the servers of DEBUGINFOD_URLS" } else { "" });
     }
 
     fn clear(&mut self) {

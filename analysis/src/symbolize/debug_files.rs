@@ -1,7 +1,10 @@
 //! Debug information that stands in a file of its own: by build id, or by the name that the binary gives (GDB's manual, "Debugging
 //! Information in Separate Files"), what several such files have in common (`dwz`), and split DWARF.
 
-use super::image::{Image, hexadecimal};
+use super::{
+    debuginfod::{Servers, Wish},
+    image::{Image, hexadecimal},
+};
 use object::Object as _;
 use std::{
     collections::HashSet,
@@ -15,6 +18,8 @@ use std::{
 pub(super) struct Places {
     /// In the order of preference.
     pub(super) directories: Vec<PathBuf>,
+    /// Asked for what is nowhere else.
+    pub(super) servers: Option<Servers>,
 }
 
 /// Where split DWARF of an object is looked for.
@@ -50,7 +55,15 @@ impl Places {
     /// The debug file that belongs to `image`, if it has one and it is there.
     pub(super) fn debug_file(&self, image: &Image) -> Option<Image> {
         let build_id = image.build_id();
-        self.by_build_id(&build_id).or_else(|| self.by_debug_link(image, &build_id))
+        self.by_build_id(&build_id)
+            .or_else(|| self.by_debug_link(image, &build_id))
+            .or_else(|| self.on_servers(Wish::DebugFile, &build_id))
+    }
+
+    /// What a server has of a build id.
+    pub(super) fn on_servers(&self, wish: Wish, build_id: &str) -> Option<Image> {
+        let path = self.servers.as_ref()?.find(wish, build_id)?;
+        Image::open(&path).ok().filter(|image| image.build_id() == build_id)
     }
 
     fn by_debug_link(&self, image: &Image, build_id: &str) -> Option<Image> {
@@ -127,7 +140,7 @@ impl Places {
         let mut candidates = std::iter::once(folder.join(name)).chain(moved);
         let found =
             candidates.find_map(|path| Image::open(&path).ok().filter(|image| image.build_id() == build_id));
-        found.or_else(|| self.by_build_id(&build_id))
+        found.or_else(|| self.by_build_id(&build_id)).or_else(|| self.on_servers(Wish::DebugFile, &build_id))
     }
 }
 
@@ -159,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_build_id_leads_to_no_other_place() {
-        let places = Places { directories: vec!["/nowhere".into()] };
+        let places = Places { directories: vec!["/nowhere".into()], servers: None };
         for id in ["", "ab", "../../etc/passwd", "Go/build-id"] {
             assert!(places.by_build_id(id).is_none(), "{id}");
         }

@@ -22,7 +22,7 @@ pub fn object(bytes: &[u8]) {
     }
     addresses.sort_unstable();
     addresses.dedup();
-    let places = Places { directories: Vec::new() };
+    let places = Places { directories: Vec::new(), servers: None };
     let object = ObjectFile::new(image, false, places);
     for offset in [0, 1, 0x1000, bytes.len() as u64, u64::MAX] {
         object.address(offset, 1);
@@ -176,7 +176,7 @@ mod tests {
         let bytes = nested(300_000);
         object(&bytes);
         let image = Image::from_bytes(Path::new("/nowhere/object"), bytes).expect("is ELF");
-        let object = ObjectFile::new(image, false, Places { directories: Vec::new() });
+        let object = ObjectFile::new(image, false, Places { directories: Vec::new(), servers: None });
         let plan = object.plan(vec![0x1800]);
         let units = plan.units.iter().map(|unit| object.look_up_unit(&plan, unit)).collect();
         let named = object.finish(&plan, units, "object");

@@ -6,6 +6,7 @@
 //! | `opened` | from a mapping to the file that ran, or the reason why there is none |
 //! | `object_file` | an object with all the files of its names |
 //! | `debug_files` | debug information in a file of its own |
+//! | `debuginfod` | files from servers |
 //! | `dwarf/` | functions, lines, inlined calls |
 //! | `symbol_table`, `frame_bounds` | `.symtab` and `.dynsym`; `.eh_frame` for functions without a name |
 //! | `perf_map`, `vdso` | code that no file has |
@@ -17,6 +18,7 @@
 //! The many for each byte are for declarations and tables of files that have one or two bytes an entry, as no compiler writes them.
 
 mod debug_files;
+mod debuginfod;
 mod demangle;
 mod dwarf;
 mod frame_bounds;
@@ -36,6 +38,7 @@ mod texts;
 mod vdso;
 mod wanted;
 
+pub use debuginfod::Servers;
 pub use kept::KeptObject;
 pub use memory_image::Memory;
 
@@ -63,6 +66,8 @@ pub struct Options {
     pub demangle: bool,
     /// Where debug files are looked for: below the sysroot first, and then as it is said here.
     pub debug_directories: Vec<PathBuf>,
+    /// Servers that are asked for files that are not there.
+    pub servers: Option<Servers>,
     /// Objects that ran, which are taken first.
     pub kept: Vec<KeptObject>,
     /// Where just-in-time compilers leave `perf-PID.map`.
@@ -78,6 +83,7 @@ impl Default for Options {
             binary: None,
             demangle: true,
             debug_directories: vec!["/usr/lib/debug".into()],
+            servers: None,
             kept: Vec::new(),
             perf_map_directory: "/tmp".into(),
             ancestors: HashMap::new(),
@@ -106,6 +112,8 @@ pub struct Progress {
     pub done: usize,
     /// Addresses to look up.
     pub all: usize,
+    /// Servers are asked for files at this moment.
+    pub is_asking: bool,
 }
 
 /// The addresses of one object, ready to be looked up.
@@ -132,10 +140,11 @@ impl Symbolizer {
         let mut done = 0;
         let mut report = |more: usize| {
             done += more;
-            progress(Progress { done, all });
+            let is_asking = self.options.servers.as_ref().is_some_and(Servers::is_asked);
+            progress(Progress { done, all, is_asking });
         };
         report(0);
-        let work = parallel::map(&wanted.objects, |(key, places)| self.prepare(key, places), |_| ());
+        let work = parallel::map(&wanted.objects, |(key, places)| self.prepare(key, places), |_| report(0));
         let units: Vec<(usize, usize)> = (0..work.len())
             .flat_map(|group| (0..work[group].plan.units.len()).map(move |unit| (group, unit)))
             .collect();
@@ -143,17 +152,19 @@ impl Symbolizer {
             let Work { object, plan, .. } = &work[group];
             object_of(object).map_or_else(Vec::new, |object| object.look_up_unit(plan, &plan.units[unit]))
         };
-        let mut found = parallel::map(&units, look_up, |&(group, unit)| {
-            report(work[group].plan.units[unit].places.len())
+        let mut found = parallel::map(&units, look_up, |item| {
+            report(item.map_or(0, |&(group, unit)| work[group].plan.units[unit].places.len()));
         })
         .into_iter();
         let mut naming = Naming::new(profile, self.options.demangle);
         let mut warnings = Vec::new();
         for ((key, places), work) in wanted.objects.iter().zip(&work) {
             let found: Vec<_> = found.by_ref().take(work.plan.units.len()).collect();
+            // Where stand-ins are looked up again, the recorder has given the warning.
+            let is_first = places.iter().any(|place| !place.has_stand_in);
             let Some(object) = object_of(&work.object) else {
                 if let Some(Opened::Missing(Some(reason))) = work.object.get() {
-                    warnings.push(reason.clone());
+                    warnings.extend(is_first.then(|| reason.clone()));
                 }
                 continue;
             };
@@ -164,10 +175,11 @@ impl Symbolizer {
                     naming.give(place.location, &named[at]);
                 }
             }
-            warnings.extend(warning(object, &named));
+            warnings.extend(warning(object, &named).filter(|_| is_first));
         }
         self.name_generated_code(&wanted, &mut naming, &mut warnings);
-        progress(Progress { done: all, all });
+        warnings.extend(self.options.servers.as_ref().and_then(Servers::warning));
+        progress(Progress { done: all, all, is_asking: false });
         warnings
     }
 
@@ -333,8 +345,8 @@ fn warning(object: &ObjectFile, named: &[Named]) -> Option<String> {
     let has_none = !named.is_empty() && named.iter().all(|named| named.is_nameless || named.calls.is_empty());
     has_none.then(|| {
         format!(
-            "{path}: has no symbols for what was sampled, and no debug file was found; install its debug package (as NAME-dbgsym), or build \
-             it with -g and do not strip it"
+            "{path}: has no symbols for what was sampled, and no debug file was found; install its debug package (as NAME-dbgsym), set \
+             DEBUGINFOD_URLS, or build it with -g and do not strip it"
         )
     })
 }

@@ -5,6 +5,7 @@ use super::{
     dwarf::{Call, DebugInfo, Place, UnitAddresses},
     frame_bounds,
     image::Image,
+    naming::stand_in,
     section,
     symbol_table::{self, leading_underscores},
     texts::Texts,
@@ -145,9 +146,8 @@ impl ObjectFile {
         for (&at, range) in nameless.iter().zip(frame_bounds::find(&self.image, &addresses)) {
             let Some(range) = range else { continue };
             let named = &mut named[at];
-            let name = format!("[{object}]+0x{:x}", range.start);
             named.calls.resize_with(1, Call::default);
-            named.calls[0].name = Some(name.into());
+            named.calls[0].name = Some(stand_in(object, range.start).into());
             named.is_nameless = true;
             named.range = Some(range);
         }

@@ -1,6 +1,8 @@
 //! Finds the file of a mapping, and tells whether it is the one that ran.
 
-use super::{KeptObject, Options, debug_files::Places, image::Image, object_file::ObjectFile, vdso};
+use super::{
+    KeptObject, Options, debug_files::Places, debuginfod::Wish, image::Image, object_file::ObjectFile, vdso,
+};
 use crate::profile::Mapping;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, path::PathBuf, sync::Arc};
 
@@ -41,8 +43,10 @@ impl Key {
     /// Opens the object. Names of a file that is not the one that ran are worse than none, so whatever tells of another is
     /// heeded: the build id, and the kernel's word that the file was deleted. A file without an id is believed.
     pub(super) fn open(&self, options: &Options) -> Opened {
-        let places =
-            Places { directories: below_sysroot(&options.debug_directories, options.sysroot.as_deref()) };
+        let places = Places {
+            directories: below_sysroot(&options.debug_directories, options.sysroot.as_deref()),
+            servers: options.servers.clone(),
+        };
         let file = self.file.display();
         if self.file == Path::new("[vdso]") {
             let image =
@@ -96,10 +100,15 @@ impl Key {
         if let Some(image) = kept(false) {
             return object(image, false, &places);
         }
-        match places.by_build_id(&self.build_id) {
-            Some(image) => object(image, true, &places),
-            None => Opened::Missing(reason),
+        if let Some(image) = places.by_build_id(&self.build_id) {
+            return object(image, true, &places);
         }
+        for (wish, is_debug_file) in [(Wish::Binary, false), (Wish::DebugFile, true)] {
+            if let Some(image) = places.on_servers(wish, &self.build_id) {
+                return object(image, is_debug_file, &places);
+            }
+        }
+        Opened::Missing(reason)
     }
 }
 
@@ -126,7 +135,7 @@ fn below_sysroot(paths: &[PathBuf], sysroot: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The last part of a path, as reports show objects: `a.so` for `/lib/a.so`, `vdso` for `[vdso]`.
-fn short_name(path: &Path) -> String {
+pub(super) fn short_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(OsStr::new("")).as_bytes();
     let name = name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name);
     if name.is_empty() { "anonymous".into() } else { super::demangle::printable(name) }

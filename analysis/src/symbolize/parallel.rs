@@ -4,27 +4,23 @@ use std::{
     num::NonZeroUsize,
     sync::{
         atomic::{AtomicUsize, Ordering},
-        mpsc,
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
+    time::Duration,
 };
 
+/// How often `done` is called if no item is finished.
+const PACE: Duration = Duration::from_millis(100);
+
 /// Does `work` for each item, by as many threads as there are processors, and gives the results in the items' order. `done` is
-/// called on this thread, with the item, whenever one is finished.
+/// called on this thread, with the item, whenever one is finished, and without one now and then.
 pub(super) fn map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
-    mut done: impl FnMut(&T),
+    mut done: impl FnMut(Option<&T>),
 ) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(items.len());
-    if threads <= 1 {
-        let mut one = |item| {
-            let result = work(item);
-            done(item);
-            result
-        };
-        return items.iter().map(&mut one).collect();
-    }
     let next = AtomicUsize::new(0);
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
     thread::scope(|scope| {
@@ -44,9 +40,15 @@ pub(super) fn map<T: Sync, R: Send>(
             });
         }
         drop(sender);
-        for (place, result) in receiver {
-            done(&items[place]);
-            results[place] = Some(result);
+        loop {
+            match receiver.recv_timeout(PACE) {
+                Ok((place, result)) => {
+                    done(Some(&items[place]));
+                    results[place] = Some(result);
+                }
+                Err(RecvTimeoutError::Timeout) => done(None),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
     });
     // A thread that panicked has made the scope panic.
@@ -61,9 +63,23 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<usize> = (0..1000).collect();
         let mut sum = 0;
-        let results = map(&items, |item| item * 2, |item| sum += item);
+        let results = map(&items, |item| item * 2, |item| sum += item.unwrap_or(&0));
         assert_eq!(results, items.iter().map(|item| item * 2).collect::<Vec<_>>());
         assert_eq!(sum, 999 * 500);
         assert_eq!(map(&[] as &[usize], |item| *item, |_| ()), Vec::<usize>::new());
+    }
+
+    /// It goes on when it was called three times meanwhile.
+    #[test]
+    fn who_waits_for_an_item_hears_of_it() {
+        let calls = AtomicUsize::new(0);
+        let work = |_: &()| {
+            while calls.load(Ordering::Relaxed) < 3 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        map(&[()], work, |item| {
+            assert_eq!(item.is_some(), calls.fetch_add(1, Ordering::Relaxed) >= 3);
+        });
     }
 }

@@ -1,10 +1,10 @@
 //! What is to be looked up, by object.
 
-use super::opened::Key;
+use super::{naming::is_stand_in, opened::Key};
 use crate::profile::{LabelValue, LocationId, Mapping, MappingId, Profile, label};
 use std::collections::HashMap;
 
-/// The locations that samples use and that have no name, by where their names would be.
+/// The locations that samples use and that have no name, or a stand-in, by where their names would be.
 pub(super) struct Wanted {
     pub(super) objects: Vec<(Key, Vec<Place>)>,
     /// Code without a file, by process id.
@@ -23,6 +23,8 @@ pub(super) struct Place {
     pub(super) distance: u64,
     /// It is in a mapping.
     pub(super) is_mapped: bool,
+    /// Its name is a stand-in.
+    pub(super) has_stand_in: bool,
 }
 
 impl Wanted {
@@ -42,10 +44,15 @@ impl Wanted {
                 }
                 let location = profile.location(id);
                 let mapping = profile.mapping_of(location);
-                if !location.lines.is_empty()
-                    || location.address == 0
-                    || mapping.is_some_and(|known| known.has.functions)
-                {
+                let has_stand_in = match (&location.lines[..], mapping) {
+                    ([line], Some(mapping)) => {
+                        is_stand_in(&profile.function(line.function).name, &mapping.file)
+                    }
+                    _ => false,
+                };
+                let is_wanted =
+                    location.lines.is_empty() && !mapping.is_some_and(|known| known.has.functions);
+                if location.address == 0 || !is_wanted && !has_stand_in {
                     continue;
                 }
                 let address = location.address;
@@ -56,8 +63,14 @@ impl Wanted {
                     Some(_) => continue,
                     None => (0, 0),
                 };
-                let place =
-                    Place { location: id, address, file_offset, distance, is_mapped: mapping.is_some() };
+                let place = Place {
+                    location: id,
+                    address,
+                    file_offset,
+                    distance,
+                    is_mapped: mapping.is_some(),
+                    has_stand_in,
+                };
                 let key = location
                     .mapping
                     .zip(mapping)

@@ -3,7 +3,7 @@
 //! `gimli` decodes; what is here walks. All addresses of an object are looked up together, and nothing is kept of what is
 //! not theirs: one pass over the ranges of the units tells which units to read, and one pass over each of these gives its
 //! functions, inlined calls and lines. So memory is bounded by the number of addresses, whatever the file holds, units can be
-//! read by several threads, and no depth of nesting can exhaust a stack. See "symbols" in docs/decisions.md for what was
+//! read by several threads, and no depth of nesting can exhaust a stack. See "Names and debug information" in docs/decisions.md for what was
 //! measured.
 
 mod functions;

@@ -1,6 +1,7 @@
 //! Debug information, in the forms and places that compilers and distributions have for it.
 
 use super::support::{Fixture, assert_chain, build_id, names, shown, symbol, symbolize};
+use sigprof_analysis::{profile::Profile, symbolize::Symbolizer};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -193,6 +194,40 @@ fn debug_files_are_found_by_build_id_and_by_link() {
             fs::remove_file(place).expect("removed");
         }
     }
+}
+
+/// A profile is recorded with the names that are there; debug packages are installed when it has been looked at.
+#[test]
+fn functions_without_names_get_them_when_their_debug_file_is_there() {
+    let fixture = Fixture::new();
+    let full = fixture.c("full", "-g -Wl,--build-id");
+    fixture.run("strip -o program full");
+    let path = fixture.path("program");
+    let (mut profile, warnings) =
+        symbolize(fixture.options(), &path, &[symbol(&full, "outer"), symbol(&full, "hidden")]);
+    let stand_ins = shown(&profile);
+    assert!(
+        stand_ins.iter().all(|calls| calls[0].starts_with("[program]+0x")) && warnings.len() == 1,
+        "{stand_ins:?}"
+    );
+    let again = |profile: &mut Profile| Symbolizer::new(fixture.options()).symbolize(profile, &mut |_| {});
+    assert_eq!(again(&mut profile), [""; 0], "it was said before");
+    assert_eq!(shown(&profile), stand_ins);
+
+    // Nor are they lost where the program does not have what they were made from, or is not there.
+    fs::rename(&path, fixture.path("elsewhere")).expect("renamed");
+    fixture.run("objcopy -R .eh_frame -R .eh_frame_hdr elsewhere program");
+    assert_eq!(again(&mut profile), [""; 0]);
+    assert_eq!(shown(&profile), stand_ins);
+    fs::remove_file(&path).expect("it was there");
+    assert_eq!(again(&mut profile), [""; 0]);
+    assert_eq!(shown(&profile), stand_ins);
+
+    fixture.run("objcopy --only-keep-debug full program.debug");
+    fixture.run("objcopy --add-gnu-debuglink=program.debug elsewhere program");
+    assert_eq!(again(&mut profile), [""; 0]);
+    let functions: Vec<&str> = names(&profile).iter().map(|calls| *calls.last().expect("is named")).collect();
+    assert_eq!(functions, ["outer", "hidden"]);
 }
 
 #[test]
