@@ -9,7 +9,7 @@ mod variables;
 
 pub use clock::Clock;
 pub(crate) use clock::can_tick;
-pub use environment::{Environment, MARK, is_marked};
+pub use environment::{Environment, MARK, REFUSED, is_marked};
 pub(crate) use filter::Filter;
 pub use places::{SpoolChoice, StatisticsChoice};
 pub use variables::{VARIABLES, Variable};

@@ -11,7 +11,7 @@ mod stacks;
 mod threads;
 
 pub use crate::config::{
-    Clock, Environment, MARK, SpoolChoice, StatisticsChoice, VARIABLES, Variable, is_marked,
+    Clock, Environment, MARK, REFUSED, SpoolChoice, StatisticsChoice, VARIABLES, Variable, is_marked,
 };
 pub use crate::control::{Listener, Notice, SpoolUse};
 pub use crate::error::Failure;

@@ -7,7 +7,7 @@
 
 use crate::{abi, copies, ends, guarded, interpose, message};
 use core::ffi::{CStr, c_char};
-use sigprof::interface::{self, Environment, FileOptions, MARK, SpoolChoice, is_marked};
+use sigprof::interface::{self, Environment, FileOptions, MARK, REFUSED, SpoolChoice, is_marked};
 use std::{
     ffi::OsStr,
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -61,23 +61,25 @@ extern "C" fn at_load() {
         if let Err(failure) = prepared {
             return message::failed(&base, failure);
         }
-        start(settings, &base);
+        let is_refused = start(settings, &base);
         // In a program that has threads they may be reading the environment, which would be moved.
         if !is_late || interface::is_alone() {
-            mark();
+            mark(is_refused);
         }
     });
 }
 
-fn start(settings: &Environment, base: &[u8]) {
+/// Starts what the settings ask for. True if that is refused for a reason that is printed, now or by the program that started
+/// this one.
+fn start(settings: &Environment, base: &[u8]) -> bool {
     for warning in &settings.warnings {
         message::warn(warning);
     }
     // The device or pipe is the profile of the program that was started with it; nothing can be made beside it.
     if settings.adds_pid() && interface::is_special(base) {
-        return;
+        return false;
     }
-    let Some(path) = settings.path_of_process(std::process::id()) else { return };
+    let Some(path) = settings.path_of_process(std::process::id()) else { return false };
     let of_children = absolute(base);
     let options = FileOptions {
         path: &path,
@@ -99,20 +101,23 @@ fn start(settings: &Environment, base: &[u8]) {
         if let Err(failure) = interface::enable_toggle(*signal, &options, ended, message::failed) {
             message::no_toggle(name, failure);
         }
-        return;
+        return false;
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
         // The recorder that asked for the profile is gone: nobody wants to know.
         let is_without_recorder = settings.keeps_spool && interface::is_without_recorder(failure);
         if is_without_recorder || message::is_of_recording(failure) {
-            return;
+            return false;
         }
-        return message::refused(&path, failure);
+        if !settings.is_refusal_reported {
+            message::refused(&path, failure);
+        }
+        return true;
     }
     // What a recorder finds no spool of it finds in a file.
     if settings.keeps_spool {
-        return;
+        return false;
     }
     // Where nobody asked for a spool, going without is no news.
     if let SpoolChoice::Directory(directory) = &settings.spool {
@@ -120,6 +125,7 @@ fn start(settings: &Environment, base: &[u8]) {
             message::no_spool(directory, action, reason);
         }
     }
+    false
 }
 
 /// The path from the root: a child may be forked in another directory.
@@ -130,10 +136,11 @@ fn absolute(path: &[u8]) -> Vec<u8> {
 
 /// Asks the programs that this one starts to add their process ids to the name, by `CPUPROFILE_USE_PID`, as
 /// gperftools does since 2.18. The mark of an older parent is taken off: it makes the path no text, and programs that
-/// read their whole environment stumble over it.
-fn mark() {
+/// read their whole environment stumble over it. They report a refusal once.
+fn mark(is_refused: bool) {
+    let value = if is_refused { format!("1{REFUSED}\0") } else { "1\0".into() };
     // SAFETY: both strings are NUL-terminated, and only initialisers run, or the one thread that opens us.
-    unsafe { libc::setenv(c"CPUPROFILE_USE_PID".as_ptr(), c"1".as_ptr(), 1) };
+    unsafe { libc::setenv(c"CPUPROFILE_USE_PID".as_ptr(), value.as_ptr().cast(), 1) };
     for entry in entries() {
         // SAFETY: the string is NUL-terminated.
         let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();

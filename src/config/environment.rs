@@ -19,6 +19,8 @@ pub struct Environment {
     pub rank_suffix: Vec<u8>,
     /// `CPUPROFILE_USE_PID`, or a job without ranks: the process id is always added.
     pub use_pid: bool,
+    /// `CPUPROFILE_USE_PID` ends in [`REFUSED`]: the program that started this one has reported that it is not profiled.
+    pub is_refusal_reported: bool,
     /// `CPUPROFILE_FREQUENCY` in ticks per second, 1 to [`MAX_FREQUENCY`].
     pub frequency: u32,
     /// `CPUPROFILE_MAX_DEPTH` in frames, 1 to [`MAX_DEPTH`].
@@ -93,6 +95,7 @@ impl Environment {
             is_child,
             rank_suffix,
             use_pid: rank_needs_pid || variables.use_pid.is_some_and(is_true),
+            is_refusal_reported: variables.use_pid.is_some_and(|value| value.ends_with(REFUSED.as_bytes())),
             frequency: number(
                 "CPUPROFILE_FREQUENCY",
                 variables.frequency,
@@ -144,6 +147,9 @@ impl Environment {
         self.use_pid || self.is_child
     }
 }
+
+/// What a program that is not profiled adds to `CPUPROFILE_USE_PID`: those that it starts need not report the same again.
+pub const REFUSED: &str = ",refused";
 
 /// The bit that gperftools before 2.18 sets in the first byte of `CPUPROFILE`, for child processes to see.
 pub const MARK: u8 = 0x80;

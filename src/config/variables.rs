@@ -109,7 +109,7 @@ pub const VARIABLES: &[Variable] = &[
         "CPUPROFILE_USE_PID",
         "`0` or `1`",
         "`0`",
-        "Adds the process id to the name of the profile. The library sets it for the programs that a profiled program starts.",
+        "Adds the process id to the name of the profile. The library sets it for the programs that a profiled program starts; `1,refused` if it could not profile that program, so that the reason is printed once.",
     ),
     internal(
         "CPUPROFILE_KEEP_SPOOL",

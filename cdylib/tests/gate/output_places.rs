@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{
-    Linkage, Profile, Scratch, expect_profile, expect_unharmed, expect_words, is_root, lacks_mounts, plain,
-    profiled, run, shared_library,
+    Linkage, Profile, Scratch, exit_code, expect_profile, expect_unharmed, expect_words, is_root,
+    lacks_mounts, plain, profiled, run, shared_library,
 };
 
 /// A user who owns nothing.
@@ -139,6 +139,20 @@ fn a_renamed_directory_gets_the_profile() {
     let finished = run(&mut places(&scratch, &before.join("prof"), &orders));
     expect_profile(&finished, &after.join("prof"), 2);
     assert_eq!(names(&after), ["prof"]);
+}
+
+/// A missing directory is reported by the first program, and not by those that it starts. They are profiled if it is there by then.
+#[test]
+fn a_missing_directory_is_reported_once() {
+    let scratch = scratch();
+    let (missing, profile) = (scratch.path("missing"), scratch.path("missing/prof"));
+    let script = "sh -c '/bin/true; /bin/true' && /bin/true && mkdir \"$0\" && exec \"$1\" tick 2 exit 3";
+    let mut command = profiled("/bin/sh", &profile);
+    command.env("CPUPROFILE_FREQUENCY", "1").arg("-c").arg(script).arg(&missing).arg(scratch.path("places"));
+    let finished = run(&mut command);
+    assert_eq!(exit_code(finished.status), 3, "{}", finished.stderr);
+    assert_eq!(finished.stderr.matches("no profile at").count(), 1, "{}", finished.stderr);
+    assert!(!names(&missing).is_empty(), "{}", finished.stderr);
 }
 
 /// The directory is removed while the program runs: one line.

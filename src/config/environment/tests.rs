@@ -160,6 +160,7 @@ fn memory_is_given_in_bytes_or_larger_units() {
 fn files_are_named_as_in_gperftools() {
     assert_eq!(name(&[("CPUPROFILE", "p")]), ("p".into(), false));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1")]), ("p".into(), true));
+    assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1,refused")]), ("p".into(), true));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "0")]), ("p".into(), false));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("PMIX_RANK", "5")]), ("p.rank-5".into(), false));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("SLURM_JOB_ID", "1")]), ("p".into(), true));
