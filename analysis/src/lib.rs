@@ -26,6 +26,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod symbolize;
+mod text;
 pub mod units;
 
 pub use error::Error;

@@ -1,9 +1,6 @@
 //! Units of values: which there are, how values convert, and how they are written.
 
-use crate::{
-    error::{Error, ErrorKind},
-    profile::ValueType,
-};
+use crate::error::{Error, ErrorKind};
 
 struct Unit {
     /// As it is written behind a number.
@@ -108,29 +105,28 @@ impl Scale {
         }
     }
 
-    /// The one that `name` asks for, of values of this type.
+    /// The one that `name` asks for, of values of type `kind` in `unit`.
     ///
     /// # Errors
-    /// Where there is no such unit, or values of this type do not convert to it.
-    pub fn named(name: &str, values: &ValueType) -> Result<Self, Error> {
+    /// There is no such unit, or the values do not convert to it.
+    pub fn named(name: &str, kind: &str, unit: &str) -> Result<Self, Error> {
         let error = |reason| Error::new(ErrorKind::Request, reason);
         let known = "the units are auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB and TB";
         if name == "count" || family(name).is_none() {
-            return match family(&values.unit) {
+            return match family(unit) {
                 None if name == "count" => Ok(Self { factor: 1.0, suffix: "" }),
                 Some(_) if name == "count" => {
-                    Err(error(format!("values of type {} are in {}, not a count", values.kind, values.unit))
+                    Err(error(format!("values of type {kind} are in {unit}, not a count"))
                         .advise("choose a sample type with counts by --sample-type"))
                 }
                 _ => Err(error(format!("unknown unit `{name}`")).advise(known)),
             };
         }
-        let (from_family, from) = family(&values.unit).ok_or_else(|| {
-            error(format!("values of type {} are in {}, which is not {name}", values.kind, values.unit))
-        })?;
-        let to = from_family.find(name).ok_or_else(|| {
-            error(format!("values of type {} are in {}, which is not {name}", values.kind, values.unit))
-        })?;
+        let (from_family, from) = family(unit)
+            .ok_or_else(|| error(format!("values of type {kind} are in {unit}, which is not {name}")))?;
+        let to = from_family
+            .find(name)
+            .ok_or_else(|| error(format!("values of type {kind} are in {unit}, which is not {name}")))?;
         Ok(Self { factor: from.factor / to.factor, suffix: to.short })
     }
 
@@ -218,7 +214,6 @@ mod tests {
 
     #[test]
     fn units_have_several_names() {
-        let cpu = ValueType::new("cpu", "nanoseconds");
         for (name, text) in [
             ("ns", "90000000000ns"),
             ("nanoseconds", "90000000000ns"),
@@ -230,14 +225,17 @@ mod tests {
             ("hour", "0.03hrs"),
             ("hours", "0.03hrs"),
         ] {
-            assert_eq!(Scale::named(name, &cpu).unwrap().format(90_000_000_000), text, "{name}");
+            assert_eq!(
+                Scale::named(name, "cpu", "nanoseconds").unwrap().format(90_000_000_000),
+                text,
+                "{name}"
+            );
         }
         for name in ["count", "kB", "furlongs"] {
-            assert!(Scale::named(name, &cpu).is_err(), "{name}");
+            assert!(Scale::named(name, "cpu", "nanoseconds").is_err(), "{name}");
         }
-        let samples = ValueType::new("samples", "count");
-        assert_eq!(Scale::named("count", &samples).unwrap().format(7), "7");
-        assert!(Scale::named("ms", &samples).is_err());
+        assert_eq!(Scale::named("count", "samples", "count").unwrap().format(7), "7");
+        assert!(Scale::named("ms", "samples", "count").is_err());
     }
 
     #[test]

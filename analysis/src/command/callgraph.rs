@@ -1,6 +1,6 @@
 //! `sigprof callgraph`: which calls which, as text and pictures.
 
-use super::{Edges, Input, Rows, Shown, View, output::Target};
+use super::{Edges, Input, RowLimits, Shown, View, output::Target};
 use clap::{Args, ValueEnum};
 use sigprof_analysis::{
     Error,
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 
     /// Output format; svg needs graphviz
     #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
-    format: Format,
+    format: GraphFormat,
 
     #[command(flatten, next_help_heading = "Output")]
     output: Target,
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     view: View,
 
     #[command(flatten)]
-    rows: Rows,
+    rows: RowLimits,
 
     #[command(flatten)]
     edges: Edges,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Format {
+enum GraphFormat {
     /// An indented tree
     Text,
     /// For graphviz
@@ -57,7 +57,7 @@ impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let (profile, mut context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = |count| self.edges.add_to(self.rows.trim(count));
-        if self.format == Format::Text {
+        if self.format == GraphFormat::Text {
             self.shown.prepare(&profile, &mut context, self.output.terminal())?;
             self.output.write_text(|out| callgraph::write(&profile, &context, &trim(0), out))?;
             return Ok(ExitCode::SUCCESS);
@@ -67,7 +67,7 @@ impl Options {
         let trim = Trim { by_cum: true, ..trim(80) };
         let mut graph = Vec::new();
         dot::write(&profile, &context, &trim, &mut graph).expect("memory takes all that is written to it");
-        let bytes = if self.format == Format::Svg { dot::to_svg(&graph)? } else { graph };
+        let bytes = if self.format == GraphFormat::Svg { dot::to_svg(&graph)? } else { graph };
         self.output.write_text(|out| out.write_all(&bytes))?;
         Ok(ExitCode::SUCCESS)
     }

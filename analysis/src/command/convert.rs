@@ -2,8 +2,8 @@
 
 use super::{
     Input,
-    output::{self, Shown, Target},
-    view::Values,
+    output::{self, OutputKind, Target},
+    view::ValueOptions,
     warn_of_sums,
 };
 use clap::{Args, ValueEnum};
@@ -30,17 +30,17 @@ pub(crate) struct Options {
 
     /// Output format
     #[arg(long, value_name = "FORMAT")]
-    to: Format,
+    to: FileFormat,
 
     #[command(flatten)]
     output: Target,
 
     #[command(flatten)]
-    values: Values,
+    values: ValueOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FileFormat {
     /// pprof protobuf, gzipped: names, lines, labels, all values
     Pprof,
     /// Folded stacks, for flame graph tools
@@ -60,7 +60,7 @@ enum Format {
 impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         // The format of addresses has no use for names, which take their time.
-        let profile = if self.to == Format::Cpuprofile {
+        let profile = if self.to == FileFormat::Cpuprofile {
             self.input.load_unnamed()?
         } else {
             self.input.load_all_samples()?
@@ -69,13 +69,13 @@ impl Options {
         let value = self.values.place(&profile)?;
         match self.to {
             // Each sample as it is.
-            Format::Pprof | Format::Cpuprofile => {}
-            Format::Callgrind => warn_of_sums(&profile, 0..profile.sample_types.len()),
+            FileFormat::Pprof | FileFormat::Cpuprofile => {}
+            FileFormat::Callgrind => warn_of_sums(&profile, 0..profile.sample_types.len()),
             _ => warn_of_sums(&profile, std::iter::once(value)),
         }
         let shown = match self.to {
-            Format::Pprof | Format::Cpuprofile => Shown::Not,
-            _ => Shown::AsText,
+            FileFormat::Pprof | FileFormat::Cpuprofile => OutputKind::Not,
+            _ => OutputKind::AsText,
         };
         output::stream(self.output.path(), shown, |out| self.write(&profile, value, out))?;
         Ok(ExitCode::SUCCESS)
@@ -84,18 +84,18 @@ impl Options {
     fn write(&self, profile: &Profile, value: usize, mut out: &mut dyn Write) -> Result<(), Error> {
         let name = self.input.title();
         match self.to {
-            Format::Pprof => pprof::write(profile, out).map_err(Error::output),
-            Format::Folded => folded::write(profile, value, out),
-            Format::Callgrind => callgrind::write(profile, out),
-            Format::Speedscope => speedscope::write(profile, value, &name, out),
-            Format::Firefox if self.is_packed() => {
+            FileFormat::Pprof => pprof::write(profile, out).map_err(Error::output),
+            FileFormat::Folded => folded::write(profile, value, out),
+            FileFormat::Callgrind => callgrind::write(profile, out),
+            FileFormat::Speedscope => speedscope::write(profile, value, &name, out),
+            FileFormat::Firefox if self.is_packed() => {
                 let mut packed = GzEncoder::new(&mut out, Compression::fast());
                 firefox::write(profile, value, &name, &mut packed)?;
                 packed.finish().map(drop).map_err(Error::output)
             }
-            Format::Firefox => firefox::write(profile, value, &name, out),
-            Format::ChromeTrace => chrome_trace::write(profile, value, out),
-            Format::Cpuprofile => cpu_profile::write(profile, out),
+            FileFormat::Firefox => firefox::write(profile, value, &name, out),
+            FileFormat::ChromeTrace => chrome_trace::write(profile, value, out),
+            FileFormat::Cpuprofile => cpu_profile::write(profile, out),
         }
     }
 

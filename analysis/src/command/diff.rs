@@ -1,6 +1,6 @@
 //! `sigprof diff`: the functions that take more or less time than before.
 
-use super::{Input, Names, top::Table};
+use super::{Input, NameOptions, top::TopOptions};
 use clap::{Args, ValueHint};
 use sigprof_analysis::{Error, record::DEFAULT_OUTPUT};
 use std::{path::PathBuf, process::ExitCode};
@@ -27,10 +27,10 @@ pub(crate) struct Options {
     new: Option<PathBuf>,
 
     #[command(flatten)]
-    names: Names,
+    names: NameOptions,
 
     #[command(flatten)]
-    table: Table,
+    table: TopOptions,
 }
 
 impl Options {

@@ -9,7 +9,7 @@ use sigprof_analysis::{
     Error,
     filter::expression,
     granularity::Granularity,
-    report::disasm::{Disassembly, Wanted},
+    report::disasm::{Disassembly, Selection},
 };
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ impl Options {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         ensure_profile(&self.functions, &self.input)?;
         let digits = self.functions.strip_prefix("0x");
-        let wanted = Wanted {
+        let wanted = Selection {
             functions: expression("REGEX", &self.functions)?,
             address: digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()),
             intel: self.intel_syntax,

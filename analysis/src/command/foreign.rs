@@ -29,10 +29,10 @@ enum Answer {
 use Answer::{As, Error, Ignore, IgnoreWithValue};
 
 /// Names of options, with what each of them becomes.
-type Table = &'static [(&'static [&'static str], Answer)];
+type AnswerTable = &'static [(&'static [&'static str], Answer)];
 
 /// Options of `perf record` and `samply record`.
-const OF_RECORD: Table = &[
+const OF_RECORD: AnswerTable = &[
     (&["-g", "--fp"], Ignore),
     (&["--call-graph"], IgnoreWithValue),
     (&["--freq", "-r", "--rate"], As("--frequency")),
@@ -58,7 +58,7 @@ const OF_RECORD: Table = &[
 ];
 
 /// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for every command that reads profiles.
-const OF_REPORTS: Table = &[
+const OF_REPORTS: AnswerTable = &[
     (&["-lines", "--lines", "-l", "--line"], As("--granularity=lines")),
     (&["-functions", "--functions"], As("--granularity=functions")),
     (&["-files", "--files"], As("--granularity=files")),
@@ -176,7 +176,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
 }
 
 /// The same for the options of one command.
-fn options(words: &[OsString], command: &Command, table: Table) -> Result<Vec<OsString>, String> {
+fn options(words: &[OsString], command: &Command, table: AnswerTable) -> Result<Vec<OsString>, String> {
     let is_record = command.get_name() == "record";
     let mut done = words[..2].to_vec();
     let mut rest = words[2..].iter();
@@ -235,7 +235,7 @@ fn options(words: &[OsString], command: &Command, table: Table) -> Result<Vec<Os
     Ok(done)
 }
 
-fn find(table: Table, option: &str) -> Option<Answer> {
+fn find(table: AnswerTable, option: &str) -> Option<Answer> {
     table.iter().find(|(names, _)| names.contains(&option)).map(|&(_, answer)| answer)
 }
 
@@ -254,7 +254,7 @@ fn with_value(name: &str, word: &OsStr) -> OsString {
 }
 
 /// The option of the command that a word means for clap: a long name, or a letter with or without its value after it.
-fn known<'a>(command: &'a Command, table: Table, option: &str) -> Option<&'a Arg> {
+fn known<'a>(command: &'a Command, table: AnswerTable, option: &str) -> Option<&'a Arg> {
     if let Some(long) = option.strip_prefix("--") {
         return by_long_name(command, long);
     }

@@ -37,13 +37,13 @@ pub(crate) struct Input {
     base: Vec<PathBuf>,
 
     #[command(flatten)]
-    names: Names,
+    names: NameOptions,
 }
 
 /// Where names come from.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
-pub(crate) struct Names {
+pub(crate) struct NameOptions {
     /// Directory with the binaries and debug files of the profiled machine
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     sysroot: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub(crate) struct Names {
 
 impl Input {
     /// A comparison of two files.
-    pub(crate) fn comparison(old: PathBuf, new: PathBuf, names: Names) -> Self {
+    pub(crate) fn comparison(old: PathBuf, new: PathBuf, names: NameOptions) -> Self {
         Self { operands: vec![new], input: Vec::new(), diff_base: vec![old], base: Vec::new(), names }
     }
 
@@ -167,7 +167,7 @@ impl Input {
     }
 }
 
-impl Names {
+impl NameOptions {
     /// Gives names to a profile, and says on stderr what has none. On a terminal that takes long there is a bar.
     pub(crate) fn give(&self, symbolizer: &mut Symbolizer, profile: &mut Profile) {
         let mut bar = Bar::new();

@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 pub(crate) use foreign::translate;
 pub(crate) use functions::Functions;
-pub(crate) use input::{Input, Names, warn_of_sums};
-pub(crate) use shown::{Edges, Order, Rows, Shown};
+pub(crate) use input::{Input, NameOptions, warn_of_sums};
+pub(crate) use shown::{Edges, Order, RowLimits, Shown};
 pub(crate) use view::View;
 
 /// Record programs, and show where their CPU time went

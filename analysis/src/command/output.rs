@@ -14,7 +14,7 @@ use std::{
 
 /// Whether a terminal can show what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum OutputKind {
     /// It is text.
     AsText,
     /// It is for a file or another program.
@@ -50,7 +50,7 @@ impl Target {
         write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
     ) -> Result<T, Error> {
         let mut done = None;
-        stream(self.path(), Shown::AsText, |out| {
+        stream(self.path(), OutputKind::AsText, |out| {
             done = Some(write(out).map_err(Error::output)?);
             Ok(())
         })?;
@@ -74,7 +74,7 @@ impl Target {
             return Err(Error::new(ErrorKind::Request, "--open: standard output cannot be opened")
                 .advise("name a file with `-o FILE`"));
         }
-        stream(path, Shown::Not, |out| out.write_all(bytes).map_err(Error::output))?;
+        stream(path, OutputKind::Not, |out| out.write_all(bytes).map_err(Error::output))?;
         let Some(path) = path.filter(|_| is_default || is_opened) else { return Ok(()) };
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
         // stderr may be closed.
@@ -114,12 +114,12 @@ pub(crate) fn profile_file() -> impl TypedValueParser<Value = PathBuf> {
 /// Those of `fill`, with the name of the output, and those of the file, which is then as it was before.
 pub(crate) fn stream(
     path: Option<&Path>,
-    shown: Shown,
+    shown: OutputKind,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match path {
         Some(path) if path != Path::new("-") => to_file(path, fill),
-        None if shown == Shown::Not && io::stdout().is_terminal() => {
+        None if shown == OutputKind::Not && io::stdout().is_terminal() => {
             Err(Error::new(ErrorKind::Request, "the output is not text, and standard output is a terminal")
                 .advise("name a file with `-o FILE`"))
         }

@@ -61,7 +61,8 @@ impl Shown {
         terminal: Option<io::Stdout>,
     ) -> Result<(), Error> {
         if self.unit != "auto" {
-            context.scale = Some(Scale::named(&self.unit, &profile.sample_types[profile.default_type])?);
+            let values = &profile.sample_types[profile.default_type];
+            context.scale = Some(Scale::named(&self.unit, &values.kind, &values.unit)?);
         }
         let wants_colors = |stdout| anstream::AutoStream::choice(stdout) != anstream::ColorChoice::Never;
         let has_colors = match self.color {
@@ -89,7 +90,7 @@ pub(crate) struct Order {
 /// Order and number of rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rows")]
-pub(crate) struct Rows {
+pub(crate) struct RowLimits {
     #[command(flatten)]
     order: Order,
 
@@ -110,7 +111,7 @@ pub(crate) struct Rows {
     significant: bool,
 }
 
-impl Rows {
+impl RowLimits {
     /// What to leave out, with `count` rows where nobody asks for another number.
     pub(crate) fn trim(&self, count: usize) -> Trim {
         Trim {

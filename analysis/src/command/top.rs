@@ -1,6 +1,6 @@
 //! `sigprof top`: the functions that take most.
 
-use super::{Input, Rows, Shown, View};
+use super::{Input, RowLimits, Shown, View};
 use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::top};
 use std::process::ExitCode;
@@ -19,14 +19,14 @@ pub(crate) struct Options {
     input: Input,
 
     #[command(flatten)]
-    table: Table,
+    table: TopOptions,
 }
 
 /// The options of a table of functions.
 #[derive(Debug, Args)]
-pub(crate) struct Table {
+pub(crate) struct TopOptions {
     #[command(flatten)]
-    rows: Rows,
+    rows: RowLimits,
 
     #[command(flatten)]
     view: View,
@@ -41,7 +41,7 @@ impl Options {
     }
 }
 
-impl Table {
+impl TopOptions {
     /// Prints the functions of a profile, or of a comparison.
     ///
     /// # Errors

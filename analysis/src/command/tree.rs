@@ -1,6 +1,6 @@
 //! `sigprof tree`: each function between its callers and those it calls.
 
-use super::{Edges, Input, Rows, Shown, View};
+use super::{Edges, Input, RowLimits, Shown, View};
 use clap::Args;
 use sigprof_analysis::{Error, granularity::Granularity, report::tree};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     view: View,
 
     #[command(flatten)]
-    rows: Rows,
+    rows: RowLimits,
 
     #[command(flatten)]
     edges: Edges,

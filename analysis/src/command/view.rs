@@ -78,7 +78,7 @@ pub(crate) struct View {
     pid: Option<i64>,
 
     #[command(flatten)]
-    values: Values,
+    values: ValueOptions,
 
     /// In a comparison, scale the newer values to the total of OLD, to compare shares
     #[arg(long, help_heading = "Values", hide_short_help = true)]
@@ -90,7 +90,7 @@ pub(crate) struct View {
 
     /// Aggregation level of rows and frames
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Values")]
-    granularity: Option<Rows>,
+    granularity: Option<RowKind>,
 
     /// Attribute inlined functions to their caller
     #[arg(
@@ -110,13 +110,13 @@ pub(crate) struct View {
 /// Which value of samples.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
-pub(crate) struct Values {
+pub(crate) struct ValueOptions {
     /// Value to show, by name, such as samples or cpu, or by number from 0 [default: the profile's own]
     #[arg(long, value_name = "TYPE", alias = "sample-index", hide_short_help = true)]
     sample_type: Option<String>,
 }
 
-impl Values {
+impl ValueOptions {
     /// The place of the sample type that is meant.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Values {
 
 /// [`Granularity`] as an option.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Rows {
+enum RowKind {
     /// Instructions
     Addresses,
     /// Source lines
@@ -142,14 +142,14 @@ enum Rows {
     FileFunctions,
 }
 
-impl From<Rows> for Granularity {
-    fn from(rows: Rows) -> Self {
+impl From<RowKind> for Granularity {
+    fn from(rows: RowKind) -> Self {
         match rows {
-            Rows::Addresses => Self::Addresses,
-            Rows::Lines => Self::Lines,
-            Rows::Functions => Self::Functions,
-            Rows::Files => Self::Files,
-            Rows::FileFunctions => Self::FileFunctions,
+            RowKind::Addresses => Self::Addresses,
+            RowKind::Lines => Self::Lines,
+            RowKind::Functions => Self::Functions,
+            RowKind::Files => Self::Files,
+            RowKind::FileFunctions => Self::FileFunctions,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{
     ensure_no_negative,
-    frames::{Frames, Place},
+    frames::{FrameLine, LocationFrames},
 };
 use crate::{
     error::Error,
@@ -28,9 +28,11 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
     for value in 0..profile.sample_types.len() {
         ensure_no_negative(profile, value, "callgrind's format")?;
     }
-    let frames = Frames::of(profile);
+    let frames = LocationFrames::of(profile);
     let costs = Costs::of(profile, &frames);
-    Writer { out, profile, frames: &frames, known: HashMap::new() }.put(&costs).map_err(Error::output)
+    CallgrindWriter { out, profile, frames: &frames, known: HashMap::new() }
+        .put(&costs)
+        .map_err(Error::output)
 }
 
 /// The caller of the outermost frames, behind all frames that there are.
@@ -39,25 +41,25 @@ const ROOT: usize = usize::MAX;
 /// What was spent, by function.
 #[derive(Default)]
 struct Costs {
-    functions: BTreeMap<usize, Function>,
+    functions: BTreeMap<usize, FunctionCost>,
 }
 
 #[derive(Default)]
-struct Function {
+struct FunctionCost {
     /// By line: the function's own.
     own: BTreeMap<i64, Vec<i64>>,
     /// By the called function and the line of the call.
-    calls: BTreeMap<(usize, i64), Call>,
+    calls: BTreeMap<(usize, i64), CallCost>,
 }
 
 #[derive(Default)]
-struct Call {
+struct CallCost {
     samples: u64,
     inclusive: Vec<i64>,
 }
 
 impl Costs {
-    fn of(profile: &Profile, frames: &Frames) -> Self {
+    fn of(profile: &Profile, frames: &LocationFrames) -> Self {
         let mut costs = Self::default();
         let width = profile.sample_types.len();
         let zeros = || vec![0; width];
@@ -66,7 +68,7 @@ impl Costs {
         // For each frame the number of the last sample that met it, from 1.
         let mut met = vec![0; frames.frames.len()];
         for (number, sample) in (1..).zip(profile.samples.iter()) {
-            let mut caller = Place { frame: ROOT, line: 0 };
+            let mut caller = FrameLine { frame: ROOT, line: 0 };
             for place in frames.chain(sample.chain).rev() {
                 let is_outermost = std::mem::replace(&mut met[place.frame], number) != number;
                 let function = costs.functions.entry(caller.frame).or_default();
@@ -94,15 +96,15 @@ fn add(sums: &mut [i64], values: &[i64]) {
     }
 }
 
-struct Writer<'a, W> {
+struct CallgrindWriter<'a, W> {
     out: W,
     profile: &'a Profile,
-    frames: &'a Frames,
+    frames: &'a LocationFrames,
     /// The numbers of names, for each of the three kinds of name.
     known: HashMap<(&'static str, String), usize>,
 }
 
-impl<W: Write> Writer<'_, W> {
+impl<W: Write> CallgrindWriter<'_, W> {
     fn put(mut self, costs: &Costs) -> io::Result<()> {
         let types = &self.profile.sample_types;
         writeln!(self.out, "# callgrind format\nversion: 1\ncreator: sigprof {}", env!("CARGO_PKG_VERSION"))?;
@@ -122,7 +124,7 @@ impl<W: Write> Writer<'_, W> {
         self.out.flush()
     }
 
-    fn function(&mut self, frame: usize, function: &Function) -> io::Result<()> {
+    fn function(&mut self, frame: usize, function: &FunctionCost) -> io::Result<()> {
         self.name(["ob", "fl", "fn"], frame)?;
         for (line, own) in &function.own {
             writeln!(self.out, "{} {}", line.max(&0), numbers(own))?;

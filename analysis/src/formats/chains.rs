@@ -196,16 +196,17 @@ fn moved_from<'a>(
     mappings: &'a [sigprof::format::Mapping<'a>],
     place: usize,
 ) -> Option<&'a sigprof::format::Mapping<'a>> {
-    type Mapped<'a> = sigprof::format::Mapping<'a>;
     if !mappings[place].is_anonymous() {
         return None;
     }
     // A list that is not in the order of addresses is not the kernel's, and has no neighbours.
-    let is_file = |mapping: &&Mapped<'_>| mapping.path.starts_with(b"/") && !mapping.is_anonymous();
+    let is_file =
+        |mapping: &&sigprof::format::Mapping<'_>| mapping.path.starts_with(b"/") && !mapping.is_anonymous();
     let below = mappings[..place].iter().rev().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
     let above = mappings[place + 1..].iter().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
     let is_between = below.end <= mappings[place].start && mappings[place].end <= above.start;
-    let is_first = |mapping: &&Mapped<'_>| mapping.path == below.path && mapping.offset == 0;
+    let is_first =
+        |mapping: &&sigprof::format::Mapping<'_>| mapping.path == below.path && mapping.offset == 0;
     let first = mappings[..place].iter().rev().find(is_first)?;
     (is_between && above.path == below.path && first.start <= below.start).then_some(first)
 }

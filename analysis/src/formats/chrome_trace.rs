@@ -4,7 +4,7 @@
 //! they were taken; pprof profiles of some tools have a label [`TIME_LABEL`] on each sample, its end in nanoseconds since 1970,
 //! and these are written here. A frame that consecutive samples of a thread share is one slice.
 
-use super::{ensure_no_negative, frames::Frames};
+use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
     error::{Error, ErrorKind},
     profile::{Label, LabelValue, Profile, Thread, Threads},
@@ -53,7 +53,7 @@ struct Span {
 }
 
 fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Write) -> io::Result<()> {
-    let frames = Frames::of(profile);
+    let frames = LocationFrames::of(profile);
     let names: Vec<serde_json::Value> = frames.frames.iter().map(|frame| (*frame.name).into()).collect();
     let mut events = Events { out: &mut out, count: 0 };
     events.out.write_all(br#"{"displayTimeUnit":"ms","traceEvents":["#)?;

@@ -6,7 +6,7 @@
 //! A sample's CPU time is that since the sample before it, so a stamp is the end of what the sample stands for; and a first one
 //! without a stack and a weight is where the time begins.
 
-use super::{ensure_no_negative, frames::Frames};
+use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
     error::{Error, ErrorKind},
     profile::{Profile, SampleRef, Threads},
@@ -36,7 +36,7 @@ pub fn write(profile: &Profile, value: usize, name: &str, mut out: impl Write) -
 }
 
 /// How a value becomes a weight.
-struct Scale {
+struct Weighing {
     /// What a weight of 1 stands for, in the value's unit.
     divisor: i64,
     /// The same in nanoseconds; of what is no time, a made-up millisecond.
@@ -44,7 +44,7 @@ struct Scale {
     weights: WeightType,
 }
 
-impl Scale {
+impl Weighing {
     fn of(profile: &Profile, value: usize) -> Self {
         const MICROSECOND: i64 = 1000;
         let sample_type = &profile.sample_types[value];
@@ -73,12 +73,12 @@ impl Scale {
 }
 
 fn convert(profile: &Profile, value: usize, name: &str) -> Result<firefox::Profile, Error> {
-    let scale = Scale::of(profile, value);
+    let scale = Weighing::of(profile, value);
     let began = Duration::from_nanos(u64::try_from(profile.time_nanos).unwrap_or(0));
     let start = ReferenceTimestamp::from_duration_since_unix_epoch(began);
     let mut converted = firefox::Profile::new(name, start, SamplingInterval::from_nanos(scale.nanos));
     converted.set_symbolicated(true);
-    let frames = Frames::of(profile);
+    let frames = LocationFrames::of(profile);
     let infos: Vec<FrameInfo> = frames
         .frames
         .iter()

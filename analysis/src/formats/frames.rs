@@ -7,10 +7,10 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// All frames, and which of them each location is.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct LocationFrames {
     pub(super) frames: Vec<Frame>,
     /// The frame and line of each function at each location, innermost first.
-    places: Vec<Place>,
+    places: Vec<FrameLine>,
     /// Which of `places` are a location's.
     of_location: Vec<Range<usize>>,
 }
@@ -29,14 +29,14 @@ pub(super) struct Frame {
 
 /// A frame of a chain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// The place in [`Frames::frames`].
+pub(super) struct FrameLine {
+    /// The place in [`LocationFrames::frames`].
     pub(super) frame: usize,
     /// The line within it; 0 where it is not known.
     pub(super) line: i64,
 }
 
-impl Frames {
+impl LocationFrames {
     pub(super) fn of(profile: &Profile) -> Self {
         let mut frames: Vec<Frame> = Vec::new();
         let mut known: HashMap<(Arc<str>, Arc<str>), usize, RandomState> = HashMap::default();
@@ -54,12 +54,12 @@ impl Frames {
                 let function = profile.function(line.function);
                 let (name, file) = (function.name.clone(), function.file.clone());
                 let frame = number(Frame { name, file, object, start_line: function.start_line });
-                places.push(Place { frame, line: line.line });
+                places.push(FrameLine { frame, line: line.line });
             }
             if location.lines.is_empty() {
                 let name = place_name(profile, location).into();
                 let frame = number(Frame { name, file: "".into(), object, start_line: 0 });
-                places.push(Place { frame, line: 0 });
+                places.push(FrameLine { frame, line: 0 });
             }
             of_location.push(begin..places.len());
         }
@@ -70,7 +70,7 @@ impl Frames {
     pub(super) fn chain<'a>(
         &'a self,
         chain: &'a [LocationId],
-    ) -> impl DoubleEndedIterator<Item = Place> + 'a {
+    ) -> impl DoubleEndedIterator<Item = FrameLine> + 'a {
         chain.iter().flat_map(|id| self.places[self.of_location[id.index()].clone()].iter().copied())
     }
 }

@@ -1,6 +1,6 @@
 //! The JSON of speedscope.app, by its file format schema: one profile of the type `sampled` for each thread.
 
-use super::{ensure_no_negative, frames::Frames};
+use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
     error::Error,
     profile::{Profile, Threads},
@@ -17,7 +17,7 @@ pub fn write(profile: &Profile, value: usize, name: &str, out: impl Write) -> Re
 }
 
 fn put(profile: &Profile, value: usize, name: &str, mut out: impl Write) -> io::Result<()> {
-    let frames = Frames::of(profile);
+    let frames = LocationFrames::of(profile);
     write!(out, r#"{{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"sigprof "#)?;
     write!(out, r#"{}","name":{},"activeProfileIndex":0,"#, env!("CARGO_PKG_VERSION"), text(name))?;
     write!(out, r#""shared":{{"frames":["#)?;

@@ -19,7 +19,7 @@ pub(crate) struct Frames {
 
 /// What tells nodes apart: numbers of texts, and numbers.
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct NodeKey {
     name: u32,
     file: u32,
     object: u32,
@@ -28,12 +28,12 @@ struct Key {
 }
 
 /// Texts, each with a number.
-struct Texts {
+struct TextNumbers {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32, RandomState>,
 }
 
-impl Texts {
+impl TextNumbers {
     fn number(&mut self, text: Arc<str>) -> u32 {
         *self.numbers.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
@@ -45,7 +45,7 @@ impl Texts {
 impl Frames {
     /// Those of the profile's locations.
     pub(crate) fn new(profile: &Profile) -> Self {
-        let mut texts = Texts { texts: Vec::new(), numbers: HashMap::default() };
+        let mut texts = TextNumbers { texts: Vec::new(), numbers: HashMap::default() };
         let none = texts.number("".into());
         let functions: Vec<(u32, u32)> = profile
             .functions
@@ -62,7 +62,7 @@ impl Frames {
         let mut frames = Self { places: Vec::new(), nodes: Vec::new(), ends: Vec::new() };
         frames.nodes.reserve(profile.locations.len());
         frames.ends.reserve(profile.locations.len());
-        let mut known: HashMap<Key, u32, RandomState> = HashMap::default();
+        let mut known: HashMap<NodeKey, u32, RandomState> = HashMap::default();
         for location in &profile.locations {
             let address = location.address;
             let mut add = |function: Option<FunctionId>, line: i64| {
@@ -70,7 +70,7 @@ impl Frames {
                 // Rows of one function in two libraries would look the same.
                 let is_nameless = name == none && file == none;
                 let object = if is_nameless || address != 0 { object_of(location.mapping) } else { none };
-                let key = Key { name, file, object, line, address };
+                let key = NodeKey { name, file, object, line, address };
                 let node = *known.entry(key).or_insert_with_key(|key| {
                     let text = |number: u32| texts.texts[number as usize].clone();
                     frames.places.push(Place {

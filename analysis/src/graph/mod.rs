@@ -78,7 +78,7 @@ pub struct Graph {
 }
 
 /// The parts of a graph that are counted while samples are gone through.
-struct Counts {
+struct NodeValues {
     flat: Vec<i64>,
     cum: Vec<i64>,
     /// The last sample that added to `cum`, counted from 1.
@@ -134,9 +134,9 @@ fn count(
     value: &dyn Fn(SampleRef<'_>) -> i64,
     kept: Option<&[bool]>,
     with_edges: bool,
-) -> Counts {
+) -> NodeValues {
     let nodes = frames.places.len();
-    let mut counts = Counts {
+    let mut counts = NodeValues {
         flat: vec![0; nodes],
         cum: vec![0; nodes],
         seen: vec![0; nodes],
@@ -177,7 +177,7 @@ fn count(
     counts
 }
 
-impl Counts {
+impl NodeValues {
     /// Adds the value of one sample to its nodes and edges, from the outermost frame inwards.
     fn add_chain<'a>(
         &mut self,

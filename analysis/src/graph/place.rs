@@ -1,6 +1,6 @@
 //! What a row of a report stands for, and how it is called there.
 
-use crate::report::visible;
+use crate::text::{object_name, visible};
 use std::{fmt, path::Path, sync::Arc};
 
 /// A function, a line, a file, an instruction or an object, as far as the profile tells; what is not known, or not asked
@@ -39,17 +39,12 @@ impl fmt::Display for Place {
         } else if !self.name.is_empty() {
             Ok(())
         } else if !self.object.is_empty() {
-            write!(f, "{gap}[{}]", visible(base_name(&self.object)))
+            let name = object_name(Path::new(&*self.object)).to_str().filter(|name| !name.is_empty());
+            write!(f, "{gap}[{}]", visible(name.unwrap_or(&self.object)))
         } else {
             write!(f, "{gap}<unknown>")
         }
     }
-}
-
-/// The last part of a path. A name in brackets, as `[vdso]`, loses them, since it gets them again.
-fn base_name(path: &str) -> &str {
-    let base = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
-    base.strip_prefix('[').and_then(|base| base.strip_suffix(']')).unwrap_or(base)
 }
 
 /// A path without `.`, `..` behind a name, and doubled slashes, so that one file has one name.

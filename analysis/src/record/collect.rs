@@ -7,7 +7,7 @@
 use super::{
     Session, Tally, directory_of, environment,
     objects::Objects,
-    parts::{Progress, files_of, keep_part, parts_in, read_part},
+    parts::{CollectedSoFar, files_of, keep_part, parts_in, read_part},
 };
 use crate::{
     Error,
@@ -46,9 +46,9 @@ pub struct Collector {
     /// How long the last search for room took, and when that was.
     last_search: Option<Search>,
     /// What is in files of its own.
-    collected: Progress,
+    collected: CollectedSoFar,
     /// How long the last look at everything took, and when that was.
-    last_look: Option<(Duration, Instant, Progress)>,
+    last_look: Option<(Duration, Instant, CollectedSoFar)>,
     /// The files that the processes run, if these are kept.
     objects: Option<Objects>,
     /// See [`Collected::ancestors`].
@@ -65,7 +65,7 @@ pub struct Collected {
     /// What could not be read, and stays where it is.
     pub problems: Vec<Error>,
     /// What the profile was made of.
-    pub sources: Sources,
+    pub sources: CollectedFiles,
     /// The objects that the processes ran, as far as they were kept.
     pub kept: Vec<KeptObject>,
     /// For each process that ran only the program of the one that it was forked from: those that it descends from, the
@@ -75,12 +75,12 @@ pub struct Collected {
 
 /// What was read, and is of no use once the profile is written.
 #[derive(Debug, Default)]
-pub struct Sources {
+pub struct CollectedFiles {
     spools: Vec<Spool>,
     files: Vec<PathBuf>,
 }
 
-impl Sources {
+impl CollectedFiles {
     /// Removes it. Gives the errors of spools that are still there.
     pub fn remove(self) -> Vec<Error> {
         for path in self.files {
@@ -119,7 +119,7 @@ impl Collector {
                 .collect(),
             has_no_room: false,
             last_search: None,
-            collected: Progress::default(),
+            collected: CollectedSoFar::default(),
             last_look: None,
             objects: None,
             ancestors: HashMap::new(),
@@ -152,7 +152,7 @@ impl Collector {
     fn relieve_by(
         &mut self,
         many: usize,
-        keep: impl FnOnce(&Path, Profile, &[Spool]) -> Result<Progress, Error>,
+        keep: impl FnOnce(&Path, Profile, &[Spool]) -> Result<CollectedSoFar, Error>,
     ) {
         if self.has_no_room || !is_search_due(self.count_spools(), many, self.last_search) {
             return;
@@ -187,7 +187,7 @@ impl Collector {
     }
 
     /// What there is so far. Where there is much to look at it is looked at less often, for a twentieth of a processor.
-    pub(super) fn so_far(&mut self) -> Progress {
+    pub(super) fn so_far(&mut self) -> CollectedSoFar {
         if let Some((cost, when, progress)) = self.last_look {
             if when.elapsed() < cost * SHARE {
                 return progress;
@@ -272,7 +272,7 @@ impl Collector {
                         profile: None,
                         tally: self.tally,
                         problems: self.problems,
-                        sources: Sources::default(),
+                        sources: CollectedFiles::default(),
                         kept: Vec::new(),
                         ancestors: HashMap::new(),
                     };
@@ -282,7 +282,7 @@ impl Collector {
         if let Some(profile) = profile.as_mut().filter(|_| self.is_wall) {
             name_wall(profile);
         }
-        let sources = Sources { spools: read, files: done };
+        let sources = CollectedFiles { spools: read, files: done };
         let kept = self.objects.map_or_else(Vec::new, Objects::into_kept);
         Collected {
             profile,
@@ -419,11 +419,11 @@ fn merge(profiles: Vec<Profile>) -> Result<Profile, Error> {
     merged.ok_or_else(|| Error::new(ErrorKind::Format, "there is nothing to merge"))
 }
 
-/// Adds what one spool of a process says.
+/// Adds the ancestors that one spool of a process has.
 fn note_ancestors(all: &mut HashMap<u32, Vec<u32>>, process: u32, ancestors: Vec<u32>) {
     let known = all.entry(process).or_insert_with(|| ancestors.clone());
     if *known != ancestors {
-        // It became another program, and its samples do not tell which one they are of.
+        // It became another program, and its samples may be of either.
         known.clear();
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Where the processes' profiles go.
-pub(super) struct Places<'a> {
+pub(super) struct ProcessDirectories<'a> {
     /// What LD_PRELOAD names the library by.
     pub(super) library: &'a OsStr,
     /// The directory of the spools.
@@ -22,7 +22,7 @@ pub(super) struct Places<'a> {
 pub(super) fn of_command(
     own: impl Iterator<Item = (OsString, OsString)>,
     options: &Options,
-    places: &Places<'_>,
+    places: &ProcessDirectories<'_>,
     recorder: u32,
 ) -> Vec<(OsString, OsString)> {
     let mut preload = OsString::from(places.library);
@@ -112,7 +112,7 @@ mod tests {
 
     fn made(own: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
         let own = own.iter().map(|&(name, value)| (name.into(), value.into()));
-        let places = Places {
+        let places = ProcessDirectories {
             library: OsStr::new("/lib/ours.so"),
             spools: Path::new("/spools"),
             target: Path::new("/out/target"),

@@ -5,7 +5,7 @@
 //! good as soon as one of its processes has written anything anywhere, which the system counts (`/proc/PID/io`). `--live`
 //! shows it all the same, `--quiet` never.
 
-use super::{Options, parts::Progress};
+use super::{Options, parts::CollectedSoFar};
 use sigprof::Clock;
 use std::{
     fs,
@@ -52,7 +52,7 @@ impl Live {
     }
 
     /// Draws the line, if it is time to. `so_far` is asked only then.
-    pub(super) fn draw(&mut self, elapsed: Duration, so_far: impl FnOnce() -> Progress) {
+    pub(super) fn draw(&mut self, elapsed: Duration, so_far: impl FnOnce() -> CollectedSoFar) {
         if self.state == State::Off || elapsed < self.next {
             return;
         }
@@ -60,7 +60,7 @@ impl Live {
         if !is_in_foreground() {
             return;
         }
-        let Progress { samples, time } = so_far();
+        let CollectedSoFar { samples, time } = so_far();
         // The cursor goes back, so that what the command writes begins where a line does.
         let line = format!("\r\x1b[K{}\r", text(elapsed, samples, time, self.unit));
         // Right before the line is written: spools take their time to read, and the command may write meanwhile.
@@ -139,7 +139,7 @@ mod tests {
                 cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
                 cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             }
-            Progress::default()
+            CollectedSoFar::default()
         });
         drop(cat.stdin.take());
         cat.wait().unwrap();

@@ -13,7 +13,7 @@
 //! | `objects` | holds the files of the processes open while these run |
 //! | `collect` | makes one profile of what the processes leave behind |
 //! | `parts` | files of what was collected meanwhile |
-//! | `tally` | what the processes have said of themselves |
+//! | `tally` | sums of what the processes reported |
 //! | `summary` | what came of it, in a few lines |
 //!
 //! Each process of the command keeps its samples in a spool of its own and leaves it there at its end, however that comes
@@ -35,7 +35,7 @@ mod run;
 mod summary;
 mod tally;
 
-pub use collect::{Collected, Collector, Sources};
+pub use collect::{Collected, CollectedFiles, Collector};
 pub use directory::{Claim, Left, Session, left_behind};
 pub use output::{Output, reason_alone};
 pub use refusal::Refusal;
@@ -162,8 +162,11 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     let output = Output::prepare(&options.output)?;
     let directory = PrivateDirectory::make(&output, options.clock)?;
     let library = preload::name_for(&program, &directory.preloadable(&library)?);
-    let places =
-        environment::Places { library: &library, spools: directory.spools(), target: directory.target() };
+    let places = environment::ProcessDirectories {
+        library: &library,
+        spools: directory.spools(),
+        target: directory.target(),
+    };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;

@@ -22,7 +22,7 @@ const PART_OF: &str = "collected from ";
 
 /// How far a recording has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct CollectedSoFar {
     /// Sum of the counts.
     pub samples: u64,
     /// The time that they represent.
@@ -49,7 +49,11 @@ pub(super) fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub(super) fn keep_part(directory: &Path, mut profile: Profile, spools: &[Spool]) -> Result<Progress, Error> {
+pub(super) fn keep_part(
+    directory: &Path,
+    mut profile: Profile,
+    spools: &[Spool],
+) -> Result<CollectedSoFar, Error> {
     let name = |spool: &Spool| Some(spool.path().file_name()?.to_str()?.to_owned());
     profile.comments.extend(spools.iter().filter_map(name).map(|name| format!("{PART_OF}{name}").into()));
     let profile = &profile;
@@ -83,8 +87,8 @@ pub(super) fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> V
     paths
 }
 
-fn progress_of(profile: &Profile) -> Progress {
+fn progress_of(profile: &Profile) -> CollectedSoFar {
     let at_least_zero = |number: i64| u64::try_from(number).unwrap_or(0);
     let nanos = Duration::from_nanos(at_least_zero(profile.total(profile.sample_types.len() - 1)));
-    Progress { samples: at_least_zero(profile.total(0)), time: nanos }
+    CollectedSoFar { samples: at_least_zero(profile.total(0)), time: nanos }
 }

@@ -45,7 +45,7 @@ impl Summary {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, profile: Option<&Profile>, out: &mut impl Write) -> io::Result<()> {
-        let (tally, counts) = (&self.tally, Counts::of(profile));
+        let (tally, counts) = (&self.tally, SummaryFigures::of(profile));
         if let End::Killed(number) = self.end {
             writeln!(out, "sigprof: the command was killed by {}", name_of(number))?;
         }
@@ -185,7 +185,7 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// The figures of a profile.
-struct Counts {
+struct SummaryFigures {
     samples: u64,
     time: Duration,
     kind: String,
@@ -194,7 +194,7 @@ struct Counts {
     threads: u64,
 }
 
-impl Counts {
+impl SummaryFigures {
     fn of(profile: Option<&Profile>) -> Self {
         let Some(profile) = profile else {
             let (samples, time, processes, threads) = (0, Duration::ZERO, 0, 0);

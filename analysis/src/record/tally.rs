@@ -1,14 +1,14 @@
-//! What the processes of a command have said of themselves.
+//! What the processes of a command reported in their spools.
 
 use sigprof::{NoSamples, recover::Spool};
 use std::time::Duration;
 
-/// What the processes have said of themselves.
+/// Sums of what the processes reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Programs that left a spool: a process that becomes another program counts twice.
     pub programs: u64,
-    /// Of these: those that were killed, or crashed, and could say no more.
+    /// Of these: those that were killed or crashed, so that only their samples are known.
     pub killed: u64,
     /// Processes that still run.
     pub running: u64,
@@ -16,22 +16,22 @@ pub struct Tally {
     pub lost: u64,
     /// Spools that could not grow further.
     pub cut: u64,
-    /// Call chains that were walked, of those that said so.
+    /// Call stacks that were walked, of programs that were not killed.
     pub walks: u64,
-    /// Of these: those that came to the entry point of their thread.
+    /// Of these: those that reach the entry point of their thread.
     pub whole_walks: u64,
-    /// CPU time of the processes that said so.
+    /// CPU time of programs that were not killed.
     pub process_cpu: Duration,
     /// Time that no tick represents.
     pub unaccounted: Duration,
-    /// The part of it that processes have used behind their last ticks, or before their first, and not that of threads without ticks.
+    /// The part of it from before first and after last ticks: the rest is of threads without ticks.
     pub behind_last_ticks: Duration,
     /// Why the first of the programs without a sample has none.
     pub no_samples: Option<NoSamples>,
 }
 
 impl Tally {
-    /// Adds what a program said.
+    /// Adds what a program reported.
     pub(super) fn add(&mut self, spool: &Spool) {
         self.programs += 1;
         self.cut += u64::from(spool.is_cut());
@@ -52,8 +52,8 @@ impl Tally {
     }
 }
 
-/// True where a process has so much time in no sample that not all of it can be what it used behind its last tick: its threads have
-/// blocked the signal, or had no timer. As in what a session says of itself.
+/// True if a process has more unaccounted time than can be from before its first and after its last tick: threads block the
+/// signal, or have no timer. A session's own report has the same limit.
 fn lacks_ticks(unaccounted: Duration, period: Duration) -> bool {
     unaccounted > Duration::from_millis(250) && unaccounted > 3 * period
 }

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 
-/// The root of every [`CallTree`], which no frame stands for.
+/// The root of every [`PrefixTree`], which no frame stands for.
 pub(crate) const ROOT: u32 = 0;
 
 /// Nodes of frames, each below the frame that called it. A frame is a number that the caller has given meaning to.
 #[derive(Debug)]
-pub(crate) struct CallTree {
+pub(crate) struct PrefixTree {
     parents: Vec<u32>,
     frames: Vec<u32>,
     children: HashMap<(u32, u32), u32>,
 }
 
-/// The nodes of a [`CallTree`] in an order in which each stands before those that it called.
+/// The nodes of a [`PrefixTree`] in an order in which each stands before those that it called.
 #[derive(Debug)]
 pub(crate) struct Preorder {
     /// The nodes, the root first.
@@ -22,7 +22,7 @@ pub(crate) struct Preorder {
     pub(crate) depths: Vec<u32>,
 }
 
-impl CallTree {
+impl PrefixTree {
     /// The root alone.
     pub(crate) fn new() -> Self {
         Self { parents: vec![ROOT], frames: vec![u32::MAX], children: HashMap::new() }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_parent_stands_before_its_children_and_they_in_their_order() {
-        let mut tree = CallTree::new();
+        let mut tree = PrefixTree::new();
         for chain in [&[2, 9][..], &[2, 1], &[1, 5, 5], &[2, 9, 4]] {
             chain.iter().fold(ROOT, |node, &frame| tree.child(node, frame));
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_node_has_what_its_descendants_have() {
-        let mut tree = CallTree::new();
+        let mut tree = PrefixTree::new();
         let first = tree.child(ROOT, 7);
         let second = tree.child(first, 7);
         assert_eq!(tree.child(first, 7), second);

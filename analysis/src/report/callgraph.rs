@@ -20,9 +20,7 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
     let tree = CallTree::new(profile);
     let cutoff = trim.values(profile).node_cutoff.max(1);
     let visible = tree.nodes.iter().filter(|call| call.cum.saturating_abs() >= cutoff);
-    let least = visible.map(|call| call.cum.saturating_abs()).min().unwrap_or(0);
-    let values = &profile.sample_types[profile.default_type];
-    let scale = context.scale.unwrap_or_else(|| Scale::of_report(least, context.total, &values.unit));
+    let scale = context.scale(profile, visible.map(|call| (0, call.cum)));
     header::write_profile(profile, context, scale, out)?;
     let shown = tree.roots.iter().fold(0_i64, |sum, &root| sum.saturating_add(tree.nodes[root].cum));
     writeln!(
@@ -39,7 +37,7 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
     let columns =
         format!("{:>10} {:>share_width$} {:>10} {:>share_width$}  call", "cum", "cum%", "flat", "flat%");
     writeln!(out, "{}", styled(context.colors.heading, columns))?;
-    let mut walk = Walk {
+    let mut walk = TreeWriter {
         is_shown: shown_calls(&tree, cutoff, trim.nodes),
         tree: &tree,
         context,
@@ -66,7 +64,7 @@ fn shown_calls(tree: &CallTree, cutoff: i64, most: usize) -> Vec<bool> {
     is_shown
 }
 
-struct Walk<'a> {
+struct TreeWriter<'a> {
     tree: &'a CallTree,
     context: &'a Context,
     scale: Scale,
@@ -76,7 +74,7 @@ struct Walk<'a> {
     out: &'a mut dyn Write,
 }
 
-impl Walk<'_> {
+impl TreeWriter<'_> {
     /// Goes through the tree. Chains may be longer than our own stack is, so the way is kept in a vector.
     fn write(&mut self) -> io::Result<()> {
         let mut way: Vec<(&[usize], usize)> = vec![(&self.tree.roots, 0)];

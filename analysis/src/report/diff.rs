@@ -2,8 +2,7 @@
 
 use super::{
     Context, header,
-    table::{self, Row},
-    top::name_of,
+    table::{self, Row, name_of},
 };
 use crate::{
     graph::{Change, Trim},
@@ -31,7 +30,7 @@ pub(super) fn write(
     trimmed.graph.nodes.retain(|node| !node.changes.is_some_and(|changes| is_zero(trim.change(&changes))));
     trimmed.nodes_before_count -= before - trimmed.graph.nodes.len();
     let nodes = &trimmed.graph.nodes;
-    let scale = context.scale(profile, nodes);
+    let scale = context.scale_of_nodes(profile, nodes);
     header::write_profile(profile, context, scale, out)?;
     header::write_shown(&trimmed, context, scale, out)?;
 

@@ -17,7 +17,7 @@ use std::{
 
 /// Which functions to show, and how.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Selection {
     /// Those whose name matches.
     pub functions: Regex,
     /// Those that hold this address, of the process or of the file.
@@ -29,24 +29,24 @@ pub struct Wanted {
 /// Functions with their instructions, read from the binaries.
 #[derive(Debug)]
 pub struct Disassembly {
-    routines: Vec<Routine>,
+    routines: Vec<DisassembledFunction>,
     /// Functions that match, whose instructions cannot be had, and why.
     failures: Vec<(String, Error)>,
 }
 
 /// A function, or what of a function was inlined into another.
 #[derive(Debug)]
-struct Routine {
+struct DisassembledFunction {
     name: String,
     /// Only the lines of this function are shown, which was inlined.
     inlined: Option<String>,
     value: Taken,
-    lines: Vec<Line>,
+    lines: Vec<InstructionRow>,
 }
 
 /// An instruction, and what it takes.
 #[derive(Debug)]
-struct Line {
+struct InstructionRow {
     instruction: Instruction,
     value: Taken,
     /// Its function and source line, where they are known.
@@ -58,7 +58,7 @@ struct Line {
 }
 
 /// The range of a function in a file, and what leads back from there to the process.
-struct Found {
+struct FunctionRange {
     name: String,
     /// What is wanted is this function, which was inlined there.
     inlined: Option<String>,
@@ -76,7 +76,7 @@ impl Disassembly {
     ///
     /// # Errors
     /// Where functions are wanted, but the instructions of none can be had.
-    pub fn new(profile: &Profile, wanted: &Wanted, symbolizer: &mut Symbolizer) -> Result<Self, Error> {
+    pub fn new(profile: &Profile, wanted: &Selection, symbolizer: &mut Symbolizer) -> Result<Self, Error> {
         let mut disassembly = Self { routines: Vec::new(), failures: Vec::new() };
         let (found, places) = disassembly.find(profile, wanted, symbolizer);
         // Of each function that has been read: where it is among the routines.
@@ -86,7 +86,7 @@ impl Disassembly {
             match read.and_then(|path: PathBuf| instructions::read(&path, one.range.clone(), wanted.intel)) {
                 Ok(instructions) => {
                     routines.push(Some(disassembly.routines.len()));
-                    disassembly.routines.push(Routine::new(one, instructions));
+                    disassembly.routines.push(DisassembledFunction::new(one, instructions));
                 }
                 Err(error) => {
                     routines.push(None);
@@ -113,7 +113,8 @@ impl Disassembly {
             places.iter().map(|places| places.iter().filter_map(line_of).collect()).collect();
         disassembly.count(profile, &places);
         disassembly.routines.sort_by(|one, other| {
-            let first = |routine: &Routine| routine.lines.first().map(|line| line.instruction.address);
+            let first =
+                |routine: &DisassembledFunction| routine.lines.first().map(|line| line.instruction.address);
             (&one.name, &one.inlined, first(one)).cmp(&(&other.name, &other.inlined, first(other)))
         });
         Ok(disassembly)
@@ -123,9 +124,9 @@ impl Disassembly {
     fn find(
         &mut self,
         profile: &Profile,
-        wanted: &Wanted,
+        wanted: &Selection,
         symbolizer: &mut Symbolizer,
-    ) -> (Vec<Found>, Vec<Vec<(usize, u64)>>) {
+    ) -> (Vec<FunctionRange>, Vec<Vec<(usize, u64)>>) {
         let matches: Vec<bool> =
             profile.functions.iter().map(|function| wanted.functions.is_match(&function.name)).collect();
         let mut is_used = vec![false; profile.locations.len()];
@@ -136,7 +137,7 @@ impl Disassembly {
         let used = || profile.locations.iter().zip(&is_used).filter(|(_, is_used)| **is_used);
         let outermost = used().filter_map(|(location, _)| location.lines.last());
         let called: HashSet<&str> = outermost.map(|line| &*profile.function(line.function).name).collect();
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<FunctionRange> = Vec::new();
         let mut known: HashMap<(PathBuf, Range<u64>, Option<String>), usize> = HashMap::new();
         let mut places = vec![Vec::new(); profile.locations.len()];
         for (place, location) in profile.locations.iter().enumerate().filter(|&(place, _)| is_used[place]) {
@@ -183,7 +184,7 @@ impl Disassembly {
                 let number = *known.entry(key).or_insert_with(|| {
                     let (mapping, location) = (mapping.clone(), LocationId::at(place));
                     let (name, range) = (name.clone(), range.clone());
-                    found.push(Found { name, inlined, mapping, range, location, bias });
+                    found.push(FunctionRange { name, inlined, mapping, range, location, bias });
                     found.len() - 1
                 });
                 places[place].push((number, address));
@@ -222,13 +223,8 @@ impl Disassembly {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, profile: &Profile, context: &Context, out: &mut dyn Write) -> io::Result<()> {
-        let values = self.routines.iter().flat_map(|routine| &routine.lines).map(|line| line.value);
-        let of = |value: Taken| {
-            if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
-        };
-        let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
-        let unit = &profile.sample_types[profile.default_type].unit;
-        let scale = context.scale.unwrap_or_else(|| Scale::of_report(least, context.total, unit));
+        let lines = self.routines.iter().flat_map(|routine| &routine.lines);
+        let scale = context.scale(profile, lines.map(|line| (line.value.flat, line.value.cum)));
         writeln!(out, "Total: {}", scale.format(context.total))?;
         for routine in &self.routines {
             routine.write(context, scale, out)?;
@@ -248,9 +244,9 @@ fn not_there(mapping: &Mapping) -> Error {
         .advise("name the binaries of the profiled machine by --sysroot or --binary")
 }
 
-impl Routine {
-    fn new(found: &Found, instructions: Vec<Instruction>) -> Self {
-        let line = |instruction| Line {
+impl DisassembledFunction {
+    fn new(found: &FunctionRange, instructions: Vec<Instruction>) -> Self {
+        let line = |instruction| InstructionRow {
             instruction,
             value: Taken::default(),
             source: String::new(),
@@ -265,7 +261,7 @@ impl Routine {
 
     /// Looks up the source line of each instruction, and the function that it calls: those of a profile that has nothing but
     /// these addresses.
-    fn name_lines(&mut self, profile: &Profile, found: &Found, symbolizer: &mut Symbolizer) {
+    fn name_lines(&mut self, profile: &Profile, found: &FunctionRange, symbolizer: &mut Symbolizer) {
         let mut addresses = Profile::new(Profile::cpu_types());
         addresses.mappings = profile.mappings.clone();
         for mapping in &mut addresses.mappings {

@@ -20,7 +20,7 @@ use std::{
 pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Write) -> io::Result<()> {
     let trimmed = trim.picture(profile);
     let graph = &trimmed.graph;
-    let scale = context.scale(profile, &graph.nodes);
+    let scale = context.scale_of_nodes(profile, &graph.nodes);
     let lines = header::profile_lines(profile, context, scale);
     let title = lines.first().and_then(|line| line.strip_prefix("File: ")).unwrap_or("calls");
     writeln!(out, "digraph {} {{", quoted(title))?;

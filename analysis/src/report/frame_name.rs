@@ -26,16 +26,6 @@ pub(crate) fn object(mapping: Option<&Mapping>) -> Cow<'_, str> {
     file.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// Text as a picture shows it: with marks in the place of characters that nobody sees, that XML does not know, or that turn
-/// the text around them from right to left.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    let is_foreign = |character: char| {
-        let is_turn = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        character.is_control() || is_turn || matches!(character, '\u{fffe}' | '\u{ffff}')
-    };
-    if text.contains(is_foreign) { text.replace(is_foreign, "\u{fffd}").into() } else { text.into() }
-}
-
 fn nameless(profile: &Profile, location: &Location, function: Option<&Function>) -> Cow<'static, str> {
     let object =
         profile.mapping_of(location).map_or(Cow::Borrowed(""), |mapping| mapping.file.to_string_lossy());

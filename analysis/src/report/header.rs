@@ -52,7 +52,7 @@ pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) 
         let duration = units::natural(profile.duration_nanos, "nanoseconds");
         let mut line = format!("Duration: {duration}, Total samples = {}", scale.format(context.total));
         let (nanos, unit) = units::convert(context.total, &values.unit, "ns");
-        if unit == "ns" && nanos != 0.0 && Scale::named("ns", values).is_ok() {
+        if unit == "ns" && nanos != 0.0 && Scale::named("ns", &values.kind, &values.unit).is_ok() {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "it was an i64 of this unit or a coarser one"

@@ -2,7 +2,7 @@
 
 use super::{
     Context,
-    sources::{Source, SourcePaths, Sources},
+    sources::{Source, SourceFiles, SourcePaths},
     styled,
     taken::Taken,
 };
@@ -36,18 +36,13 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<usize> {
     let routines = routines(profile, functions);
-    let values = routines.iter().flat_map(|routine| routine.lines.values());
-    let of = |value: &Taken| {
-        if value.flat != 0 { value.flat.saturating_abs() } else { value.cum.saturating_abs() }
-    };
-    let least = values.map(of).filter(|&value| value > 0).min().unwrap_or(0);
-    let unit = &profile.sample_types[profile.default_type].unit;
-    let scale = context.scale.unwrap_or_else(|| Scale::of_report(least, context.total, unit));
+    let lines = routines.iter().flat_map(|routine| routine.lines.values());
+    let scale = context.scale(profile, lines.map(|value| (value.flat, value.cum)));
     if routines.is_empty() {
         return Ok(0);
     }
     writeln!(out, "Total: {}", scale.format(context.total))?;
-    let mut sources = Sources::new(sources);
+    let mut sources = SourceFiles::new(sources);
     for routine in &routines {
         routine.write(context, scale, &mut sources, out)?;
     }
@@ -56,7 +51,7 @@ pub fn write(
 
 /// A function in one source file.
 #[derive(Debug)]
-struct Routine {
+struct ListedFunction {
     name: Arc<str>,
     file: Arc<str>,
     start_line: i64,
@@ -65,9 +60,9 @@ struct Routine {
 }
 
 /// The functions that match and that a sample has, by name and file.
-fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
+fn routines(profile: &Profile, wanted: &Regex) -> Vec<ListedFunction> {
     let mut known: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
-    let mut routines: Vec<Routine> = Vec::new();
+    let mut routines: Vec<ListedFunction> = Vec::new();
     let places: Vec<Option<usize>> = profile
         .functions
         .iter()
@@ -78,7 +73,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
             let key = (function.name.clone(), clean_path(&function.file));
             let place = *known.entry(key).or_insert_with_key(|(name, file)| {
                 let (name, file) = (name.clone(), file.clone());
-                routines.push(Routine {
+                routines.push(ListedFunction {
                     name,
                     file,
                     start_line: 0,
@@ -118,12 +113,12 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<Routine> {
     routines
 }
 
-impl Routine {
+impl ListedFunction {
     fn write(
         &self,
         context: &Context,
         scale: Scale,
-        sources: &mut Sources,
+        sources: &mut SourceFiles,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let file = if self.file.is_empty() { "an unknown file" } else { &self.file };

@@ -25,7 +25,6 @@ pub mod traces;
 pub mod tree;
 mod width;
 
-pub(crate) use frame_name::visible;
 pub use sources::SourcePaths;
 pub use style::Colors;
 
@@ -67,14 +66,27 @@ impl Context {
         Self { total, change, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
     }
 
-    /// How the values of a report with these rows are written.
-    fn scale(&self, profile: &Profile, nodes: &[Node]) -> Scale {
+    /// How the values of a report are written that has rows with these flat and cumulative values.
+    fn scale(&self, profile: &Profile, rows: impl IntoIterator<Item = (i64, i64)>) -> Scale {
+        self.scale_up_to(self.total, profile, rows)
+    }
+
+    /// The same for a report without the total.
+    fn scale_up_to(
+        &self,
+        largest: i64,
+        profile: &Profile,
+        rows: impl IntoIterator<Item = (i64, i64)>,
+    ) -> Scale {
         self.scale.unwrap_or_else(|| {
-            let of = |node: &Node| {
-                if node.flat != 0 { node.flat.saturating_abs() } else { node.cum.saturating_abs() }
-            };
-            let least = nodes.iter().map(of).filter(|&value| value > 0).min();
-            Scale::of_report(least.unwrap_or(0), self.total, &profile.sample_types[profile.default_type].unit)
+            let values = rows.into_iter().map(|(flat, cum)| if flat != 0 { flat } else { cum });
+            let least = values.map(i64::saturating_abs).filter(|&value| value > 0).min();
+            Scale::of_report(least.unwrap_or(0), largest, &profile.sample_types[profile.default_type].unit)
         })
+    }
+
+    /// The same for a report with a row for each node.
+    fn scale_of_nodes(&self, profile: &Profile, nodes: &[Node]) -> Scale {
+        self.scale(profile, nodes.iter().map(|node| (node.flat, node.cum)))
     }
 }

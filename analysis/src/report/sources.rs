@@ -17,7 +17,7 @@ pub struct SourcePaths {
 
 /// The lines of files that were read, or where they were looked for.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct SourceFiles {
     paths: SourcePaths,
     files: HashMap<String, Source>,
 }
@@ -34,7 +34,7 @@ pub(super) enum Source {
 /// More than the largest sources that people write; what is larger was generated, or is no source.
 const MOST_BYTES: u64 = 64 << 20;
 
-impl Sources {
+impl SourceFiles {
     pub(super) fn new(paths: SourcePaths) -> Self {
         Self { paths, files: HashMap::new() }
     }

@@ -1,6 +1,7 @@
 //! Tables of functions: columns of numbers, and a name.
 
 use super::{Context, styled, width};
+use crate::graph::{Inlined, Node};
 use anstyle::Style;
 use std::io::{self, Write};
 
@@ -42,4 +43,14 @@ pub(super) fn write<const COLUMNS: usize>(
         writeln!(out, "{}  {name}", styled(row.style, line(&row.cells)))?;
     }
     Ok(())
+}
+
+/// The place, and whether it was inlined.
+pub(super) fn name_of(node: &Node) -> String {
+    let inlined = match node.inlined {
+        Inlined::Never => "",
+        Inlined::Partly => " (partial-inline)",
+        Inlined::Always => " (inline)",
+    };
+    format!("{}{inlined}", node.place)
 }

@@ -2,13 +2,9 @@
 
 use super::{
     Context, diff, header,
-    table::{self, Row},
+    table::{self, Row, name_of},
 };
-use crate::{
-    graph::{Inlined, Node, Trim},
-    profile::Profile,
-    units::percent,
-};
+use crate::{graph::Trim, profile::Profile, units::percent};
 use anstyle::Style;
 use std::io::{self, Write};
 
@@ -22,7 +18,7 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
         return diff::write(profile, context, trim, out);
     }
     let trimmed = trim.values(profile);
-    let scale = context.scale(profile, &trimmed.graph.nodes);
+    let scale = context.scale_of_nodes(profile, &trimmed.graph.nodes);
     header::write_profile(profile, context, scale, out)?;
     header::write_shown(&trimmed, context, scale, out)?;
 
@@ -37,14 +33,4 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
         rows.push(Row { cells, style, name: name_of(node), name_style: Style::new() });
     }
     table::write(context, ["flat", "flat%", "sum%", "cum", "cum%"], [10, 6, 6, 10, 6], &rows, out)
-}
-
-/// The place, and whether it was inlined.
-pub(super) fn name_of(node: &Node) -> String {
-    let inlined = match node.inlined {
-        Inlined::Never => "",
-        Inlined::Partly => " (partial-inline)",
-        Inlined::Always => " (inline)",
-    };
-    format!("{}{inlined}", node.place)
 }

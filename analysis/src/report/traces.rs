@@ -17,10 +17,8 @@ const RULE: &str = "-----------+------------------------------------------------
 pub fn write(profile: &Profile, context: &Context, out: &mut dyn Write) -> io::Result<()> {
     let value_of = |values: &[i64]| values[profile.default_type];
     let values = || profile.samples.iter().map(|sample| value_of(sample.values).saturating_abs());
-    let least = values().filter(|&value| value > 0).min().unwrap_or(0);
-    let unit = &profile.sample_types[profile.default_type].unit;
-    let scale =
-        context.scale.unwrap_or_else(|| units::Scale::of_report(least, values().max().unwrap_or(0), unit));
+    let largest = values().max().unwrap_or(0);
+    let scale = context.scale_up_to(largest, profile, values().map(|value| (value, 0)));
     header::write_profile(profile, context, scale, out)?;
 
     let frames = Frames::new(profile);

@@ -32,7 +32,7 @@ pub fn write(
     if wanted.is_some() && blocks == 0 {
         return Ok(0);
     }
-    let scale = context.scale(profile, &graph.nodes);
+    let scale = context.scale_of_nodes(profile, &graph.nodes);
     header::write_profile(profile, context, scale, out)?;
     header::write_shown(&trimmed, context, scale, out)?;
     writeln!(out, "{RULE}")?;

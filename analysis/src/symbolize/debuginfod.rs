@@ -1,6 +1,7 @@
 //! Files from the servers that `DEBUGINFOD_URLS` names (debuginfod(8)), by `debuginfod-find`, which keeps them for the next time
 //! (debuginfod-find(1), debuginfod-client-config(7)).
 
+use crate::text::printable;
 use std::{
     env,
     ffi::OsStr,
@@ -105,7 +106,7 @@ impl Servers {
         if reason.ends_with("No such file or directory") {
             return Ok(None);
         }
-        Err(super::demangle::printable(reason.as_bytes()))
+        Err(printable(reason.as_bytes()))
     }
 
     /// True while an answer is waited for.

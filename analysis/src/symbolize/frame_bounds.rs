@@ -5,7 +5,7 @@ use gimli::{BaseAddresses, EhFrame, EndianSlice, Reader as _, RunTimeEndian, Unw
 use object::{Object as _, ObjectSection as _};
 use std::ops::Range;
 
-type Frames<'data> = EhFrame<EndianSlice<'data, RunTimeEndian>>;
+type FrameSection<'data> = EhFrame<EndianSlice<'data, RunTimeEndian>>;
 
 /// The functions around `addresses`, which are sorted.
 pub(super) fn find(image: &Image, addresses: &[u64]) -> Vec<Option<Range<u64>>> {
@@ -22,7 +22,7 @@ fn find_in_section(image: &Image, addresses: &[u64]) -> Option<Vec<Option<Range<
     let mut bases = BaseAddresses::default().set_eh_frame(section.address());
     if let Some(header) = elf.section_by_name(".eh_frame_hdr") {
         bases = bases.set_eh_frame_hdr(header.address());
-        if let Some(table) = Table::new(header.data().ok()?, header.address(), endian) {
+        if let Some(table) = SearchTable::new(header.data().ok()?, header.address(), endian) {
             let find = |&address: &u64| {
                 let offset = table.frame(address)?.checked_sub(section.address())?;
                 let offset = usize::try_from(offset).ok()?;
@@ -37,7 +37,11 @@ fn find_in_section(image: &Image, addresses: &[u64]) -> Option<Vec<Option<Range<
 }
 
 /// Looks at every entry of the section, as files without a table need.
-fn find_by_walk(frames: &Frames<'_>, bases: &BaseAddresses, addresses: &[u64]) -> Vec<Option<Range<u64>>> {
+fn find_by_walk(
+    frames: &FrameSection<'_>,
+    bases: &BaseAddresses,
+    addresses: &[u64],
+) -> Vec<Option<Range<u64>>> {
     let mut found = vec![None; addresses.len()];
     let mut entries = frames.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -69,13 +73,13 @@ const ENTRY: usize = 8;
 /// ```
 ///
 /// Gimli's own look-up panics on some damaged ones, in builds that check sums.
-struct Table<'data> {
+struct SearchTable<'data> {
     entries: &'data [u8],
     address: u64,
     endian: RunTimeEndian,
 }
 
-impl<'data> Table<'data> {
+impl<'data> SearchTable<'data> {
     fn new(header: &'data [u8], address: u64, endian: RunTimeEndian) -> Option<Self> {
         let (head, table) = header.split_at_checked(12)?;
         if head[..4] != [1, 0x1b, 0x03, 0x3b] {

@@ -38,9 +38,9 @@ pub fn object(bytes: &[u8]) {
 }
 
 /// Memory of these bytes, and none beside.
-pub(super) struct Bytes<'b>(pub(super) u64, pub(super) &'b [u8]);
+pub(super) struct BytesAt<'b>(pub(super) u64, pub(super) &'b [u8]);
 
-impl Memory for Bytes<'_> {
+impl Memory for BytesAt<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         let from = address.checked_sub(self.0).and_then(|at| self.1.get(usize::try_from(at).ok()?..));
         let bytes = from.and_then(|from| from.get(..buffer.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -54,7 +54,7 @@ pub fn memory(bytes: &[u8]) {
     const BASE: u64 = 0x7fff_0000_0000;
     let mut pages = bytes.to_vec();
     pages.resize(bytes.len().next_multiple_of(4096), 0);
-    if let Ok(file) = memory_image::read(&Bytes(BASE, &pages), BASE) {
+    if let Ok(file) = memory_image::read(&BytesAt(BASE, &pages), BASE) {
         let elf = object::File::parse(&*file).expect("it is an ELF file");
         assert!(elf.dynamic_symbols().all(|symbol| symbol.section_index().is_some()));
     }

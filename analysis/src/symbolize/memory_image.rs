@@ -292,7 +292,7 @@ fn not_elf(reason: impl ToString) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::fuzzing::Bytes, *};
+    use super::{super::fuzzing::BytesAt, *};
     use object::{Object as _, ObjectSymbol as _};
     use std::{
         collections::BTreeMap,
@@ -346,20 +346,20 @@ mod tests {
         let (base, _) = mapped("[vdso]");
         let mut vdso = vec![0; 4096];
         own().read(base, &mut vdso).unwrap();
-        let intact = read(&Bytes(base, &vdso), base).unwrap();
+        let intact = read(&BytesAt(base, &vdso), base).unwrap();
         assert!(symbols(&object::File::parse(&*intact).unwrap()).contains_key("__vdso_clock_gettime"));
         for place in 0..vdso.len() {
             for value in [0, 1, 0x7f, 0xff, vdso[place] ^ 0x10] {
                 let mut damaged = vdso.clone();
                 damaged[place] = value;
-                if let Ok(bytes) = read(&Bytes(base, &damaged), base) {
+                if let Ok(bytes) = read(&BytesAt(base, &damaged), base) {
                     let elf = object::File::parse(&*bytes).unwrap();
                     assert!(elf.dynamic_symbols().all(|symbol| symbol.section_index().is_some()));
                 }
             }
         }
         for length in (0..vdso.len()).step_by(16) {
-            let _ = read(&Bytes(base, &vdso[..length]), base);
+            let _ = read(&BytesAt(base, &vdso[..length]), base);
         }
     }
 }

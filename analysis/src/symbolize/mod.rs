@@ -33,6 +33,7 @@ mod opened;
 mod parallel;
 pub mod perf_map;
 mod section;
+mod stand_in;
 mod symbol_table;
 mod texts;
 mod vdso;
@@ -45,7 +46,7 @@ pub use memory_image::Memory;
 use crate::profile::{Mapping, Profile};
 use naming::Naming;
 use object_file::{Named, ObjectFile, Plan};
-use opened::{Key, Opened};
+use opened::{ObjectKey, Opened};
 use std::{
     collections::HashMap,
     fmt, iter,
@@ -53,7 +54,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-use wanted::{Place, Wanted};
+use wanted::{Wanted, WantedAddress};
 
 /// Where names are looked for, and how they are shown.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ pub struct Symbolizer {
     options: Options,
     /// The file of the first mapping of the profile that was symbolized last.
     program: Option<PathBuf>,
-    objects: Mutex<HashMap<Key, Arc<OnceLock<Opened>>>>,
+    objects: Mutex<HashMap<ObjectKey, Arc<OnceLock<Opened>>>>,
 }
 
 impl fmt::Debug for Symbolizer {
@@ -241,14 +242,14 @@ impl Symbolizer {
     }
 
     /// What identifies a mapping's object; None where it can have none.
-    fn key(&self, mapping: &Mapping) -> Option<Key> {
+    fn key(&self, mapping: &Mapping) -> Option<ObjectKey> {
         let is_object = opened::is_file(&mapping.file) || mapping.file.as_os_str() == "[vdso]";
         let is_given = self.options.binary.is_some() && self.program.as_ref() == Some(&mapping.file);
-        (is_object || is_given).then(|| Key::new(mapping, self.program.as_deref(), &self.options))
+        (is_object || is_given).then(|| ObjectKey::new(mapping, self.program.as_deref(), &self.options))
     }
 
     /// Opens an object, unless it has been opened.
-    fn open(&self, key: &Key) -> Arc<OnceLock<Opened>> {
+    fn open(&self, key: &ObjectKey) -> Arc<OnceLock<Opened>> {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let object = objects.entry(key.clone()).or_default().clone();
         // Others are opened meanwhile.
@@ -257,9 +258,9 @@ impl Symbolizer {
         object
     }
 
-    fn prepare(&self, key: &Key, places: &[Place]) -> Work {
+    fn prepare(&self, key: &ObjectKey, places: &[WantedAddress]) -> Work {
         let object = self.open(key);
-        let address = |place: &Place| object_of(&object)?.address(place.file_offset, place.distance);
+        let address = |place: &WantedAddress| object_of(&object)?.address(place.file_offset, place.distance);
         let inside: Vec<Option<u64>> = places.iter().map(address).collect();
         let mut addresses: Vec<u64> = inside.iter().flatten().copied().collect();
         addresses.sort_unstable();
@@ -280,7 +281,7 @@ impl Symbolizer {
         let name = |process: &u32| format!("perf-{process}.map");
         for (process, places) in &wanted.generated {
             let mut has_map = false;
-            let mut places: Vec<&Place> = places.iter().collect();
+            let mut places: Vec<&WantedAddress> = places.iter().collect();
             places.sort_unstable_by_key(|place| place.address);
             // A child's own map comes first: it may have compiled other code at addresses of its parent's.
             for process in

@@ -1,8 +1,8 @@
 //! Puts what was found into the profile.
 
-use super::{demangle::demangle, object_file::Named, opened::short_name};
+use super::{demangle::demangle, object_file::Named};
 use crate::profile::{Function, FunctionId, Line, LocationId, Profile};
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 /// Names the locations of a profile. A function that several locations are in is there once.
 pub(super) struct Naming<'a> {
@@ -20,18 +20,6 @@ pub(super) struct Naming<'a> {
 const USUAL_GROWTH: usize = 4;
 const USUAL_BYTES: usize = 4 << 10;
 const MOST_GROWTH: usize = 16 << 20;
-
-/// What a function without a name is called: by its object, and by where that has it.
-pub(super) fn stand_in(object: &str, start: u64) -> String {
-    format!("[{object}]+0x{start:x}")
-}
-
-/// True for such a name of a function of that object. A profile that was written with it may be read where there are names.
-pub(super) fn is_stand_in(name: &str, object: &Path) -> bool {
-    let Some(rest) = name.strip_prefix('[') else { return false };
-    let start = rest.strip_prefix(&*short_name(object)).and_then(|rest| rest.strip_prefix("]+0x"));
-    start.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
 
 impl<'a> Naming<'a> {
     pub(super) fn new(profile: &'a mut Profile, demangle: bool) -> Self {

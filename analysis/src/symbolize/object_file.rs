@@ -2,11 +2,10 @@
 
 use super::{
     debug_files::Places,
-    dwarf::{Call, DebugInfo, Place, UnitAddresses},
+    dwarf::{DebugInfo, NamedAddress, NamedCall, UnitAddresses},
     frame_bounds,
     image::Image,
-    naming::stand_in,
-    section,
+    section, stand_in,
     symbol_table::{self, leading_underscores},
     texts::Texts,
 };
@@ -45,7 +44,7 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     /// The calls, innermost first; empty where nothing is known. All have names.
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<NamedCall>,
     /// The function's code, as far as it is known.
     pub(super) range: Option<Range<u64>>,
     /// The name is made of where the function begins, as there is no other.
@@ -55,7 +54,7 @@ pub(super) struct Named {
 impl Named {
     /// Code that a just-in-time compiler has made.
     pub(super) fn of_code(code: &super::perf_map::Code) -> Self {
-        let call = Call { name: Some(code.name.clone()), ..Call::default() };
+        let call = NamedCall { name: Some(code.name.clone()), ..NamedCall::default() };
         Self { calls: vec![call], range: Some(code.range.clone()), is_nameless: false }
     }
 }
@@ -106,7 +105,7 @@ impl ObjectFile {
     }
 
     /// Looks up the addresses of one unit of a plan.
-    pub(super) fn look_up_unit(&self, plan: &Plan, unit: &UnitAddresses) -> Vec<Place> {
+    pub(super) fn look_up_unit(&self, plan: &Plan, unit: &UnitAddresses) -> Vec<NamedAddress> {
         let addresses: Vec<u64> = unit.places.iter().map(|&place| plan.addresses[place]).collect();
         let names = self.names();
         names.debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &names.texts, &addresses))
@@ -114,12 +113,12 @@ impl ObjectFile {
 
     /// Puts together what `units`, in the order of the plan's, and the tables of symbols have. Functions without a name are called
     /// by `object`'s name, and where they begin.
-    pub(super) fn finish(&self, plan: &Plan, units: Vec<Vec<Place>>, object: &str) -> Vec<Named> {
-        let mut places: Vec<Place> = vec![Place::default(); plan.addresses.len()];
+    pub(super) fn finish(&self, plan: &Plan, units: Vec<Vec<NamedAddress>>, object: &str) -> Vec<Named> {
+        let mut places: Vec<NamedAddress> = vec![NamedAddress::default(); plan.addresses.len()];
         for (unit, found) in plan.units.iter().zip(units) {
             for (&at, new) in unit.places.iter().zip(found) {
                 let known = &mut places[at];
-                let begin = |place: &Place| place.function.as_ref().map(|range| range.start);
+                let begin = |place: &NamedAddress| place.function.as_ref().map(|range| range.start);
                 if known.calls.is_empty() || begin(&new) > begin(known) {
                     *known = new;
                 }
@@ -146,8 +145,8 @@ impl ObjectFile {
         for (&at, range) in nameless.iter().zip(frame_bounds::find(&self.image, &addresses)) {
             let Some(range) = range else { continue };
             let named = &mut named[at];
-            named.calls.resize_with(1, Call::default);
-            named.calls[0].name = Some(stand_in(object, range.start).into());
+            named.calls.resize_with(1, NamedCall::default);
+            named.calls[0].name = Some(stand_in::name(object, range.start).into());
             named.is_nameless = true;
             named.range = Some(range);
         }
@@ -168,11 +167,11 @@ impl ObjectFile {
 
 /// The name of debug information, or, where that has none or not the linker's, of a symbol. Of C functions with several names at one
 /// address it is the public one: `malloc`, and not `__GI___libc_malloc`, by which libc's debug information calls it.
-fn name(place: Place, symbol: Option<symbol_table::Symbol>) -> Named {
-    let Place { mut calls, function } = place;
+fn name(place: NamedAddress, symbol: Option<symbol_table::Symbol>) -> Named {
+    let NamedAddress { mut calls, function } = place;
     let Some(symbol) = symbol else { return Named { calls, range: function, is_nameless: false } };
     if calls.is_empty() {
-        calls.push(Call::default());
+        calls.push(NamedCall::default());
     }
     if let Some(outermost) = calls.last_mut() {
         // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
@@ -234,8 +233,8 @@ mod tests {
     use symbol_table::Symbol;
 
     fn named(call: &str, is_linker_name: bool, symbol: &str, start: u64) -> String {
-        let call = Call { name: Some(call.into()), is_linker_name, ..Call::default() };
-        let place = Place { calls: vec![call], function: Some(0x10..0x20) };
+        let call = NamedCall { name: Some(call.into()), is_linker_name, ..NamedCall::default() };
+        let place = NamedAddress { calls: vec![call], function: Some(0x10..0x20) };
         let (symbol, is_public) = symbol.strip_prefix("local ").map_or((symbol, true), |name| (name, false));
         let named = name(place, Some(Symbol { name: symbol.into(), range: start..0x20, is_public }));
         named.calls[0].name.as_deref().expect("has one").to_owned()

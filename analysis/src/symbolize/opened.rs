@@ -1,14 +1,15 @@
 //! Finds the file of a mapping, and tells whether it is the one that ran.
 
 use super::{
-    KeptObject, Options, debug_files::Places, debuginfod::Wish, image::Image, object_file::ObjectFile, vdso,
+    KeptObject, Options, debug_files::Places, debuginfod::Wish, image::Image, object_file::ObjectFile,
+    stand_in, vdso,
 };
 use crate::profile::Mapping;
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, path::PathBuf, sync::Arc};
+use std::{os::unix::ffi::OsStrExt as _, path::Path, path::PathBuf, sync::Arc};
 
 /// What identifies the object of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct ObjectKey {
     file: PathBuf,
     build_id: Arc<str>,
     is_deleted: bool,
@@ -23,7 +24,7 @@ pub(super) enum Opened {
     Missing(Option<String>),
 }
 
-impl Key {
+impl ObjectKey {
     /// That of a mapping. `program` is the file of the profile's first mapping.
     pub(super) fn new(mapping: &Mapping, program: Option<&Path>, options: &Options) -> Self {
         Self {
@@ -37,7 +38,7 @@ impl Key {
 
     /// What reports call it.
     pub(super) fn short_name(&self) -> String {
-        short_name(&self.file)
+        stand_in::object(&self.file)
     }
 
     /// Opens the object. Names of a file that is not the one that ran are worse than none, so whatever tells of another is
@@ -132,11 +133,4 @@ pub(super) fn is_file(path: &Path) -> bool {
 fn below_sysroot(paths: &[PathBuf], sysroot: Option<&Path>) -> Vec<PathBuf> {
     let below = |path: &PathBuf| sysroot.map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
     paths.iter().filter_map(below).chain(paths.iter().cloned()).collect()
-}
-
-/// The last part of a path, as reports show objects: `a.so` for `/lib/a.so`, `vdso` for `[vdso]`.
-pub(super) fn short_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(OsStr::new("")).as_bytes();
-    let name = name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name);
-    if name.is_empty() { "anonymous".into() } else { super::demangle::printable(name) }
 }

@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(map(&[] as &[usize], |item| *item, |_| ()), Vec::<usize>::new());
     }
 
-    /// It goes on when it was called three times meanwhile.
+    /// The item is finished after three calls without it.
     #[test]
     fn who_waits_for_an_item_hears_of_it() {
         let calls = AtomicUsize::new(0);

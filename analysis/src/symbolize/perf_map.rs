@@ -1,8 +1,9 @@
 //! Names that a just-in-time compiler leaves in `/tmp/perf-PID.map`: a line `START SIZE NAME` for each piece of code, the
 //! numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt in the kernel's sources).
 
-use super::{demangle::printable, image::map_file};
+use super::image::map_file;
 use crate::error::{Error, ErrorKind};
+use crate::text::printable;
 use std::{
     fs::{self, File},
     ops::Range,

@@ -55,7 +55,7 @@ pub(super) fn leading_underscores(name: &[u8]) -> usize {
 
 /// What one pass finds for an address.
 #[derive(Clone)]
-struct Found<'data> {
+struct NearestSymbol<'data> {
     /// The best symbol with a size that the address lies in.
     sized: Option<Candidate<'data>>,
     /// The best symbol without size between the address before and this one.
@@ -67,7 +67,7 @@ struct Found<'data> {
 
 /// Looks up `addresses`, which are sorted, in both tables of the file.
 pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
-    let none = Found { sized: None, label: None, highest: 0, lowest: u64::MAX };
+    let none = NearestSymbol { sized: None, label: None, highest: 0, lowest: u64::MAX };
     // One more, for what lies behind the last address.
     let mut found = vec![none; addresses.len() + 1];
     let Some(elf) = image.elf() else { return vec![None; addresses.len()] };
@@ -112,7 +112,7 @@ pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Optio
 }
 
 /// A label names what lies behind it up to the next symbol, unless it stands in a function.
-fn choose(found: &[Found<'_>], texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
+fn choose(found: &[NearestSymbol<'_>], texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
     let mut nexts = vec![u64::MAX; found.len()];
     for place in (1..found.len()).rev() {
         nexts[place - 1] = nexts[place].min(found[place].lowest);

@@ -3,7 +3,7 @@
 //! A table of texts is named by offsets, so a file can give a suffix of one long text to each of its functions: as many bytes
 //! as the square of the table's length.
 
-use super::demangle::printable;
+use crate::text::printable;
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},

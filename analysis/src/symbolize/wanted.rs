@@ -1,19 +1,19 @@
 //! What is to be looked up, by object.
 
-use super::{naming::is_stand_in, opened::Key};
+use super::{opened::ObjectKey, stand_in};
 use crate::profile::{LabelValue, LocationId, Mapping, MappingId, Profile, label};
 use std::collections::HashMap;
 
 /// The locations that samples use and that have no name, or a stand-in, by where their names would be.
 pub(super) struct Wanted {
-    pub(super) objects: Vec<(Key, Vec<Place>)>,
+    pub(super) objects: Vec<(ObjectKey, Vec<WantedAddress>)>,
     /// Code without a file, by process id.
-    pub(super) generated: Vec<(u32, Vec<Place>)>,
+    pub(super) generated: Vec<(u32, Vec<WantedAddress>)>,
 }
 
 /// A location to be named.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct WantedAddress {
     pub(super) location: LocationId,
     /// In the process.
     pub(super) address: u64,
@@ -29,11 +29,11 @@ pub(super) struct Place {
 
 impl Wanted {
     /// Those of a profile. `key` tells which object a mapping is of.
-    pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<Key>) -> Self {
+    pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<ObjectKey>) -> Self {
         // Of mappings that are used: a list of objects may be longer than all else.
-        let mut keys: HashMap<MappingId, Option<Key>> = HashMap::new();
-        let mut objects: Vec<(Key, Vec<Place>)> = Vec::new();
-        let mut generated: Vec<(u32, Vec<Place>)> = Vec::new();
+        let mut keys: HashMap<MappingId, Option<ObjectKey>> = HashMap::new();
+        let mut objects: Vec<(ObjectKey, Vec<WantedAddress>)> = Vec::new();
+        let mut generated: Vec<(u32, Vec<WantedAddress>)> = Vec::new();
         let (mut object_at, mut generated_at) = (HashMap::new(), HashMap::new());
         let processes = processes(profile);
         let mut is_seen = vec![false; profile.locations.len()];
@@ -46,7 +46,7 @@ impl Wanted {
                 let mapping = profile.mapping_of(location);
                 let has_stand_in = match (&location.lines[..], mapping) {
                     ([line], Some(mapping)) => {
-                        is_stand_in(&profile.function(line.function).name, &mapping.file)
+                        stand_in::is_one(&profile.function(line.function).name, &mapping.file)
                     }
                     _ => false,
                 };
@@ -63,7 +63,7 @@ impl Wanted {
                     Some(_) => continue,
                     None => (0, 0),
                 };
-                let place = Place {
+                let place = WantedAddress {
                     location: id,
                     address,
                     file_offset,

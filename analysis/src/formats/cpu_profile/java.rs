@@ -8,7 +8,7 @@
 //!
 //! Source: google/pprof, `profile/legacy_java_profile.go`.
 
-use super::read::{count, fails};
+use super::{count, fails};
 use crate::{
     error::Error,
     profile::{Builder, Function, Line, Profile, ValueType},

@@ -7,3 +7,15 @@ mod write;
 pub(super) use read::length;
 pub use read::read;
 pub use write::write;
+
+use crate::error::{Error, ErrorKind};
+use sigprof::format::{ReadError, Records};
+
+/// How many records there are, with how many PCs: a vector that grows by doubling is up to three times what it holds.
+fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
+    records.try_fold((0, 0), |(records, pcs), record| Ok((records + 1, pcs + record?.depth())))
+}
+
+fn fails(error: ReadError) -> Error {
+    Error::new(ErrorKind::Format, error.to_string()).caused_by(error)
+}

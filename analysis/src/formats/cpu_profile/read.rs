@@ -1,9 +1,9 @@
 //! A file to the model.
 
-use super::java;
+use super::{count, fails, java};
 use crate::formats::chains::Chains;
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     profile::{LabelSetId, Profile},
 };
 use sigprof::format::{ReadError, Records};
@@ -36,13 +36,4 @@ pub(in crate::formats) fn length(bytes: &[u8]) -> usize {
     let rest = records.and_then(Records::rest).unwrap_or_default();
     let text = (0..rest.len()).find(|&place| rest[place] == 0 && is_header(&rest[place..]));
     bytes.len() - text.map_or(0, |text| rest.len() - text)
-}
-
-/// How many records there are, with how many PCs: a vector that grows by doubling is up to three times what it holds.
-pub(super) fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
-    records.try_fold((0, 0), |(records, pcs), record| Ok((records + 1, pcs + record?.depth())))
-}
-
-pub(super) fn fails(error: ReadError) -> Error {
-    Error::new(ErrorKind::Format, error.to_string()).caused_by(error)
 }

@@ -29,7 +29,7 @@ const LAYOUT: SlotLayout = SlotLayout { width: SlotWidth::Eight, order: format::
 /// If the profile is not one of time, if its times are not multiples of a period in whole microseconds, if a value is negative,
 /// or a frame has no address; those of `out`.
 pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
-    let Counts { period_micros, counts } = counts(profile)?;
+    let PeriodCounts { period_micros, counts } = counts(profile)?;
     let pcs = return_addresses(profile)?;
     let mut writer = ProfileWriter::new(out, LAYOUT);
     let mut put = || -> Result<(), WriteError> {
@@ -54,13 +54,13 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
 }
 
 /// What the format has of the values of a profile.
-struct Counts {
+struct PeriodCounts {
     period_micros: u64,
     /// Periods of each sample.
     counts: Vec<u64>,
 }
 
-fn counts(profile: &Profile) -> Result<Counts, Error> {
+fn counts(profile: &Profile) -> Result<PeriodCounts, Error> {
     let fails = |reason: String| {
         Error::new(ErrorKind::Request, reason)
             .advise("the CPU profile format cannot hold this profile; use `pprof`")
@@ -107,7 +107,7 @@ fn counts(profile: &Profile) -> Result<Counts, Error> {
     })?;
     // No more than the value, which is not negative.
     let count = |value: i64| u64::try_from(i128::from(value) * unit / period).unwrap_or(0);
-    Ok(Counts { period_micros, counts: samples().map(|sample| count(sample.values[place])).collect() })
+    Ok(PeriodCounts { period_micros, counts: samples().map(|sample| count(sample.values[place])).collect() })
 }
 
 fn greatest_common_divisor(mut one: i128, mut other: i128) -> i128 {

@@ -1,6 +1,6 @@
 //! The model to lines.
 
-use crate::formats::{ensure_no_negative, frames::Frames};
+use crate::formats::{ensure_no_negative, frames::LocationFrames};
 use crate::{error::Error, profile::Profile};
 use foldhash::fast::RandomState;
 use std::{
@@ -20,7 +20,7 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
 }
 
 fn put(profile: &Profile, value: usize, mut out: impl Write) -> io::Result<()> {
-    let frames = Frames::of(profile);
+    let frames = LocationFrames::of(profile);
     let names: Vec<String> = frames.frames.iter().map(|frame| clean(&frame.name)).collect();
     // Functions of one name are one here, so that equal lines are. They are numbered in the order of their names.
     let mut sorted: Vec<&String> = names.iter().collect();

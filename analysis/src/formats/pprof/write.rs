@@ -26,7 +26,7 @@ pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn write_unpacked(profile: &Profile, out: impl Write) -> io::Result<()> {
-    let mut writer = Writer {
+    let mut writer = MessageWriter {
         out: io::BufWriter::with_capacity(64 << 10, out),
         places: HashMap::default(),
         texts: Vec::new(),
@@ -39,7 +39,7 @@ pub fn write_unpacked(profile: &Profile, out: impl Write) -> io::Result<()> {
     writer.profile(profile)
 }
 
-struct Writer<W: Write> {
+struct MessageWriter<W: Write> {
     out: io::BufWriter<W>,
     places: HashMap<Arc<str>, i64, RandomState>,
     texts: Vec<Arc<str>>,
@@ -50,7 +50,7 @@ struct Writer<W: Write> {
     label: Fields,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> MessageWriter<W> {
     fn profile(&mut self, profile: &Profile) -> io::Result<()> {
         for sample_type in &profile.sample_types {
             self.value_type(field::SAMPLE_TYPE, sample_type)?;

@@ -4,16 +4,17 @@ use crate::{
     graph::{Change, Frames, Sides},
     profile::{LocationId, Profile, Threads},
     report::{
-        call_tree::{CallTree, ROOT},
+        call_tree::{PrefixTree, ROOT},
         frame_colour, frame_name,
     },
+    text::visible,
 };
 use std::{borrow::Cow, collections::HashMap};
 
 /// A tree of frames, with what each has together with the frames that it called.
 #[derive(Debug)]
 pub(super) struct Stacks {
-    pub(super) tree: CallTree,
+    pub(super) tree: PrefixTree,
     /// The frames' names and colours, by their numbers in the tree.
     pub(super) names: Vec<String>,
     pub(super) colours: Vec<[u8; 3]>,
@@ -31,16 +32,16 @@ pub(super) struct Stacks {
 
 /// Numbers of names.
 #[derive(Default)]
-struct Names {
+struct NameNumbers {
     names: Vec<String>,
     colours: Vec<[u8; 3]>,
     numbers: HashMap<String, u32>,
 }
 
-impl Names {
+impl NameNumbers {
     fn number(&mut self, name: &str, object: &str) -> u32 {
         let Self { names, colours, numbers } = self;
-        *numbers.entry(frame_name::visible(name).into_owned()).or_insert_with_key(|text| {
+        *numbers.entry(visible(name).into_owned()).or_insert_with_key(|text| {
             names.push(text.clone());
             colours.push(frame_colour::of(name, frame_colour::package_of(name).unwrap_or(object)));
             u32::try_from(names.len() - 1).expect("a name takes more than a byte of input")
@@ -60,7 +61,7 @@ impl Stacks {
                 }
             }
         }
-        let mut names = Names::default();
+        let mut names = NameNumbers::default();
         let of_frames: Vec<u32> = frames
             .places
             .iter()
@@ -74,7 +75,7 @@ impl Stacks {
             .map(|(thread, _)| thread.name().map(|name| names.number(&name, "")))
             .collect();
         let sides = Sides::of_type(profile, sample_type);
-        let mut tree = CallTree::new();
+        let mut tree = PrefixTree::new();
         // What each node has itself, not in those that it called; and in the older profile.
         let (mut new, mut old, mut variances) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_negative = false;

@@ -5,7 +5,8 @@ use super::{Options, stacks::Stacks};
 use crate::{
     graph::Change,
     profile::ValueType,
-    report::{call_tree::ROOT, frame_name, short_name},
+    report::{call_tree::ROOT, short_name},
+    text::{escaped, visible},
     units::{natural, percent},
 };
 use std::{borrow::Cow, fmt::Write as _};
@@ -50,12 +51,12 @@ pub(super) struct Picture {
     width: Option<usize>,
     is_upward: bool,
     subtitle: String,
-    boxes: Vec<Frame>,
+    boxes: Vec<FrameBox>,
     rows: usize,
 }
 
 /// A box.
-struct Frame {
+struct FrameBox {
     name: String,
     /// Its value in the words of the tooltip.
     value: String,
@@ -101,7 +102,7 @@ impl Picture {
                 let frame = stacks.tree.frame(node as u32) as usize;
                 (&*stacks.names[frame], Some(stacks.colours[frame]))
             };
-            boxes.push(Frame {
+            boxes.push(FrameBox {
                 name: name.into(),
                 value: words(stacks.values[node], change(node)),
                 colour: colour(node, own),
@@ -123,7 +124,7 @@ impl Picture {
                 new: sum(&|node| changes[node].new),
                 noise: None,
             });
-            boxes.push(Frame {
+            boxes.push(FrameBox {
                 name: TOO_NARROW.into(),
                 value: words(sum(&|node| stacks.values[node]), change),
                 colour: None,
@@ -157,7 +158,7 @@ impl Picture {
                 format!("<tspan x=\"50%\" dy=\"{down}\">{}</tspan>", escaped(line))
             })
             .collect();
-        let title = escaped(&shortened(&frame_name::visible(title), width));
+        let title = escaped(&shortened(&visible(title), width));
         let fluid = if self.width.is_none() { " class=\"fluid\"" } else { "" };
         let direction = if self.is_upward { "up" } else { "down" };
         let mut svg = format!(
@@ -182,7 +183,7 @@ impl Picture {
         svg
     }
 
-    fn draw_box(&self, one: &Frame, inner: usize, svg: &mut String) {
+    fn draw_box(&self, one: &FrameBox, inner: usize, svg: &mut String) {
         let row = if self.is_upward { self.rows - 1 - one.row } else { one.row };
         let y = ROW * row;
         #[expect(
@@ -249,7 +250,7 @@ fn colour_of(change: &Change) -> Option<[u8; 3]> {
 
 fn subtitle(kind: &ValueType, stacks: &Stacks, hidden: usize) -> String {
     let value = |value: i64| natural(value, &kind.unit);
-    let mut text = format!("{}, {}", frame_name::visible(&kind.kind), value(stacks.values[0]));
+    let mut text = format!("{}, {}", visible(&kind.kind), value(stacks.values[0]));
     if let Some(changes) = &stacks.changes {
         text += &format!(
             "; old {}; red: more than old, blue: less, grey: within noise; width: the larger side",
@@ -301,11 +302,6 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Text as it stands between tags.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A name without its middle, where it is longer than a tooltip may be.

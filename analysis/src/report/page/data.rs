@@ -2,15 +2,16 @@
 
 use super::{
     Options,
-    source::{Sources, Wanted},
+    source::{SourceExcerpts, WantedLines},
 };
 use crate::{
     graph::{Sides, clean_path},
     profile::{Profile, Threads},
     report::{
-        call_tree::{CallTree, ROOT},
+        call_tree::{PrefixTree, ROOT},
         frame_name,
     },
+    text::visible,
 };
 use serde::Serialize;
 use std::{
@@ -40,13 +41,13 @@ pub(super) struct Data<'a> {
     object: Vec<u32>,
     objects: Vec<Cow<'a, str>>,
     files: Vec<Arc<str>>,
-    frames: Frames,
+    frames: FrameColumns,
     tree: Tree,
-    samples: Samples,
+    samples: SampleColumns,
     /// Threads that samples are of; empty where none says so. The first is that of samples that say nothing.
     threads: Vec<String>,
     /// Source text.
-    sources: Vec<Source<'a>>,
+    sources: Vec<SourceRun<'a>>,
     /// What became of source text, a sentence each.
     source_notes: Vec<String>,
     /// How hot each frame is, for the choice of source: what it has with all that it called, and once more what it has
@@ -68,7 +69,7 @@ struct Type<'a> {
 
 /// Columns of frames: a function at a line of a file.
 #[derive(Debug, Default, Serialize)]
-struct Frames {
+struct FrameColumns {
     function: Vec<u32>,
     file: Vec<u32>,
     /// From 1; 0 where it is not known.
@@ -88,7 +89,7 @@ struct Tree {
 
 /// Columns of samples. Those of one node and one thread are one, on each side of a comparison.
 #[derive(Debug, Default, Serialize)]
-struct Samples {
+struct SampleColumns {
     node: Vec<u32>,
     thread: Vec<u32>,
     /// A column for each type.
@@ -103,7 +104,7 @@ struct Samples {
 
 /// Lines of a file that follow one another.
 #[derive(Debug, Serialize)]
-struct Source<'a> {
+struct SourceRun<'a> {
     file: u32,
     /// The number of the first, from 1.
     line: usize,
@@ -111,7 +112,7 @@ struct Source<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Frame {
+struct FrameKey {
     function: u32,
     file: u32,
     line: i64,
@@ -124,7 +125,6 @@ impl<'a> Data<'a> {
         let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
         let sides: Option<Vec<Sides>> =
             (0..profile.sample_types.len()).map(|place| Sides::of_type(profile, place)).collect();
-        let visible = frame_name::visible;
         let types = profile.sample_types.iter().zip(totals).enumerate();
         let types = types
             .map(|(place, (kind, total))| Type {
@@ -136,7 +136,7 @@ impl<'a> Data<'a> {
             .collect();
         let mut data = Self {
             title,
-            program: frame_name::visible(&frame_name::object(profile.mappings.first())).into_owned().into(),
+            program: visible(&frame_name::object(profile.mappings.first())).into_owned().into(),
             began: profile.time_nanos.div_euclid(1_000_000),
             duration: profile.duration_nanos,
             // As in pprof, one that begins with # is for programs.
@@ -144,7 +144,7 @@ impl<'a> Data<'a> {
                 .comments
                 .iter()
                 .filter(|one| !one.starts_with('#'))
-                .map(|one| frame_name::visible(one))
+                .map(|one| visible(one))
                 .collect(),
             filters: &options.filters,
             types,
@@ -153,9 +153,9 @@ impl<'a> Data<'a> {
             object: Vec::new(),
             objects: Vec::new(),
             files: Vec::new(),
-            frames: Frames::default(),
+            frames: FrameColumns::default(),
             tree: Tree::default(),
-            samples: Samples::default(),
+            samples: SampleColumns::default(),
             threads: Vec::new(),
             sources: Vec::new(),
             source_notes: Vec::new(),
@@ -166,10 +166,9 @@ impl<'a> Data<'a> {
         let (frames, frames_of) = data.frames_of(profile, &used);
         data.grow(profile, &frames, &frames_of, sides.as_deref());
         // Names have been told apart by all that is in them; what is shown of them is what can be seen.
-        data.names = data.names.iter().map(|name| frame_name::visible(name).into_owned().into()).collect();
-        data.objects =
-            data.objects.iter().map(|name| frame_name::visible(name).into_owned().into()).collect();
-        data.threads = data.threads.iter().map(|name| frame_name::visible(name).into_owned()).collect();
+        data.names = data.names.iter().map(|name| visible(name).into_owned().into()).collect();
+        data.objects = data.objects.iter().map(|name| visible(name).into_owned().into()).collect();
+        data.threads = data.threads.iter().map(|name| visible(name).into_owned()).collect();
         for frame in frames {
             data.frames.function.push(frame.function);
             data.frames.file.push(frame.file);
@@ -198,10 +197,10 @@ impl<'a> Data<'a> {
     }
 
     /// All frames, and which of them are at each location, outermost first.
-    fn frames_of(&mut self, profile: &'a Profile, used: &[bool]) -> (Vec<Frame>, Vec<Vec<u32>>) {
+    fn frames_of(&mut self, profile: &'a Profile, used: &[bool]) -> (Vec<FrameKey>, Vec<Vec<u32>>) {
         let mut files: HashMap<Arc<str>, u32> = HashMap::new();
         let none: Arc<str> = "".into();
-        let mut numbers: HashMap<Frame, u32> = HashMap::new();
+        let mut numbers: HashMap<FrameKey, u32> = HashMap::new();
         let mut frames = Vec::new();
         let frames_of = profile.locations.iter().zip(used).map(|(location, &used)| {
             if !used {
@@ -217,7 +216,7 @@ impl<'a> Data<'a> {
                         self.files.push(file.clone());
                         number(self.files.len() - 1)
                     });
-                    let frame = Frame {
+                    let frame = FrameKey {
                         function: number(self.names.binary_search(&name).expect("all were named before")),
                         file,
                         line: line.map_or(0, |line| line.line.max(0)),
@@ -241,7 +240,7 @@ impl<'a> Data<'a> {
     fn grow(
         &mut self,
         profile: &'a Profile,
-        frames: &[Frame],
+        frames: &[FrameKey],
         frames_of: &[Vec<u32>],
         sides: Option<&[Sides]>,
     ) {
@@ -256,7 +255,7 @@ impl<'a> Data<'a> {
             self.threads.extend(title);
         }
 
-        let mut tree = CallTree::new();
+        let mut tree = PrefixTree::new();
         // By node, side of a comparison, and thread.
         let mut sums: HashMap<(u32, bool, u32), usize> = HashMap::new();
         let mut columns = vec![Vec::new(); profile.sample_types.len()];
@@ -309,7 +308,7 @@ impl<'a> Data<'a> {
         let in_order = |columns: &[Vec<i64>]| {
             columns.iter().map(|column| sorted.iter().map(|sample| column[sample.1]).collect()).collect()
         };
-        self.samples = Samples {
+        self.samples = SampleColumns {
             node: sorted.iter().map(|((node, ..), _)| *node).collect(),
             thread: sorted.iter().map(|((.., thread), _)| *thread).collect(),
             values: in_order(&columns),
@@ -319,14 +318,14 @@ impl<'a> Data<'a> {
     }
 
     /// Puts source text in, of the hottest functions first.
-    pub(super) fn embed(&mut self, sources: &Sources) {
-        let mut wanted: BTreeMap<(u32, u32), Wanted> = BTreeMap::new();
+    pub(super) fn embed(&mut self, sources: &SourceExcerpts) {
+        let mut wanted: BTreeMap<(u32, u32), WantedLines> = BTreeMap::new();
         for (place, &weight) in self.weights.iter().enumerate() {
             let (file, line) = (self.frames.file[place], self.frames.line[place]);
             if self.files[file as usize].is_empty() || line == 0 {
                 continue;
             }
-            let wanted = wanted.entry((self.frames.function[place], file)).or_insert_with(|| Wanted {
+            let wanted = wanted.entry((self.frames.function[place], file)).or_insert_with(|| WantedLines {
                 file: &self.files[file as usize],
                 start: self.frames.start[place],
                 weight: 0,
@@ -344,11 +343,11 @@ impl<'a> Data<'a> {
         self.sources = found
             .runs
             .into_iter()
-            .map(|run| Source { file: numbers[run.file], line: run.line, text: run.text.into() })
+            .map(|run| SourceRun { file: numbers[run.file], line: run.line, text: run.text.into() })
             .collect();
         self.sources.sort_by_key(|source| (source.file, source.line));
-        self.source_notes = found.notes.iter().map(|note| frame_name::visible(note).into_owned()).collect();
-        self.files = self.files.iter().map(|file| frame_name::visible(file).into()).collect();
+        self.source_notes = found.notes.iter().map(|note| visible(note).into_owned()).collect();
+        self.files = self.files.iter().map(|file| visible(file).into()).collect();
     }
 
     /// The data as JSON that may stand in a `<script>`: without the characters that begin or end markup.

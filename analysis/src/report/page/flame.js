@@ -88,7 +88,7 @@ class FlameGraph {
 
   /**
    * Shows the rows from where the chains part, and two of those that all have in common, if all from the root on would fill half
-   * of what is seen: deep stacks begin with dozens of rows that are as wide as the graph and say nothing.
+   * of the view: deep stacks begin with dozens of rows that are as wide as the graph.
    */
   scrollToFork() {
     const { flame } = this.profile;

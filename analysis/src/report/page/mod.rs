@@ -17,11 +17,11 @@
 mod data;
 mod source;
 
-use super::{SourcePaths, frame_name, title};
+use super::{SourcePaths, title};
 use crate::profile::Profile;
+use crate::text::{escaped, visible};
 use data::Data;
-use source::Sources;
-use std::fmt::Write as _;
+use source::SourceExcerpts;
 
 /// What the page shows.
 #[derive(Clone, Debug)]
@@ -64,9 +64,9 @@ const SCRIPT: &str = concat!(
 /// The page of a profile or of a [comparison](crate::profile::compare). The same profile, options and source files give the same bytes.
 pub fn render(profile: &Profile, options: &Options) -> String {
     let title = options.title.clone().unwrap_or_else(|| title::of(profile, "CPU profile"));
-    let title = frame_name::visible(&title);
+    let title = visible(&title);
     let mut data = Data::new(profile, &title, options);
-    data.embed(&Sources::new(&options.source_paths, options.source_limit));
+    data.embed(&SourceExcerpts::new(&options.source_paths, options.source_limit));
 
     let mut page = String::new();
     let mut rest = PAGE;
@@ -125,19 +125,6 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Text as it stands between tags.
-fn escaped(text: &str) -> String {
-    text.chars().fold(String::new(), |mut escaped, character| {
-        match character {
-            '<' | '>' | '&' | '"' | '\'' => {
-                write!(escaped, "&#{};", u32::from(character)).expect("memory takes it")
-            }
-            _ => escaped.push(character),
-        }
-        escaped
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,10 +135,5 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
-    }
-
-    #[test]
-    fn a_title_is_no_markup() {
-        assert_eq!(escaped("a<b>&\"'"), "a&#60;b&#62;&#38;&#34;&#39;");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A profile may name any file, and pages are handed on; so a file is read only if its name ends as source files' do.
 
-use crate::report::{SourcePaths, frame_name};
+use crate::{report::SourcePaths, text::visible};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
@@ -27,14 +27,14 @@ const LONGEST_LINE: usize = 400;
 
 /// Where files are looked for, and how much of them is taken.
 #[derive(Debug)]
-pub(super) struct Sources<'a> {
+pub(super) struct SourceExcerpts<'a> {
     paths: &'a SourcePaths,
     limit: usize,
 }
 
 /// A function's lines in a file.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedLines<'a> {
     pub(super) file: &'a str,
     /// The line where it begins; 0 where it is not known.
     pub(super) start: i64,
@@ -55,20 +55,20 @@ pub(super) struct Run<'a> {
 
 /// What was found, and what was not.
 #[derive(Debug, Default)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundSources<'a> {
     pub(super) runs: Vec<Run<'a>>,
     pub(super) notes: Vec<String>,
 }
 
-impl<'a> Sources<'a> {
+impl<'a> SourceExcerpts<'a> {
     /// Files where [`SourcePaths`] looks for them; at most `limit` bytes in all.
     pub(super) fn new(paths: &'a SourcePaths, limit: usize) -> Self {
         Self { paths, limit }
     }
 
     /// The text of functions, as many of the first ones as the limit allows.
-    pub(super) fn find<'f>(&self, functions: Vec<Wanted<'f>>) -> Found<'f> {
-        let mut found = Found::default();
+    pub(super) fn find<'f>(&self, functions: Vec<WantedLines<'f>>) -> FoundSources<'f> {
+        let mut found = FoundSources::default();
         if self.limit == 0 {
             if !functions.is_empty() {
                 found.notes.push("Source text was left out of this page.".into());
@@ -142,12 +142,12 @@ impl<'a> Sources<'a> {
             (status.is_file() && status.len() <= LONGEST_FILE).then(|| fs::read(&path).ok())?
         })?;
         let text = String::from_utf8_lossy(&bytes);
-        Some(text.lines().map(|line| shortened(&seen(line))).collect())
+        Some(text.lines().map(|line| shortened(&visible_line(line))).collect())
     }
 }
 
 /// The numbers of the lines to show of a function in a file of `length` lines.
-fn lines_of(function: &Wanted<'_>, length: usize) -> impl Iterator<Item = usize> + use<> {
+fn lines_of(function: &WantedLines<'_>, length: usize) -> impl Iterator<Item = usize> + use<> {
     let (first, last) = (function.lines.first_key_value(), function.lines.last_key_value());
     let (first, last) = first.zip(last).map_or((1, 0), |((first, _), (last, _))| (*first, *last));
     let length = i64::try_from(length).unwrap_or(i64::MAX);
@@ -171,9 +171,9 @@ fn lines_of(function: &Wanted<'_>, length: usize) -> impl Iterator<Item = usize>
     lines.into_iter().filter_map(|line| usize::try_from(line).ok())
 }
 
-/// A line with marks for what would turn its text around, as code that is not what it seems to be has it.
-fn seen(line: &str) -> String {
-    line.split('\t').map(frame_name::visible).collect::<Vec<_>>().join("\t")
+/// A line with marks instead of what would turn its text around; tabs stay.
+fn visible_line(line: &str) -> String {
+    line.split('\t').map(visible).collect::<Vec<_>>().join("\t")
 }
 
 /// A line without what no person reads of it.
@@ -189,8 +189,8 @@ fn shortened(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn wanted<'a>(file: &'a str, start: i64, lines: &[(i64, i64)]) -> Wanted<'a> {
-        Wanted { file, start, weight: 1, lines: lines.iter().copied().collect() }
+    fn wanted<'a>(file: &'a str, start: i64, lines: &[(i64, i64)]) -> WantedLines<'a> {
+        WantedLines { file, start, weight: 1, lines: lines.iter().copied().collect() }
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let own = directory.path().join("secret.key");
         let paths =
             SourcePaths { directories: vec![directory.path().to_path_buf()], ..SourcePaths::default() };
-        let found = Sources::new(&paths, 1000).find(vec![
+        let found = SourceExcerpts::new(&paths, 1000).find(vec![
             wanted("/build/x/src/a.c", 0, &[(2, 1)]),
             wanted(own.to_str().unwrap(), 0, &[(1, 1)]),
             wanted("../secret.key", 0, &[(1, 1)]),
@@ -239,7 +239,8 @@ mod tests {
         let paths =
             SourcePaths { directories: vec![directory.path().to_path_buf()], ..SourcePaths::default() };
         let find = |limit| {
-            Sources::new(&paths, limit).find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
+            SourceExcerpts::new(&paths, limit)
+                .find(vec![wanted("a.c", 0, &[(1, 1)]), wanted("b.c", 0, &[(1, 1)])])
         };
         let found = find(5);
         assert_eq!(found.runs.iter().map(|run| run.file).collect::<Vec<_>>(), ["b.c"]);

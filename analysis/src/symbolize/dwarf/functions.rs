@@ -23,12 +23,12 @@ pub(super) struct Chain {
     /// The piece of its code that the address is in.
     pub(super) range: Range<u64>,
     /// What was inlined there, outermost first.
-    pub(super) inlined: Vec<Inlined>,
+    pub(super) inlined: Vec<InlinedCall>,
 }
 
 /// A call that was inlined.
 #[derive(Clone, Debug)]
-pub(super) struct Inlined {
+pub(super) struct InlinedCall {
     /// The entry of the call.
     pub(super) entry: UnitOffset,
     /// Where it was called: the file by its number in the unit's table of lines.
@@ -40,7 +40,7 @@ pub(super) struct Inlined {
 
 /// What an entry says of its code.
 #[derive(Default)]
-struct Code {
+struct CodeRanges {
     low: Option<u64>,
     high: Option<u64>,
     size: Option<u64>,
@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
 
     /// Gives the function to the addresses in it; true if there is one. A function that begins later is the closer one: it
     /// stands in the other, or the other was dropped, and its ranges begin at 0 or 1.
-    fn enter_function(&mut self, entry: UnitOffset, code: &Code) -> gimli::Result<bool> {
+    fn enter_function(&mut self, entry: UnitOffset, code: &CodeRanges) -> gimli::Result<bool> {
         let mut is_any = false;
         let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
         let left = &mut self.inlined_left;
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
         function: UnitOffset,
         entry: UnitOffset,
         depth: isize,
-        code: &Code,
+        code: &CodeRanges,
     ) -> gimli::Result<()> {
         let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
         let left = &mut self.inlined_left;
@@ -143,8 +143,8 @@ impl Walk<'_, '_> {
                 }
                 if chain.inlined.len() < MOST_INLINED && *left > 0 {
                     *left -= 1;
-                    let Code { call_file, call_line, call_column, .. } = *code;
-                    chain.inlined.push(Inlined { entry, call_file, call_line, call_column, depth });
+                    let CodeRanges { call_file, call_line, call_column, .. } = *code;
+                    chain.inlined.push(InlinedCall { entry, call_file, call_line, call_column, depth });
                 }
             }
         })
@@ -162,8 +162,8 @@ fn read_code<'data>(
     unit: UnitRef<'_, Slice<'data>>,
     entries: &mut EntriesRaw<'_, '_, Slice<'data>>,
     abbreviation: &Abbreviation,
-) -> gimli::Result<Code> {
-    let mut code = Code::default();
+) -> gimli::Result<CodeRanges> {
+    let mut code = CodeRanges::default();
     for specification in abbreviation.attributes() {
         let attribute = entries.read_attribute(*specification)?;
         let number = || match attribute.value() {
@@ -188,7 +188,7 @@ fn read_code<'data>(
 
 fn each_range(
     unit: UnitRef<'_, Slice<'_>>,
-    code: &Code,
+    code: &CodeRanges,
     budget: &mut u32,
     mut each: impl FnMut(Range<u64>),
 ) -> gimli::Result<()> {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Where an address comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct LineRow {
     /// By its number in the unit's table.
     pub(super) file: u64,
     pub(super) line: u64,
@@ -29,12 +29,12 @@ impl<'a, 'data> Lines<'a, 'data> {
     }
 
     /// The rows of `addresses`, which are sorted.
-    pub(super) fn find(&self, addresses: &[u64]) -> Vec<Option<Row>> {
-        let mut found: Vec<Option<Row>> = vec![None; addresses.len()];
+    pub(super) fn find(&self, addresses: &[u64]) -> Vec<Option<LineRow>> {
+        let mut found: Vec<Option<LineRow>> = vec![None; addresses.len()];
         let Some(program) = self.unit.line_program.clone() else { return found };
         let mut rows = program.rows();
         // The row before, and its address; the first address that is not below it.
-        let mut before: Option<(u64, Row)> = None;
+        let mut before: Option<(u64, LineRow)> = None;
         let mut place = 0;
         while let Ok(Some((_, row))) = rows.next_row() {
             let address = row.address();
@@ -60,7 +60,7 @@ impl<'a, 'data> Lines<'a, 'data> {
                     ColumnType::Column(column) => column.get(),
                 };
                 let line = row.line().map_or(0, |line| line.get());
-                (address, Row { file: row.file_index(), line, column, sequence })
+                (address, LineRow { file: row.file_index(), line, column, sequence })
             });
         }
         found

@@ -28,7 +28,7 @@ type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
 
 /// A function, and the place in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct NamedCall {
     /// The function's name, as the linker has it where that is known.
     pub(super) name: Option<Arc<str>>,
     /// `name` is the linker's.
@@ -47,9 +47,9 @@ pub(super) struct Call {
 
 /// What is known of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NamedAddress {
     /// The calls, innermost first; all but the last are inlined. One without a name where there are lines and no functions.
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<NamedCall>,
     /// The piece of the outermost function that the address is in; None where there is not a function.
     pub(super) function: Option<Range<u64>>,
 }
@@ -101,8 +101,13 @@ impl DebugInfo {
 
     /// Looks up `addresses`, which are sorted, in one unit. Gives nothing for those that the unit has nothing of, and for those
     /// behind damage. Names and paths are of `texts`.
-    pub(super) fn look_up(&self, unit: &UnitAddresses, texts: &Texts, addresses: &[u64]) -> Vec<Place> {
-        let nothing = || vec![Place::default(); addresses.len()];
+    pub(super) fn look_up(
+        &self,
+        unit: &UnitAddresses,
+        texts: &Texts,
+        addresses: &[u64],
+    ) -> Vec<NamedAddress> {
+        let nothing = || vec![NamedAddress::default(); addresses.len()];
         let dwarf = self.dwarf();
         let offset = gimli::DebugInfoOffset(unit.offset);
         let Ok(skeleton) = dwarf.debug_info.header_from_offset(offset).and_then(|header| dwarf.unit(header))
@@ -123,7 +128,7 @@ impl DebugInfo {
         for (place, row) in places.iter_mut().zip(&rows) {
             let Some(row) = row else { continue };
             if place.calls.is_empty() {
-                place.calls.push(Call::default());
+                place.calls.push(NamedCall::default());
             }
             let innermost = &mut place.calls[0];
             (innermost.file, innermost.line, innermost.column) = (lines.file(row.file), row.line, row.column);
@@ -138,13 +143,13 @@ fn functions_of<'data>(
     names: &mut Names<'_, 'data>,
     lines: &mut lines::Lines<'_, '_>,
     addresses: &[u64],
-) -> Vec<Place> {
+) -> Vec<NamedAddress> {
     let chains = functions::find(unit, addresses);
     for chain in chains.iter().flatten() {
         names.call(unit.unit, chain.function);
         chain.inlined.iter().for_each(|inlined| drop(names.call(unit.unit, inlined.entry)));
     }
-    names.find_scopes(unit.unit);
+    scopes::find(names, unit.unit);
     let mut place = |chain: functions::Chain| {
         // Each call but the innermost is where the one inside it was inlined.
         let mut calls = Vec::with_capacity(chain.inlined.len() + 1);
@@ -158,7 +163,7 @@ fn functions_of<'data>(
         }
         calls.push(names.call(unit.unit, entry));
         calls.reverse();
-        Place { calls, function: Some(chain.range) }
+        NamedAddress { calls, function: Some(chain.range) }
     };
-    chains.into_iter().map(|chain| chain.map_or_else(Place::default, &mut place)).collect()
+    chains.into_iter().map(|chain| chain.map_or_else(NamedAddress::default, &mut place)).collect()
 }

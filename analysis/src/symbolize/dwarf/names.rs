@@ -1,9 +1,6 @@
 //! The names of functions, which may stand in another entry, another unit, or another file.
 
-use super::{
-    Call, Dwarf, Slice,
-    scopes::{Scopes, has_none, is_operator_of_lambda},
-};
+use super::{Dwarf, NamedCall, Slice};
 use crate::symbolize::texts::Texts;
 use gimli::{
     AttributeValue, DebugAbbrevOffset, DebugInfoOffset, Reader as _, Section as _, Unit, UnitOffset,
@@ -22,7 +19,7 @@ const FILE_ENTRY: usize = 4;
 
 /// Which file an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Which {
+pub(super) enum Which {
     Main,
     Common,
 }
@@ -38,26 +35,29 @@ pub(super) struct Names<'a, 'data> {
     dwarf: &'a Dwarf<'data>,
     texts: &'a Texts,
     starts: [Option<&'a OnceLock<Vec<u64>>>; 2],
-    units: HashMap<(Which, u64), Option<Arc<Unit<Slice<'data>>>>>,
+    units: HashMap<(Which, u64), OpenUnit<'data>>,
     /// Bytes that the units in `units` were made of.
     open_bytes: usize,
-    known: HashMap<usize, Call>,
+    known: HashMap<usize, NamedCall>,
     /// The declarations of those that have no linker's name, until their scopes are found.
     unscoped: Vec<Unscoped>,
 }
 
-/// A function whose name lacks what it stands in.
-struct Unscoped {
+/// None for a unit that cannot be opened, or need not be.
+type OpenUnit<'data> = Option<Arc<Unit<Slice<'data>>>>;
+
+/// A function without the scope of its name.
+pub(super) struct Unscoped {
     /// In `known`.
     known: usize,
     /// The file and the unit, by its offset, that it is declared in; None for the unit that we are of. It is opened again then:
     /// those of many functions would take much memory at a time.
-    other: Option<(Which, DebugInfoOffset)>,
-    entry: UnitOffset,
+    pub(super) other: Option<(Which, DebugInfoOffset)>,
+    pub(super) entry: UnitOffset,
 }
 
 /// Where following a function's entries has led.
-struct Place<'data> {
+struct EntryPosition<'data> {
     /// None for the unit that we are of.
     other: Option<(Which, Arc<Unit<Slice<'data>>>)>,
     entry: UnitOffset,
@@ -84,12 +84,12 @@ impl<'a, 'data> Names<'a, 'data> {
     }
 
     /// A call of the function that an entry of the unit, always the same one, stands for: its name and its first line.
-    pub(super) fn call(&mut self, unit: &Unit<Slice<'data>>, entry: UnitOffset) -> Call {
+    pub(super) fn call(&mut self, unit: &Unit<Slice<'data>>, entry: UnitOffset) -> NamedCall {
         if let Some(known) = self.known.get(&entry.0) {
             return known.clone();
         }
-        let mut call = Call::default();
-        let mut last = Place { other: None, entry, is_external: false };
+        let mut call = NamedCall::default();
+        let mut last = EntryPosition { other: None, entry, is_external: false };
         // What was found before an error stays.
         let _ = self.follow(unit, &mut last, &mut call);
         // One that other units see would have a linker's name if what it stands in were part of it: it is `extern "C"`, or Rust's
@@ -106,35 +106,33 @@ impl<'a, 'data> Names<'a, 'data> {
         call
     }
 
-    /// Gives the functions that were asked for since the last time, and have no linker's name, what they stand in.
-    pub(super) fn find_scopes(&mut self, unit: &Unit<Slice<'data>>) {
+    /// The functions that were asked for since the last time and have no linker's name, by the unit that declares them.
+    pub(super) fn take_unscoped(&mut self) -> Vec<Unscoped> {
         let mut unscoped = std::mem::take(&mut self.unscoped);
         unscoped.sort_by_key(|one| (one.other, one.entry.0));
-        for group in unscoped.chunk_by(|one, other| one.other == other.other) {
-            let opened = match group[0].other {
-                None => None,
-                Some((which, start)) => {
-                    let entry = DebugInfoOffset(start.0.saturating_add(group[0].entry.0));
-                    let Some(Next::Other(_, unit, _)) = self.enter(which, entry) else { continue };
-                    Some((which, unit))
-                }
-            };
-            let unit = opened.as_ref().map_or(unit, |(_, unit)| unit);
-            if has_none(unit) {
-                continue;
-            }
-            // The entries of another unit have offsets of their own, and strings of their file's.
-            let mut there = Names { dwarf: self.dwarf, ..Names::new(self.dwarf, self.texts, None, None) };
-            if let Some((Which::Common, _)) = opened {
-                let Some(common) = self.dwarf.sup() else { continue };
-                there.dwarf = common;
-            }
-            let mut scopes = Scopes::find(unit, group.iter().map(|one| one.entry.0).collect());
-            for one in group {
-                let Some(call) = self.known.get_mut(&one.known) else { continue };
-                let is_operator = is_operator_of_lambda(call.name.as_deref());
-                call.scope = scopes.of(&mut there, unit, one.entry.0, is_operator);
-            }
+        unscoped
+    }
+
+    /// The unit that declares such a function, or None for the unit that we are of; and its names: the entries of another unit
+    /// have offsets of their own, and strings of their file's.
+    pub(super) fn declaring(&mut self, one: &Unscoped) -> Option<(OpenUnit<'data>, Names<'a, 'data>)> {
+        let Some((which, start)) = one.other else {
+            return Some((None, Names::new(self.dwarf, self.texts, None, None)));
+        };
+        let entry = DebugInfoOffset(start.0.saturating_add(one.entry.0));
+        let Some(Next::Other(_, unit, _)) = self.enter(which, entry) else { return None };
+        Some((Some(unit), Names::new(self.file(which)?, self.texts, None, None)))
+    }
+
+    /// The name of such a function.
+    pub(super) fn name(&self, one: &Unscoped) -> Option<&str> {
+        self.known.get(&one.known)?.name.as_deref()
+    }
+
+    /// Gives it what it stands in.
+    pub(super) fn set_scope(&mut self, one: &Unscoped, scope: Option<Arc<str>>) {
+        if let Some(call) = self.known.get_mut(&one.known) {
+            call.scope = scope;
         }
     }
 
@@ -148,6 +146,13 @@ impl<'a, 'data> Names<'a, 'data> {
         Some(self.texts.get(&text.to_slice().ok()?))
     }
 
+    fn file(&self, which: Which) -> Option<&'a Dwarf<'data>> {
+        match which {
+            Which::Main => Some(self.dwarf),
+            Which::Common => self.dwarf.sup(),
+        }
+    }
+
     /// The texts of the object.
     pub(super) fn texts(&self) -> &'a Texts {
         self.texts
@@ -156,8 +161,8 @@ impl<'a, 'data> Names<'a, 'data> {
     fn follow(
         &mut self,
         unit: &Unit<Slice<'data>>,
-        last: &mut Place<'data>,
-        call: &mut Call,
+        last: &mut EntryPosition<'data>,
+        call: &mut NamedCall,
     ) -> gimli::Result<()> {
         for _ in 0..MOST_STEPS {
             let (which, other) =
@@ -178,13 +183,10 @@ impl<'a, 'data> Names<'a, 'data> {
         which: Which,
         unit: &Unit<Slice<'data>>,
         entry: UnitOffset,
-        call: &mut Call,
+        call: &mut NamedCall,
         is_external: &mut bool,
     ) -> gimli::Result<Option<Next<'data>>> {
-        let dwarf = match which {
-            Which::Main => self.dwarf,
-            Which::Common => self.dwarf.sup().ok_or(gimli::Error::ExpectedStringAttributeValue)?,
-        };
+        let dwarf = self.file(which).ok_or(gimli::Error::ExpectedStringAttributeValue)?;
         let entry = unit.entry(entry)?;
         let mut attributes = entry.attrs();
         let mut next = None;
@@ -222,10 +224,7 @@ impl<'a, 'data> Names<'a, 'data> {
 
     /// The unit that has the entry at `offset` of `.debug_info`.
     fn enter(&mut self, which: Which, offset: DebugInfoOffset) -> Option<Next<'data>> {
-        let dwarf = match which {
-            Which::Main => self.dwarf,
-            Which::Common => self.dwarf.sup()?,
-        };
+        let dwarf = self.file(which)?;
         let starts = self.starts[which as usize]?.get_or_init(|| {
             let mut starts = Vec::new();
             let mut headers = dwarf.units();

@@ -4,7 +4,7 @@
 //! and past what has none of them where the compiler wrote how far that reaches (GCC does). Only functions without a linker's name are
 //! asked for: static ones, members of local classes, lambdas.
 
-use super::{Call, Slice, names::Names};
+use super::{NamedCall, Slice, names::Names};
 use crate::symbolize::demangle::demangle;
 use gimli::{AttributeValue, Unit, UnitOffset};
 use std::{
@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 1 << 14;
 
 /// The scopes of a unit, as far as they were asked for.
 #[derive(Default)]
-pub(super) struct Scopes {
+struct Scopes {
     /// The innermost scope around an entry; None where there is none.
     around: HashMap<usize, Option<usize>>,
     /// The names of scopes with all that is around them.
@@ -43,7 +43,7 @@ struct Said {
 
 impl Scopes {
     /// Finds what is around `entries` of a unit.
-    pub(super) fn find(unit: &Unit<Slice<'_>>, mut entries: Vec<usize>) -> Self {
+    fn find(unit: &Unit<Slice<'_>>, mut entries: Vec<usize>) -> Self {
         let mut scopes = Self::default();
         for _ in 0..MOST_PASSES {
             entries.sort_unstable();
@@ -121,7 +121,7 @@ impl Scopes {
     }
 
     /// What the function that `entry` declares stands in; None where it stands in nothing, or in a function alone, as in GNU C.
-    pub(super) fn of<'data>(
+    fn of<'data>(
         &mut self,
         names: &mut Names<'_, 'data>,
         unit: &Unit<Slice<'data>>,
@@ -150,7 +150,7 @@ impl Scopes {
         // A class that stands in itself, by way of its declaration, stands in nothing.
         self.full.insert(scope, None);
         let said = said(names, unit, scope)?;
-        let call = if said.is_function { names.call(unit, UnitOffset(scope)) } else { Call::default() };
+        let call = if said.is_function { names.call(unit, UnitOffset(scope)) } else { NamedCall::default() };
         let full = match call.name {
             // All that is around it is in there.
             Some(name) if call.is_linker_name => demangle(&name),
@@ -176,8 +176,26 @@ impl Scopes {
     }
 }
 
+/// Gives the functions that `names` was asked for since the last time, and have no linker's name, what they stand in. `unit` is the
+/// one that `names` are of.
+pub(super) fn find<'data>(names: &mut Names<'_, 'data>, unit: &Unit<Slice<'data>>) {
+    let unscoped = names.take_unscoped();
+    for group in unscoped.chunk_by(|one, other| one.other == other.other) {
+        let Some((other, mut there)) = names.declaring(&group[0]) else { continue };
+        let unit = other.as_deref().unwrap_or(unit);
+        if has_none(unit) {
+            continue;
+        }
+        let mut scopes = Scopes::find(unit, group.iter().map(|one| one.entry.0).collect());
+        for one in group {
+            let is_operator = is_operator_of_lambda(names.name(one));
+            names.set_scope(one, scopes.of(&mut there, unit, one.entry.0, is_operator));
+        }
+    }
+}
+
 /// True for units of C, in which nothing stands in anything: their static functions are no reason to go through them again.
-pub(super) fn has_none(unit: &Unit<Slice<'_>>) -> bool {
+fn has_none(unit: &Unit<Slice<'_>>) -> bool {
     let root = unit.entries_raw(None).and_then(|entries| unit.entry(entries.next_offset()));
     let language = root.ok().and_then(|root| root.attr_value(gimli::DW_AT_language).ok().flatten());
     let Some(AttributeValue::Language(language)) = language else { return false };
@@ -193,7 +211,7 @@ pub(super) fn has_none(unit: &Unit<Slice<'_>>) -> bool {
 }
 
 /// True for the names of the functions that a lambda's class has.
-pub(super) fn is_operator_of_lambda(name: Option<&str>) -> bool {
+fn is_operator_of_lambda(name: Option<&str>) -> bool {
     matches!(name, Some("operator()" | "_FUN"))
 }
 
