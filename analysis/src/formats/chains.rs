@@ -2,7 +2,7 @@
 //! them, on their way into the model.
 
 use crate::profile::{
-    Known, Label, LabelSetId, Location, LocationId, Mapping, MappingId, Profile, ValueType,
+    Known, Label, LabelSetId, LabelSets, Location, LocationId, Mapping, MappingId, Profile, ValueType,
 };
 use foldhash::fast::RandomState;
 use std::{
@@ -26,7 +26,7 @@ pub(super) struct Chains {
     places: HashMap<u64, LocationId, RandomState>,
     /// How each location was met.
     met: Vec<Met>,
-    label_sets: HashMap<Vec<Label>, LabelSetId, RandomState>,
+    label_sets: LabelSets,
     /// The chain that is being added.
     chain: Vec<LocationId>,
 }
@@ -51,7 +51,7 @@ impl Chains {
             nanos,
             places: HashMap::default(),
             met: Vec::new(),
-            label_sets: HashMap::default(),
+            label_sets: LabelSets::default(),
             chain: Vec::new(),
         }
     }
@@ -62,15 +62,8 @@ impl Chains {
     }
 
     /// The number of a set of labels.
-    pub(super) fn labels(&mut self, labels: Vec<Label>) -> LabelSetId {
-        if labels.is_empty() {
-            return LabelSetId(0);
-        }
-        let sets = &mut self.profile.label_sets;
-        *self.label_sets.entry(labels).or_insert_with_key(|labels| {
-            sets.push(labels.clone());
-            LabelSetId::at(sets.len() - 1)
-        })
+    pub(super) fn labels(&mut self, labels: &[Label]) -> LabelSetId {
+        self.label_sets.intern(&mut self.profile.label_sets, labels)
     }
 
     /// Adds samples of one chain, innermost first.

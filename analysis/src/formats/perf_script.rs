@@ -46,6 +46,7 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         builder: Builder::new(types),
         mappings: HashMap::default(),
         locations: HashMap::default(),
+        label_sets: HashMap::default(),
         chain: Vec::new(),
         values: vec![0; events.len() + 1],
         labels: LabelSetId(0),
@@ -165,12 +166,16 @@ struct Reader<'a> {
     mappings: HashMap<&'a [u8], MappingId, RandomState>,
     /// By address, symbol and file.
     locations: HashMap<(u64, &'a [u8], &'a [u8]), LocationId, RandomState>,
+    label_sets: HashMap<ThreadKey<'a>, LabelSetId, RandomState>,
     /// The sample that is being read: frames, innermost first.
     chain: Vec<LocationId>,
     values: Vec<i64>,
     labels: LabelSetId,
     is_open: bool,
 }
+
+/// Name, number of the thread, number of the process.
+type ThreadKey<'a> = (&'a [u8], Option<i64>, Option<i64>);
 
 impl<'a> Reader<'a> {
     fn open(&mut self, header: &Header<'a>, events: &[&[u8]]) {
@@ -181,15 +186,16 @@ impl<'a> Reader<'a> {
         if let (Some(place), Some(period)) = (place, header.period) {
             self.values[place + 1] = period;
         }
-        let name = self.builder.string(&String::from_utf8_lossy(header.name));
-        let mut labels = vec![Label { key: label::THREAD.into(), value: LabelValue::Text(name) }];
-        let mut number = |key: &str, number: Option<i64>| {
-            let value = number.map(|number| LabelValue::Number(number, "".into()));
-            labels.extend(value.map(|value| Label { key: key.into(), value }));
-        };
-        number(label::THREAD_ID, header.thread);
-        number(label::PROCESS_ID, header.process);
-        self.labels = self.builder.label_set(labels);
+        let Header { name, thread, process, .. } = *header;
+        self.labels = *self.label_sets.entry((name, thread, process)).or_insert_with(|| {
+            let name = LabelValue::Text(String::from_utf8_lossy(name).into());
+            let mut labels = vec![Label { key: label::THREAD.into(), value: name }];
+            for (key, number) in [(label::THREAD_ID, thread), (label::PROCESS_ID, process)] {
+                let value = number.map(|number| LabelValue::Number(number, "".into()));
+                labels.extend(value.map(|value| Label { key: key.into(), value }));
+            }
+            self.builder.label_set(&labels)
+        });
         if !header.rest.is_empty() {
             self.frame(header.rest);
         }

@@ -74,7 +74,7 @@ impl ThreadLabels {
                 labels.push(Label { key: label::THREAD.into(), value: name });
                 labels.push(Label { key: label::THREAD_ID.into(), value: id });
             }
-            chains.labels(labels)
+            chains.labels(&labels)
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Puts a profile together, and gives what was met before its number again.
 
 use super::{
-    Function, FunctionId, Label, LabelSetId, Location, LocationId, Mapping, MappingId, Profile, ValueType,
+    Function, FunctionId, Label, LabelSetId, LabelSets, Location, LocationId, Mapping, MappingId, Profile,
+    ValueType,
 };
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
@@ -14,7 +15,7 @@ pub struct Builder {
     /// By address: no two mappings of a process have one in common.
     locations: HashMap<(u64, Option<MappingId>), LocationId, RandomState>,
     functions: HashMap<Function, FunctionId, RandomState>,
-    label_sets: HashMap<Vec<Label>, LabelSetId, RandomState>,
+    label_sets: LabelSets,
     strings: HashMap<Arc<str>, (), RandomState>,
 }
 
@@ -22,8 +23,7 @@ impl Builder {
     /// One without samples.
     pub fn new(sample_types: Vec<ValueType>) -> Self {
         let profile = Profile::new(sample_types);
-        let label_sets = HashMap::from_iter([(Vec::new(), LabelSetId(0))]);
-        let (locations, functions, strings) = Default::default();
+        let (locations, functions, label_sets, strings) = Default::default();
         Self { profile, locations, functions, label_sets, strings }
     }
 
@@ -46,12 +46,15 @@ impl Builder {
     }
 
     /// The number of a set of labels.
-    pub fn label_set(&mut self, labels: Vec<Label>) -> LabelSetId {
-        let sets = &mut self.profile.label_sets;
-        *self.label_sets.entry(labels).or_insert_with_key(|labels| {
-            sets.push(labels.clone());
-            LabelSetId::at(sets.len() - 1)
-        })
+    ///
+    /// The texts are kept, those of known sets too: who has many sets takes equal texts from [`string`](Self::string).
+    pub fn label_set(&mut self, labels: &[Label]) -> LabelSetId {
+        self.label_sets.intern(&mut self.profile.label_sets, labels)
+    }
+
+    /// Lets go of the texts of known sets, where many profiles are added.
+    pub(super) fn forget_label_texts(&mut self) {
+        self.label_sets.forget_copies();
     }
 
     /// The one copy of a text.
@@ -95,10 +98,10 @@ mod tests {
         assert_eq!(builder.function(function.clone()), id);
         assert_ne!(builder.function(Function { start_line: 4, ..function }), id);
 
-        assert_eq!(builder.label_set(Vec::new()), LabelSetId(0));
+        assert_eq!(builder.label_set(&[]), LabelSetId(0));
         let label = Label { key: "tid".into(), value: LabelValue::Number(7, "".into()) };
-        assert_eq!(builder.label_set(vec![label.clone()]), LabelSetId(1));
-        assert_eq!(builder.label_set(vec![label]), LabelSetId(1));
+        assert_eq!(builder.label_set(std::slice::from_ref(&label)), LabelSetId(1));
+        assert_eq!(builder.label_set(&[label]), LabelSetId(1));
         assert_eq!((builder.finish().locations.len()), 2);
     }
 }

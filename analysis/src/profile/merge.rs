@@ -214,7 +214,8 @@ impl Merger {
             )
             .collect();
         let label_sets: Vec<LabelSetId> =
-            from.label_sets.iter().map(|labels| self.builder.label_set(labels.clone())).collect();
+            from.label_sets.iter().map(|labels| self.builder.label_set(labels)).collect();
+        self.builder.forget_label_texts();
         let Profile { samples, is_clamped, .. } = &mut self.builder.profile;
         samples.reserve(from.samples.len(), from.samples.frames());
         let (mut chain, mut values) = (Vec::new(), Vec::new());

@@ -7,6 +7,7 @@
 
 mod base;
 mod builder;
+mod label_sets;
 mod merge;
 mod samples;
 mod threads;
@@ -14,6 +15,7 @@ mod unite;
 
 pub use base::{compare, normalize, subtract};
 pub use builder::Builder;
+pub(crate) use label_sets::LabelSets;
 pub(crate) use merge::Merger;
 pub use merge::merge;
 pub use samples::{SampleRef, Samples};

@@ -110,17 +110,22 @@ impl Samples {
     pub fn add_up_equal(&mut self) -> bool {
         let mut is_clamped = false;
         let hashes = RandomState::default();
-        let mut known: HashTable<u32> = HashTable::new();
+        // With the hash: as the table grows, no chain is read again.
+        let mut known: HashTable<(u32, u32)> = HashTable::new();
+        // The table looks at both ends of a hash.
+        let spread = |hash: u32| u64::from(hash) << 32 | u64::from(hash);
         let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
         for place in 0..self.len() {
             let (end, labels) = (self.ends[place], self.labels[place]);
-            let hash = hashes.hash_one((&self.locations[begin..end], labels));
+            let hash = hashes.hash_one((&self.locations[begin..end], labels)) as u32;
             // What is known has moved down to its new place already.
-            let is_equal = |&other: &u32| {
-                let other = self.get(other as usize);
-                other.labels == labels && other.chain == &self.locations[begin..end]
+            let is_equal = |&(other_hash, other): &(u32, u32)| {
+                other_hash == hash && {
+                    let other = self.get(other as usize);
+                    other.labels == labels && other.chain == &self.locations[begin..end]
+                }
             };
-            if let Some(&first) = known.find(hash, is_equal) {
+            if let Some(&(_, first)) = known.find(spread(hash), is_equal) {
                 for value in 0..self.width {
                     let added = self.values[place * self.width + value];
                     let sum = &mut self.values[first as usize * self.width + value];
@@ -131,11 +136,7 @@ impl Samples {
                 self.move_down(place, begin, kept, kept_frames);
                 kept_frames += end - begin;
                 if let Ok(number) = u32::try_from(kept) {
-                    let hash_of = |&other: &u32| {
-                        let other = self.get(other as usize);
-                        hashes.hash_one((other.chain, other.labels))
-                    };
-                    known.insert_unique(hash, number, hash_of);
+                    known.insert_unique(spread(hash), (hash, number), |&(hash, _)| spread(hash));
                 }
                 kept += 1;
             }

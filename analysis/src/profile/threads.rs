@@ -153,7 +153,7 @@ mod tests {
             let mut labels = vec![text(label::PROCESS, process), text(label::THREAD, name)];
             labels.extend(number(label::PROCESS_ID, process_id));
             labels.extend(number(label::THREAD_ID, id));
-            let labels = builder.label_set(labels);
+            let labels = builder.label_set(&labels);
             builder.profile.samples.push(&[], &[count, count * 10], labels);
         }
         builder.finish()

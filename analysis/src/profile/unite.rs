@@ -3,14 +3,9 @@
 //! Some who write profiles write a call chain each time that they meet it, some write a place in code anew for each sample, with a
 //! number of its own and all else equal. Reports add up what a person takes for the same.
 
-use super::{FunctionId, Label, LabelSetId, LabelValue, LocationId, Profile};
+use super::{FunctionId, LabelSetId, LabelSets, LocationId, Profile};
 use foldhash::fast::RandomState;
-use hashbrown::{HashTable, hash_table::Entry};
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher as _, Hash},
-    sync::Arc,
-};
+use std::{collections::HashMap, hash::Hash};
 
 impl Profile {
     /// Makes one of all samples whose places and labels are equal, in the place of the first, with the sums of their values. Samples of
@@ -29,11 +24,12 @@ impl Profile {
                 *id = LocationId(first[id.index()]);
             }
         }
-        if let Some(first) = first_sets(&self.label_sets) {
-            for id in self.samples.labels_mut() {
-                *id = LabelSetId(first[id.index()]);
-            }
+        let (mut known, mut sets) = (LabelSets::default(), vec![Vec::new()]);
+        let first: Vec<LabelSetId> = self.label_sets.iter().map(|set| known.intern(&mut sets, set)).collect();
+        for id in self.samples.labels_mut() {
+            *id = first[id.index()];
         }
+        self.label_sets = sets;
         self.is_clamped |= self.samples.add_up_equal();
         self.samples.drop_zeros();
     }
@@ -49,72 +45,10 @@ fn firsts<T: Eq + Hash>(all: &[T]) -> Option<Vec<u32>> {
     (known.len() < all.len()).then_some(first)
 }
 
-/// As [`firsts`]. A text of any length may be in each of many sets, so each text is read once, and known by a number then.
-fn first_sets(sets: &[Vec<Label>]) -> Option<Vec<u32>> {
-    let mut by_text: HashMap<&str, u32, RandomState> = HashMap::default();
-    let mut by_place: HashMap<*const u8, u32, RandomState> = HashMap::default();
-    for text in sets.iter().flatten().flat_map(texts) {
-        by_place.entry(text.as_ptr()).or_insert_with(|| {
-            let next = by_text.len() as u32;
-            // Texts that are empty may lie in one place; that is no matter, since all of them are equal.
-            *by_text.entry(text).or_insert(next)
-        });
-    }
-    let number = |text: &Arc<str>| by_place.get(&text.as_ptr()).copied();
-    let plain = |label: &Label| {
-        let [key, other] = texts(label).map(number);
-        let value = if let LabelValue::Number(value, _) = &label.value { Some(*value) } else { None };
-        (key, other, value)
-    };
-    let hashes = RandomState::default();
-    let hash = |set: &Vec<Label>| {
-        let mut hasher = hashes.build_hasher();
-        set.iter().for_each(|label| plain(label).hash(&mut hasher));
-        std::hash::Hasher::finish(&hasher)
-    };
-    let mut known: HashTable<u32> = HashTable::with_capacity(sets.len());
-    let first: Vec<u32> = sets
-        .iter()
-        .zip(0..)
-        .map(|(set, place)| {
-            let is_equal = |other: &u32| sets[*other as usize].iter().map(plain).eq(set.iter().map(plain));
-            match known.entry(hash(set), is_equal, |other| hash(&sets[*other as usize])) {
-                Entry::Occupied(first) => *first.get(),
-                Entry::Vacant(vacant) => *vacant.insert(place).get(),
-            }
-        })
-        .collect();
-    (known.len() < sets.len()).then_some(first)
-}
-
-/// The texts of a label: its key, and its text or its unit.
-fn texts(label: &Label) -> [&Arc<str>; 2] {
-    let (LabelValue::Text(other) | LabelValue::Number(_, other)) = &label.value;
-    [&label.key, other]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Function, Line, Location};
-
-    #[test]
-    fn sets_are_equal_by_what_their_texts_say() {
-        let set = |key: &str, value: LabelValue| vec![Label { key: key.into(), value }];
-        let text = |text: &str| LabelValue::Text(text.into());
-        let sets = [
-            vec![],
-            set("a", text("b")),
-            set("a", LabelValue::Number(0, "b".into())),
-            set("a", text("b")),
-            set("b", text("a")),
-            set("a", LabelValue::Number(1, "b".into())),
-            set("a", LabelValue::Number(0, "b".into())),
-            vec![],
-        ];
-        assert_eq!(first_sets(&sets), Some(vec![0, 1, 2, 1, 4, 5, 2, 0]));
-        assert_eq!(first_sets(&sets[..3]), None);
-    }
+    use crate::profile::{Function, Label, LabelValue, Line, Location};
 
     /// A profile in which nothing is there once: all functions, places and sets of labels are two.
     fn doubled() -> Profile {

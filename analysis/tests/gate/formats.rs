@@ -280,7 +280,7 @@ fn a_trace_is_made_where_samples_have_times() {
         [(1, 1_000_000_010_000), (1, 1_000_000_020_000), (2, 1_000_000_030_000), (2, 1_000_000_090_000)]
     {
         let time = Label { key: "end_timestamp_ns".into(), value: LabelValue::Number(end, "".into()) };
-        let labels = builder.label_set(vec![time]);
+        let labels = builder.label_set(&[time]);
         builder.profile.samples.push(&[ids[leaf], ids[0]], &[1, 10_000], labels);
     }
     let directory = tempfile::tempdir().unwrap();

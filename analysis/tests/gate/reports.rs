@@ -170,7 +170,7 @@ fn profile(samples: &[(&[&str], i64, Vec<Label>)]) -> Profile {
                 id
             })
             .collect();
-        let labels = builder.label_set(labels.clone());
+        let labels = builder.label_set(labels);
         builder.profile.samples.push(&chain, &[millis.signum(), millis * 1_000_000], labels);
     }
     builder.finish()

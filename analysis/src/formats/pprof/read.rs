@@ -8,15 +8,13 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     profile::{
-        Function, FunctionId, Known, Label, LabelSetId, LabelValue, Line, Location, LocationId, Mapping,
+        Function, FunctionId, Known, Label, LabelSets, LabelValue, Line, Location, LocationId, Mapping,
         MappingId, Profile, ValueType,
     },
 };
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use std::{
     collections::{HashMap, HashSet},
-    hash::{BuildHasher as _, Hash as _, Hasher as _},
     path::PathBuf,
     sync::Arc,
 };
@@ -89,8 +87,7 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let mut samples = SampleReader {
         profile,
         strings,
-        label_sets: HashTable::new(),
-        hashes: RandomState::default(),
+        label_sets: LabelSets::default(),
         locations: location_ids,
         chain: Vec::new(),
         values: Vec::new(),
@@ -199,9 +196,6 @@ impl<'a> Outline<'a> {
 struct Strings<'a> {
     bytes: Vec<&'a [u8]>,
     known: HashMap<u64, Arc<str>, RandomState>,
-    /// Those of labels, by place: of equal texts at several places the one copy, so that they are told apart by where it lies.
-    unique: HashMap<u64, Arc<str>, RandomState>,
-    copies: HashSet<Arc<str>, RandomState>,
 }
 
 impl Strings<'_> {
@@ -222,18 +216,6 @@ impl Strings<'_> {
         };
         self.known.insert(place, text.clone());
         Ok(text)
-    }
-
-    /// The one copy of the text at `place`.
-    fn unique(&mut self, place: u64) -> Result<Arc<str>, Error> {
-        if let Some(known) = self.unique.get(&place) {
-            return Ok(known.clone());
-        }
-        let text = self.get(place)?;
-        let copy = self.copies.get(&text).cloned().unwrap_or(text);
-        self.copies.insert(copy.clone());
-        self.unique.insert(place, copy.clone());
-        Ok(copy)
     }
 
     /// The text at a place that was written with a sign; a negative one is beyond all texts.
@@ -411,9 +393,7 @@ fn read_line(mut message: Message<'_>, functions: &Ids) -> Result<Option<Line>, 
 struct SampleReader<'a> {
     profile: Profile,
     strings: Strings<'a>,
-    /// The places of the sets of labels that are there, by what is in them.
-    label_sets: HashTable<u32>,
-    hashes: RandomState,
+    label_sets: LabelSets,
     locations: Ids,
     // Of the sample that is being read.
     chain: Vec<LocationId>,
@@ -460,35 +440,9 @@ impl SampleReader<'_> {
                 "a sample has {number_of_values} values, but the profile has {width} sample types"
             )));
         }
-        let labels = self.label_set();
+        let labels = self.label_sets.intern(&mut self.profile.label_sets, &self.labels);
         self.profile.samples.push(&self.chain, &self.values, labels);
         Ok(())
-    }
-
-    /// The number of the set of labels that was read.
-    ///
-    /// Sets are compared by where their texts lie: a text of any length may be in each of many.
-    fn label_set(&mut self) -> LabelSetId {
-        let Self { labels, label_sets, hashes, profile, .. } = self;
-        if labels.is_empty() {
-            return LabelSetId(0);
-        }
-        let sets = &mut profile.label_sets;
-        let hash_of = |labels: &[Label]| {
-            let mut hasher = hashes.build_hasher();
-            labels.iter().for_each(|label| identity(label).hash(&mut hasher));
-            hasher.finish()
-        };
-        let hash = hash_of(labels);
-        let is_equal =
-            |&place: &u32| sets[place as usize].iter().map(identity).eq(labels.iter().map(identity));
-        if let Some(&place) = label_sets.find(hash, is_equal) {
-            return LabelSetId(place);
-        }
-        let id = LabelSetId::at(sets.len());
-        sets.push(labels.as_slice().into());
-        label_sets.insert_unique(hash, id.0, |&place| hash_of(&sets[place as usize]));
-        id
     }
 
     fn label(&mut self, mut message: Message<'_>) -> Result<(), Error> {
@@ -507,20 +461,11 @@ impl SampleReader<'_> {
             return Ok(());
         }
         let value = if text != 0 {
-            LabelValue::Text(self.strings.unique(text)?)
+            LabelValue::Text(self.strings.get(text)?)
         } else {
-            LabelValue::Number(number, self.strings.unique(unit)?)
+            LabelValue::Number(number, self.strings.get(unit)?)
         };
-        self.labels.push(Label { key: self.strings.unique(key)?, value });
+        self.labels.push(Label { key: self.strings.get(key)?, value });
         Ok(())
     }
-}
-
-/// What tells labels apart whose texts are there once: where these lie, and the number.
-fn identity(label: &Label) -> (*const u8, *const u8, Option<i64>) {
-    let (text, number) = match &label.value {
-        LabelValue::Text(text) => (text, None),
-        LabelValue::Number(number, unit) => (unit, Some(*number)),
-    };
-    (label.key.as_ptr(), text.as_ptr(), number)
 }

@@ -73,7 +73,7 @@ fn full() -> Profile {
     builder.profile.locations[named.index()].is_folded = true;
     let thread = Label { key: "thread".into(), value: LabelValue::Text("worker".into()) };
     let bytes = Label { key: "size".into(), value: LabelValue::Number(-5, "bytes".into()) };
-    let labels = builder.label_set(vec![thread, bytes]);
+    let labels = builder.label_set(&[thread, bytes]);
     builder.profile.samples.push(&[named, other, named], &[1, i64::MIN], labels);
     builder.profile.samples.push(&[], &[0, 0], crate::profile::LabelSetId(0));
     builder.finish()

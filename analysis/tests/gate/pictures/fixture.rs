@@ -57,7 +57,7 @@ pub(crate) fn profile(lines: &str) -> Profile {
             "" => Vec::new(),
             name => vec![Label { key: label::THREAD.into(), value: LabelValue::Text(name.into()) }],
         };
-        let labels = builder.label_set(labels);
+        let labels = builder.label_set(&labels);
         let count: i64 = count.parse().expect("a number");
         builder.profile.samples.push(&chain, &[count, count * PERIOD * 1_000_000], labels);
     }
