@@ -2,7 +2,7 @@
 # Runs tests and programs with the address and the thread sanitizer and under valgrind: ci/sanitize.sh [address|thread|programs]...
 # Needs rustup's nightly compiler, gcc and, for the last, valgrind. Half an hour for all.
 #
-# No report is suppressed but one of valgrind's, see below. What the sanitizers cannot judge:
+# No report is suppressed. What the sanitizers cannot judge:
 # * The walk reads whatever the registers and the call frame information lead to, after the kernel has shown it to be
 #   there. That may be freed memory of the host, or the sanitizer's own. So these loads are made in assembly in such a
 #   build (`--cfg sigprof_sanitized`, src/sample/unwind/memory.rs).
@@ -68,9 +68,7 @@ programs() {
     # The runtime has to come first; the compilers' agree on what it is called by.
     profiled address-in-both "$(gcc -print-file-name=libasan.so) $checked" "$scratch/address"
     profiled thread "$plain" "$scratch/thread"
-    # Of the kernel's answers valgrind makes errors: whether memory is there is what the probe asks.
-    profiled valgrind "$plain" valgrind --quiet --suppressions=ci/sanitize/valgrind.supp --error-exitcode=1 \
-        --leak-check=full "$scratch/plain"
+    profiled valgrind "$plain" valgrind --quiet --error-exitcode=1 --leak-check=full "$scratch/plain"
 }
 
 # profiled NAME LIBRARIES COMMAND...: the program must do its work, report nothing, and be profiled.

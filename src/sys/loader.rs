@@ -4,7 +4,7 @@
 //! Calls `_dl_find_object` through the address that `dlsym` gave, and reads what the loader points to.
 #![allow(unsafe_code)]
 
-use super::memory::PAGE;
+use super::arch::PAGE;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::{ffi::CStr, mem, ops::Range, ptr};
 

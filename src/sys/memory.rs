@@ -8,17 +8,18 @@
 use super::{
     arch::{LARGEST_PAGE, MAP_MEMORY, call_on_stack, system_call},
     file::File,
+    loader,
 };
 use crate::sync::{AtomicBool, Ordering};
 use core::{
+    ffi::CStr,
     marker::PhantomData,
     num::NonZeroUsize,
     ops::{Deref, DerefMut},
     ptr::NonNull,
 };
 
-/// The unit in which memory is proven readable: the smallest page of any machine we run on.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) use super::arch::PAGE;
 
 /// The unit in which memory is protected: the largest page of any kernel for this machine, so that it serves all.
 pub(crate) const PROTECTED: usize = LARGEST_PAGE;
@@ -304,8 +305,12 @@ impl<T: Zeroable> DerefMut for MappedBox<T> {
 /// Whether the cheap probe answers as it should, see [`choose_probe`].
 static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
 
+/// A function of the object that valgrind loads into each program (`vgpreload_core`).
+const OF_VALGRIND: &CStr = c"_vgnU_freeres";
+
 /// Finds out whether this kernel answers the cheap probe as Linux does, and uses the slower one where it does not
-/// (another system's emulation of Linux may look at the arguments in another order). For ordinary context.
+/// (another system's emulation of Linux may look at the arguments in another order), and under valgrind, which prints
+/// two lines for each cheap probe. For ordinary context.
 ///
 /// # Errors
 /// The error number of `mmap(2)`; or `ENOSYS` where neither probe works, so that no stack could be read safely.
@@ -314,7 +319,7 @@ pub(crate) fn choose_probe() -> Result<(), i32> {
     pages.guard(PROTECTED, 2 * PROTECTED)?;
     let (readable, guarded) = (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PROTECTED);
     let answers = |probe: fn(usize) -> bool| probe(readable) && !probe(guarded);
-    let cheap = answers(probe_by_mask);
+    let cheap = loader::symbol(OF_VALGRIND).is_null() && answers(probe_by_mask);
     CHEAP_PROBE.store(cheap, Ordering::Relaxed);
     if cheap || answers(|address| fetch_word(address).is_some()) { Ok(()) } else { Err(libc::ENOSYS) }
 }

@@ -172,7 +172,7 @@ fn under_tools_that_preload() {
     }
 }
 
-/// Under valgrind, which runs the program's code itself and reports each unusual system call. Skipped if it is not installed.
+/// Under valgrind, which runs the program's code itself and prints a line for each unusual system call. Skipped if it is not installed.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn under_valgrind() {
@@ -186,7 +186,6 @@ fn under_valgrind() {
     let finished = run(command.args(["--tool=none", "-q"]).arg(program).args(ORDERS));
     let ended = (exit_code(finished.status), finished.text());
     assert_eq!(ended, (3, "hello\n".to_owned()), "the application was harmed: {}", finished.stderr);
-    let ours: Vec<&str> = finished.stderr.lines().filter(|line| !line.starts_with("--")).collect();
-    assert_eq!(ours, Vec::<&str>::new());
+    assert_eq!(finished.stderr, "", "valgrind reports what the profiler does");
     assert!(samples(&scratch) >= 5, "the application lost its profile");
 }

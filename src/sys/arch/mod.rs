@@ -33,6 +33,9 @@ pub(crate) use machine::{
 };
 pub(crate) use registers::Registers;
 
+/// The unit in which memory is proven readable: the smallest page of any machine we run on.
+pub(crate) const PAGE: usize = 4096;
+
 /// Where the return address of a function stands that was interrupted before its frame was made, or after it was
 /// taken down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
