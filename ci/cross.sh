@@ -228,6 +228,8 @@ smoke() {
 if [ "$extent" = smoke ]; then
     smoke
 else
+    say "x86-64: all of the workspace compiles with the oldest Rust"
+    RUSTC=$toolchain/rustc CARGO_TARGET_DIR=$toolchain/oldest cargo check --locked --workspace --all-targets
     test_i686
     test_aarch64
 fi

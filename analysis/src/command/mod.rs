@@ -104,7 +104,10 @@ impl Arguments {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        path::{Path, PathBuf},
+    };
 
     /// What is named alike in two reports is defined once, and so means and says the same.
     #[test]
@@ -125,5 +128,55 @@ mod tests {
             }
         }
         assert!(known.len() > 40, "{known:?}");
+    }
+
+    fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in directory.read_dir().expect("the folder is there") {
+            let path = entry.expect("the folder can be read").path();
+            if path.is_dir() && !path.ends_with("command") {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+
+    /// Advice outside this folder names options too: that of errors, of warnings, and of reports.
+    #[test]
+    fn messages_name_options_that_are_there() {
+        /// Those of ld.so, objdump, perf, cargo, node.
+        const OF_OTHERS: [&str; 8] = [
+            "list",
+            "no-show-raw-insn",
+            "wide",
+            "start-address",
+            "stop-address",
+            "event",
+            "release",
+            "perf-basic-prof",
+        ];
+        let mut main = Arguments::command();
+        main.build();
+        let commands = main.get_subcommands().flat_map(clap::Command::get_arguments);
+        let known: Vec<&str> = commands.filter_map(clap::Arg::get_long).collect();
+        let option = regex::Regex::new(r"--([a-z]{2}[a-z-]*)").expect("the pattern is valid");
+        let mut files = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+        let mut checked = 0;
+        for path in files {
+            let text = std::fs::read_to_string(&path).expect("a source is text");
+            for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for found in option.captures_iter(line) {
+                    let name = &found[1];
+                    assert!(
+                        known.contains(&name) || OF_OTHERS.contains(&name),
+                        "{}: --{name}",
+                        path.display()
+                    );
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 15, "{checked}");
     }
 }
