@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{error::Error, symbolize::demangle::is_mangled};
 use object::{Object as _, ObjectSection as _};
-use std::{ops::Range, path::Path, sync::Arc, sync::OnceLock};
+use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, sync::OnceLock};
 
 /// A mapped object. Addresses are the file's own.
 pub(super) struct ObjectFile {
@@ -173,19 +173,29 @@ fn name(place: NamedAddress, symbol: Option<symbol_table::Symbol>) -> Named {
     if calls.is_empty() {
         calls.push(NamedCall::default());
     }
-    if let Some(outermost) = calls.last_mut() {
+    if let Some((outermost, inner)) = calls.split_last_mut() {
         // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
         let is_plain = outermost.name.as_deref() == Some(&*symbol.name);
         let is_fuller = !outermost.is_linker_name && (is_mangled(&symbol.name) || is_plain);
-        let is_for_others = symbol.is_public
-            && outermost.name.as_ref().is_some_and(|name| {
-                let [ours, theirs] = [&symbol.name, name].map(|name| leading_underscores(name.as_bytes()));
-                ours < theirs && !is_mangled(name)
-            });
+        let is_plainer = outermost.name.as_ref().is_some_and(|name| {
+            let [ours, theirs] = [&symbol.name, name].map(|name| leading_underscores(name.as_bytes()));
+            // A name that the sources give the linker is one of several: the function has its own, too.
+            let is_one_of_several = outermost.is_linker_name;
+            !is_mangled(name)
+                && match ours.cmp(&theirs) {
+                    Ordering::Less => symbol.is_public || is_one_of_several,
+                    Ordering::Equal => symbol.is_public && is_one_of_several,
+                    Ordering::Greater => false,
+                }
+        });
         let is_same = function.as_ref().is_some_and(|range| range.start == symbol.range.start);
-        if outermost.name.is_none() || is_same && (is_fuller || is_for_others) {
-            outermost.name = Some(symbol.name);
+        if outermost.name.is_none() || is_same && (is_fuller || is_plainer) {
+            let before = outermost.name.replace(symbol.name.clone());
             outermost.is_linker_name = true;
+            // A part of the function that is inlined into the rest of it.
+            for call in inner.iter_mut().filter(|call| before.is_some() && call.name == before) {
+                call.name = Some(symbol.name.clone());
+            }
         }
     }
     Named { calls, range: function.or(Some(symbol.range)), is_nameless: false }
@@ -244,11 +254,28 @@ mod tests {
     fn of_several_names_the_public_one_is_taken() {
         assert_eq!(named("__GI___libc_malloc", true, "malloc", 0x10), "malloc");
         assert_eq!(named("__write", false, "write", 0x10), "write");
-        // Not if it is private, has as many underscores, belongs to another function, or would replace a C++ name.
-        assert_eq!(named("__GI___libc_malloc", true, "local malloc", 0x10), "__GI___libc_malloc");
+        assert_eq!(named("__GI___errno_location", true, "__errno_location", 0x10), "__errno_location");
+        assert_eq!(named("__GI__IO_file_xsgetn", true, "local _IO_file_xsgetn", 0x10), "_IO_file_xsgetn");
+        // Not if it is private and the other the function's own, has more underscores, as many as the function's own or as
+        // another private one, belongs to another function, or would replace a C++ name.
+        assert_eq!(named("__write", false, "local write", 0x10), "__write");
+        assert_eq!(named("_one", true, "local _two", 0x10), "_one");
         assert_eq!(named("qsort_r", true, "__qsort_r", 0x10), "qsort_r");
+        assert_eq!(named("solve", false, "solve_", 0x10), "solve");
         assert_eq!(named("__inner", true, "outer", 0x8), "__inner");
         assert_eq!(named("_ZN3Job3runEv", true, "run_job", 0x10), "_ZN3Job3runEv");
+    }
+
+    /// As in libc's `mmap`: what GCC splits off, it inlines into the function's other copy.
+    #[test]
+    fn a_function_inside_itself_has_one_name() {
+        let call =
+            |name: &str| NamedCall { name: Some(name.into()), is_linker_name: true, ..NamedCall::default() };
+        let calls = vec![call("__GI___mmap64"), call("other"), call("__GI___mmap64")];
+        let symbol = Symbol { name: "mmap".into(), range: 0x10..0x20, is_public: true };
+        let named = name(NamedAddress { calls, function: Some(0x10..0x20) }, Some(symbol));
+        let names: Vec<&str> = named.calls.iter().filter_map(|call| call.name.as_deref()).collect();
+        assert_eq!(names, ["mmap", "other", "mmap"]);
     }
 
     /// Clang's `-gline-tables-only` gives names without their classes.

@@ -36,6 +36,11 @@ impl ObjectKey {
         }
     }
 
+    /// True where it is certain which file ran: by its build id, or by the user's word.
+    pub(super) fn is_certain(&self) -> bool {
+        !self.build_id.is_empty() || self.is_given
+    }
+
     /// What reports call it.
     pub(super) fn short_name(&self) -> String {
         stand_in::object(&self.file)

@@ -28,7 +28,8 @@ pub(super) struct WantedAddress {
 }
 
 impl Wanted {
-    /// Those of a profile. `key` tells which object a mapping is of.
+    /// Those of a profile. A stand-in only where it is certain which file ran: another one that is there now would give wrong names.
+    /// `key` tells which object a mapping is of.
     pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<ObjectKey>) -> Self {
         // Of mappings that are used: a list of objects may be longer than all else.
         let mut keys: HashMap<MappingId, Option<ObjectKey>> = HashMap::new();
@@ -44,9 +45,14 @@ impl Wanted {
                 }
                 let location = profile.location(id);
                 let mapping = profile.mapping_of(location);
+                let mut object = || {
+                    let (id, mapping) = location.mapping.zip(mapping)?;
+                    keys.entry(id).or_insert_with(|| key(mapping)).clone()
+                };
                 let has_stand_in = match (&location.lines[..], mapping) {
                     ([line], Some(mapping)) => {
                         stand_in::is_one(&profile.function(line.function).name, &mapping.file)
+                            && object().is_some_and(|key| key.is_certain())
                     }
                     _ => false,
                 };
@@ -71,13 +77,9 @@ impl Wanted {
                     is_mapped: mapping.is_some(),
                     has_stand_in,
                 };
-                let key = location
-                    .mapping
-                    .zip(mapping)
-                    .and_then(|(id, mapping)| keys.entry(id).or_insert_with(|| key(mapping)).as_ref());
-                if let Some(key) = key {
+                if let Some(key) = object() {
                     let at = *object_at.entry(key.clone()).or_insert_with(|| {
-                        objects.push((key.clone(), Vec::new()));
+                        objects.push((key, Vec::new()));
                         objects.len() - 1
                     });
                     objects[at].1.push(place);

@@ -1,7 +1,10 @@
 //! Debug information, in the forms and places that compilers and distributions have for it.
 
 use super::support::{Fixture, assert_chain, build_id, names, shown, symbol, symbolize};
-use sigprof_analysis::{profile::Profile, symbolize::Symbolizer};
+use sigprof_analysis::{
+    profile::Profile,
+    symbolize::{Options, Symbolizer},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -223,11 +226,20 @@ fn functions_without_names_get_them_when_their_debug_file_is_there() {
     assert_eq!(again(&mut profile), [""; 0]);
     assert_eq!(shown(&profile), stand_ins);
 
+    let mut without_id = profile.clone();
+    profile.mappings.iter_mut().for_each(|mapping| mapping.build_id = build_id(&full).as_str().into());
     fixture.run("objcopy --only-keep-debug full program.debug");
     fixture.run("objcopy --add-gnu-debuglink=program.debug elsewhere program");
     assert_eq!(again(&mut profile), [""; 0]);
     let functions: Vec<&str> = names(&profile).iter().map(|calls| *calls.last().expect("is named")).collect();
     assert_eq!(functions, ["outer", "hidden"]);
+
+    // Without a build id the file may be another than the one that ran, unless the user says that it is not.
+    assert_eq!(again(&mut without_id), [""; 0]);
+    assert_eq!(shown(&without_id), stand_ins);
+    let options = Options { binary: Some(path), ..fixture.options() };
+    Symbolizer::new(options).symbolize(&mut without_id, &mut |_| {});
+    assert_eq!(names(&without_id), names(&profile));
 }
 
 #[test]
