@@ -108,7 +108,7 @@ impl Scale {
     /// The one that `name` asks for, of values of type `kind` in `unit`.
     ///
     /// # Errors
-    /// There is no such unit, or the values do not convert to it.
+    /// The unit is unknown, or the values do not convert to it.
     pub fn named(name: &str, kind: &str, unit: &str) -> Result<Self, Error> {
         let error = |reason| Error::new(ErrorKind::Request, reason);
         let known = "the units are auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB and TB";

@@ -47,12 +47,12 @@ impl Builder {
 
     /// The number of a set of labels.
     ///
-    /// The texts are kept, those of known sets too: who has many sets takes equal texts from [`string`](Self::string).
+    /// Keeps the texts, also of a set that is known already: take equal texts of many sets from [`string`](Self::string).
     pub fn label_set(&mut self, labels: &[Label]) -> LabelSetId {
         self.label_sets.intern(&mut self.profile.label_sets, labels)
     }
 
-    /// Lets go of the texts of known sets, where many profiles are added.
+    /// Releases copies of labels' texts, after each of many profiles.
     pub(super) fn forget_label_texts(&mut self) {
         self.label_sets.forget_copies();
     }

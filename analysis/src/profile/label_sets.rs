@@ -1,4 +1,4 @@
-//! Sets of labels, each there once.
+//! Sets of labels: equal sets are kept once.
 
 use super::{Label, LabelSetId, LabelValue};
 use foldhash::fast::RandomState;
@@ -11,12 +11,13 @@ use std::{
 
 /// Finds the number of a set of labels by what is in it.
 ///
-/// A long text may be in each of many sets. So a text is compared once: it is kept, with the first text that is equal to it, and
-/// known by its address then. The sets consist of first texts, so they are equal where the addresses are.
+/// A long text may be in each of many sets, so its bytes are compared only once. It is kept, so that no other text gets its
+/// address, and the address then leads to the first text that was equal to it. The sets consist of first texts: two sets are equal
+/// if the addresses are.
 #[derive(Debug, Default)]
 pub(crate) struct LabelSets {
     first: HashSet<Arc<str>, RandomState>,
-    /// By address: a text, which so keeps its address, and the first that is equal to it.
+    /// By address: the text that has it, and the first text that is equal.
     copies: HashMap<usize, (Arc<str>, Arc<str>), RandomState>,
     /// Places in the profile's list of sets.
     known: HashTable<u32>,
@@ -26,7 +27,7 @@ pub(crate) struct LabelSets {
 }
 
 impl LabelSets {
-    /// The number of a set in `sets`, the list that each call has had; added to it if it is not there. The empty set is the first.
+    /// The number of a set in `sets`, to which it is added if it is new. Each call gets the same list; its first set is empty.
     pub(crate) fn intern(&mut self, sets: &mut Vec<Vec<Label>>, labels: &[Label]) -> LabelSetId {
         if labels.is_empty() {
             return LabelSetId(0);
@@ -70,7 +71,7 @@ impl LabelSets {
         copies.entry(address(text)).or_insert_with(compare).1.clone()
     }
 
-    /// Lets go of the texts that are in no set. The next call compares each of its texts again.
+    /// Releases the texts that are in no set. The next call compares each of its texts again.
     pub(super) fn forget_copies(&mut self) {
         self.copies.clear();
     }
@@ -80,7 +81,7 @@ fn address(text: &Arc<str>) -> usize {
     text.as_ptr().addr()
 }
 
-/// What tells labels apart whose texts are there once: the addresses of these, and the number.
+/// Equal for equal labels if each of their texts has one copy: the addresses of the texts, and the number.
 fn identity(label: &Label) -> (usize, usize, Option<i64>) {
     let (other, number) = match &label.value {
         LabelValue::Text(text) => (text, None),

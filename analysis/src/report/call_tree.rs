@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The root of every [`PrefixTree`], which no frame stands for.
+/// The root of every [`PrefixTree`]. It has no frame.
 pub(crate) const ROOT: u32 = 0;
 
 /// Nodes of frames, each below the frame that called it. A frame is a number that the caller has given meaning to.

@@ -10,7 +10,7 @@ pub(super) struct Naming<'a> {
     demangle: bool,
     functions: HashMap<Function, FunctionId>,
     demangled: HashMap<Arc<str>, Arc<str>>,
-    /// Names of functions by what they stand in and their own.
+    /// Full names of functions, by scope and own name.
     scoped: HashMap<(Arc<str>, Arc<str>), Arc<str>>,
     /// How many bytes demangled names may still have beyond [`USUAL_GROWTH`].
     growth_left: usize,

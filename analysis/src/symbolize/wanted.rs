@@ -28,8 +28,8 @@ pub(super) struct WantedAddress {
 }
 
 impl Wanted {
-    /// Those of a profile. A stand-in only where it is certain which file ran: another one that is there now would give wrong names.
-    /// `key` tells which object a mapping is of.
+    /// Those of a profile. Stand-ins only if it is certain which file ran: another file would give wrong names. `key` gives the
+    /// object of a mapping.
     pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<ObjectKey>) -> Self {
         // Of mappings that are used: a list of objects may be longer than all else.
         let mut keys: HashMap<MappingId, Option<ObjectKey>> = HashMap::new();

@@ -129,7 +129,7 @@ impl<'a, 'data> Names<'a, 'data> {
         self.known.get(&one.known)?.name.as_deref()
     }
 
-    /// Gives it what it stands in.
+    /// Sets the namespaces and classes that such a function is declared in.
     pub(super) fn set_scope(&mut self, one: &Unscoped, scope: Option<Arc<str>>) {
         if let Some(call) = self.known.get_mut(&one.known) {
             call.scope = scope;

@@ -176,8 +176,8 @@ impl Scopes {
     }
 }
 
-/// Gives the functions that `names` was asked for since the last time, and have no linker's name, what they stand in. `unit` is the
-/// one that `names` are of.
+/// Sets the scopes of functions without a linker's name that `names` was asked for since the last time. `unit` is the one that
+/// `names` are of.
 pub(super) fn find<'data>(names: &mut Names<'_, 'data>, unit: &Unit<Slice<'data>>) {
     let unscoped = names.take_unscoped();
     for group in unscoped.chunk_by(|one, other| one.other == other.other) {

@@ -11,7 +11,7 @@ const AARCH64: &str = ".globl work\n.type work,%function\nwork: stp x29, x30, [s
                        ldp x29, x30, [sp], #16\nret\n.size work,.-work\n.type leaf,%function\n\
                        leaf: mul w0, w0, w0\ncbnz w0, leaf\nret\n.size leaf,.-leaf\n";
 
-/// Assembles a program whose code begins at 0x401000, and gives a profile of it: samples are at two instructions of `leaf`,
+/// Assembles a program with its code at 0x401000, and gives a profile of it: samples are at two instructions of `leaf`,
 /// once called by itself, at offsets from 0x401000.
 fn assembled(directory: &Path, tools: &str, source: &str, leaf: [u64; 2], call: u64) -> String {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
