@@ -8,15 +8,21 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
+    /// CPU time: [`Perf`](Self::Perf) if the kernel permits perf events that also sample time in the kernel, otherwise
+    /// [`Cpu`](Self::Cpu). The first is not permitted if `kernel.perf_event_paranoid` is above 1 and the process has no
+    /// `CAP_PERFMON`; it is not tried if the process has a seccomp filter, or with another signal than SIGPROF.
+    #[default]
+    Auto,
     /// CPU time, by one POSIX timer for each thread; the process's timer finds new threads. The total and the share of each
     /// thread are exact. For programs that enter a sandbox, see [`before_sandbox`](crate::before_sandbox).
-    #[default]
     Cpu,
     /// CPU time, by `ITIMER_PROF` of the process only, as in gperftools. The total is exact. Shares of threads can be wrong,
     /// because a tick represents the time of all threads since the tick before.
     Itimer,
-    /// CPU time, by one perf event for each thread (perf_event_open(2)). `CONFIG_HZ` does not limit the ticks. Each thread
-    /// needs a file descriptor. If perf events are not permitted, the clock is [`Cpu`](Self::Cpu).
+    /// CPU time, by one perf event for each thread (perf_event_open(2)). Ticks do not depend on the kernel's tick. Each thread
+    /// needs a file descriptor; threads beyond an eighth of `RLIMIT_NOFILE`, and threads whose descriptor the program closes, have
+    /// a timer as with [`Cpu`](Self::Cpu). If perf events are not permitted, the clock is [`Cpu`](Self::Cpu). If only user-mode
+    /// events are permitted, time in system calls is attributed to the code after them.
     Perf,
     /// Elapsed time of each thread; waiting threads are sampled, too. With more than 32 threads, a tick has a weight of
     /// several periods. Ticks interrupt system calls that the kernel does not restart (signal(7): `poll`, `nanosleep`,
@@ -27,13 +33,34 @@ pub enum Clock {
 
 impl Clock {
     /// The names that `CPUPROFILE_CLOCK` knows.
-    const NAMES: [(&'static str, Self); 4] =
-        [("cpu", Self::Cpu), ("itimer", Self::Itimer), ("perf", Self::Perf), ("wall", Self::Wall)];
+    const NAMES: [(&'static str, Self); 5] = [
+        ("auto", Self::Auto),
+        ("cpu", Self::Cpu),
+        ("itimer", Self::Itimer),
+        ("perf", Self::Perf),
+        ("wall", Self::Wall),
+    ];
+
+    /// Its number, as a word in memory has it. Never 0.
+    pub(crate) const fn number(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// The clock that has this number; [`Itimer`](Self::Itimer), which needs nothing, for any other.
+    pub(crate) fn of_number(number: u32) -> Self {
+        let clock = Self::NAMES.iter().map(|(_, clock)| *clock).find(|clock| clock.number() == number);
+        clock.unwrap_or(Self::Itimer)
+    }
+
+    /// True if threads have perf events.
+    pub(crate) fn has_events(self) -> bool {
+        matches!(self, Self::Auto | Self::Perf)
+    }
 
     /// The process's timer.
     pub(crate) fn timer(self) -> IntervalTimer {
         match self {
-            Self::Cpu | Self::Itimer | Self::Perf => IntervalTimer::Cpu,
+            Self::Auto | Self::Cpu | Self::Itimer | Self::Perf => IntervalTimer::Cpu,
             Self::Wall => IntervalTimer::Real,
         }
     }

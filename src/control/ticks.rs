@@ -20,14 +20,13 @@ use crate::{
     },
 };
 
-/// The clock that is asked for, or the next best where the system has none; which is told.
+/// The requested clock, or `cpu` if perf events are not permitted; a message says so if the user asked for them.
 pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
-    let Err(errno) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
-    let failure = Failure::System { action: "open an event of the task clock", errno };
-    notices::tell(
-        options.sink.path(),
-        Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure },
-    );
+    let Err(failure) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
+    if options.clock != Clock::Auto {
+        let other = Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure };
+        notices::tell(options.sink.path(), other);
+    }
     Clock::Cpu
 }
 

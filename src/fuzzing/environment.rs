@@ -79,9 +79,16 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         }
         (Some(_), None) => panic!("a signal that nobody named"),
     }
-    let default = if value("CPUPROFILE_REALTIME").is_some_and(is_yes) { Clock::Wall } else { Clock::Cpu };
+    let default = if value("CPUPROFILE_REALTIME").is_some_and(is_yes) {
+        Clock::Wall
+    } else if value("CPUPROFILE_PER_THREAD_TIMERS").is_some_and(is_yes) {
+        Clock::Cpu
+    } else {
+        Clock::Auto
+    };
     let named = value("CPUPROFILE_CLOCK").unwrap_or_default();
     let expected = match named.trim_ascii() {
+        b"auto" => Clock::Auto,
         b"cpu" => Clock::Cpu,
         b"itimer" => Clock::Itimer,
         b"perf" => Clock::Perf,
@@ -89,7 +96,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         _ => default,
     };
     assert_eq!(environment.clock, expected);
-    if !named.is_empty() && !matches!(named.trim_ascii(), b"cpu" | b"itimer" | b"perf" | b"wall") {
+    if !named.is_empty() && !matches!(named.trim_ascii(), b"auto" | b"cpu" | b"itimer" | b"perf" | b"wall") {
         expect_warning(&environment, "CPUPROFILE_CLOCK", &["not a clock", "itimer"]);
         warned += 1;
     }

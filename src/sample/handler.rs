@@ -106,7 +106,7 @@ extern "C" fn sort(number: i32, info: *mut SignalInfo, context: *mut Context, ne
     let running_signal = process_mark::running_signal();
     let is_own_tick = match origin {
         // One that comes late, when its session is over, is nobody's.
-        _ if thread_timers::is_own_tick(origin) => true,
+        _ if thread_timers::is_own_tick(number, origin) => true,
         Origin::IntervalTimer => match tick_source::whose(number, running_signal) {
             Whose::Ours => true,
             Whose::Hosts => {

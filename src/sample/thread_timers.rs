@@ -1,10 +1,13 @@
 //! The timers that threads have of their own: which kind, when, and how their signals are known.
 //!
-//! | clock | a thread's timer | its signal tells |
+//! | clock | a thread's timer | its signal contains |
 //! | --- | --- | --- |
 //! | `cpu` | POSIX timer of its CPU clock | a mark of ours, by its place in the table, and the timer's name |
-//! | `perf` | event of its task clock | the event's descriptor |
-//! | `wall` | POSIX timer of elapsed time | a mark, likewise |
+//! | `perf`, `auto` | perf event of its task clock; POSIX timer if it cannot have one | the event's descriptor; a mark |
+//! | `wall` | POSIX timer of elapsed time | a mark |
+//!
+//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. Threads'
+//! timers take a share of each ([`Quota`]).
 //!
 //! Threads that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
 //! shared library tells of those that are created by `pthread_create`; and for the others the handler looks into
@@ -21,10 +24,11 @@ use super::{
 };
 use crate::{
     config::Clock,
+    error::Failure,
     sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
     sys::{
-        clock,
-        perf::TaskClock,
+        clock, errno,
+        perf::{Scope, TaskClock},
         posix_timer::PosixTimer,
         process,
         signal::{self, Origin},
@@ -36,14 +40,15 @@ use crate::{
 
 /// What they send in the session that runs, or ran last; 0 before there was one.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// Which timers they are, likewise.
-static KIND: AtomicU32 = AtomicU32::new(CPU);
-const CPU: u32 = 0;
-const PERF: u32 = 1;
-const WALL: u32 = 2;
+/// The clock of that session, by its number.
+static CLOCK: AtomicU32 = AtomicU32::new(Clock::Itimer.number());
+/// File descriptors, of perf events.
+static DESCRIPTORS: Quota = Quota::none();
+/// Pending signals of the user, of POSIX timers.
+static PENDING_SIGNALS: Quota = Quota::none();
 
-/// They have been events of `perf` in one session at least.
-static HAS_PERF: AtomicBool = AtomicBool::new(false);
+/// In one session at least they have been perf events.
+static HAS_HAD_EVENTS: AtomicBool = AtomicBool::new(false);
 /// The host has a handler of its own for their signal: the kernel drops one that the host sends to a thread while a tick is
 /// pending for that thread.
 static IS_LEFT_TO_HANDLER: AtomicBool = AtomicBool::new(false);
@@ -65,29 +70,25 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     // There are some after a call of `exec` that failed.
     end(engine);
     HAS_LEFT_OTHERS.store(false, Ordering::Relaxed);
-    let kind = match clock {
-        Clock::Itimer => {
-            KIND.store(CPU, Ordering::Relaxed);
-            return;
-        }
-        Clock::Cpu => CPU,
-        Clock::Perf => PERF,
-        Clock::Wall => WALL,
-    };
+    CLOCK.store(clock.number(), Ordering::Relaxed);
+    if clock == Clock::Itimer {
+        return;
+    }
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
-    KIND.store(kind, Ordering::Relaxed);
     if are_forbidden(signal) {
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
-    HAS_PERF.fetch_or(kind == PERF, Ordering::Relaxed);
-    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000, most(kind == PERF));
-    if kind != CPU {
+    HAS_HAD_EVENTS.fetch_or(clock.has_events(), Ordering::Relaxed);
+    DESCRIPTORS.allow(process::open_files_limit(), 8);
+    PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
+    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
+    if clock == Clock::Wall || clock.has_events() {
         LOOK.begin();
         LOOK.at_threads(engine);
     }
-    if kind == PERF {
+    if clock.has_events() {
         // Its ticks find the others.
         close_list();
     }
@@ -132,7 +133,7 @@ fn leave() {
     if signal != 0 && !leaves_pending(signal) {
         signal::take_back(signal, |origin| match origin {
             Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
-            Origin::File(_) => is_own_tick(origin),
+            Origin::File(_) => is_own_tick(signal, origin),
             Origin::IntervalTimer | Origin::Elsewhere => false,
         });
     }
@@ -142,9 +143,9 @@ fn leave() {
 }
 
 /// True for a signal that is not taken back where it is pending: a queue of the host's would lose its order. The kernel spares the
-/// next program timers' signals, though not events', and our handler takes those that come late for nothing. Signal-safe.
+/// next program timers' signals, and our handler takes those that come late for nothing. Signal-safe.
 pub(super) fn leaves_pending(signal: i32) -> bool {
-    signal::is_real_time(signal) && !HAS_PERF.load(Ordering::Relaxed)
+    signal::is_real_time(signal)
 }
 
 /// True where threads may have none.
@@ -178,7 +179,7 @@ pub(super) fn is_forbidden() -> bool {
 /// True in clock `wall`, where time passes for threads that wait as well. Signal-safe.
 #[inline]
 pub(crate) fn is_wall() -> bool {
-    KIND.load(Ordering::Relaxed) == WALL
+    CLOCK.load(Ordering::Relaxed) == Clock::Wall.number()
 }
 
 /// The time that the calling thread's timer counts. Signal-safe.
@@ -202,16 +203,19 @@ pub(super) fn is_elsewhere() -> bool {
 pub(super) fn reset_after_fork() {
     prepare();
     LOOK.reset_after_fork();
+    DESCRIPTORS.reset();
+    PENDING_SIGNALS.reset();
     if let Some(engine) = Engine::get() {
         engine.threads().reset_after_fork(&OwnTimers);
     }
 }
 
-/// The clock that there is in the place of another: threads have no timers of their own in a program that forbids itself
-/// system calls, or handles their signal itself.
+/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. Threads have no timers of
+/// their own in a program that forbids itself system calls, or handles their signal itself.
 pub(crate) fn present(clock: Clock) -> Clock {
     match clock {
-        Clock::Cpu | Clock::Perf if are_out_of_use() => Clock::Itimer,
+        Clock::Auto | Clock::Cpu | Clock::Perf if are_out_of_use() => Clock::Itimer,
+        Clock::Auto => Clock::Perf,
         clock => clock,
     }
 }
@@ -219,21 +223,69 @@ pub(crate) fn present(clock: Clock) -> Clock {
 /// Tries whether threads can have the timers of this clock. Signal-safe.
 ///
 /// # Errors
-/// The error number of `perf_event_open(2)`, for [`Clock::Perf`].
-pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), i32> {
-    match clock {
-        Clock::Perf if !are_forbidden(signal) => {
-            TaskClock::open(thread::id(), signal).map(|event| event.end(thread::id(), signal))
-        }
-        _ => Ok(()),
+/// What cannot be done, with its error number: for [`Clock::Perf`], and for [`Clock::Auto`] also if time in the kernel cannot be
+/// sampled, or if a seccomp filter may kill a process for the attempt.
+pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
+    if !clock.has_events() || are_forbidden(signal) {
+        return Ok(());
     }
+    // If no signal can be queued, the kernel sends SIGIO instead of a real-time signal, which kills the program
+    // (F_SETSIG in fcntl(2)). It queues one for each tick while the thread blocks the signal.
+    if signal != IntervalTimer::Cpu.signal() {
+        let action = "let perf events send another signal than SIGPROF";
+        return Err(Failure::System { action, errno: errno::INVALID });
+    }
+    open_event(clock, thread::id())
+        .map(|event| event.end(thread::id(), signal))
+        .map_err(|errno| Failure::System { action: "open a perf event of the task clock", errno })
 }
 
-/// How many there may be. A POSIX timer takes one of the signals that the user may have pending, an event one of the files
-/// that the process may have open; hosts want some.
-fn most(are_events: bool) -> usize {
-    let limit = if are_events { process::open_files_limit() } else { process::pending_signals_limit() };
-    limit.map_or(MOST_THREADS, |limit| limit / 4)
+/// A perf event of the thread, as the clock permits. Signal-safe: system calls.
+fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
+    let signal = IntervalTimer::Cpu.signal();
+    if clock == Clock::Perf {
+        return TaskClock::open(thread, signal, Scope::KernelIfPermitted);
+    }
+    // A filter may kill the process for a call that it does not list. `perf_event_open` is not in systemd's @system-service.
+    if process::has_seccomp_filter() {
+        return Err(errno::NOT_PERMITTED);
+    }
+    TaskClock::open(thread, signal, Scope::WithKernel)
+}
+
+/// How many timers may take something of which the process, or the user, has a limited number.
+struct Quota {
+    most: AtomicU32,
+    used: AtomicU32,
+}
+
+impl Quota {
+    const fn none() -> Self {
+        Self { most: AtomicU32::new(0), used: AtomicU32::new(0) }
+    }
+
+    /// Allows one part in `parts` of the limit; None is no limit.
+    fn allow(&self, limit: Option<usize>, parts: usize) {
+        let most = limit.and_then(|limit| u32::try_from(limit / parts).ok()).unwrap_or(u32::MAX / 2);
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> Result<(), i32> {
+        if self.used.fetch_add(1, Ordering::Relaxed) < self.most.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.give_back();
+        Err(errno::AGAIN)
+    }
+
+    fn give_back(&self) {
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// In a forked child, which has none of its parent's timers.
+    fn reset(&self) {
+        self.used.store(0, Ordering::Relaxed);
+    }
 }
 
 /// When threads are looked for that no tick finds.
@@ -377,20 +429,14 @@ pub(super) fn process_mark() -> usize {
     MARKS.as_ptr() as usize
 }
 
-/// True for the signal of a timer of ours that is not the interval timer. Signal-safe.
+/// True for a signal `number` of a timer of ours that is not the interval timer. Signal-safe.
 #[inline]
-pub(crate) fn is_own_tick(origin: Origin) -> bool {
+pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
-        // No host has files send it SIGPROF; with another signal it may.
-        Origin::File(descriptor) => {
-            let is_in_table = |engine: &Engine| {
-                let timer = OwnTimers::of_event(descriptor);
-                engine.threads().index_of(thread::id(), timer).is_some()
-            };
-            HAS_PERF.load(Ordering::Relaxed)
-                && (SIGNAL.load(Ordering::Relaxed) == IntervalTimer::Cpu.signal()
-                    || Engine::get().is_some_and(is_in_table))
+        // No application has files send it SIGPROF.
+        Origin::File(_) => {
+            number == IntervalTimer::Cpu.signal() && HAS_HAD_EVENTS.load(Ordering::Relaxed)
         }
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
@@ -442,15 +488,28 @@ impl OwnTimers {
 
 impl Timers for OwnTimers {
     fn create(&self, index: usize, thread: u32) -> Result<i32, i32> {
-        let signal = SIGNAL.load(Ordering::Relaxed);
+        let clock = Clock::of_number(CLOCK.load(Ordering::Relaxed));
+        if clock.has_events() && DESCRIPTORS.take().is_ok() {
+            match open_event(clock, thread) {
+                Ok(event) => return Ok(Self::of_event(event.0)),
+                Err(_) => DESCRIPTORS.give_back(),
+            }
+        }
+        self.create_instead(index, thread)
+    }
+
+    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+        PENDING_SIGNALS.take()?;
+        let like = Clock::of_number(CLOCK.load(Ordering::Relaxed)).timer();
         // A mark has one byte.
         let value = process_mark().wrapping_add(1).wrapping_add(index);
-        let like = match KIND.load(Ordering::Relaxed) {
-            PERF => return TaskClock::open(thread, signal).map(|event| Self::of_event(event.0)),
-            WALL => IntervalTimer::Real,
-            _ => IntervalTimer::Cpu,
-        };
-        PosixTimer::of_thread(like, thread, signal, value).map(|timer| timer.0)
+        PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)
+            .map(|timer| timer.0)
+            .inspect_err(|_| PENDING_SIGNALS.give_back())
+    }
+
+    fn is_there(&self, timer: i32, thread: u32) -> bool {
+        Self::event(timer).is_none_or(|event| event.is_there(thread, SIGNAL.load(Ordering::Relaxed)))
     }
 
     fn arm(&self, timer: i32, first: u64, period: u64) {
@@ -467,8 +526,14 @@ impl Timers for OwnTimers {
 
     fn delete(&self, timer: i32, thread: u32) {
         match Self::event(timer) {
-            Some(event) => event.end(thread, SIGNAL.load(Ordering::Relaxed)),
-            None => PosixTimer(timer).delete(),
+            Some(event) => {
+                event.end(thread, SIGNAL.load(Ordering::Relaxed));
+                DESCRIPTORS.give_back();
+            }
+            None => {
+                PosixTimer(timer).delete();
+                PENDING_SIGNALS.give_back();
+            }
         }
     }
 

@@ -24,6 +24,9 @@
 //! generation and then takes all timers; who adopts first shows the timer and then looks at the generation. So one of the
 //! two sees the other, and no timer stays behind.
 //!
+//! The application can close the descriptor of a perf event (`closefrom(3)`). The process's next tick on the thread finds it
+//! overdue, and exchanges the timer for one that has no descriptor.
+//!
 //! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
 //! may come half a period before it is due.
 //!
@@ -52,11 +55,18 @@ const PATIENCE: u64 = 200_000_000;
 
 /// What the table asks of the kernel.
 pub(crate) trait Timers {
-    /// Makes a timer of the thread's time, that tells `index` with its signal; gives its name.
+    /// Makes a timer of the thread's time that names `index` with its signal. Returns its name.
     ///
     /// # Errors
-    /// The system's error number.
+    /// The system's error number, or `EAGAIN` if there are as many timers as there may be.
     fn create(&self, index: usize, thread: u32) -> Result<i32, i32>;
+    /// The same for a thread that has lost `timer`: a timer of the kind that cannot be lost.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32>;
+    /// False for a timer that the application has closed.
+    fn is_there(&self, timer: i32, thread: u32) -> bool;
     /// Lets it tick each period, for the first time in `first` nanoseconds. A precise one ticks each `first` nanoseconds.
     fn arm(&self, timer: i32, first: u64, period: u64);
     /// True for a timer that goes by a counter of its own.
@@ -146,8 +156,6 @@ pub(crate) struct Threads<E> {
     last: AtomicU32,
     /// Entries that are not free.
     used: AtomicU32,
-    /// How many there may be.
-    most: AtomicU32,
     /// A bit for each entry that is not free.
     bits: [AtomicU64; MOST_THREADS / 64],
     /// Where the next look at some of the threads begins.
@@ -170,7 +178,6 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             generation: AtomicU32::new(0),
             last: AtomicU32::new(0),
             used: AtomicU32::new(0),
-            most: AtomicU32::new(0),
             bits: core::array::from_fn(|_| AtomicU64::new(0)),
             cursor: AtomicU32::new(0),
             refused: AtomicU64::new(0),
@@ -180,11 +187,10 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         }
     }
 
-    /// Lets threads be adopted, `most` at a time. For who starts a session.
-    pub(crate) fn begin(&self, timers: &impl Timers, period_nanos: u64, most: usize) {
+    /// Lets threads be adopted. For the start of a session.
+    pub(crate) fn begin(&self, timers: &impl Timers, period_nanos: u64) {
         self.owner.store(timers.process(), Ordering::Relaxed);
         self.period.store(period_nanos.max(1), Ordering::Relaxed);
-        self.most.store(most.min(MOST_THREADS) as u32, Ordering::Relaxed);
         let next = self.last.load(Ordering::Relaxed).wrapping_add(1).max(1);
         self.last.store(next, Ordering::Relaxed);
         // Release: a handler that finds the generation finds the period.
@@ -243,12 +249,44 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             return false;
         }
         let period = self.period.load(Ordering::Relaxed);
+        let is_overdue = met.now > entry.due.load(Ordering::Relaxed).saturating_add(period / 2);
+        if is_overdue && !timers.is_there(timer.wrapping_sub(1), met.thread) {
+            return self.replace(timers, place, timer, met);
+        }
         let latest = entry.due.load(Ordering::Relaxed).saturating_add(PATIENCE.saturating_add(4 * period));
         let is_alive = met.now >= entry.since.load(Ordering::Relaxed) && met.now <= latest;
         if !is_alive {
             self.withdraw(timers, place, timer);
         }
         is_alive
+    }
+
+    /// Gives the calling thread another timer instead of `old`, which the application has closed. The cells stay: the first
+    /// tick has the weight of all that have passed. False if the thread has no timer now.
+    fn replace(&self, timers: &impl Timers, place: Place<'_>, old: i32, met: Met) -> bool {
+        let Ok(new) = timers.create_instead(place.index, met.thread) else {
+            self.withdraw(timers, place, old);
+            return false;
+        };
+        let entry = place.entry;
+        let stored = new.wrapping_add(1);
+        // AcqRel, as for every exchange of it: whoever takes a timer out deletes it.
+        if entry.timer.compare_exchange(old, stored, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            timers.delete(new, met.thread);
+            return false;
+        }
+        timers.delete(old.wrapping_sub(1), met.thread);
+        // See the module: partner of the one in `end`, as in `try_adopt`. An `end` that has seen the old timer has come first.
+        fence(Ordering::SeqCst);
+        let is_of_session = self.generation.load(Ordering::Relaxed) == met.generation;
+        if is_of_session {
+            let period = self.period.load(Ordering::Relaxed);
+            let cell = period.saturating_mul(u64::from(entry.periods.load(Ordering::Relaxed)));
+            timers.arm(new, 1, cell);
+        } else {
+            self.withdraw(timers, place, stored);
+        }
+        is_of_session
     }
 
     /// Gives the thread a timer of its own, if one is to be had. It is the calling one, or one that no tick has met yet.
@@ -259,9 +297,6 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     fn try_adopt(&self, timers: &impl Timers, met: Met) -> bool {
-        if self.used.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed) {
-            return false;
-        }
         let Some(place) = self.claim(met).or_else(|| {
             // Of eight threads one may well have ended.
             self.window(met.thread).for_each(|place| self.withdraw_if_gone(timers, place));

@@ -298,7 +298,7 @@ pub(crate) fn take_back(timer: IntervalTimer) {
     let is_hosts = signal != timer.signal() || Source::of(timer).is_hosts.load(Ordering::Relaxed);
     signal::take_back(signal, |origin| match origin {
         Origin::IntervalTimer => !is_hosts,
-        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(origin),
+        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(signal, origin),
         Origin::Elsewhere => false,
     });
 }
@@ -464,7 +464,7 @@ impl From<Refusal> for Failure {
 /// waiting. Signal-safe.
 pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
     match origin {
-        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(origin),
+        Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(number, origin),
         Origin::IntervalTimer => match whose(number, running) {
             Whose::Ours => true,
             Whose::Hosts => number == IntervalTimer::Cpu.signal() && host_timer::is_too_early(),

@@ -10,6 +10,7 @@ pub(crate) const IS_DIRECTORY: i32 = libc::EISDIR;
 pub(crate) const NO_ACCESS: i32 = libc::EACCES;
 pub(crate) const EXISTS: i32 = libc::EEXIST;
 pub(crate) const NOT_PERMITTED: i32 = libc::EPERM;
+pub(crate) const AGAIN: i32 = libc::EAGAIN;
 pub(crate) const BUSY: i32 = libc::EBUSY;
 pub(crate) const INVALID: i32 = libc::EINVAL;
 pub(crate) const NO_SPACE: i32 = libc::ENOSPC;

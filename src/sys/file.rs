@@ -255,7 +255,10 @@ impl Drop for File {
 /// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where the limit on
 /// open files leaves no room. Signal-safe, as `fcntl(2)` is.
 pub(super) fn duplicate_high(descriptor: i32) -> Option<i32> {
-    [1000, 100, 20].into_iter().find_map(|lowest| {
+    // Not among the first, which programs choose from, and not so high that the kernel's table of descriptors becomes large.
+    let limit = super::process::open_files_limit().unwrap_or(usize::MAX);
+    let high = (limit - limit / 8).min(1000) as i32;
+    [high, 100, 20].into_iter().find_map(|lowest| {
         // SAFETY: a new descriptor for an open file; it is closed by exec.
         let duplicate = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
         (duplicate >= 0).then_some(duplicate)

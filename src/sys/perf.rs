@@ -55,6 +55,15 @@ const F_SETOWN_EX: i32 = 15;
 const F_GETOWN_EX: i32 = 16;
 const F_OWNER_TID: i32 = 0;
 
+/// Which of a thread's time an event samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of it. Not permitted if `kernel.perf_event_paranoid` is above 1 and the process has no `CAP_PERFMON`.
+    WithKernel,
+    /// The same if it is permitted. Otherwise ticks in the kernel are left out, and the next one has their weight.
+    KernelIfPermitted,
+}
+
 /// An event of one thread's time, by its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskClock(pub(crate) i32);
@@ -64,13 +73,14 @@ impl TaskClock {
     /// once that closes it, a child. Signal-safe: system calls.
     ///
     /// # Errors
-    /// The error number of `perf_event_open(2)`: `EACCES` where `kernel.perf_event_paranoid` is above 2, `ENOENT`, `ENOSYS` or
-    /// `EPERM` where the kernel or a sandbox has none; or of `fcntl(2)`.
-    pub(crate) fn open(thread: u32, signal: i32) -> Result<Self, i32> {
-        let low = Self::open_at_first(thread, 0).or_else(|errno| match errno {
-            // Without the right to see the kernel's own time, ticks in it are left out; the next one has their weight.
-            libc::EACCES | libc::EPERM => Self::open_at_first(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR),
-            errno => Err(errno),
+    /// The error number of `perf_event_open(2)`: `EACCES` if `kernel.perf_event_paranoid` is above 2, or above 1 for
+    /// [`Scope::WithKernel`]; `ENOENT`, `ENOSYS` or `EPERM` if the kernel or a sandbox has none. Or that of `fcntl(2)`.
+    pub(crate) fn open(thread: u32, signal: i32, scope: Scope) -> Result<Self, i32> {
+        let low = Self::open_at_first(thread, 0).or_else(|errno| match (scope, errno) {
+            (Scope::KernelIfPermitted, libc::EACCES | libc::EPERM) => {
+                Self::open_at_first(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR)
+            }
+            (_, errno) => Err(errno),
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
@@ -136,7 +146,7 @@ impl TaskClock {
     /// Ends it, if the descriptor still is what sends `signal` to the thread; in children that have copies of the descriptor,
     /// too. Signal-safe: system calls.
     pub(crate) fn end(self, thread: u32, signal: i32) {
-        if self.is_ours(thread, signal) {
+        if self.is_there(thread, signal) {
             // SAFETY: no pointer is passed.
             unsafe { system_call(libc::SYS_ioctl, [self.0 as usize, PERF_EVENT_IOC_DISABLE, 0, 0, 0, 0]) };
             let _ = close(self.0);
@@ -145,12 +155,13 @@ impl TaskClock {
 
     /// Closes a forked child's copy of the descriptor, likewise: the event is the parent's.
     pub(crate) fn leave(self, thread: u32, signal: i32) {
-        if self.is_ours(thread, signal) {
+        if self.is_there(thread, signal) {
             let _ = close(self.0);
         }
     }
 
-    fn is_ours(self, thread: u32, signal: i32) -> bool {
+    /// False if the application has closed the descriptor, whatever has its number now. Signal-safe: system calls.
+    pub(crate) fn is_there(self, thread: u32, signal: i32) -> bool {
         let mut owner = Owner { kind: -1, id: 0 };
         self.control(F_GETSIG, 0) == Ok(signal as usize)
             && self.control(F_GETOWN_EX, &raw mut owner as usize).is_ok()
@@ -176,8 +187,9 @@ mod tests {
     fn an_event_is_closed_and_another_file_is_not() {
         let thread = crate::sys::thread::id();
         // Where the kernel has none, or forbids it, there is nothing to close.
-        if let Ok(event) = TaskClock::open(thread, libc::SIGURG) {
+        if let Ok(event) = TaskClock::open(thread, libc::SIGURG, Scope::KernelIfPermitted) {
             assert!(event.0 >= 20, "{event:?}");
+            assert!(event.is_there(thread, libc::SIGURG));
             event.end(thread, libc::SIGUSR1);
             event.end(thread + 1, libc::SIGURG);
             assert_eq!(

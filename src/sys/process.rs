@@ -188,6 +188,12 @@ pub(crate) fn open_files_limit() -> Option<usize> {
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
+/// True if a seccomp filter decides on the calling thread's system calls. Signal-safe: one system call.
+pub(crate) fn has_seccomp_filter() -> bool {
+    // SAFETY: no pointer is passed.
+    unsafe { system_call(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) > 0 }
+}
+
 /// True where the kernel's release is an earlier one. Signal-safe: `uname` is on the list of `signal-safety(7)`.
 pub(crate) fn kernel_is_before(release: (u32, u32)) -> bool {
     // SAFETY: all fields are arrays of bytes, for which zero is a value.

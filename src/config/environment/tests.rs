@@ -48,12 +48,14 @@ fn statistics_go_where_the_user_says() {
 #[test]
 fn the_clock_is_named_or_follows_from_gperftools_variables() {
     for (variables, expected) in [
-        (&[("CPUPROFILE_CLOCK", "cpu")][..], Clock::Cpu),
+        (&[][..], Clock::Auto),
+        (&[("CPUPROFILE_CLOCK", "auto"), ("CPUPROFILE_REALTIME", "1")], Clock::Auto),
+        (&[("CPUPROFILE_CLOCK", "cpu")], Clock::Cpu),
         (&[("CPUPROFILE_CLOCK", "itimer")], Clock::Itimer),
         (&[("CPUPROFILE_CLOCK", " wall ")], Clock::Wall),
         (&[("CPUPROFILE_CLOCK", "perf")], Clock::Perf),
         (&[("CPUPROFILE_CLOCK", ""), ("CPUPROFILE_REALTIME", "1")], Clock::Wall),
-        (&[("CPUPROFILE_REALTIME", "0")], Clock::Cpu),
+        (&[("CPUPROFILE_REALTIME", "0")], Clock::Auto),
         (&[("CPUPROFILE_PER_THREAD_TIMERS", "1")], Clock::Cpu),
         (&[("CPUPROFILE_CLOCK", "itimer"), ("CPUPROFILE_REALTIME", "1")], Clock::Itimer),
     ] {
@@ -64,7 +66,7 @@ fn the_clock_is_named_or_follows_from_gperftools_variables() {
     assert_eq!(unknown.clock, Clock::Wall);
     assert_eq!(
         unknown.warnings,
-        ["CPUPROFILE_CLOCK=sundial is not a clock (cpu, itimer, perf, wall); using wall"]
+        ["CPUPROFILE_CLOCK=sundial is not a clock (auto, cpu, itimer, perf, wall); using wall"]
     );
 }
 
@@ -104,7 +106,7 @@ fn nothing_set_means_off_and_defaults() {
     let environment = environment(&[("HOME", "/"), ("CPUPROFILE", "")]);
     assert_eq!(environment.path, None);
     assert_eq!((environment.frequency, environment.max_depth), (100, 254));
-    assert_eq!((environment.toggle_signal, environment.clock, environment.quiet), (None, Clock::Cpu, false));
+    assert_eq!((environment.toggle_signal, environment.clock, environment.quiet), (None, Clock::Auto, false));
     assert!(environment.warnings.is_empty());
 }
 

@@ -12,6 +12,12 @@ impl Timers for Kernel {
         self.0.lock().unwrap().push(index as i32);
         Ok(index as i32)
     }
+    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+        self.create(index + 100, thread)
+    }
+    fn is_there(&self, timer: i32, _thread: u32) -> bool {
+        timer >= 100
+    }
     fn arm(&self, _timer: i32, _first: u64, _period: u64) {}
     fn is_precise(&self, _timer: i32) -> bool {
         false
@@ -37,7 +43,7 @@ fn table() -> (Arc<Threads<Vec<Entry>>>, Arc<Kernel>) {
     let entries = (0..1).map(|_| Entry::unused());
     let threads = Threads::new(entries.collect());
     let kernel = Kernel(Mutex::new(Vec::new()));
-    threads.begin(&kernel, 1000, 10);
+    threads.begin(&kernel, 1000);
     (Arc::new(threads), Arc::new(kernel))
 }
 
@@ -71,6 +77,25 @@ fn loom_a_timer_is_deleted_once() {
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
             loom::thread::spawn(move || threads.reap(&*kernel, 1))
+        };
+        threads.end(&*kernel);
+        handler.join().unwrap();
+        assert!(kernel.0.lock().unwrap().is_empty());
+        assert_eq!(threads.used.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// A thread gets another timer instead of a closed one while the session ends, and while another thread looks for ended threads:
+/// each timer is deleted once, and none is left.
+#[test]
+fn loom_a_replaced_timer_is_deleted_once() {
+    loom::model(|| {
+        let (threads, kernel) = table();
+        let generation = threads.generation();
+        threads.adopt(&*kernel, Met { thread: 8, generation, now: 5 });
+        let handler = {
+            let (threads, kernel) = (threads.clone(), kernel.clone());
+            loom::thread::spawn(move || threads.covers(&*kernel, Met { thread: 8, generation, now: 50_000 }))
         };
         threads.end(&*kernel);
         handler.join().unwrap();

@@ -11,6 +11,8 @@ struct Kernel {
     there: RefCell<BTreeSet<i32>>,
     /// Name, first expiry and period of each arming.
     armed: RefCell<Vec<(i32, u64, u64)>>,
+    /// Timers that the application has closed.
+    closed: RefCell<BTreeSet<i32>>,
     gone: RefCell<BTreeSet<u32>>,
     refuses: RefCell<bool>,
     precise: RefCell<bool>,
@@ -30,6 +32,12 @@ impl Timers for Kernel {
         *self.made.borrow_mut() += 1;
         self.there.borrow_mut().insert(timer);
         Ok(timer)
+    }
+    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+        self.create(index, thread)
+    }
+    fn is_there(&self, timer: i32, _thread: u32) -> bool {
+        !self.closed.borrow().contains(&timer)
     }
     fn arm(&self, timer: i32, first: u64, period: u64) {
         self.armed.borrow_mut().push((timer, first, period));
@@ -83,7 +91,7 @@ fn adopted(threads: &Threads<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64
 fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
     let (threads, kernel) = (table(), Kernel::default());
     assert_eq!(threads.generation(), 0);
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     assert!(!threads.covers(&kernel, met(&threads, 7, 0)));
     adopted(&threads, &kernel, 7, 0);
     assert!(threads.covers(&kernel, met(&threads, 7, 1)));
@@ -91,7 +99,7 @@ fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
     threads.end(&kernel);
     assert!(kernel.there.borrow().is_empty());
     assert_eq!(threads.generation(), 0);
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
     assert_eq!(threads.used.load(Ordering::Relaxed), 0);
 }
@@ -101,7 +109,7 @@ fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
 fn weights_are_the_thread_s_time_to_within_one_period() {
     for period in [100_000, 1_000_000, 4_000_000, 10_000_000, 1_000_000_000] {
         let (threads, kernel) = (table(), Kernel::default());
-        threads.begin(&kernel, period, 100);
+        threads.begin(&kernel, period);
         let begin = 12_345_678;
         let (index, _, _) = adopted(&threads, &kernel, 7, begin);
         let mut sum = 0;
@@ -117,7 +125,7 @@ fn weights_are_the_thread_s_time_to_within_one_period() {
 #[test]
 fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
     let mut tenths = [0u32; 10];
     for tick in 1..=40_000 {
@@ -141,7 +149,7 @@ fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
 fn cells_grow_with_the_threads_and_lose_no_time() {
     let (threads, kernel) = (table(), Kernel::default());
     *kernel.crowd.borrow_mut() = 4;
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
     assert!(due <= PERIOD);
     let (mut sum, mut ticks) = (0, 0u64);
@@ -177,7 +185,7 @@ fn cells_grow_with_the_threads_and_lose_no_time() {
 #[test]
 fn all_threads_are_asked_for_what_they_have_not_told() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 1000);
+    threads.begin(&kernel, PERIOD);
     for thread in 1..=100 {
         adopted(&threads, &kernel, thread, 0);
         kernel.clocks.borrow_mut().insert(thread, 3 * PERIOD);
@@ -191,7 +199,7 @@ fn all_threads_are_asked_for_what_they_have_not_told() {
 fn precise_ticks_weigh_one_though_they_jitter() {
     let (threads, kernel) = (table(), Kernel::default());
     *kernel.precise.borrow_mut() = true;
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     let begin = 777;
     let (index, timer, mut next) = adopted(&threads, &kernel, 7, begin);
     // It ticks each so many nanoseconds, until it is told otherwise.
@@ -214,7 +222,7 @@ fn precise_ticks_weigh_one_though_they_jitter() {
 #[test]
 fn signals_of_timers_that_are_no_more_weigh_nothing() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due - 1), |_| {}), 0, "too early");
     assert_eq!(threads.tick(&kernel, index, met(&threads, 8, due), |_| {}), 0, "another's");
@@ -226,7 +234,7 @@ fn signals_of_timers_that_are_no_more_weigh_nothing() {
 #[test]
 fn a_thread_s_id_that_another_thread_has_now_is_adopted_anew() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + PATIENCE)] {
         adopted(&threads, &kernel, 7, since);
         assert!(threads.covers(&kernel, met(&threads, 7, since + PERIOD)));
@@ -238,7 +246,7 @@ fn a_thread_s_id_that_another_thread_has_now_is_adopted_anew() {
 #[test]
 fn ended_threads_leave_no_timer() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, MOST_THREADS);
+    threads.begin(&kernel, PERIOD);
     for thread in 1..=3000 {
         adopted(&threads, &kernel, thread, 0);
     }
@@ -254,7 +262,7 @@ fn ended_threads_leave_no_timer() {
 #[test]
 fn a_window_of_ended_threads_has_room_for_a_new_one() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, MOST_THREADS);
+    threads.begin(&kernel, PERIOD);
     let of_one_window = |i: u32| 1 + i * (MOST_THREADS / WINDOW) as u32;
     for i in 0..WINDOW as u32 {
         adopted(&threads, &kernel, of_one_window(i), 0);
@@ -268,24 +276,59 @@ fn a_window_of_ended_threads_has_room_for_a_new_one() {
 }
 
 #[test]
-fn what_the_kernel_or_the_bound_refuses_is_counted_and_leaves_nothing() {
+fn a_timer_that_the_kernel_refuses_is_counted_and_leaves_nothing() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 2);
+    threads.begin(&kernel, PERIOD);
     *kernel.refuses.borrow_mut() = true;
     threads.adopt(&kernel, met(&threads, 1, 0));
     assert_eq!((threads.refused(), threads.used.load(Ordering::Relaxed)), (1, 0));
     *kernel.refuses.borrow_mut() = false;
-    for thread in 1..=3 {
-        threads.adopt(&kernel, met(&threads, thread, 0));
+    threads.adopt(&kernel, met(&threads, 1, 0));
+    assert_eq!((threads.refused(), kernel.there.borrow().len()), (1, 1));
+}
+
+/// The application closes a thread's perf event three periods and a half before the process's timer finds that: the tick of
+/// its next timer weighs what has passed, and the sum is the time to within one period, as before.
+#[test]
+fn a_closed_timer_is_replaced_and_no_time_is_lost_or_counted_twice() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    let (index, old, due) = adopted(&threads, &kernel, 7, 0);
+    let mut sum = threads.tick(&kernel, index, met(&threads, 7, due), |_| {}) * PERIOD;
+    kernel.closed.borrow_mut().insert(old);
+    // Not overdue yet: it may be there.
+    assert!(threads.covers(&kernel, met(&threads, 7, due + PERIOD)));
+    assert_eq!(kernel.there.borrow().iter().copied().collect::<Vec<_>>(), [old]);
+    let found = due + 7 * PERIOD / 2;
+    assert!(threads.covers(&kernel, met(&threads, 7, found)), "it has another");
+    let there: Vec<_> = kernel.there.borrow().iter().copied().collect();
+    assert_eq!(there, [old + 1], "the old one is deleted");
+    assert_eq!(*kernel.armed.borrow().last().unwrap(), (old + 1, 1, PERIOD));
+    assert_eq!((threads.used(), threads.refused()), (1, 0));
+    for tick in 0..100 {
+        let now = found + 1000 + tick * PERIOD;
+        sum += threads.tick(&kernel, index, met(&threads, 7, now), |_| {}) * PERIOD;
+        assert!(sum.abs_diff(now) <= PERIOD, "{sum} ns of {now}");
     }
-    assert_eq!((threads.refused(), kernel.there.borrow().len()), (2, 2));
+}
+
+/// If there is no other timer either, the process's timer samples the thread.
+#[test]
+fn a_closed_timer_without_a_replacement_frees_the_entry() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    let (_, old, due) = adopted(&threads, &kernel, 7, 0);
+    kernel.closed.borrow_mut().insert(old);
+    *kernel.refuses.borrow_mut() = true;
+    assert!(!threads.covers(&kernel, met(&threads, 7, due + PERIOD)));
+    assert_eq!((threads.used(), kernel.there.borrow().len()), (0, 0));
 }
 
 /// What is untold is the sum of the threads' clocks, less what their ticks stand for; of many, some stand for all.
 #[test]
 fn what_threads_have_used_since_their_ticks_is_asked_for() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, MOST_THREADS);
+    threads.begin(&kernel, PERIOD);
     assert_eq!(threads.untold(&kernel), 0);
     let (index, _, due) = adopted(&threads, &kernel, 7, 1_000);
     adopted(&threads, &kernel, 8, 2_000);
@@ -301,7 +344,7 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
     kernel.clocks.borrow_mut().remove(&8);
     assert_eq!(threads.untold(&kernel), 0);
     threads.end(&kernel);
-    threads.begin(&kernel, PERIOD, MOST_THREADS);
+    threads.begin(&kernel, PERIOD);
     for thread in 1..=320 {
         adopted(&threads, &kernel, thread, 0);
         kernel.clocks.borrow_mut().insert(thread, 1000 * u64::from(thread));
@@ -320,7 +363,7 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
 #[test]
 fn another_process_ends_no_timers() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     adopted(&threads, &kernel, 7, 0);
     *kernel.process.borrow_mut() = 1;
     assert!(!threads.is_here(&kernel));
@@ -332,7 +375,7 @@ fn another_process_ends_no_timers() {
 #[test]
 fn a_tick_is_charged_before_the_thread_tells() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     kernel.clocks.borrow_mut().insert(7, due);
     let mut seen = 0;
@@ -344,12 +387,12 @@ fn a_tick_is_charged_before_the_thread_tells() {
 #[test]
 fn a_forked_child_deletes_nothing_of_its_parent() {
     let (threads, kernel) = (table(), Kernel::default());
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     adopted(&threads, &kernel, 7, 0);
     threads.reset_after_fork(&kernel);
     assert_eq!(kernel.left.borrow().len(), 1);
     assert_eq!(kernel.there.borrow().len(), 1, "as the parent's, of which the child has none");
-    threads.begin(&kernel, PERIOD, 100);
+    threads.begin(&kernel, PERIOD);
     assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
