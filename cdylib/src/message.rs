@@ -59,7 +59,7 @@ unsafe extern "C" fn close_in_child() {
     }
 }
 
-/// The line at the end of a profile, in gperftools' words; or why there is none.
+/// The line at the end of a profile, which begins as gperftools' does; or why there is none.
 pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
     if !stopped.has_file() {
         return;
@@ -72,6 +72,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
         Ok(bytes) => {
             let mut line = Line::new();
             let _ = write!(line, "PROFILE: interrupts/evictions/bytes = {}/0/{bytes}", stopped.samples());
+            let _ = write!(line, " (clock {})", stopped.summary().clock);
             if let Some(reason) = stopped.no_samples() {
                 let _ = write!(line, " (no samples: {reason})");
             }
@@ -161,7 +162,7 @@ fn statistics(stopped: &Stopped<'_>) {
     for (name, figure) in figures {
         let _ = write!(line, " {name}={figure}");
     }
-    let _ = line.write_str(" spool=");
+    let _ = write!(line, " clock={} spool=", summary.clock);
     let _ = match summary.spool {
         SpoolUse::Off => line.write_str("off"),
         SpoolUse::Whole => line.write_str("whole"),

@@ -44,6 +44,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CLOCK: AtomicU32 = AtomicU32::new(Clock::Itimer.number());
 /// File descriptors, of perf events.
 static DESCRIPTORS: Quota = Quota::none();
+/// Threads' events take one part of so many of the process's descriptors.
+const DESCRIPTOR_PARTS: usize = 8;
 /// Pending signals of the user, of POSIX timers.
 static PENDING_SIGNALS: Quota = Quota::none();
 
@@ -81,7 +83,7 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
     HAS_HAD_EVENTS.fetch_or(clock.has_events(), Ordering::Relaxed);
-    DESCRIPTORS.allow(process::open_files_limit(), 8);
+    DESCRIPTORS.allow(process::open_files_limit(), DESCRIPTOR_PARTS);
     PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
     engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
     if clock == Clock::Wall || clock.has_events() {
@@ -235,9 +237,11 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
         let action = "let perf events send another signal than SIGPROF";
         return Err(Failure::System { action, errno: errno::INVALID });
     }
-    open_event(clock, thread::id())
-        .map(|event| event.end(thread::id(), signal))
-        .map_err(|errno| Failure::System { action: "open a perf event of the task clock", errno })
+    let failure = |errno| Failure::System { action: "open a perf event of the task clock", errno };
+    if process::open_files_limit().is_some_and(|limit| limit < DESCRIPTOR_PARTS) {
+        return Err(failure(errno::OPEN_FILES));
+    }
+    open_event(clock, thread::id()).map(|event| event.end(thread::id(), signal)).map_err(failure)
 }
 
 /// A perf event of the thread, as the clock permits. Signal-safe: system calls.
@@ -435,9 +439,7 @@ pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
         // No application has files send it SIGPROF.
-        Origin::File(_) => {
-            number == IntervalTimer::Cpu.signal() && HAS_HAD_EVENTS.load(Ordering::Relaxed)
-        }
+        Origin::File(_) => number == IntervalTimer::Cpu.signal() && HAS_HAD_EVENTS.load(Ordering::Relaxed),
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
 }

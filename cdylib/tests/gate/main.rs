@@ -14,6 +14,7 @@ mod cycles;
 mod ends;
 mod ends_of_programs;
 mod environment;
+mod event_clock;
 mod exec;
 mod exports;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 /* Runs a program in a sandbox that forbids process_vm_readv, as seccomp filters of containers and browsers do; or, with an
- * error, perf_event_open.
- * usage: sandbox errno|trap|kill|no-perf PROGRAM [ARGUMENT...] */
+ * error or by killing the process, perf_event_open. Or takes the right away to sample time in the kernel.
+ * usage: sandbox errno|trap|kill|no-perf|no-perf-or-killed|no-perfmon PROGRAM [ARGUMENT...] */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -15,6 +15,9 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* As in <linux/capability.h>, of which older ones lack the first. */
+enum { CAP_PERFMON_NUMBER = 38, CAP_SYS_ADMIN_NUMBER = 21 };
 
 static int forbid(unsigned number, unsigned action) {
     struct sock_filter filter[] = {
@@ -46,8 +49,16 @@ static int what_forbidding_does(int (*call)(void)) {
 
 int main(int argc, char **argv) {
     if (argc < 3) return 98;
-    const int is_of_perf = strcmp(argv[1], "no-perf") == 0, is_trap = strcmp(argv[1], "trap") == 0;
-    const int is_errno = is_of_perf || strcmp(argv[1], "errno") == 0;
+    if (strcmp(argv[1], "no-perfmon") == 0) {
+        /* They fail for a user without rights. */
+        prctl(PR_CAPBSET_DROP, CAP_PERFMON_NUMBER, 0, 0, 0);
+        prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN_NUMBER, 0, 0, 0);
+        execvp(argv[2], argv + 2);
+        perror(argv[2]);
+        return 96;
+    }
+    const int is_of_perf = strncmp(argv[1], "no-perf", 7) == 0, is_trap = strcmp(argv[1], "trap") == 0;
+    const int is_errno = strcmp(argv[1], "no-perf") == 0 || strcmp(argv[1], "errno") == 0;
     const unsigned action = is_errno ? SECCOMP_RET_ERRNO | EPERM : is_trap ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
     const unsigned number = is_of_perf ? SYS_perf_event_open : SYS_process_vm_readv;
     if (!forbid(number, action) || what_forbidding_does(is_of_perf ? open_event : read_own_memory) != (is_errno ? 0 : SIGSYS)) {

@@ -1,0 +1,176 @@
+//! The clock that a program has if nobody chooses one: perf events if the kernel permits those that sample time in the kernel,
+//! otherwise CPU timers; and what threads have that cannot have an event, or lose it.
+//!
+//! `programs/event_clock.c` itself finds out what the kernel permits, with the same rights.
+
+use crate::support::{Finished, Lack, Linkage, Scratch, plain, run, shared_library, skip};
+use std::path::PathBuf;
+use std::process::Command;
+
+struct Host {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Host {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let program = scratch.compile("event_clock.c", Linkage::Shared, &["-O2", "-pthread"]);
+        Self { scratch, program }
+    }
+
+    /// The application with orders as at the head of its source, started by `wrapper`.
+    fn command(&self, wrapper: &[&str], variables: &[&str], orders: &str) -> Command {
+        let [program, arguments @ ..] = wrapper else { panic!("no wrapper") };
+        let mut command = plain(program);
+        command.args(arguments).arg("env").arg(format!("LD_PRELOAD={}", shared_library().display()));
+        command.arg(format!("CPUPROFILE={}", self.scratch.path("prof").display()));
+        command.args(["CPUPROFILE_STATISTICS=1", "CPUPROFILE_FREQUENCY=1000"]).args(variables);
+        command.arg(&self.program).args(orders.split(' '));
+        command
+    }
+
+    /// The same in `programs/sandbox.c`.
+    fn in_sandbox(&self, sandbox: &str, variables: &[&str], orders: &str) -> Finished {
+        let program = self.scratch.compile("sandbox.c", Linkage::None, &[]);
+        let wrapper = [program.to_str().expect("UTF-8"), sandbox];
+        run(&mut self.command(&wrapper, variables, orders)).expect_success()
+    }
+
+    fn run(&self, variables: &[&str], orders: &str) -> Finished {
+        run(&mut self.command(&["env"], variables, orders)).expect_success()
+    }
+}
+
+/// The clock that the statistics of the program name, and the line at its end.
+#[track_caller]
+fn clock_of(finished: &Finished) -> &str {
+    let statistics = finished.stderr.lines().find(|line| line.starts_with("sigprof: statistics: "));
+    let word = statistics.and_then(|line| line.split(' ').find_map(|word| word.strip_prefix("clock=")));
+    let clock = word.unwrap_or_else(|| panic!("no clock: {}", finished.stderr));
+    let end = format!(" (clock {clock})");
+    assert!(
+        finished.stderr.lines().any(|line| line.starts_with("PROFILE: ") && line.contains(&end)),
+        "{end}"
+    );
+    clock
+}
+
+/// The number after `name` in what the application printed, once for each time.
+fn printed(finished: &Finished, name: &str) -> Vec<i32> {
+    let text = finished.text();
+    let words: Vec<_> = text.split_whitespace().collect();
+    let numbers =
+        words.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].parse().expect("a number"));
+    numbers.collect()
+}
+
+/// True if the application printed that these events are permitted. If not, the test is skipped.
+fn permits(finished: &Finished, what: &str) -> bool {
+    let is_permitted = finished.text().contains(&format!("permits {what}\n"));
+    if !is_permitted {
+        skip(Lack::System, format!("perf events: {}", finished.text().lines().next().unwrap_or_default()));
+    }
+    is_permitted
+}
+
+#[test]
+fn permitted_events_are_the_default_clock() {
+    let host = Host::new();
+    let finished = host.run(&[], "probe samples 5 count");
+    if !permits(&finished, "kernel") {
+        return;
+    }
+    assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1]));
+    assert!(printed(&finished, "lowest")[0] >= 20, "{}", finished.text());
+    for (variables, clock) in [
+        (&["CPUPROFILE_CLOCK=auto"][..], "perf"),
+        (&["CPUPROFILE_CLOCK=cpu"], "cpu"),
+        (&["CPUPROFILE_PER_THREAD_TIMERS=1"], "cpu"),
+        (&["CPUPROFILE_CLOCK=itimer"], "itimer"),
+        // The kernel sends SIGIO instead of a real-time signal that it cannot queue.
+        (&["CPUPROFILE_TIMER_SIGNAL=40"], "cpu"),
+    ] {
+        let finished = host.run(variables, "samples 5 count");
+        let events = i32::from(clock == "perf");
+        assert_eq!(
+            (clock_of(&finished), printed(&finished, "events")),
+            (clock, vec![events]),
+            "{variables:?}"
+        );
+    }
+}
+
+/// With such events, time in system calls would be attributed to the code after them.
+#[test]
+fn events_without_the_kernel_are_not_the_default_clock() {
+    let host = Host::new();
+    let finished = host.in_sandbox("no-perfmon", &[], "probe samples 5 count");
+    if !permits(&finished, "user") {
+        return;
+    }
+    assert_eq!((clock_of(&finished), printed(&finished, "events")), ("cpu", vec![0]));
+    assert_eq!(finished.complaints().len(), 2, "statistics, and the thread: {}", finished.stderr);
+    // They are a clock on request.
+    let finished = host.in_sandbox("no-perfmon", &["CPUPROFILE_CLOCK=perf"], "samples 5 count");
+    assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1]));
+}
+
+/// A filter that kills a process for perf_event_open(2), as systemd's `SystemCallFilter=@system-service`, does not get to see it;
+/// neither does one that returns an error.
+#[test]
+fn a_program_with_a_seccomp_filter_is_not_killed_for_events() {
+    let host = Host::new();
+    for filter in ["no-perf", "no-perf-or-killed"] {
+        let finished = host.in_sandbox(filter, &[], "samples 5 count");
+        assert_eq!((clock_of(&finished), printed(&finished, "events")), ("cpu", vec![0]), "{filter}");
+        assert_eq!(finished.complaints().len(), 2, "statistics, and the thread: {}", finished.stderr);
+    }
+}
+
+/// At most an eighth of the descriptors that the program may have; the other threads have CPU timers.
+#[test]
+fn events_take_an_eighth_of_the_descriptors() {
+    let host = Host::new();
+    let is_permitted = permits(&host.run(&[], "probe"), "kernel");
+    for (limit, events, clock) in [(64, 8, "perf"), (16, 2, "perf"), (7, 0, "cpu")] {
+        let shell = format!("ulimit -n {limit}; exec \"$@\"");
+        let wrapper = ["sh", "-c", shell.as_str(), "sh"];
+        let finished = run(&mut host.command(&wrapper, &[], "threads 20 samples 20 count")).expect_success();
+        let (events, clock) = if is_permitted { (events, clock) } else { (0, "cpu") };
+        assert_eq!((clock_of(&finished), printed(&finished, "events")), (clock, vec![events]), "{limit}");
+        let timers = printed(&finished, "timers")[0];
+        assert!(timers == -1 || timers == 21 - events, "{timers} timers of 21 threads, {events} events");
+        assert!(finished.stderr.contains(" timers_refused=0 "), "{}", finished.stderr);
+    }
+}
+
+/// A thread whose event the application closes goes on with a CPU timer, and nothing of the application's is closed in turn.
+#[test]
+fn a_thread_whose_event_is_closed_has_a_timer_instead() {
+    let host = Host::new();
+    let finished = host.run(&[], "probe samples 5 count close count samples 20 count");
+    if !permits(&finished, "kernel") {
+        return;
+    }
+    assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1, 0, 0]));
+    // Before `count` looks, a tick may have found out already.
+    let timers = printed(&finished, "timers");
+    assert!(matches!(timers[..], [0, 0 | 1, 1] | [-1, -1, -1]), "{timers:?}");
+    let figure = |name| crate::support::thread_lines::figure(&finished, name);
+    assert_eq!(figure("timers_refused"), 0);
+}
+
+/// Whether it has a session of its own or not.
+#[test]
+fn a_child_has_no_event_of_its_parent() {
+    let host = Host::new();
+    if !permits(&host.run(&[], "probe"), "kernel") {
+        return;
+    }
+    for (follows, events) in [("0", 0), ("1", 1)] {
+        let finished =
+            host.run(&[&format!("CPUPROFILE_FOLLOW_FORK={follows}")], "threads 5 count fork count");
+        assert_eq!(printed(&finished, "events"), [6, events], "CPUPROFILE_FOLLOW_FORK={follows}");
+    }
+}

@@ -1,0 +1,111 @@
+/* Carries out orders, and counts what the profiler has of the process.
+ * usage: event_clock ORDER...
+ *   probe      prints "permits kernel", "permits user" or "permits none": which perf events of this thread's task clock
+ *   threads N  starts threads, which register themselves and wait
+ *   close      closes all descriptors above 2
+ *   samples N  computes until there are so many more samples
+ *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
+ *   fork       does the rest in a child, and exits like it */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <gperftools/profiler.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pthread_barrier_t all_are_registered;
+
+static void *wait_registered(void *unused) {
+    ProfilerRegisterThread();
+    pthread_barrier_wait(&all_are_registered);
+    for (;;) pause();
+    return unused;
+}
+
+static void start_threads(unsigned count) {
+    pthread_barrier_init(&all_are_registered, NULL, count + 1);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, wait_registered, NULL) != 0) exit(90);
+    }
+    pthread_barrier_wait(&all_are_registered);
+}
+
+static int is_permitted(int excludes_kernel) {
+    struct perf_event_attr attributes = {.type = PERF_TYPE_SOFTWARE, .size = PERF_ATTR_SIZE_VER0,
+                                         .config = PERF_COUNT_SW_TASK_CLOCK, .sample_period = 1000000000,
+                                         .disabled = 1, .exclude_kernel = excludes_kernel, .exclude_hv = excludes_kernel};
+    const int descriptor = (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (descriptor >= 0) close(descriptor);
+    return descriptor >= 0;
+}
+
+static void print_events(void) {
+    DIR *directory = opendir("/proc/self/fd");
+    if (directory == NULL) exit(91);
+    int count = 0, lowest = -1;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        char target[64] = "";
+        if (readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1) < 0) continue;
+        if (strcmp(target, "anon_inode:[perf_event]") != 0) continue;
+        const int descriptor = atoi(entry->d_name);
+        if (lowest < 0 || descriptor < lowest) lowest = descriptor;
+        count++;
+    }
+    closedir(directory);
+    printf("events %d lowest %d\n", count, lowest);
+}
+
+static void print_timers(void) {
+    FILE *file = fopen("/proc/self/timers", "r");
+    int count = file == NULL ? -1 : 0;
+    char line[256];
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) count += strstr(line, "tid.") != NULL;
+    if (file != NULL) fclose(file);
+    printf("timers %d\n", count);
+}
+
+static int samples(void) {
+    struct ProfilerState state;
+    ProfilerGetCurrentState(&state);
+    return state.samples_gathered;
+}
+
+static void compute_until(int wanted) {
+    volatile unsigned long work = 0;
+    while (samples() < wanted)
+        for (int i = 0; i < 20000; i++) work = work * 5 + 3;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const char *order = argv[i];
+        if (strcmp(order, "probe") == 0) {
+            printf("permits %s\n", is_permitted(0) ? "kernel" : is_permitted(1) ? "user" : "none");
+        } else if (strcmp(order, "threads") == 0 && ++i < argc) {
+            start_threads((unsigned)atoi(argv[i]));
+        } else if (strcmp(order, "close") == 0) {
+            const int most = (int)sysconf(_SC_OPEN_MAX);
+            for (int descriptor = 3; descriptor < most; descriptor++) close(descriptor);
+        } else if (strcmp(order, "samples") == 0 && ++i < argc) {
+            compute_until(samples() + atoi(argv[i]));
+        } else if (strcmp(order, "count") == 0) {
+            print_events();
+            print_timers();
+        } else if (strcmp(order, "fork") == 0) {
+            fflush(stdout);
+            const pid_t child = fork();
+            int status = 0;
+            if (child != 0) return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 92;
+        } else {
+            return 93;
+        }
+    }
+    fflush(stdout);
+    return 0;
+}
