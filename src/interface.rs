@@ -1,5 +1,6 @@
 //! What the shared library and the command need of this crate, and nothing else should use: no promise of stability.
 
+mod events;
 mod exec;
 mod host_signals;
 mod host_timers;
@@ -20,6 +21,7 @@ pub use crate::sys::{
     signal::{AlternateStack, CAction, SigactionFunction, SignalInfo, SignalSet},
     timer::CSetting,
 };
+pub use events::{EventObstacle, IdleEvent};
 pub use exec::{Replacing, after_failed_exec, before_exec};
 pub use host_signals::{
     host_alternate_stack, host_reads_signals, host_sigaction, is_tick, may_meet_ticks, owns_signal,
@@ -36,4 +38,4 @@ pub use sessions::{
     is_without_recorder, listen, live_ticks, prepare, spool_refusal, start, stop, with_state,
 };
 pub use stacks::{stack_from_here, stack_of_context};
-pub use threads::{awaits_threads, host_enters_sandbox, register_thread};
+pub use threads::{claim_new_thread, host_enters_sandbox, register_thread};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SaFlags, SigHandler, Signal};
-use sigprof::{NoSamples, Profiler, Summary};
+use sigprof::{Clock, NoSamples, Profiler, Summary};
 use support::{
     in_own_process, in_own_process_after, process_cpu, read_profile, repeat_until,
     signals::{
@@ -180,7 +180,8 @@ fn no_samples_since_the_signal_is_blocked() {
 #[test]
 fn no_samples_since_the_program_took_the_timer() {
     in_own_process("no_samples_since_the_program_took_the_timer", || {
-        let profiler = Profiler::builder().frequency(2).start_in_memory().unwrap();
+        // With clock `perf`, threads have ticks without it.
+        let profiler = Profiler::builder().clock(Clock::Cpu).frequency(2).start_in_memory().unwrap();
         assert_eq!(profiling_timer(), 500_000);
         set_profiling_timer(0);
         let start = process_cpu();

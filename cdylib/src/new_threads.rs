@@ -1,4 +1,5 @@
-//! `pthread_create`: threads that have their timer from the first moment on, in sessions that sample threads which wait.
+//! `pthread_create`: threads that have their timer from the first moment on, in sessions of clock `wall`, and in part in those of
+//! clock `perf`.
 //!
 //! In all other sessions, and without one, the host's call goes through as it is. A new thread begins in [`begin`], which gives it
 //! its timer and goes on to the host's function by a jump, so that no frame of ours stands below the host's. The two words that
@@ -103,7 +104,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
     }
     // SAFETY: libc's `pthread_create` has this type.
     let create = unsafe { mem::transmute::<*mut c_void, Create>(address) };
-    let place = if interface::awaits_threads() { Place::take() } else { None };
+    let place = if interface::claim_new_thread() { Place::take() } else { None };
     let Some(place) = place else {
         // SAFETY: the caller's word.
         return unsafe { create(thread, attributes, start, argument) };

@@ -202,6 +202,8 @@ mod steps {
         pub(super) fn start_with(blocks: Option<u64>, variables: &[(&str, &str)]) -> Self {
             let victim = Victim::new();
             let mut command = victim.command(0, 100_000);
+            // Stepping takes seconds of CPU time, which a perf event counts.
+            command.env("CPUPROFILE_CLOCK", "cpu");
             command.env("CPUPROFILE_MAX_MEMORY", "64M").envs(variables.iter().copied());
             if let Some(blocks) = blocks {
                 command = limited(&command, blocks);

@@ -46,10 +46,9 @@ impl Clock {
         self as u32 + 1
     }
 
-    /// The clock that has this number; [`Itimer`](Self::Itimer), which needs nothing, for any other.
-    pub(crate) fn of_number(number: u32) -> Self {
-        let clock = Self::NAMES.iter().map(|(_, clock)| *clock).find(|clock| clock.number() == number);
-        clock.unwrap_or(Self::Itimer)
+    /// The clock that has this number.
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        Self::NAMES.iter().map(|(_, clock)| *clock).find(|clock| clock.number() == number)
     }
 
     /// True if threads have perf events.

@@ -103,6 +103,7 @@ impl Summary {
             whole_walks: self.walks.whole,
             lost: self.losses.periods(),
             no_samples: self.no_samples.map_or(0, NoSamples::number),
+            clock: u64::from(self.clock.number()),
         }
     }
 

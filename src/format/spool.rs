@@ -46,7 +46,7 @@ use std::io;
 /// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
 /// Changes with the layout.
-pub(crate) const VERSION: u64 = 5;
+pub(crate) const VERSION: u64 = 6;
 
 /// Offsets of the head's numbers.
 pub(crate) mod field {

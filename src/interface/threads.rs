@@ -13,10 +13,9 @@ pub fn register_thread() {
     thread_timers::adopt_caller();
 }
 
-/// True while a session runs that samples threads which wait, too: each new one had better [`register`](register_thread).
-/// Signal-safe.
-pub fn awaits_threads() -> bool {
-    thread_timers::are_awaited()
+/// True if a thread that is about to be created should call [`register_thread`] when it begins. Signal-safe.
+pub fn claim_new_thread() -> bool {
+    thread_timers::claim_new_thread()
 }
 
 /// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,

@@ -1,6 +1,6 @@
 //! What a session said of itself at its end.
 
-use crate::{control::NoSamples, format::spool::EndFigures};
+use crate::{config::Clock, control::NoSamples, format::spool::EndFigures};
 use std::time::Duration;
 
 /// What a session said of itself at its end.
@@ -25,6 +25,8 @@ pub struct SessionEnd {
     pub lost: u64,
     /// Why there are no samples, when there are none.
     pub no_samples: Option<NoSamples>,
+    /// The clock that ran; None if it is unknown.
+    pub clock: Option<Clock>,
 }
 
 impl SessionEnd {
@@ -39,6 +41,7 @@ impl SessionEnd {
             whole_walks: figures.whole_walks,
             lost: figures.lost,
             no_samples: NoSamples::of_number(figures.no_samples),
+            clock: u32::try_from(figures.clock).ok().and_then(Clock::of_number),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     stamps::{Marks, Stamps},
     table::Full,
     thread_timers::{self, OwnTimers},
-    threads::Met,
+    threads::{FirstTick, Met},
     tick_source::{self, Whose},
     unwind::{self, End, PcForm, trail::Trail},
     weight,
@@ -214,7 +214,7 @@ fn weigh(engine: &Engine, origin: Origin, thread: Option<u32>) -> Option<usize> 
     }
     let weight = weight::consume_without(threads.untold(&OwnTimers));
     if !is_covered {
-        threads.adopt(&OwnTimers, met);
+        threads.adopt(&OwnTimers, met, FirstTick::AtRandom);
     }
     Some(weight)
 }

@@ -15,11 +15,15 @@
 //!
 //! The table is [`threads`](super::threads). Who begins and ends: whoever may write in [`tick_source`](super::tick_source).
 
+mod limits;
+
+use limits::{Quota, Rate};
+
 use super::{
     engine::Engine,
     host_action::HostAction,
     process_mark,
-    threads::{MOST_THREADS, Met, Timers},
+    threads::{FirstTick, MOST_THREADS, Met, Timers},
     tick_source, weight,
 };
 use crate::{
@@ -66,6 +70,24 @@ static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 /// The first one's address is the value in the signals of the process's POSIX timer, those of the others the values in the
 /// signals of threads' timers. A second copy of the library has others.
 static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }; 1 + MOST_THREADS];
+
+/// The next session's threads have their first ticks at random from the start on.
+static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
+
+/// Decides when threads tick first that get their timers from the session's start on. Before [`begin`].
+pub(crate) fn set_start(at_random: bool) {
+    STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
+}
+
+/// When a thread ticks first that no tick has met. CPU timers and timers of elapsed time are made only for threads that ask for
+/// them, or that wait.
+fn first_tick() -> FirstTick {
+    if STARTS_AT_RANDOM.load(Ordering::Relaxed) || !session_clock().has_events() {
+        FirstTick::AtRandom
+    } else {
+        FirstTick::AfterPeriod
+    }
+}
 
 /// Lets threads have timers from now on, if they have in this clock; before the process's timer is armed. Signal-safe.
 pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u32) {
@@ -178,6 +200,11 @@ pub(super) fn is_forbidden() -> bool {
     IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
+/// The clock of the session that runs, or ran last. Signal-safe.
+fn session_clock() -> Clock {
+    Clock::of_number(CLOCK.load(Ordering::Relaxed)).unwrap_or(Clock::Itimer)
+}
+
 /// True in clock `wall`, where time passes for threads that wait as well. Signal-safe.
 #[inline]
 pub(crate) fn is_wall() -> bool {
@@ -245,7 +272,7 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
 }
 
 /// A perf event of the thread, as the clock permits. Signal-safe: system calls.
-fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
+pub(crate) fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
     let signal = IntervalTimer::Cpu.signal();
     if clock == Clock::Perf {
         return TaskClock::open(thread, signal, Scope::KernelIfPermitted);
@@ -255,41 +282,6 @@ fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
         return Err(errno::NOT_PERMITTED);
     }
     TaskClock::open(thread, signal, Scope::WithKernel)
-}
-
-/// How many timers may take something of which the process, or the user, has a limited number.
-struct Quota {
-    most: AtomicU32,
-    used: AtomicU32,
-}
-
-impl Quota {
-    const fn none() -> Self {
-        Self { most: AtomicU32::new(0), used: AtomicU32::new(0) }
-    }
-
-    /// Allows one part in `parts` of the limit; None is no limit.
-    fn allow(&self, limit: Option<usize>, parts: usize) {
-        let most = limit.and_then(|limit| u32::try_from(limit / parts).ok()).unwrap_or(u32::MAX / 2);
-        self.most.store(most, Ordering::Relaxed);
-    }
-
-    fn take(&self) -> Result<(), i32> {
-        if self.used.fetch_add(1, Ordering::Relaxed) < self.most.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.give_back();
-        Err(errno::AGAIN)
-    }
-
-    fn give_back(&self) {
-        self.used.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// In a forked child, which has none of its parent's timers.
-    fn reset(&self) {
-        self.used.store(0, Ordering::Relaxed);
-    }
 }
 
 /// When threads are looked for that no tick finds.
@@ -344,7 +336,7 @@ impl Look {
             let now = if is_wall { Some(start) } else { clock::cpu_of_thread(thread) };
             if let Some(met) = now.map(|now| Met { thread, generation, now }) {
                 if generation != 0 && !threads.has(met) {
-                    threads.adopt(&OwnTimers, met);
+                    threads.adopt(&OwnTimers, met, first_tick());
                 }
                 let has_timer = threads.has(met);
                 with_timer = with_timer.saturating_add(u32::from(has_timer));
@@ -376,10 +368,26 @@ pub(crate) fn look_for_threads(engine: &Engine) {
     LOOK.at_threads(engine);
 }
 
-/// True while a session runs that wants to know of each new thread when it begins. Signal-safe.
+/// True while a session of clock `wall` runs. Signal-safe.
 pub(crate) fn are_awaited() -> bool {
     is_wall() && Engine::get().is_some_and(|engine| engine.threads().generation() != 0)
 }
+
+/// True if a thread that is about to be created should get its timer when it begins. Signal-safe.
+///
+/// In clock `wall` always. A perf event costs a new thread about as much as its creation, so in clock `perf` only some in a second
+/// get theirs then, and the process's ticks find the others. They do not find a thread that runs only between ticks of the kernel.
+pub(crate) fn claim_new_thread() -> bool {
+    let is_running = || Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
+    match session_clock() {
+        Clock::Wall => is_running(),
+        Clock::Auto | Clock::Perf => is_running() && NEW_THREADS.allows(clock::monotonic()),
+        Clock::Cpu | Clock::Itimer => false,
+    }
+}
+
+/// Threads that get their perf event when they begin.
+static NEW_THREADS: Rate = Rate::rested();
 
 /// True in a session of clock `wall` whose first thread has a timer of its own.
 pub(super) fn has_first_thread() -> bool {
@@ -424,7 +432,7 @@ pub(crate) fn adopt_caller() {
     if !(if is_wall() { threads.has(met) } else { threads.covers(&OwnTimers, met) }) {
         // As many as are created end sooner or later.
         threads.reap(&OwnTimers, 4);
-        threads.adopt(&OwnTimers, met);
+        threads.adopt(&OwnTimers, met, first_tick());
     }
 }
 
@@ -490,7 +498,7 @@ impl OwnTimers {
 
 impl Timers for OwnTimers {
     fn create(&self, index: usize, thread: u32) -> Result<i32, i32> {
-        let clock = Clock::of_number(CLOCK.load(Ordering::Relaxed));
+        let clock = session_clock();
         if clock.has_events() && DESCRIPTORS.take().is_ok() {
             match open_event(clock, thread) {
                 Ok(event) => return Ok(Self::of_event(event.0)),
@@ -502,7 +510,7 @@ impl Timers for OwnTimers {
 
     fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
         PENDING_SIGNALS.take()?;
-        let like = Clock::of_number(CLOCK.load(Ordering::Relaxed)).timer();
+        let like = session_clock().timer();
         // A mark has one byte.
         let value = process_mark().wrapping_add(1).wrapping_add(index);
         PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)

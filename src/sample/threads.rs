@@ -86,6 +86,15 @@ pub(crate) trait Timers {
     }
 }
 
+/// When a thread's timer ticks first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstTick {
+    /// At a random place in the first period: of many short threads each period of time gets one tick.
+    AtRandom,
+    /// After one period, as the process's first tick.
+    AfterPeriod,
+}
+
 /// A thread that a tick has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Met {
@@ -290,13 +299,13 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// Gives the thread a timer of its own, if one is to be had. It is the calling one, or one that no tick has met yet.
-    pub(crate) fn adopt(&self, timers: &impl Timers, met: Met) {
-        if !self.try_adopt(timers, met) {
+    pub(crate) fn adopt(&self, timers: &impl Timers, met: Met, first: FirstTick) {
+        if !self.try_adopt(timers, met, first) {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn try_adopt(&self, timers: &impl Timers, met: Met) -> bool {
+    fn try_adopt(&self, timers: &impl Timers, met: Met, first: FirstTick) -> bool {
         let Some(place) = self.claim(met).or_else(|| {
             // Of eight threads one may well have ended.
             self.window(met.thread).for_each(|place| self.withdraw_if_gone(timers, place));
@@ -322,7 +331,10 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let period = self.period.load(Ordering::Relaxed);
         let periods = self.periods_of_a_tick(timers);
         let cell = period.saturating_mul(u64::from(periods));
-        let first = draw(met.now ^ met.key(), cell);
+        let first = match first {
+            FirstTick::AtRandom => draw(met.now ^ met.key(), cell),
+            FirstTick::AfterPeriod => cell,
+        };
         entry.periods.store(periods, Ordering::Relaxed);
         entry.ticks.store(0, Ordering::Relaxed);
         entry.since.store(met.now, Ordering::Relaxed);

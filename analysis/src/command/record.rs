@@ -89,12 +89,14 @@ pub(crate) struct Options {
 /// The clocks by their names.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ClockName {
-    /// CPU time, one timer for each thread
+    /// perf if the kernel permits it, otherwise cpu
     #[default]
+    Auto,
+    /// CPU time, one timer for each thread; at most one tick in each kernel tick
     Cpu,
     /// CPU time, one timer for the process, as in gperftools
     Itimer,
-    /// CPU time, high-resolution timers: exact at high frequencies
+    /// CPU time, one perf event for each thread: also finds work in step with the kernel's tick
     Perf,
     /// Elapsed time, of waiting threads, too
     Wall,
@@ -103,6 +105,7 @@ enum ClockName {
 impl From<ClockName> for Clock {
     fn from(name: ClockName) -> Self {
         match name {
+            ClockName::Auto => Self::Auto,
             ClockName::Cpu => Self::Cpu,
             ClockName::Itimer => Self::Itimer,
             ClockName::Perf => Self::Perf,

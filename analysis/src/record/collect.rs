@@ -494,7 +494,7 @@ mod tests {
     /// Writes what a program with one sample leaves, as the crate's `src/format/spool.rs` draws it.
     fn write_spool(path: &Path, process: u64, state: u64) {
         const ARENA: u64 = 1344 << 10;
-        let (version, word_bytes, period_micros) = (5, 4, 10_000);
+        let (version, word_bytes, period_micros) = (6, 4, 10_000);
         let record = [1, 0xffc0_0001_u32, 0x1000].map(u32::to_ne_bytes).concat();
         let mut file = fs::File::create(path).unwrap();
         file.write_all(b"sigprofS").unwrap();

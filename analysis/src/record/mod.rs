@@ -11,6 +11,7 @@
 //! | `run` | starts the command, hands signals on, waits for it |
 //! | `live` | the line on the terminal meanwhile |
 //! | `objects` | holds the files of the processes open while these run |
+//! | `clock` | the clocks that ran, and whether perf events are permitted |
 //! | `collect` | makes one profile of what the processes leave behind |
 //! | `parts` | files of what was collected meanwhile |
 //! | `tally` | sums of what the processes reported |
@@ -20,6 +21,7 @@
 //! about. So processes that ended, were killed, crashed, or became other programs are all collected in the same way, and what a recorder
 //! that is killed itself leaves behind is collected later by `sigprof recover`.
 
+mod clock;
 mod collect;
 mod directory;
 mod environment;
@@ -168,6 +170,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         target: directory.target(),
     };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
+    let events = clock::Events::try_for(options.clock);
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;
     // Behind the command's start, which has the limit that it was given: at the end each spool takes a descriptor.
@@ -193,9 +196,14 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         profile.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
         profile.comments.push(shown(command).into());
         profile.comments.push(unsampled(tally.unaccounted, options.clock).into());
+        profile
+            .comments
+            .extend(clock::described(&tally.clocks).map(|clocks| format!("clock: {clocks}").into()));
     }
     let frequency = options.frequency;
-    let mut summary = Summary { end, frequency, elapsed, used, tally, path: None, bytes: 0, left: None };
+    let mut summary =
+        Summary { end, frequency, elapsed, used, tally, path: None, bytes: 0, left: None, hint: None };
+    summary.hint = events.hint().filter(|_| summary.tally.clocks.contains_key("cpu"));
     match profile.as_ref().map(|profile| output.write(profile)) {
         Some(Ok(written)) => {
             summary.bytes = written.bytes;

@@ -37,6 +37,8 @@ pub struct Summary {
     pub bytes: u64,
     /// The directory of samples that were not collected.
     pub left: Option<PathBuf>,
+    /// How to get a better clock than the one that ran.
+    pub hint: Option<String>,
 }
 
 impl Summary {
@@ -51,10 +53,11 @@ impl Summary {
         }
         write!(
             out,
-            "sigprof: {} ({} of {}) in {}",
+            "sigprof: {} ({} of {}{}) in {}",
             several(counts.samples, "sample"),
             Seconds(counts.time),
             counts.kind,
+            self.clocks(),
             Seconds(self.elapsed),
         )?;
         if counts.samples > 0 {
@@ -77,6 +80,9 @@ impl Summary {
             let (used, missing) = (Seconds(self.used), Seconds(self.used.saturating_sub(counts.time)));
             let cause = self.cause(counts.time);
             writeln!(out, "sigprof: {missing} of the {used} of CPU time is unaccounted: {cause}")?;
+        }
+        if let Some(hint) = &self.hint {
+            writeln!(out, "sigprof: hint: {hint}")?;
         }
         if tally.killed > 0 {
             let (processes, verb) = (several(tally.killed, "process"), was(tally.killed));
@@ -119,6 +125,16 @@ impl Summary {
             write!(out, "; to see it: sigprof report{operand}   (or: sigprof top{operand})")?;
         }
         writeln!(out)
+    }
+
+    /// The clocks that ran, after a comma: `, clock perf`.
+    fn clocks(&self) -> String {
+        let names: Vec<_> = self.tally.clocks.keys().map(String::as_str).collect();
+        match names[..] {
+            [] => String::new(),
+            [name] => format!(", clock {name}"),
+            _ => format!(", clocks {}", names.join(" and ")),
+        }
     }
 
     /// True if a large part of the CPU time is in no sample.
@@ -265,6 +281,7 @@ mod tests {
             path: None,
             bytes: 0,
             left: None,
+            hint: None,
         }
     }
 

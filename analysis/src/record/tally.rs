@@ -1,7 +1,7 @@
 //! What the processes of a command reported in their spools.
 
 use sigprof::{NoSamples, recover::Spool};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Sums of what the processes reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Tally {
     pub behind_last_ticks: Duration,
     /// Why the first of the programs without a sample has none.
     pub no_samples: Option<NoSamples>,
+    /// The clocks that ran, by name, each with the number of programs that were not killed.
+    pub clocks: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -49,6 +51,9 @@ impl Tally {
             self.behind_last_ticks += end.unaccounted;
         }
         self.no_samples = self.no_samples.or(end.no_samples);
+        if let Some(clock) = end.clock {
+            *self.clocks.entry(clock.to_string()).or_default() += 1;
+        }
     }
 }
 

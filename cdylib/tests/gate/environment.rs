@@ -211,7 +211,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
     assert_eq!(
         lines,
         [
-            "sigprof: CPUPROFILE_CLOCK=sundial is not a clock (auto, cpu, itimer, perf, wall); using cpu",
+            "sigprof: CPUPROFILE_CLOCK=sundial is not a clock (auto, cpu, itimer, perf, wall); using auto",
             "sigprof: CPUPROFILE_TIMER_SIGNAL=SIGSEGV must be SIGPROF or SIGRTMIN to SIGRTMAX; using SIGPROF",
         ]
     );

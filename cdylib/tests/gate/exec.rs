@@ -190,7 +190,7 @@ fn ticks_go_on_when_a_program_could_not_be_replaced() {
     let scratch = Scratch::new();
     let script = r#"my $p = "$ENV{CPUPROFILE}"; exec { "/no/such/program" } "x";
         kill PROF => $$ for 1..5; print -e $p ? "early" : "late""#;
-    let finished = run(&mut perl(&scratch, script)).expect_success();
+    let finished = run(perl(&scratch, script).env("CPUPROFILE_FREQUENCY", "1")).expect_success();
     assert_eq!(finished.text(), "late", "there was nothing to write when the call failed");
     assert!(Profile::read(&scratch.path("prof")).samples() >= 5);
 }

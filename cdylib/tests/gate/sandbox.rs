@@ -95,7 +95,7 @@ fn without_events_the_clock_is_another_and_a_line_says_so() {
     command.arg(format!("CPUPROFILE={}", path.display())).arg(program).arg("50");
     let finished = run(&mut command).expect_success();
     let line = format!(
-        "sigprof: using clock cpu instead of perf for the profile at {}: cannot open an event of the task clock: Operation not permitted",
+        "sigprof: using clock cpu instead of perf for the profile at {}: cannot open a perf event of the task clock: Operation not permitted",
         path.display()
     );
     assert_eq!((finished.complaints(), finished.end_lines()), (vec![line.as_str()], 1));

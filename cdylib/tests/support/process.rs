@@ -54,13 +54,14 @@ impl Finished {
     }
 }
 
-/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N (clock NAME)`. In parentheses may follow the reason for no interrupts, or
+/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`, with ` (clock NAME)` if it is not gperftools'. In parentheses may
+/// follow the reason for no interrupts, or
 /// how much time is in no sample: on a busy machine ticks pass a program by, and some block the signal.
 fn is_end_line(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
-    let Some((figures, clock)) = rest.split_once(" (clock ") else { return false };
-    let Some((_, reason)) = clock.split_once(')') else { return false };
-    let reason = reason.trim_start();
+    let (figures, reason) = rest.split_once(' ').unwrap_or((rest, ""));
+    let clock = reason.strip_prefix("(clock ").and_then(|clock| clock.split_once(')'));
+    let reason = clock.map_or(reason, |(_, reason)| reason.trim_start());
     let figures: Option<Vec<u64>> = figures.split('/').map(|figure| figure.parse().ok()).collect();
     match figures.as_deref() {
         Some([0, _, _]) => reason.is_empty() || (reason.starts_with('(') && reason.ends_with(')')),

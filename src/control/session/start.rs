@@ -153,6 +153,7 @@ impl Session {
         // Since an earlier session others may have come to the addresses of objects seen then.
         met_objects::forget_seen();
         weight::begin(options.clock.timer(), period_micros);
+        thread_timers::set_start(options.starts_at_random);
         session.recording.publish();
         if let Err(failure) = ticks::arm(clock, signal, period_micros) {
             recording::withdraw();

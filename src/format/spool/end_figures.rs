@@ -3,7 +3,7 @@
 use super::{END, field, number_at};
 
 /// How many numbers a session says of itself at its end; all are 0 before.
-pub(crate) const FIGURES: usize = 10;
+pub(crate) const FIGURES: usize = 11;
 
 /// What a session says of itself at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) struct EndFigures {
     pub(crate) lost: u64,
     /// Why there are no samples, as `NoSamples` numbers the reasons; 0 where there are some.
     pub(crate) no_samples: u64,
+    /// The clock that ran, by its number.
+    pub(crate) clock: u64,
 }
 
 impl EndFigures {
@@ -34,6 +36,7 @@ impl EndFigures {
             self.whole_walks,
             self.lost,
             self.no_samples,
+            self.clock,
         ]
     }
 
@@ -41,7 +44,7 @@ impl EndFigures {
     fn from_words(words: [u64; FIGURES]) -> Option<Self> {
         let [is_there, rest @ ..] = words;
         let [elapsed_nanos, cpu_nanos, unaccounted_nanos, blocking_threads, rest @ ..] = rest;
-        let [timers_refused, walks, whole_walks, lost, no_samples] = rest;
+        let [timers_refused, walks, whole_walks, lost, no_samples, clock] = rest;
         (is_there == 1).then_some(Self {
             elapsed_nanos,
             cpu_nanos,
@@ -52,6 +55,7 @@ impl EndFigures {
             whole_walks,
             lost,
             no_samples,
+            clock,
         })
     }
 }

@@ -85,6 +85,7 @@ fn a_session_that_ended_says_what_came_of_it() {
         whole_walks: 7,
         lost: 8,
         no_samples: 9,
+        clock: 10,
     };
     let mut bytes = spool(&[]);
     assert_eq!(Head::read(&bytes).unwrap().figures, None);

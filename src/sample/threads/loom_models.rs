@@ -57,7 +57,7 @@ fn loom_no_timer_outlives_its_session() {
             loom::thread::spawn(move || {
                 let met = Met { thread: 8, generation: threads.generation(), now: 5 };
                 if met.generation != 0 {
-                    threads.adopt(&*kernel, met);
+                    threads.adopt(&*kernel, met, FirstTick::AtRandom);
                 }
             })
         };
@@ -73,7 +73,11 @@ fn loom_no_timer_outlives_its_session() {
 fn loom_a_timer_is_deleted_once() {
     loom::model(|| {
         let (threads, kernel) = table();
-        threads.adopt(&*kernel, Met { thread: 8, generation: threads.generation(), now: 5 });
+        threads.adopt(
+            &*kernel,
+            Met { thread: 8, generation: threads.generation(), now: 5 },
+            FirstTick::AtRandom,
+        );
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
             loom::thread::spawn(move || threads.reap(&*kernel, 1))
@@ -92,7 +96,7 @@ fn loom_a_replaced_timer_is_deleted_once() {
     loom::model(|| {
         let (threads, kernel) = table();
         let generation = threads.generation();
-        threads.adopt(&*kernel, Met { thread: 8, generation, now: 5 });
+        threads.adopt(&*kernel, Met { thread: 8, generation, now: 5 }, FirstTick::AtRandom);
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
             loom::thread::spawn(move || threads.covers(&*kernel, Met { thread: 8, generation, now: 50_000 }))

@@ -81,7 +81,7 @@ fn met(threads: &Threads<Vec<Entry>>, thread: u32, now: u64) -> Met {
 
 /// A thread that is adopted when its clock is at `now`: the entry's index, the timer's name and the first expiry.
 fn adopted(threads: &Threads<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64) -> (usize, i32, u64) {
-    threads.adopt(kernel, met(threads, thread, now));
+    threads.adopt(kernel, met(threads, thread, now), FirstTick::AtRandom);
     let (timer, first, _) = *kernel.armed.borrow().last().unwrap();
     let index = threads.entries.iter().position(|entry| entry.timer.load(Ordering::Relaxed) == timer + 1);
     (index.unwrap(), timer, now + first)
@@ -220,6 +220,15 @@ fn precise_ticks_weigh_one_though_they_jitter() {
 }
 
 #[test]
+fn the_first_tick_is_after_one_period_on_request() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    threads.adopt(&kernel, met(&threads, 7, 123), FirstTick::AfterPeriod);
+    assert_eq!(*kernel.armed.borrow(), [(0, PERIOD, PERIOD)]);
+    assert_eq!(threads.tick(&kernel, 7 * WINDOW, met(&threads, 7, 123 + PERIOD), |_| {}), 1);
+}
+
+#[test]
 fn signals_of_timers_that_are_no_more_weigh_nothing() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
@@ -268,10 +277,10 @@ fn a_window_of_ended_threads_has_room_for_a_new_one() {
         adopted(&threads, &kernel, of_one_window(i), 0);
     }
     let next = met(&threads, of_one_window(WINDOW as u32), 0);
-    threads.adopt(&kernel, next);
+    threads.adopt(&kernel, next, FirstTick::AtRandom);
     assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, false));
     kernel.gone.borrow_mut().insert(of_one_window(3));
-    threads.adopt(&kernel, next);
+    threads.adopt(&kernel, next, FirstTick::AtRandom);
     assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, true));
 }
 
@@ -280,10 +289,10 @@ fn a_timer_that_the_kernel_refuses_is_counted_and_leaves_nothing() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     *kernel.refuses.borrow_mut() = true;
-    threads.adopt(&kernel, met(&threads, 1, 0));
+    threads.adopt(&kernel, met(&threads, 1, 0), FirstTick::AtRandom);
     assert_eq!((threads.refused(), threads.used.load(Ordering::Relaxed)), (1, 0));
     *kernel.refuses.borrow_mut() = false;
-    threads.adopt(&kernel, met(&threads, 1, 0));
+    threads.adopt(&kernel, met(&threads, 1, 0), FirstTick::AtRandom);
     assert_eq!((threads.refused(), kernel.there.borrow().len()), (1, 1));
 }
 

@@ -305,7 +305,7 @@ fn spool_head(out: Out<'_>, arena_bytes: u64, claims: u64) -> Result<()> {
     head[..8].copy_from_slice(b"sigprofS");
     let state_of_ended = 3;
     for (offset, number) in [
-        (8, 5),
+        (8, 6),
         (16, 4),
         (24, state_of_ended),
         (32, 1),

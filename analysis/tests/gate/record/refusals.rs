@@ -77,7 +77,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
         (&["--max-memory", "2G"], "8M and 1G"),
         (&["--max-memory", "M"], "between 8M and 1G, such as 64M"),
         (&["--max-memory", ""], "between 8M and 1G, such as 64M"),
-        (&["--clock", "sun"], "cpu, itimer, perf, wall"),
+        (&["--clock", "sun"], "auto, cpu, itimer, perf, wall"),
         (&["-o", "-"], "for '--output <FILE>': a profile cannot be written to standard output"),
         (&["-o", ""], "'--output <FILE>'"),
         (&["--live", "--quiet"], "'--quiet'"),

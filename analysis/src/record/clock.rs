@@ -1,0 +1,99 @@
+//! The clocks of the recorded processes, and what stands in the way of perf events.
+
+use sigprof::{
+    Clock,
+    interface::{EventObstacle, IdleEvent},
+};
+use std::{collections::BTreeMap, fs};
+
+/// What the recorder knows about perf events before the command starts.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// Held until the recording is over, so that the command's own are opened quickly.
+    _idle: Option<IdleEvent>,
+    obstacle: Option<EventObstacle>,
+}
+
+impl Events {
+    /// Tries whether this process may have them, if the clock is one that uses them.
+    pub(super) fn try_for(clock: Clock) -> Self {
+        if !matches!(clock, Clock::Auto | Clock::Perf) {
+            return Self { _idle: None, obstacle: None };
+        }
+        match IdleEvent::open() {
+            Ok(event) => Self { _idle: Some(event), obstacle: None },
+            Err(obstacle) => Self { _idle: None, obstacle: (clock == Clock::Auto).then_some(obstacle) },
+        }
+    }
+
+    /// How to get the clock `perf`, if `auto` was requested and it is not to be had here.
+    pub(super) fn hint(&self) -> Option<String> {
+        let obstacle = self.obstacle?;
+        let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+        Some(hint(obstacle, level.trim().parse().ok()))
+    }
+}
+
+/// The same, if `kernel.perf_event_paranoid` is `level`.
+fn hint(obstacle: EventObstacle, level: Option<i32>) -> String {
+    let way = match (obstacle, level) {
+        (EventObstacle::SeccompFilter, _) => {
+            "this process has a seccomp filter, as in a container (--clock perf tries nevertheless)".into()
+        }
+        (EventObstacle::Refused(_), Some(level @ 2..)) => format!(
+            "kernel.perf_event_paranoid is {level} (sudo sysctl kernel.perf_event_paranoid=1 permits it)"
+        ),
+        (EventObstacle::Refused(errno), _) => {
+            format!("perf_event_open: {}", nix::errno::Errno::from_raw(errno).desc())
+        }
+    };
+    format!(
+        "the clock is cpu, which can miss work in step with the kernel's tick. Clock perf does not: {way}"
+    )
+}
+
+/// Names of clocks, each with the number of programs that it ran in, the most first: `perf`, or `perf; cpu in 2 of 40 programs`.
+/// None if no program reported one.
+pub(super) fn described(clocks: &BTreeMap<String, u64>) -> Option<String> {
+    let all: u64 = clocks.values().sum();
+    let mut sorted: Vec<_> = clocks.iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let (first, others) = sorted.split_first()?;
+    let others = others.iter().map(|(name, count)| format!("; {name} in {count} of {all} programs"));
+    Some(first.0.to_string() + &others.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_names_the_obstacle_and_what_to_do() {
+        let refused = EventObstacle::Refused(nix::errno::Errno::EACCES as i32);
+        for (obstacle, level, part) in [
+            (refused, Some(4), "kernel.perf_event_paranoid is 4 (sudo sysctl"),
+            (refused, Some(2), "kernel.perf_event_paranoid is 2 (sudo sysctl"),
+            (refused, Some(1), "perf_event_open: Permission denied"),
+            (EventObstacle::Refused(nix::errno::Errno::ENOSYS as i32), None, "perf_event_open: Function not"),
+            (EventObstacle::SeccompFilter, Some(2), "seccomp filter"),
+        ] {
+            let text = hint(obstacle, level);
+            assert!(text.starts_with("the clock is cpu") && text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_most_frequent_clock_is_first() {
+        let described = |clocks: &[(&str, u64)]| {
+            let clocks: BTreeMap<_, _> =
+                clocks.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+            described(&clocks).unwrap_or_default()
+        };
+        assert_eq!(described(&[]), "");
+        assert_eq!(described(&[("perf", 3)]), "perf");
+        assert_eq!(
+            described(&[("cpu", 2), ("itimer", 1), ("perf", 37)]),
+            "perf; cpu in 2 of 40 programs; itimer in 1 of 40 programs"
+        );
+    }
+}
