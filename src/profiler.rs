@@ -31,7 +31,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Which time is sampled, and by which timers; [`Clock::Cpu`] by default.
+    /// Which time is sampled, and by which timers; [`Clock::Auto`] by default.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -209,7 +209,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// The default settings: [`Clock::Cpu`], 100 Hz, 254 frames, no filter.
+    /// The default settings: [`Clock::Auto`], 100 Hz, 254 frames, no filter.
     pub fn builder() -> Builder {
         Builder {
             clock: Clock::default(),
@@ -337,7 +337,7 @@ pub fn register_thread() {
     crate::interface::register_thread();
 }
 
-/// Deletes all per-thread timers for the rest of the process's life: [`Clock::Cpu`] and [`Clock::Perf`] become
+/// Deletes all per-thread timers for the rest of the process's life: the clocks of CPU time become
 /// [`Clock::Itimer`], and samples have no thread ([`SampledThreads::others`](crate::SampledThreads::others)).
 ///
 /// For a program that is about to enter a seccomp(2) sandbox that kills it for other system calls. Timers of threads need

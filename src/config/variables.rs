@@ -45,8 +45,8 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(
         "CPUPROFILE_CLOCK",
-        "`cpu`, `itimer`, `perf`, `wall`",
-        "`cpu`",
+        "`auto`, `cpu`, `itimer`, `perf`, `wall`",
+        "`auto`",
         "Which time is sampled, and by which timers.",
     ),
     user(

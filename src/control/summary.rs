@@ -17,8 +17,8 @@ use core::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The clock that was used: the requested one, or its replacement. [`Clock::Itimer`] replaces [`Clock::Cpu`] and
-    /// [`Clock::Perf`] if the program handles SIGPROF itself or enters a sandbox
+    /// The clock that ran: the requested one, or its replacement; never [`Clock::Auto`], but the one that it chose.
+    /// [`Clock::Itimer`] replaces [`Clock::Cpu`] and [`Clock::Perf`] if the program handles SIGPROF itself or enters a sandbox
     /// ([`before_sandbox`](crate::before_sandbox); with the shared library also prctl(2)).
     pub clock: Clock,
     /// Sum of the weights: a number of periods.

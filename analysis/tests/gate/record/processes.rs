@@ -138,7 +138,7 @@ fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again(
             timers(); execv(\"no-such-program\", words); timers(); execv(\"garbage\", words); timers(); }",
     );
     // By a tick in a second of its time it is met by none.
-    let finished = rig.record(&["-q", "-F", "1"], &[&program]).expect(0);
+    let finished = rig.record(&["-q", "-F", "1", "--clock", "cpu"], &[&program]).expect(0);
     if finished.stdout.starts_with("none") {
         return skip(Lack::System, "the kernel lists no timers (CONFIG_CHECKPOINT_RESTORE)");
     }
