@@ -318,8 +318,9 @@ impl Drop for MemoryProfiler {
 /// Gives the calling thread its own timer at once, if the profiler is running with a clock that has them: all but
 /// [`Clock::Itimer`].
 ///
-/// No thread needs this: the process's timer interrupts a new thread once, and the thread then gets its timer. Until
-/// then, the process's timer counts the thread's time. With [`Clock::Wall`], threads are found after 50 ms to 1 s.
+/// Few threads need this: the process's timer interrupts a new thread once, and the thread then gets its timer. Until
+/// then, the process's timer counts the thread's time. It does not find a thread that only runs between ticks of the
+/// kernel, such as an audio callback's. With [`Clock::Wall`], threads are found after 50 ms to 1 s.
 /// Async-signal-safe. No effect if the thread already has its timer.
 ///
 /// # Examples

@@ -11,10 +11,9 @@ use std::arch::global_asm;
 use std::hint::black_box;
 use std::ptr;
 
-use sigprof::Profiler;
 use support::{
     count_under, in_own_process,
-    signals::{raise_tick, set_profiling_timer},
+    signals::{quiet_builder, raise_tick, set_profiling_timer},
 };
 
 // Rust's assembler writes no tables unless it is told to: nothing describes these instructions. Before the first ones there is
@@ -99,7 +98,7 @@ fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
         )
     };
     assert_eq!(result, 0);
-    let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+    let profiler = quiet_builder().start_in_memory().unwrap();
     // No tick of our own disturbs the count.
     set_profiling_timer(0);
     for _ in 0..10 {

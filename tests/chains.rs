@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use nix::sys::signal::{SaFlags, SigHandler, Signal, raise};
-use sigprof::{DEFAULT_DEPTH, MAX_DEPTH, Profile, Profiler};
+use sigprof::{DEFAULT_DEPTH, MAX_DEPTH, Profile};
 use support::{
     count_under, has_in_order, in_own_process, is_programs_entry, mappings_of, names_of_chain, object_at,
     repeat_until,
-    signals::{raise_tick, raise_ticks, set_handler, set_profiling_timer, tick_main_thread},
+    signals::{quiet_builder, raise_tick, raise_ticks, set_handler, set_profiling_timer, tick_main_thread},
 };
 
 /// Calls itself `depth` times and then sends ten signals.
@@ -33,7 +33,7 @@ fn descend(depth: usize) -> usize {
 }
 
 fn descend_with_limit(limit: Option<usize>, depth: usize) -> Profile {
-    let builder = Profiler::builder().frequency(1);
+    let builder = quiet_builder();
     let builder = match limit {
         Some(limit) => builder.max_depth(limit),
         None => builder,
@@ -88,7 +88,7 @@ fn a_chain_within_the_limit_is_whole() {
 #[test]
 fn the_main_threads_chains_end_at_the_programs_entry_point() {
     in_own_process("the_main_threads_chains_end_at_the_programs_entry_point", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         tick_main_thread();
         repeat_until(|| profiler.snapshot().unwrap().summary().foreign_ticks == 1, thread::yield_now);
@@ -105,7 +105,7 @@ fn the_main_threads_chains_end_at_the_programs_entry_point() {
 #[test]
 fn a_spawned_threads_chains_end_at_its_entry_point() {
     in_own_process("a_spawned_threads_chains_end_at_its_entry_point", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         thread::spawn(|| raise_ticks(10)).join().expect("it does not panic");
         let profile = profiler.stop().unwrap();
@@ -136,7 +136,7 @@ workers!(first 1, second 20, third 300, fourth 4, fifth 50, sixth 600, seventh 7
 #[test]
 fn each_thread_has_its_own_samples() {
     in_own_process("each_thread_has_its_own_samples", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         thread::scope(|scope| {
             WORKERS.iter().for_each(|&(_, worker, _)| drop(scope.spawn(worker)));
@@ -182,7 +182,7 @@ fn expect_chains_through_a_handler(flags: SaFlags) {
     // SAFETY: the handler uses time and sends a signal, which is on the list of `signal-safety(7)`.
     unsafe { set_handler(Signal::SIGUSR1, handler, flags) };
     IN_HANDLER.store(0, Ordering::SeqCst);
-    let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+    let profiler = quiet_builder().start_in_memory().unwrap();
     set_profiling_timer(0);
     (0..10).for_each(|_| interrupted_by_user_signal());
     let profile = profiler.stop().unwrap();
@@ -222,7 +222,7 @@ fn sorts_in_c(numbers: &mut [u64]) -> u64 {
 #[test]
 fn a_callback_from_the_c_library_leads_back_to_its_caller() {
     in_own_process("a_callback_from_the_c_library_leads_back_to_its_caller", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         assert_eq!(sorts_in_c(&mut [0; 64]), 0);
         let profile = profiler.stop().unwrap();
@@ -260,7 +260,7 @@ fn walks_are_whole_while_a_panic_unwinds() {
             }
             panics(depth - 1);
         }
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         assert!(thread::spawn(|| panics(9)).join().is_err());
         let profile = profiler.stop().unwrap();
@@ -301,7 +301,7 @@ fn run_on_another_stack(function: extern "C" fn()) {
 #[test]
 fn a_coroutines_chains_end_where_it_begins() {
     in_own_process("a_coroutines_chains_end_where_it_begins", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         run_on_another_stack(coroutine);
         let profile = profiler.stop().unwrap();

@@ -7,15 +7,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use sigprof::{Builder, Error, Pc, Profiler, format::CpuProfile};
+use sigprof::{Builder, Error, Pc, format::CpuProfile};
 use support::{
     has_in_order, in_own_process, names_of_chain, read_profile,
-    signals::{raise_ticks, set_profiling_timer},
+    signals::{quiet_builder, raise_ticks, set_profiling_timer},
 };
 
 /// One tick of the timer in a second of CPU time, which a test that counts stops at once: the only ticks are those that it sends.
 fn silent() -> Builder {
-    Profiler::builder().frequency(1)
+    quiet_builder()
 }
 
 /// The sum of the counts of records in whose chains the functions stand in this order, innermost first.

@@ -15,7 +15,7 @@ use nix::unistd::{ForkResult, fork};
 use sigprof::{Error, Profiler};
 use support::{
     in_own_process, read_profile,
-    signals::{profiling_timer, raise_ticks, set_profiling_timer},
+    signals::{profiling_timer, quiet_builder, raise_ticks, set_profiling_timer},
     spin_for_a_while,
 };
 
@@ -40,7 +40,7 @@ fn a_child_is_not_profiled_and_leaves_the_file_alone() {
     in_own_process("a_child_is_not_profiled_and_leaves_the_file_alone", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let mut profiler = Some(Profiler::builder().frequency(1).start(&path).unwrap());
+        let mut profiler = Some(quiet_builder().start(&path).unwrap());
         raise_ticks(5);
         let status = in_fork(|| {
             let profiler = profiler.take().expect("the child's copy");
@@ -81,7 +81,7 @@ fn a_child_can_profile_itself() {
     in_own_process("a_child_can_profile_itself", || {
         let directory = tempfile::tempdir().unwrap();
         let [of_parent, of_child] = ["parent", "child"].map(|name| directory.path().join(name));
-        let profiler = Profiler::builder().frequency(1).start(&of_parent).unwrap();
+        let profiler = quiet_builder().start(&of_parent).unwrap();
         set_profiling_timer(0);
         raise_ticks(5);
         let status = in_fork(|| profile_into(&of_child));
@@ -94,7 +94,7 @@ fn a_child_can_profile_itself() {
 }
 
 fn profile_into(path: &Path) -> i32 {
-    let Ok(profiler) = Profiler::builder().frequency(1).start(path) else { return 1 };
+    let Ok(profiler) = quiet_builder().start(path) else { return 1 };
     if profiling_timer() != 1_000_000 {
         return 3;
     }
@@ -125,7 +125,7 @@ fn forks_beside_starts_and_stops_do_not_hang() {
             while !other.is_finished() || forks < 10 {
                 let status = in_fork(|| {
                     raise_ticks(3);
-                    match Profiler::builder().frequency(1).start_in_memory() {
+                    match quiet_builder().start_in_memory() {
                         Ok(profiler) => {
                             raise_ticks(3);
                             let samples = profiler.stop().map(|profile| profile.summary().samples);

@@ -12,10 +12,10 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sigprof::{Error, Profiler};
+use sigprof::Error;
 use support::{
     in_own_process,
-    signals::{raise_ticks, set_profiling_timer},
+    signals::{quiet_builder, raise_ticks, set_profiling_timer},
 };
 
 /// The handler of SIGPROF that the last caller of `sigaction` asked for, or 0.
@@ -70,7 +70,7 @@ unsafe extern "C" fn sigaction(
 fn a_second_session_starts_and_records() {
     in_own_process("a_second_session_starts_and_records", || {
         for ticks in 1..4 {
-            let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+            let profiler = quiet_builder().start_in_memory().unwrap();
             set_profiling_timer(0);
             raise_ticks(ticks);
             assert_eq!(profiler.stop().unwrap().summary().samples, ticks);
@@ -82,13 +82,13 @@ fn a_second_session_starts_and_records() {
 #[test]
 fn start_fails_if_another_handler_bypassed_sigaction() {
     in_own_process("start_fails_if_another_handler_bypassed_sigaction", || {
-        Profiler::builder().frequency(1).start_in_memory().unwrap().stop().unwrap();
+        quiet_builder().start_in_memory().unwrap().stop().unwrap();
         // SAFETY: zero is a value of each field.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = do_nothing as *const () as usize;
         // SAFETY: the handler does nothing.
         unsafe { next_sigaction()(libc::SIGPROF, &action, ptr::null_mut()) };
-        let refused = Profiler::builder().frequency(1).start_in_memory().unwrap_err();
+        let refused = quiet_builder().start_in_memory().unwrap_err();
         assert!(matches!(refused, Error::HandlerTaken { .. }), "{refused}");
     });
 }

@@ -17,10 +17,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use sigprof::format::{CpuProfile, Mapping};
-use sigprof::{Pc, Profile, Profiler};
+use sigprof::{Pc, Profile};
 use support::{
     Library, compile_library, in_own_process, is_called, mappings_of, names_of, object_at, read_profile,
-    signals::{raise_tick, set_profiling_timer},
+    signals::{quiet_builder, raise_tick, set_profiling_timer},
     symbol_at,
 };
 
@@ -89,7 +89,7 @@ fn walks_lead_through_frames_of_all_kinds() {
             let flags: Vec<&str> = flags.iter().filter(is_known).copied().collect();
             let flags = flags.as_slice();
             let library = Library::open(&compile_library("frames.c", flags, directory.path(), name));
-            let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+            let profiler = quiet_builder().start_in_memory().unwrap();
             // No tick of our own disturbs the counts, here and below.
             set_profiling_timer(0);
             let names = if is_bare { &FRAMES[..4] } else { &FRAMES };
@@ -131,7 +131,7 @@ fn a_guess_ends_before_a_library_that_may_go() {
         let bare = compile("bare.so", &[&["-O1", "-fno-omit-frame-pointer"][..], &no_tables].concat());
         BARE.store(bare.symbol(c"large"), Ordering::SeqCst);
         let optimized = compile("optimized.so", &["-O2", "-fomit-frame-pointer"]);
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         black_box(calls_back(&optimized, c"all_saved")(calls_bare, 1));
         let profile = profiler.stop().unwrap();
@@ -153,7 +153,7 @@ fn a_walk_that_nothing_leads_on_is_counted() {
         let directory = tempfile::tempdir().unwrap();
         let flags = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer"];
         let library = Library::open(&compile_library("frames.c", &flags, directory.path(), "lost.so"));
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let calls = calls_each(&library, &FRAMES);
         let profile = profiler.stop().unwrap();
@@ -207,7 +207,7 @@ fn code_that_is_gone_by_the_end_is_listed() {
         let file = directory.path().join("cpu.prof");
         let plugin = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
 
-        let profiler = Profiler::builder().frequency(1).start(&file).unwrap();
+        let profiler = quiet_builder().start(&file).unwrap();
         set_profiling_timer(0);
         let (start, calls) = tick_in(&plugin);
         assert!(!is_mapped_now(start));
@@ -221,7 +221,7 @@ fn code_that_is_gone_by_the_end_is_listed() {
         assert_eq!(within.map(|record| record.count).sum::<u64>(), calls);
 
         // The same in memory.
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let (start, calls) = tick_in(&plugin);
         let profile = profiler.stop().unwrap();
@@ -237,7 +237,7 @@ fn code_that_is_gone_by_the_end_is_listed() {
 fn code_that_is_still_there_is_listed_once() {
     in_own_process("code_that_is_still_there_is_listed_once", || {
         // Made before the library is loaded: the handler notes what it meets.
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let directory = tempfile::tempdir().unwrap();
         let path = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
@@ -267,7 +267,7 @@ fn with_reloaded_libraries(check: impl Fn(&Profile, &str, &[&[Pc]])) {
     let mut profiles = Vec::new();
     let mut places = HashSet::new();
     for path in paths.iter().chain(&paths) {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let library = Library::open(path);
         places.insert(library.symbol(c"large").addr());
@@ -319,7 +319,7 @@ fn another_library_at_the_same_addresses_is_listed() {
 #[test]
 fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
     in_own_process("a_report_names_code_that_was_loaded_after_an_earlier_one", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_tick();
         let report = profiler.stop().unwrap().report();
@@ -327,7 +327,7 @@ fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
 
         let directory = tempfile::tempdir().unwrap();
         let library = Library::open(&compile_library("frames.c", &["-O2"], directory.path(), "plugin.so"));
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         calls_each(&library, &FRAMES);
         let report = profiler.stop().unwrap().report();
@@ -366,7 +366,7 @@ fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
         };
         let small = open("small.so", "-DFRAME=64");
         let place = small.symbol(c"relay");
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         calls_relay(&small);
         assert_eq!(profiler.snapshot().unwrap().summary().walks.whole, 1);
@@ -383,7 +383,7 @@ fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
             profile.samples().iter().find(|sample| relays(&sample.chain[sample.chain.len() - 1..]) == 1);
         assert_eq!(relays(&cut.expect("a chain that ends in the library").chain), 1);
 
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         calls_relay(&large);
         assert_eq!(profiler.stop().unwrap().summary().walks.whole, 1);

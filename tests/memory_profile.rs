@@ -10,7 +10,7 @@ use sigprof::format::CpuProfile;
 use sigprof::{Error, Profile, Profiler};
 use support::{
     in_own_process, is_called, repeat_until,
-    signals::{is_gone, raise_ticks, set_profiling_timer},
+    signals::{is_gone, quiet_builder, raise_ticks, set_profiling_timer},
 };
 
 fn sum(profile: &Profile) -> u64 {
@@ -27,7 +27,7 @@ fn tick_in_many_chains() {
 #[test]
 fn each_chain_is_there_once_and_the_most_frequent_first() {
     in_own_process("each_chain_is_there_once_and_the_most_frequent_first", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         tick_in_many_chains();
         let profile = profiler.stop().unwrap();
         let chains: HashSet<_> = profile.samples().iter().map(|sample| &sample.chain).collect();
@@ -64,7 +64,7 @@ fn a_profiler_that_was_stopped_does_not_tell_of_the_next_one() {
 #[test]
 fn what_is_written_is_the_profile() {
     in_own_process("what_is_written_is_the_profile", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         tick_in_many_chains();
         let profile = profiler.stop().unwrap();
         let mut bytes = Vec::new();
@@ -107,7 +107,7 @@ fn recurse(depth: u64) -> u64 {
 #[test]
 fn a_recursive_function_counts_once_in_the_report() {
     in_own_process("a_recursive_function_counts_once_in_the_report", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         recurse(50);
         let report = profiler.stop().unwrap().report();
@@ -125,7 +125,7 @@ fn a_recursive_function_counts_once_in_the_report() {
 #[test]
 fn a_snapshot_is_the_profile_so_far() {
     in_own_process("a_snapshot_is_the_profile_so_far", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let mut before = profiler.snapshot().unwrap();
         for round in 1..=5 {
@@ -157,7 +157,7 @@ fn raise_in_thread(name: &str, ticks: u64) {
 fn by_thread_a_chain_is_there_for_each_of_its_threads() {
     in_own_process("by_thread_a_chain_is_there_for_each_of_its_threads", || {
         for is_by_thread in [true, false] {
-            let builder = Profiler::builder().frequency(1);
+            let builder = quiet_builder();
             let builder = if is_by_thread { builder.by_thread() } else { builder };
             let profiler = builder.start_in_memory().unwrap();
             set_profiling_timer(0);
@@ -216,7 +216,7 @@ fn by_thread_a_file_has_each_chain_once() {
     in_own_process("by_thread_a_file_has_each_chain_once", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("prof");
-        let profiler = Profiler::builder().frequency(1).by_thread().start(&path).unwrap();
+        let profiler = quiet_builder().by_thread().start(&path).unwrap();
         set_profiling_timer(0);
         (0..5).for_each(|_| raise_in_thread("worker", 7));
         profiler.flush().unwrap();
@@ -234,7 +234,7 @@ fn by_thread_a_file_has_each_chain_once() {
 #[test]
 fn an_empty_profile_is_one() {
     in_own_process("an_empty_profile_is_one", || {
-        let profile = Profiler::builder().frequency(1).start_in_memory().unwrap().stop().unwrap();
+        let profile = quiet_builder().start_in_memory().unwrap().stop().unwrap();
         let mut bytes = Vec::new();
         profile.write(&mut bytes).unwrap();
         let read = CpuProfile::parse(&bytes).unwrap();

@@ -19,7 +19,9 @@ use nix::sys::signal::{SaFlags, SigHandler, Signal};
 use sigprof::{Builder, Error, Profiler};
 use support::{
     in_own_process, read_profile,
-    signals::{profiling_handler, profiling_timer, raise_ticks, set_handler, set_profiling_timer},
+    signals::{
+        profiling_handler, profiling_timer, quiet_builder, raise_ticks, set_handler, set_profiling_timer,
+    },
 };
 
 /// Signals that a handler of the host's own has seen.
@@ -32,7 +34,7 @@ extern "C" fn host_handler(_: libc::c_int) {
 /// A session whose timer expires after a second of CPU time. A test that counts stops the timer before that: the only
 /// ticks are those that it sends.
 fn silent() -> Builder {
-    Profiler::builder().frequency(1)
+    quiet_builder()
 }
 
 #[test]

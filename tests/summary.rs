@@ -15,7 +15,7 @@ use sigprof::{Clock, NoSamples, Profiler, Summary};
 use support::{
     in_own_process, in_own_process_after, process_cpu, read_profile, repeat_until,
     signals::{
-        block_profiling_signal, profiling_handler, profiling_timer, raise_ticks, set_handler,
+        block_profiling_signal, profiling_handler, profiling_timer, quiet_builder, raise_ticks, set_handler,
         set_profiling_timer,
     },
     spin_for_a_while,
@@ -40,7 +40,7 @@ fn times_are_those_of_the_clocks() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
-        let profiler = Profiler::builder().frequency(1).start(&path).unwrap();
+        let profiler = quiet_builder().start(&path).unwrap();
         let (inner_start, inner_cpu) = (Instant::now(), process_cpu());
         set_profiling_timer(0);
         raise_ticks(10);
@@ -64,7 +64,7 @@ fn times_are_those_of_the_clocks() {
 #[test]
 fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
     in_own_process("a_signal_from_elsewhere_is_a_tick_of_weight_one", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         // No tick of our own disturbs the count.
         set_profiling_timer(0);
         raise_ticks(1000);
@@ -85,7 +85,7 @@ fn a_filter_refuses_ticks_which_are_counted() {
     in_own_process("a_filter_refuses_ticks_which_are_counted", || {
         // SAFETY: the filter reads an atomic.
         let builder = unsafe { Profiler::builder().filter(accepts) };
-        let profiler = builder.frequency(1).start_in_memory().unwrap();
+        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_ticks(30);
         let refused = *profiler.snapshot().unwrap().summary();
@@ -98,7 +98,7 @@ fn a_filter_refuses_ticks_which_are_counted() {
         assert_eq!(ticks(&summary), 50);
         // The next session has no filter.
         ACCEPTS.store(false, Ordering::SeqCst);
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_ticks(10);
         let summary = *profiler.stop().unwrap().summary();
@@ -109,7 +109,7 @@ fn a_filter_refuses_ticks_which_are_counted() {
 #[test]
 fn ticks_in_an_excluded_object_are_left_out() {
     in_own_process("ticks_in_an_excluded_object_are_left_out", || {
-        let builder = || Profiler::builder().frequency(1);
+        let builder = || quiet_builder();
 
         // The instruction behind the system call that sends a signal is the C library's; in programs for i386 it is
         // the kernel's.
@@ -135,7 +135,7 @@ fn ticks_in_an_excluded_object_are_left_out() {
 #[test]
 fn no_samples_since_no_time_was_used() {
     in_own_process("no_samples_since_no_time_was_used", || {
-        let profiler = Profiler::builder().frequency(1).start_in_memory().unwrap();
+        let profiler = quiet_builder().start_in_memory().unwrap();
         let summary = *profiler.stop().unwrap().summary();
         assert_eq!((summary.samples, summary.no_samples), (0, Some(NoSamples::NoTimeUsed)));
         assert!(summary.process_cpu < summary.period);
@@ -151,7 +151,7 @@ fn no_samples_since_the_program_took_the_handler() {
     in_own_process("no_samples_since_the_program_took_the_handler", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let profiler = Profiler::builder().frequency(1).start(&path).unwrap();
+        let profiler = quiet_builder().start(&path).unwrap();
         set_profiling_timer(0);
         // SAFETY: the handler counts in an atomic.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(host_handler), SaFlags::SA_RESTART) };

@@ -151,6 +151,7 @@ fn statistics(stopped: &Stopped<'_>) {
         ("stuck_handlers", losses.stuck_handlers),
         ("objects_missed", losses.objects_missed),
         ("timers_refused", summary.timers_refused),
+        ("without_event", summary.without_event),
         ("blocking_threads", u64::from(summary.blocking_threads)),
         ("threads", summary.threads.count()),
         ("unnamed_samples", summary.threads.others()),

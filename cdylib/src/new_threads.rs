@@ -1,5 +1,5 @@
 //! `pthread_create`: threads that have their timer from the first moment on, in sessions of clock `wall`, and in part in those of
-//! clock `perf`.
+//! perf events (clocks `auto` and `perf`).
 //!
 //! In all other sessions, and without one, the host's call goes through as it is. A new thread begins in [`begin`], which gives it
 //! its timer and goes on to the host's function by a jump, so that no frame of ours stands below the host's. The two words that

@@ -55,6 +55,7 @@ pub(crate) struct Session {
     end: Option<End>,
     /// How often a thread could not have a timer, before.
     refused_at_start: u64,
+    without_event_at_start: u64,
     lost_without_slot_at_start: u64,
     /// No timer was ticking when it ended.
     had_no_timer: bool,

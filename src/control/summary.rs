@@ -49,6 +49,9 @@ pub struct Summary {
     /// many pending signals (`RLIMIT_SIGPENDING`). The process's timer samples such threads. With clock `wall` they are not
     /// sampled, their time is [`unaccounted`](Self::unaccounted), and searches for threads are counted, too.
     pub timers_refused: u64,
+    /// How often a thread got a CPU timer although the clock is `perf`: the program closed the descriptor of its event, or an eighth
+    /// of the descriptors that it may have (`RLIMIT_NOFILE`) is in use.
+    pub without_event: u64,
     /// The threads with samples, and the CPU time of the busiest.
     pub threads: SampledThreads,
     /// Lost samples by cause.
@@ -293,6 +296,7 @@ pub(super) struct Facts {
     pub(super) uncharged_nanos: u64,
     pub(super) blocking_threads: u32,
     pub(super) timers_refused: u64,
+    pub(super) without_event: u64,
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
     pub(super) threads: SampledThreads,
@@ -330,6 +334,7 @@ impl Facts {
             unaccounted: Duration::from_nanos(self.uncharged_nanos),
             blocking_threads: self.blocking_threads,
             timers_refused: self.timers_refused,
+            without_event: self.without_event,
             threads: self.threads,
             losses,
             walks: Walks {

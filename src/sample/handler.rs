@@ -208,15 +208,16 @@ fn weigh(engine: &Engine, origin: Origin, thread: Option<u32>) -> Option<usize> 
     }
     threads.reap(&OwnTimers, 1);
     let is_covered = threads.covers(&OwnTimers, met);
-    // Where the tick may be another thread's, which it can never meet, it stands for that one.
-    if is_covered && !thread_timers::meets_one_thread(origin) {
+    // Where the tick may be another thread's, which it can never meet, it stands for that one. A thread that has not ticked yet
+    // represents those that have ended before they did.
+    if is_covered && threads.has_ticked(met) && !thread_timers::meets_one_thread(origin) {
         return None;
     }
     let weight = weight::consume_without(threads.untold(&OwnTimers));
     if !is_covered {
         threads.adopt(&OwnTimers, met, FirstTick::AtRandom);
     }
-    Some(weight)
+    (!is_covered || weight > 0).then_some(weight)
 }
 
 /// The same in clock `wall`, where the process's timer interrupts the first thread, and stands for it where that has no timer

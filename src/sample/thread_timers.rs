@@ -38,10 +38,11 @@ use crate::{
         signal::{self, Origin},
         tasks::{self, Tasks},
         thread,
-        timer::IntervalTimer,
     },
 };
 
+/// The signal of perf events.
+const EVENT_SIGNAL: i32 = libc::SIGPROF;
 /// What they send in the session that runs, or ran last; 0 before there was one.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The clock of that session, by its number.
@@ -52,6 +53,14 @@ static DESCRIPTORS: Quota = Quota::none();
 const DESCRIPTOR_PARTS: usize = 8;
 /// Pending signals of the user, of POSIX timers.
 static PENDING_SIGNALS: Quota = Quota::none();
+
+/// How often a thread got a CPU timer instead of a perf event, since the process began.
+static WITHOUT_EVENT: AtomicU64 = AtomicU64::new(0);
+
+/// The same, for a summary.
+pub(crate) fn without_event() -> u64 {
+    WITHOUT_EVENT.load(Ordering::Relaxed)
+}
 
 /// In one session at least they have been perf events.
 static HAS_HAD_EVENTS: AtomicBool = AtomicBool::new(false);
@@ -74,13 +83,12 @@ static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }
 /// The next session's threads have their first ticks at random from the start on.
 static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
 
-/// Decides when threads tick first that get their timers from the session's start on. Before [`begin`].
+/// Decides when threads tick first whose timers are not made by a tick. Before [`begin`].
 pub(crate) fn set_start(at_random: bool) {
     STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
 }
 
-/// When a thread ticks first that no tick has met. CPU timers and timers of elapsed time are made only for threads that ask for
-/// them, or that wait.
+/// When a thread ticks first that no tick has met. With clocks `cpu` and `wall`, such a thread asks for its timer, or waits.
 fn first_tick() -> FirstTick {
     if STARTS_AT_RANDOM.load(Ordering::Relaxed) || !session_clock().has_events() {
         FirstTick::AtRandom
@@ -260,7 +268,7 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
     }
     // If no signal can be queued, the kernel sends SIGIO instead of a real-time signal, which kills the program
     // (F_SETSIG in fcntl(2)). It queues one for each tick while the thread blocks the signal.
-    if signal != IntervalTimer::Cpu.signal() {
+    if signal != EVENT_SIGNAL {
         let action = "let perf events send another signal than SIGPROF";
         return Err(Failure::System { action, errno: errno::INVALID });
     }
@@ -273,15 +281,14 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
 
 /// A perf event of the thread, as the clock permits. Signal-safe: system calls.
 pub(crate) fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
-    let signal = IntervalTimer::Cpu.signal();
     if clock == Clock::Perf {
-        return TaskClock::open(thread, signal, Scope::KernelIfPermitted);
+        return TaskClock::open(thread, EVENT_SIGNAL, Scope::KernelIfPermitted);
     }
     // A filter may kill the process for a call that it does not list. `perf_event_open` is not in systemd's @system-service.
     if process::has_seccomp_filter() {
         return Err(errno::NOT_PERMITTED);
     }
-    TaskClock::open(thread, signal, Scope::WithKernel)
+    TaskClock::open(thread, EVENT_SIGNAL, Scope::WithKernel)
 }
 
 /// When threads are looked for that no tick finds.
@@ -446,8 +453,16 @@ pub(super) fn process_mark() -> usize {
 pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
-        // No application has files send it SIGPROF.
-        Origin::File(_) => number == IntervalTimer::Cpu.signal() && HAS_HAD_EVENTS.load(Ordering::Relaxed),
+        // An application that has files send it SIGPROF handles it: other profilers do.
+        Origin::File(descriptor) => {
+            let is_in_table = |engine: &Engine| {
+                let timer = OwnTimers::of_event(descriptor);
+                engine.threads().index_of(thread::id(), timer).is_some()
+            };
+            number == EVENT_SIGNAL
+                && HAS_HAD_EVENTS.load(Ordering::Relaxed)
+                && (!IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || Engine::get().is_some_and(is_in_table))
+        }
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
 }
@@ -513,13 +528,16 @@ impl Timers for OwnTimers {
         let like = session_clock().timer();
         // A mark has one byte.
         let value = process_mark().wrapping_add(1).wrapping_add(index);
-        PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)
-            .map(|timer| timer.0)
-            .inspect_err(|_| PENDING_SIGNALS.give_back())
+        let timer = PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)
+            .inspect_err(|_| PENDING_SIGNALS.give_back())?;
+        if session_clock().has_events() {
+            WITHOUT_EVENT.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(timer.0)
     }
 
     fn is_there(&self, timer: i32, thread: u32) -> bool {
-        Self::event(timer).is_none_or(|event| event.is_there(thread, SIGNAL.load(Ordering::Relaxed)))
+        Self::event(timer).is_none_or(|event| event.is_there(thread, EVENT_SIGNAL))
     }
 
     fn arm(&self, timer: i32, first: u64, period: u64) {
@@ -537,7 +555,7 @@ impl Timers for OwnTimers {
     fn delete(&self, timer: i32, thread: u32) {
         match Self::event(timer) {
             Some(event) => {
-                event.end(thread, SIGNAL.load(Ordering::Relaxed));
+                event.end(thread, EVENT_SIGNAL);
                 DESCRIPTORS.give_back();
             }
             None => {
@@ -549,7 +567,7 @@ impl Timers for OwnTimers {
 
     fn leave_to_parent(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
-            event.leave(thread, SIGNAL.load(Ordering::Relaxed));
+            event.leave(thread, EVENT_SIGNAL);
         }
     }
 

@@ -24,8 +24,8 @@
 //! generation and then takes all timers; who adopts first shows the timer and then looks at the generation. So one of the
 //! two sees the other, and no timer stays behind.
 //!
-//! The application can close the descriptor of a perf event (`closefrom(3)`). The process's next tick on the thread finds it
-//! overdue, and exchanges the timer for one that has no descriptor.
+//! The application can close the descriptor of a perf event (`closefrom(3)`). The process's next tick on the thread finds that the
+//! thread's is overdue, and exchanges it for a timer that has no descriptor; for threads that no such tick meets, the others do.
 //!
 //! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
 //! may come half a period before it is due.
@@ -60,7 +60,7 @@ pub(crate) trait Timers {
     /// # Errors
     /// The system's error number, or `EAGAIN` if there are as many timers as there may be.
     fn create(&self, index: usize, thread: u32) -> Result<i32, i32>;
-    /// The same for a thread that has lost `timer`: a timer of the kind that cannot be lost.
+    /// The same, but a timer that the application cannot close.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -91,7 +91,7 @@ pub(crate) trait Timers {
 pub(crate) enum FirstTick {
     /// At a random place in the first period: of many short threads each period of time gets one tick.
     AtRandom,
-    /// After one period, as the process's first tick.
+    /// After one period, as the process's first tick. A thread that ends before is represented by process's ticks.
     AfterPeriod,
 }
 
@@ -133,8 +133,21 @@ pub(crate) struct Entry {
     untold: AtomicU64,
 }
 
-#[cfg(test)]
 impl Entry {
+    /// The CPU clock up to which ticks represent the thread: the end of the last tick's cell.
+    fn told(&self) -> u64 {
+        self.due.load(Ordering::Relaxed).wrapping_sub(self.place.load(Ordering::Relaxed))
+    }
+
+    /// False if the entry's thread has ended, since the clock of a thread with its id is at `now`: a tick represents its cell up to
+    /// the end, and may come half a period early.
+    fn may_be_of(&self, now: u64, period: u64) -> bool {
+        let cell = period.saturating_mul(u64::from(self.periods.load(Ordering::Relaxed)));
+        let latest = now.saturating_add(cell).saturating_add(period / 2);
+        now >= self.since.load(Ordering::Relaxed) && latest >= self.told()
+    }
+
+    #[cfg(test)]
     fn unused() -> Self {
         Self {
             key: AtomicU64::new(0),
@@ -263,14 +276,14 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             return self.replace(timers, place, timer, met);
         }
         let latest = entry.due.load(Ordering::Relaxed).saturating_add(PATIENCE.saturating_add(4 * period));
-        let is_alive = met.now >= entry.since.load(Ordering::Relaxed) && met.now <= latest;
+        let is_alive = entry.may_be_of(met.now, period) && met.now <= latest;
         if !is_alive {
             self.withdraw(timers, place, timer);
         }
         is_alive
     }
 
-    /// Gives the calling thread another timer instead of `old`, which the application has closed. The cells stay: the first
+    /// Gives the thread another timer instead of `old`, which the application has closed. The cells stay: the first
     /// tick has the weight of all that have passed. False if the thread has no timer now.
     fn replace(&self, timers: &impl Timers, place: Place<'_>, old: i32, met: Met) -> bool {
         let Ok(new) = timers.create_instead(place.index, met.thread) else {
@@ -288,14 +301,16 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         // See the module: partner of the one in `end`, as in `try_adopt`. An `end` that has seen the old timer has come first.
         fence(Ordering::SeqCst);
         let is_of_session = self.generation.load(Ordering::Relaxed) == met.generation;
-        if is_of_session {
+        // Another thread's entry may have got a descriptor of the same number as `old` had.
+        let is_its_own = entry.key.load(Ordering::Relaxed) == met.key();
+        if is_of_session && is_its_own {
             let period = self.period.load(Ordering::Relaxed);
             let cell = period.saturating_mul(u64::from(entry.periods.load(Ordering::Relaxed)));
             timers.arm(new, 1, cell);
         } else {
             self.withdraw(timers, place, stored);
         }
-        is_of_session
+        is_of_session && is_its_own
     }
 
     /// Gives the thread a timer of its own, if one is to be had. It is the calling one, or one that no tick has met yet.
@@ -345,7 +360,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         // See the module: partner of the one in `end`.
         fence(Ordering::SeqCst);
         if self.generation.load(Ordering::Relaxed) == met.generation {
-            // One that `end` has deleted meanwhile is not armed: no timer has its name, and no event of ours its descriptor.
+            // One that `end` has deleted meanwhile is not armed: no timer has its name. An event that has got its descriptor
+            // is armed anew, which changes when it ticks and no weight.
             timers.arm(timer, first, cell);
         } else {
             self.withdraw(timers, place, timer.wrapping_add(1));
@@ -415,9 +431,28 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.window(thread).find(has).map(|place| place.index)
     }
 
-    /// Looks at so many more threads, and deletes the timers of those that have ended.
+    /// Looks at so many more threads. Deletes the timers of those that have ended, and replaces those that the application has
+    /// closed.
     pub(crate) fn reap(&self, timers: &impl Timers, most: u32) {
-        self.visit_some(most, |place| self.withdraw_if_gone(timers, place));
+        self.visit_some(most, |place| {
+            let timer = place.entry.timer.load(Ordering::Acquire);
+            let key = place.entry.key.load(Ordering::Relaxed);
+            let met = Met { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
+            if timer != 0
+                && !timers.is_there(timer.wrapping_sub(1), met.thread)
+                && !timers.is_gone(met.thread)
+            {
+                self.replace(timers, place, timer, met);
+            } else {
+                self.withdraw_if_gone(timers, place);
+            }
+        });
+    }
+
+    /// True for a thread whose own timer has ticked.
+    pub(crate) fn has_ticked(&self, met: Met) -> bool {
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
+        self.window(met.thread).find(own).is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
     }
 
     /// Nanoseconds that the threads with timers have used and no tick of theirs stands for yet; less than nothing where
@@ -442,12 +477,11 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             return;
         }
         // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
-        let since = entry.since.load(Ordering::Relaxed);
-        let Some(now) = timers.clock_of(thread).filter(|now| *now >= since) else {
+        let period = self.period.load(Ordering::Relaxed);
+        let Some(now) = timers.clock_of(thread).filter(|now| entry.may_be_of(*now, period)) else {
             return self.note_untold(entry, 0);
         };
-        let told = entry.due.load(Ordering::Relaxed).wrapping_sub(entry.place.load(Ordering::Relaxed));
-        self.note_untold(entry, now.wrapping_sub(told));
+        self.note_untold(entry, now.wrapping_sub(entry.told()));
         // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
         if entry.timer.load(Ordering::Relaxed) != timer {
             self.note_untold(entry, 0);

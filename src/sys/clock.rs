@@ -19,10 +19,14 @@ pub(crate) fn thread_cpu() -> u64 {
 
 /// CPU time that a thread of this process has used; None where there is no such thread. Signal-safe, as `process_cpu`.
 pub(crate) fn cpu_of_thread(thread: u32) -> Option<u64> {
-    // As the kernel builds the name of such a clock (`CPUCLOCK_PERTHREAD_MASK` and `CPUCLOCK_SCHED` of
-    // <linux/posix-timers.h>), and `pthread_getcpuclockid(3)` after it.
-    let name = (!(thread as libc::clockid_t) << 3) | 4 | 2;
-    clock_gettime(ClockId::from_raw(name)).ok().map(nanos)
+    clock_gettime(ClockId::from_raw(of_thread(thread))).ok().map(nanos)
+}
+
+/// The name of a thread's CPU clock, for system calls.
+pub(super) fn of_thread(thread: u32) -> libc::clockid_t {
+    // As the kernel builds it (`CPUCLOCK_PERTHREAD_MASK` and `CPUCLOCK_SCHED` of <linux/posix-timers.h>), and
+    // `pthread_getcpuclockid(3)` after it.
+    (!(thread as libc::clockid_t) << 3) | 4 | 2
 }
 
 /// Time since an arbitrary moment, never set back (`CLOCK_MONOTONIC`). Signal-safe, as `process_cpu`.

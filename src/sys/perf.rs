@@ -82,16 +82,14 @@ impl TaskClock {
             }
             (_, errno) => Err(errno),
         })?;
-        let event = match duplicate_high(low) {
-            Some(high) => {
-                let _ = close(low);
-                Self(high)
-            }
-            None => Self(low),
-        };
-        event.prepare(thread, signal).map(|()| event).inspect_err(|_| {
-            let _ = close(event.0);
-        })
+        let event = Self(low);
+        event.prepare(thread, signal).inspect_err(|_| {
+            let _ = close(low);
+        })?;
+        let Some(high) = duplicate_high(low) else { return Ok(event) };
+        // Owner and signal belong to both. The application may have closed the first meanwhile: low numbers are its own.
+        event.leave(thread, signal);
+        Ok(Self(high))
     }
 
     fn open_at_first(thread: u32, excluded: u64) -> Result<i32, i32> {

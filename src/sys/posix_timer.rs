@@ -5,7 +5,7 @@
 //! have interposed it.
 #![allow(unsafe_code)]
 
-use super::{arch::system_call, process, thread::Time, timer::IntervalTimer};
+use super::{arch::system_call, clock, process, thread::Time, timer::IntervalTimer};
 use core::{ffi::c_long, mem, ptr};
 
 /// `struct itimerspec` as the system call without "64" in its name takes it.
@@ -52,7 +52,7 @@ impl PosixTimer {
         timer.set(period, period).map(|()| timer).inspect_err(|_| timer.delete())
     }
 
-    /// Makes a timer that counts the calling thread's CPU time, or elapsed time, as `like` says, and interrupts the thread by `signal`,
+    /// Makes a timer that counts a thread's CPU time, or elapsed time, as `like` says, and interrupts the thread by `signal`,
     /// with `value` in the signal's information; it is not armed. Signal-safe: system calls.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl PosixTimer {
         value: usize,
     ) -> Result<Self, i32> {
         let clock = match like {
-            IntervalTimer::Cpu => libc::CLOCK_THREAD_CPUTIME_ID,
+            IntervalTimer::Cpu => clock::of_thread(thread),
             IntervalTimer::Real => libc::CLOCK_MONOTONIC,
         };
         // SAFETY: all fields are integers or pointers, for which zero is a value.

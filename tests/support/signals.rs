@@ -67,6 +67,12 @@ pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaF
     unsafe { sigaction(signal, &action) }.expect("the signal can be handled");
 }
 
+/// For a session whose ticks are those that the test sends, after `set_profiling_timer(0)` or in the first second of CPU time: with
+/// perf events, threads have timers of their own from the start on.
+pub(crate) fn quiet_builder() -> sigprof::Builder {
+    sigprof::Profiler::builder().clock(sigprof::Clock::Cpu).frequency(1)
+}
+
 /// Sets the process's profiling timer, in microseconds; 0 stops it.
 pub(crate) fn set_profiling_timer(period_micros: i32) {
     let (seconds, micros) = (period_micros / 1_000_000, period_micros % 1_000_000);

@@ -1,9 +1,13 @@
 //! The clocks of the recorded processes, and what stands in the way of perf events.
 
+use super::Options;
 use sigprof::{
     Clock,
     interface::{EventObstacle, IdleEvent},
 };
+const EACCES: i32 = nix::errno::Errno::EACCES as i32;
+const EPERM: i32 = nix::errno::Errno::EPERM as i32;
+
 use std::{collections::BTreeMap, fs};
 
 /// What the recorder knows about perf events before the command starts.
@@ -16,8 +20,10 @@ pub(super) struct Events {
 
 impl Events {
     /// Tries whether this process may have them, if the clock is one that uses them.
-    pub(super) fn try_for(clock: Clock) -> Self {
-        if !matches!(clock, Clock::Auto | Clock::Perf) {
+    pub(super) fn try_for(options: &Options) -> Self {
+        let clock = options.clock;
+        // Events have only SIGPROF.
+        if !matches!(clock, Clock::Auto | Clock::Perf) || options.timer_signal.is_some() {
             return Self { _idle: None, obstacle: None };
         }
         match IdleEvent::open() {
@@ -40,7 +46,7 @@ fn hint(obstacle: EventObstacle, level: Option<i32>) -> String {
         (EventObstacle::SeccompFilter, _) => {
             "this process has a seccomp filter, as in a container (--clock perf tries nevertheless)".into()
         }
-        (EventObstacle::Refused(_), Some(level @ 2..)) => format!(
+        (EventObstacle::Refused(EACCES | EPERM), Some(level @ 2..)) => format!(
             "kernel.perf_event_paranoid is {level} (sudo sysctl kernel.perf_event_paranoid=1 permits it)"
         ),
         (EventObstacle::Refused(errno), _) => {
@@ -69,12 +75,16 @@ mod tests {
 
     #[test]
     fn the_hint_names_the_obstacle_and_what_to_do() {
-        let refused = EventObstacle::Refused(nix::errno::Errno::EACCES as i32);
+        let refused = EventObstacle::Refused(EACCES);
         for (obstacle, level, part) in [
             (refused, Some(4), "kernel.perf_event_paranoid is 4 (sudo sysctl"),
             (refused, Some(2), "kernel.perf_event_paranoid is 2 (sudo sysctl"),
             (refused, Some(1), "perf_event_open: Permission denied"),
-            (EventObstacle::Refused(nix::errno::Errno::ENOSYS as i32), None, "perf_event_open: Function not"),
+            (
+                EventObstacle::Refused(nix::errno::Errno::ENOSYS as i32),
+                Some(2),
+                "perf_event_open: Function not",
+            ),
             (EventObstacle::SeccompFilter, Some(2), "seccomp filter"),
         ] {
             let text = hint(obstacle, level);

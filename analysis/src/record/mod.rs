@@ -170,7 +170,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         target: directory.target(),
     };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
-    let events = clock::Events::try_for(options.clock);
+    let events = clock::Events::try_for(options);
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;
     // Behind the command's start, which has the limit that it was given: at the end each spool takes a descriptor.

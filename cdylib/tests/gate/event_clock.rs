@@ -3,7 +3,9 @@
 //!
 //! `programs/event_clock.c` itself finds out what the kernel permits, with the same rights.
 
-use crate::support::{Finished, Lack, Linkage, Scratch, plain, run, shared_library, skip};
+use crate::support::{
+    Finished, Lack, Linkage, Profile, Scratch, Symbolizer, plain, run, shared_library, skip, thread_lines,
+};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -141,8 +143,24 @@ fn events_take_an_eighth_of_the_descriptors() {
         assert_eq!((clock_of(&finished), printed(&finished, "events")), (clock, vec![events]), "{limit}");
         let timers = printed(&finished, "timers")[0];
         assert!(timers == -1 || timers == 21 - events, "{timers} timers of 21 threads, {events} events");
-        assert!(finished.stderr.contains(" timers_refused=0 "), "{}", finished.stderr);
+        let figure = |name| thread_lines::figure(&finished, name);
+        let without_event = if is_permitted && clock == "perf" { 21 - events } else { 0 };
+        assert_eq!((figure("timers_refused"), figure("without_event")), (0, without_event as u64));
     }
+}
+
+/// A session starts in a program that has more threads than may have an event: the others, which wait, get no signals for what
+/// the computing thread uses.
+#[test]
+fn a_waiting_thread_is_not_interrupted_for_another_thread() {
+    let host = Host::new();
+    let profile = host.scratch.path("prof");
+    let orders = format!("threads 20 start {} disarm samples 200 count stop interrupted", profile.display());
+    let shell = "ulimit -n 16; exec \"$@\"";
+    let mut command = plain("sh");
+    command.args(["-c", shell, "sh"]).arg(&host.program).args(orders.split(' '));
+    let finished = run(command.env("CPUPROFILE_FREQUENCY", "1000")).expect_success();
+    assert_eq!(printed(&finished, "interrupted"), [0], "{}", finished.text());
 }
 
 /// A thread whose event the application closes goes on with a CPU timer, and nothing of the application's is closed in turn.
@@ -157,8 +175,24 @@ fn a_thread_whose_event_is_closed_has_a_timer_instead() {
     // Before `count` looks, a tick may have found out already.
     let timers = printed(&finished, "timers");
     assert!(matches!(timers[..], [0, 0 | 1, 1] | [-1, -1, -1]), "{timers:?}");
-    let figure = |name| crate::support::thread_lines::figure(&finished, name);
-    assert_eq!(figure("timers_refused"), 0);
+    let figure = |name| thread_lines::figure(&finished, name);
+    assert_eq!((figure("timers_refused"), figure("without_event")), (0, 1));
+}
+
+/// A thread that ends before its event ticks first has samples: each represents those that ended before it.
+#[test]
+fn threads_shorter_than_a_period_have_samples() {
+    let host = Host::new();
+    let finished = host.run(&[], "probe short 50");
+    if !permits(&finished, "kernel") {
+        return;
+    }
+    let profile = Profile::read(&host.scratch.path("prof"));
+    let mut symbols = Symbolizer::default();
+    let share =
+        profile.share(|record| symbols.names(&profile, record).iter().any(|name| name == "compute_shortly"));
+    // They use nearly all of the time. The thread that creates them has an event, too.
+    assert!(share > 0.2, "{share}");
 }
 
 /// Whether it has a session of its own or not.

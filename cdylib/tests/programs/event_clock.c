@@ -2,28 +2,39 @@
  * usage: event_clock ORDER...
  *   probe      prints "permits kernel", "permits user" or "permits none": which perf events of this thread's task clock
  *   threads N  starts threads, which register themselves and wait
+ *   start FILE, stop  start and stop the profiler
+ *   disarm     disarms ITIMER_PROF, unseen by the profiler: a tick of the process may go to any thread
+ *   interrupted  prints "interrupted N": how often a waiting thread was interrupted by a signal
  *   close      closes all descriptors above 2
  *   samples N  computes until there are so many more samples
+ *   short N    creates threads, each of which computes for 0.8 ms, one after another until there are so many more samples
  *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
  *   fork       does the rest in a child, and exits like it */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <gperftools/profiler.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_barrier_t all_are_registered;
 
+static atomic_int interruptions;
+
 static void *wait_registered(void *unused) {
     ProfilerRegisterThread();
     pthread_barrier_wait(&all_are_registered);
-    for (;;) pause();
+    /* Not restarted after a handler (signal(7)). */
+    for (;; interruptions++) poll(NULL, 0, -1);
     return unused;
 }
 
@@ -76,6 +87,24 @@ static int samples(void) {
     return state.samples_gathered;
 }
 
+__attribute__((noinline)) static void *compute_shortly(void *unused) {
+    struct timespec now;
+    volatile unsigned long work = 0;
+    do {
+        for (int i = 0; i < 2000; i++) work = work * 5 + 3;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while (now.tv_nsec < 800000);
+    return unused;
+}
+
+static void run_short_threads(int wanted) {
+    while (samples() < wanted) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, compute_shortly, NULL) != 0) exit(95);
+        pthread_join(thread, NULL);
+    }
+}
+
 static void compute_until(int wanted) {
     volatile unsigned long work = 0;
     while (samples() < wanted)
@@ -94,9 +123,20 @@ int main(int argc, char **argv) {
             for (int descriptor = 3; descriptor < most; descriptor++) close(descriptor);
         } else if (strcmp(order, "samples") == 0 && ++i < argc) {
             compute_until(samples() + atoi(argv[i]));
+        } else if (strcmp(order, "short") == 0 && ++i < argc) {
+            run_short_threads(samples() + atoi(argv[i]));
         } else if (strcmp(order, "count") == 0) {
             print_events();
             print_timers();
+        } else if (strcmp(order, "start") == 0 && ++i < argc) {
+            if (!ProfilerStart(argv[i])) exit(94);
+        } else if (strcmp(order, "stop") == 0) {
+            ProfilerStop();
+        } else if (strcmp(order, "disarm") == 0) {
+            const struct itimerval none = {{0, 0}, {0, 0}};
+            syscall(SYS_setitimer, ITIMER_PROF, &none, NULL);
+        } else if (strcmp(order, "interrupted") == 0) {
+            printf("interrupted %d\n", interruptions);
         } else if (strcmp(order, "fork") == 0) {
             fflush(stdout);
             const pid_t child = fork();

@@ -71,6 +71,7 @@ impl Session {
             uncharged_nanos: end.uncharged,
             blocking_threads: end.blocking,
             timers_refused: timers_refused().wrapping_sub(self.refused_at_start),
+            without_event: thread_timers::without_event().wrapping_sub(self.without_event_at_start),
             lost_without_slot: LOST_WITHOUT_SLOT
                 .load(Ordering::Relaxed)
                 .wrapping_sub(self.lost_without_slot_at_start),

@@ -147,6 +147,7 @@ impl Session {
             start_cpu: clock::process_cpu(),
             end: None,
             refused_at_start: timers_refused(),
+            without_event_at_start: thread_timers::without_event(),
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
             had_no_timer: false,
         };

@@ -40,7 +40,7 @@ impl Quota {
     }
 }
 
-/// How often something may be done: once in a [`PAUSE`](Self::PAUSE), and [`BURST`](Self::BURST) times at once after a rest.
+/// How often something may be done: once in a [`PAUSE`](Self::PAUSE), and [`BURST`](Self::BURST) times more at once after a rest.
 pub(super) struct Rate {
     /// When the next is due if they come evenly, by the monotonic clock.
     next: AtomicU64,

@@ -321,6 +321,36 @@ fn a_closed_timer_is_replaced_and_no_time_is_lost_or_counted_twice() {
     }
 }
 
+/// The same for a thread that no tick of the process meets: ticks on other threads find it.
+#[test]
+fn a_closed_timer_of_another_thread_is_replaced() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    let (index, old, due) = adopted(&threads, &kernel, 7, 0);
+    adopted(&threads, &kernel, 8, 0);
+    kernel.closed.borrow_mut().insert(old);
+    threads.reap(&kernel, 2);
+    let there: Vec<_> = kernel.there.borrow().iter().copied().collect();
+    assert_eq!((there, threads.used()), (vec![old + 1, old + 2], 2));
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + PERIOD), |_| {}), 2);
+}
+
+/// A thread has ended after some ticks, and the next one with its id is younger than what they represent.
+#[test]
+fn an_id_that_has_ended_is_neither_covered_nor_asked() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    let (index, _, due) = adopted(&threads, &kernel, 7, 0);
+    for tick in 0..3 {
+        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + tick * PERIOD), |_| {}), 1);
+    }
+    assert!(threads.has_ticked(met(&threads, 7, 0)) && !threads.has_ticked(met(&threads, 8, 0)));
+    kernel.clocks.borrow_mut().insert(7, 60_000);
+    assert_eq!(threads.untold(&kernel), 0, "not what the other had told");
+    assert!(threads.covers(&kernel, met(&threads, 7, due + 3 * PERIOD)));
+    assert!(!threads.covers(&kernel, met(&threads, 7, 60_000)));
+}
+
 /// If there is no other timer either, the process's timer samples the thread.
 #[test]
 fn a_closed_timer_without_a_replacement_frees_the_entry() {
