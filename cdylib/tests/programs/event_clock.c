@@ -7,7 +7,7 @@
  *   interrupted  prints "interrupted N": how often a waiting thread was interrupted by a signal
  *   close      closes all descriptors above 2
  *   samples N  computes until there are so many more samples
- *   short N    creates threads, each of which computes for 0.8 ms, one after another until there are so many more samples
+ *   short N    creates threads one after another, each of which computes for 8 ms
  *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
  *   fork       does the rest in a child, and exits like it */
 #define _GNU_SOURCE
@@ -93,12 +93,12 @@ __attribute__((noinline)) static void *compute_shortly(void *unused) {
     do {
         for (int i = 0; i < 2000; i++) work = work * 5 + 3;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    } while (now.tv_nsec < 800000);
+    } while (now.tv_nsec < 8000000);
     return unused;
 }
 
-static void run_short_threads(int wanted) {
-    while (samples() < wanted) {
+static void run_short_threads(int count) {
+    for (int i = 0; i < count; i++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, compute_shortly, NULL) != 0) exit(95);
         pthread_join(thread, NULL);
@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
         } else if (strcmp(order, "samples") == 0 && ++i < argc) {
             compute_until(samples() + atoi(argv[i]));
         } else if (strcmp(order, "short") == 0 && ++i < argc) {
-            run_short_threads(samples() + atoi(argv[i]));
+            run_short_threads(atoi(argv[i]));
         } else if (strcmp(order, "count") == 0) {
             print_events();
             print_timers();
