@@ -83,13 +83,21 @@ impl TaskClock {
             (_, errno) => Err(errno),
         })?;
         let event = Self(low);
-        event.prepare(thread, signal).inspect_err(|_| {
+        event.address(thread, signal).inspect_err(|_| {
             let _ = close(low);
         })?;
-        let Some(high) = duplicate_high(low) else { return Ok(event) };
-        // Owner and signal belong to both. The application may have closed the first meanwhile: low numbers are its own.
-        event.leave(thread, signal);
-        Ok(Self(high))
+        let event = match duplicate_high(low) {
+            Some(high) => {
+                // Owner and signal belong to both. The application may have closed the first meanwhile: low numbers are its own.
+                event.leave(thread, signal);
+                Self(high)
+            }
+            None => event,
+        };
+        // The signal contains the number of the descriptor by which this is asked for.
+        event.control(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| event).inspect_err(|_| {
+            event.leave(thread, signal);
+        })
     }
 
     fn open_at_first(thread: u32, excluded: u64) -> Result<i32, i32> {
@@ -121,11 +129,10 @@ impl TaskClock {
             .map(|descriptor| descriptor as i32)
     }
 
-    fn prepare(self, thread: u32, signal: i32) -> Result<(), i32> {
+    fn address(self, thread: u32, signal: i32) -> Result<(), i32> {
         let owner = Owner { kind: F_OWNER_TID, id: thread as i32 };
         self.control(F_SETOWN_EX, &raw const owner as usize)?;
-        self.control(F_SETSIG, signal as usize)?;
-        self.control(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| ())
+        self.control(F_SETSIG, signal as usize).map(|_| ())
     }
 
     /// Lets it send its signal in `nanos`, and then each time as much has passed. Signal-safe: system calls.
