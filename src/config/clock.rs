@@ -20,8 +20,8 @@ pub enum Clock {
     /// because a tick represents the time of all threads since the tick before.
     Itimer,
     /// CPU time, by one perf event for each thread (perf_event_open(2)). Ticks do not depend on the kernel's tick. Each thread
-    /// needs a file descriptor; threads beyond an eighth of `RLIMIT_NOFILE`, and threads whose descriptor the program closes, have
-    /// a timer as with [`Cpu`](Self::Cpu). If perf events are not permitted, the clock is [`Cpu`](Self::Cpu). If only user-mode
+    /// needs a file descriptor. Beyond an eighth of `RLIMIT_NOFILE`, or if the program closes the descriptor, the thread has a
+    /// timer as with [`Cpu`](Self::Cpu). If perf events are not permitted, the clock is [`Cpu`](Self::Cpu). If only user-mode
     /// events are permitted, time in system calls is attributed to the code after them.
     Perf,
     /// Elapsed time of each thread; waiting threads are sampled, too. With more than 32 threads, a tick has a weight of

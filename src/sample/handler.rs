@@ -208,8 +208,8 @@ fn weigh(engine: &Engine, origin: Origin, thread: Option<u32>) -> Option<usize> 
     }
     threads.reap(&OwnTimers, 1);
     let is_covered = threads.covers(&OwnTimers, met);
-    // Where the tick may be another thread's, which it can never meet, it stands for that one. A thread that has not ticked yet
-    // represents those that have ended before they did.
+    // A thread that has not ticked yet represents threads that ended before their first tick. If the kernel directs all ticks to
+    // one thread, that thread represents the others.
     if is_covered && threads.has_ticked(met) && !thread_timers::meets_one_thread(origin) {
         return None;
     }

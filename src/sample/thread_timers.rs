@@ -83,12 +83,12 @@ static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }
 /// The next session's threads have their first ticks at random from the start on.
 static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
 
-/// Decides when threads tick first whose timers are not made by a tick. Before [`begin`].
+/// Sets the first tick of threads that get their timer before a tick has met them. Called before [`begin`].
 pub(crate) fn set_start(at_random: bool) {
     STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
 }
 
-/// When a thread ticks first that no tick has met. With clocks `cpu` and `wall`, such a thread asks for its timer, or waits.
+/// The first tick of a thread that no tick has met. With clocks `cpu` and `wall`, such a thread has registered itself, or waits.
 fn first_tick() -> FirstTick {
     if STARTS_AT_RANDOM.load(Ordering::Relaxed) || !session_clock().has_events() {
         FirstTick::AtRandom

@@ -36,9 +36,13 @@
 //! Who writes: handlers; who begins and ends a session; and the host's threads where they register, or do what ends the timers
 //! (`sigaction`, `prctl`, `setitimer`), in any context. Nobody waits for anybody.
 
+mod entry;
+
+pub(crate) use entry::Entry;
+
 use crate::sync::{
     Ordering,
-    modelled::{AtomicI32, AtomicU32, AtomicU64, fence},
+    modelled::{AtomicU32, AtomicU64, fence},
 };
 
 /// Threads that can have a timer at a time; those beyond are sampled by the process's timer.
@@ -109,56 +113,6 @@ pub(crate) struct Met {
 impl Met {
     fn key(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.thread)
-    }
-}
-
-/// A thread's place in the table.
-#[repr(C, align(64))]
-pub(crate) struct Entry {
-    key: AtomicU64,
-    /// The kernel's name of its timer, plus one; or 0.
-    timer: AtomicI32,
-    // What follows is the thread's own, whose ticks do not interrupt each other.
-    /// Ticks so far, wrapping.
-    ticks: AtomicU32,
-    /// Its CPU clock when it was adopted.
-    since: AtomicU64,
-    /// Its CPU clock at the next expiry.
-    due: AtomicU64,
-    /// Periods of its cells.
-    periods: AtomicU32,
-    /// The expiry's place in the cell, 1 to its length.
-    place: AtomicU64,
-    /// Nanoseconds that it had used without a tick when it was asked last, as an `i64`; part of the sum. 0 from its next tick on.
-    untold: AtomicU64,
-}
-
-impl Entry {
-    /// The CPU clock up to which ticks represent the thread: the end of the last tick's cell.
-    fn told(&self) -> u64 {
-        self.due.load(Ordering::Relaxed).wrapping_sub(self.place.load(Ordering::Relaxed))
-    }
-
-    /// False if the entry's thread has ended, since the clock of a thread with its id is at `now`: a tick represents its cell up to
-    /// the end, and may come half a period early.
-    fn may_be_of(&self, now: u64, period: u64) -> bool {
-        let cell = period.saturating_mul(u64::from(self.periods.load(Ordering::Relaxed)));
-        let latest = now.saturating_add(cell).saturating_add(period / 2);
-        now >= self.since.load(Ordering::Relaxed) && latest >= self.told()
-    }
-
-    #[cfg(test)]
-    fn unused() -> Self {
-        Self {
-            key: AtomicU64::new(0),
-            timer: AtomicI32::new(0),
-            ticks: AtomicU32::new(0),
-            since: AtomicU64::new(0),
-            due: AtomicU64::new(0),
-            periods: AtomicU32::new(0),
-            place: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
-        }
     }
 }
 
@@ -449,7 +403,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         });
     }
 
-    /// True for a thread whose own timer has ticked.
+    /// True if the thread's own timer has ticked.
     pub(crate) fn has_ticked(&self, met: Met) -> bool {
         let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
         self.window(met.thread).find(own).is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)

@@ -67,8 +67,8 @@ pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaF
     unsafe { sigaction(signal, &action) }.expect("the signal can be handled");
 }
 
-/// For a session whose ticks are those that the test sends, after `set_profiling_timer(0)` or in the first second of CPU time: with
-/// perf events, threads have timers of their own from the start on.
+/// A builder for tests that send the ticks themselves. No timer ticks in the first second of CPU time, or after
+/// `set_profiling_timer(0)`: threads get CPU timers only from a tick of the process.
 pub(crate) fn quiet_builder() -> sigprof::Builder {
     sigprof::Profiler::builder().clock(sigprof::Clock::Cpu).frequency(1)
 }

@@ -1,4 +1,4 @@
-//! The clocks of the recorded processes, and what stands in the way of perf events.
+//! The clocks of the recorded processes, and whether the recorder may open perf events.
 
 use super::Options;
 use sigprof::{
@@ -32,7 +32,7 @@ impl Events {
         }
     }
 
-    /// How to get the clock `perf`, if `auto` was requested and it is not to be had here.
+    /// Advice to get clock `perf`, if `auto` was requested and perf events are not permitted.
     pub(super) fn hint(&self) -> Option<String> {
         let obstacle = self.obstacle?;
         let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();

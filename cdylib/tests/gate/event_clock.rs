@@ -1,7 +1,7 @@
-//! The clock that a program has if nobody chooses one: perf events if the kernel permits those that sample time in the kernel,
-//! otherwise CPU timers; and what threads have that cannot have an event, or lose it.
+//! The default clock: perf events if the kernel permits those that sample time in the kernel, otherwise CPU timers. Threads that
+//! cannot have an event, or lose it, have CPU timers, too.
 //!
-//! `programs/event_clock.c` itself finds out what the kernel permits, with the same rights.
+//! The program finds out what the kernel permits, with its own rights.
 
 use crate::support::{
     Finished, Lack, Linkage, Profile, Scratch, Symbolizer, plain, run, shared_library, skip, thread_lines,
@@ -9,12 +9,19 @@ use crate::support::{
 use std::path::PathBuf;
 use std::process::Command;
 
-struct Host {
+/// `programs/event_clock.c`.
+struct Application {
     scratch: Scratch,
     program: PathBuf,
 }
 
-impl Host {
+impl Application {
+    /// None where the kernel does not permit events that sample time in the kernel: the test is skipped.
+    fn with_events() -> Option<Self> {
+        let application = Self::new();
+        permits(&application.run(&[], "probe"), "kernel").then_some(application)
+    }
+
     fn new() -> Self {
         let scratch = Scratch::new();
         let program = scratch.compile("event_clock.c", Linkage::Shared, &["-O2", "-pthread"]);
@@ -78,12 +85,9 @@ fn permits(finished: &Finished, what: &str) -> bool {
 
 #[test]
 fn permitted_events_are_the_default_clock() {
-    let host = Host::new();
-    // Without ticks of the process, so that those of the event are what comes.
-    let finished = host.run(&[], "probe disarm samples 5 count");
-    if !permits(&finished, "kernel") {
-        return;
-    }
+    let Some(application) = Application::with_events() else { return };
+    // Without ticks of the process, the samples are of ticks of the event.
+    let finished = application.run(&[], "disarm samples 5 count");
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1]));
     assert!(printed(&finished, "lowest")[0] >= 20, "{}", finished.text());
     for (variables, clock) in [
@@ -94,7 +98,7 @@ fn permitted_events_are_the_default_clock() {
         // The kernel sends SIGIO instead of a real-time signal that it cannot queue.
         (&["CPUPROFILE_TIMER_SIGNAL=40"], "cpu"),
     ] {
-        let finished = host.run(variables, "samples 5 count");
+        let finished = application.run(variables, "samples 5 count");
         let events = i32::from(clock == "perf");
         assert_eq!(
             (clock_of(&finished), printed(&finished, "events")),
@@ -107,25 +111,25 @@ fn permitted_events_are_the_default_clock() {
 /// With such events, time in system calls would be attributed to the code after them.
 #[test]
 fn events_without_the_kernel_are_not_the_default_clock() {
-    let host = Host::new();
-    let finished = host.in_sandbox("no-perfmon", &[], "probe samples 5 count");
+    let application = Application::new();
+    let finished = application.in_sandbox("no-perfmon", &[], "probe samples 5 count");
     if !permits(&finished, "user") {
         return;
     }
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("cpu", vec![0]));
     assert_eq!(finished.complaints().len(), 2, "statistics, and the thread: {}", finished.stderr);
     // They are a clock on request.
-    let finished = host.in_sandbox("no-perfmon", &["CPUPROFILE_CLOCK=perf"], "samples 5 count");
+    let finished = application.in_sandbox("no-perfmon", &["CPUPROFILE_CLOCK=perf"], "samples 5 count");
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1]));
 }
 
-/// A filter that kills a process for perf_event_open(2), as systemd's `SystemCallFilter=@system-service`, does not get to see it;
-/// neither does one that returns an error.
+/// The call perf_event_open(2) is not made under a filter, be it one that returns an error, or one that kills the process, as
+/// systemd's `SystemCallFilter=@system-service`.
 #[test]
 fn a_program_with_a_seccomp_filter_is_not_killed_for_events() {
-    let host = Host::new();
+    let application = Application::new();
     for filter in ["no-perf", "no-perf-or-killed"] {
-        let finished = host.in_sandbox(filter, &[], "samples 5 count");
+        let finished = application.in_sandbox(filter, &[], "samples 5 count");
         assert_eq!((clock_of(&finished), printed(&finished, "events")), ("cpu", vec![0]), "{filter}");
         assert_eq!(finished.complaints().len(), 2, "statistics, and the thread: {}", finished.stderr);
     }
@@ -134,12 +138,13 @@ fn a_program_with_a_seccomp_filter_is_not_killed_for_events() {
 /// At most an eighth of the descriptors that the program may have; the other threads have CPU timers.
 #[test]
 fn events_take_an_eighth_of_the_descriptors() {
-    let host = Host::new();
-    let is_permitted = permits(&host.run(&[], "probe"), "kernel");
+    let application = Application::new();
+    let is_permitted = permits(&application.run(&[], "probe"), "kernel");
     for (limit, events, clock) in [(64, 8, "perf"), (16, 2, "perf"), (7, 0, "cpu")] {
         let shell = format!("ulimit -n {limit}; exec \"$@\"");
         let wrapper = ["sh", "-c", shell.as_str(), "sh"];
-        let finished = run(&mut host.command(&wrapper, &[], "threads 20 samples 20 count")).expect_success();
+        let finished =
+            run(&mut application.command(&wrapper, &[], "threads 20 samples 20 count")).expect_success();
         let (events, clock) = if is_permitted { (events, clock) } else { (0, "cpu") };
         assert_eq!((clock_of(&finished), printed(&finished, "events")), (clock, vec![events]), "{limit}");
         let timers = printed(&finished, "timers")[0];
@@ -154,24 +159,21 @@ fn events_take_an_eighth_of_the_descriptors() {
 /// the computing thread uses.
 #[test]
 fn a_waiting_thread_is_not_interrupted_for_another_thread() {
-    let host = Host::new();
-    let profile = host.scratch.path("prof");
+    let Some(application) = Application::with_events() else { return };
+    let profile = application.scratch.path("prof");
     let orders = format!("threads 20 start {} disarm samples 200 count stop interrupted", profile.display());
     let shell = "ulimit -n 16; exec \"$@\"";
     let mut command = plain("sh");
-    command.args(["-c", shell, "sh"]).arg(&host.program).args(orders.split(' '));
+    command.args(["-c", shell, "sh"]).arg(&application.program).args(orders.split(' '));
     let finished = run(command.env("CPUPROFILE_FREQUENCY", "1000")).expect_success();
     assert_eq!(printed(&finished, "interrupted"), [0], "{}", finished.text());
 }
 
-/// A thread whose event the application closes goes on with a CPU timer, and nothing of the application's is closed in turn.
+/// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
 fn a_thread_whose_event_is_closed_has_a_timer_instead() {
-    let host = Host::new();
-    let finished = host.run(&[], "probe samples 5 count close count samples 20 count");
-    if !permits(&finished, "kernel") {
-        return;
-    }
+    let Some(application) = Application::with_events() else { return };
+    let finished = application.run(&[], "samples 5 count close count samples 20 count");
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1, 0, 0]));
     // Before `count` looks, a tick may have found out already.
     let timers = printed(&finished, "timers");
@@ -180,16 +182,13 @@ fn a_thread_whose_event_is_closed_has_a_timer_instead() {
     assert_eq!((figure("timers_refused"), figure("without_event")), (0, 1));
 }
 
-/// A thread that ends before its event ticks first has samples: each represents those that ended before it.
+/// Threads that end before their events tick first have samples: a tick of the process on one represents those before it.
 #[test]
 fn threads_shorter_than_a_period_have_samples() {
-    let host = Host::new();
+    let Some(application) = Application::with_events() else { return };
     // So few that each gets an event when it begins.
-    let finished = host.run(&["CPUPROFILE_FREQUENCY=100"], "probe short 90");
-    if !permits(&finished, "kernel") {
-        return;
-    }
-    let profile = Profile::read(&host.scratch.path("prof"));
+    application.run(&["CPUPROFILE_FREQUENCY=100"], "short 90");
+    let profile = Profile::read(&application.scratch.path("prof"));
     let mut symbols = Symbolizer::default();
     let share =
         profile.share(|record| symbols.names(&profile, record).iter().any(|name| name == "compute_shortly"));
@@ -201,13 +200,10 @@ fn threads_shorter_than_a_period_have_samples() {
 /// Whether it has a session of its own or not.
 #[test]
 fn a_child_has_no_event_of_its_parent() {
-    let host = Host::new();
-    if !permits(&host.run(&[], "probe"), "kernel") {
-        return;
-    }
+    let Some(application) = Application::with_events() else { return };
     for (follows, events) in [("0", 0), ("1", 1)] {
         let finished =
-            host.run(&[&format!("CPUPROFILE_FOLLOW_FORK={follows}")], "threads 5 count fork count");
+            application.run(&[&format!("CPUPROFILE_FOLLOW_FORK={follows}")], "threads 5 count fork count");
         assert_eq!(printed(&finished, "events"), [6, events], "CPUPROFILE_FOLLOW_FORK={follows}");
     }
 }

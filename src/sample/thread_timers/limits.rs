@@ -16,7 +16,7 @@ impl Quota {
         Self { most: AtomicU32::new(0), used: AtomicU32::new(0) }
     }
 
-    /// Allows one part in `parts` of the limit; None is no limit.
+    /// Allows one part in `parts` of `limit`. None means unlimited.
     pub(super) fn allow(&self, limit: Option<usize>, parts: usize) {
         let most = limit.and_then(|limit| u32::try_from(limit / parts).ok()).unwrap_or(u32::MAX / 2);
         self.most.store(most, Ordering::Relaxed);

@@ -346,12 +346,12 @@ fn an_id_that_has_ended_is_neither_covered_nor_asked() {
     }
     assert!(threads.has_ticked(met(&threads, 7, 0)) && !threads.has_ticked(met(&threads, 8, 0)));
     kernel.clocks.borrow_mut().insert(7, 60_000);
-    assert_eq!(threads.untold(&kernel), 0, "not what the other had told");
+    assert_eq!(threads.untold(&kernel), 0, "its predecessor's time");
     assert!(threads.covers(&kernel, met(&threads, 7, due + 3 * PERIOD)));
     assert!(!threads.covers(&kernel, met(&threads, 7, 60_000)));
 }
 
-/// If there is no other timer either, the process's timer samples the thread.
+/// If no other timer can be made, the process's timer samples the thread.
 #[test]
 fn a_closed_timer_without_a_replacement_frees_the_entry() {
     let (threads, kernel) = (table(), Kernel::default());
