@@ -113,6 +113,7 @@ extern "C" fn sort(number: i32, info: *mut SignalInfo, context: *mut Context, ne
                 *next = next_for_host_timer(number);
                 return;
             }
+            Whose::Unclear if tick_source::was_own_tick(number) => return,
             Whose::Unclear => false,
         },
         Origin::PosixTimer { .. } | Origin::File(_) | Origin::Elsewhere => false,

@@ -15,8 +15,10 @@
 //!
 //! The table is [`threads`](super::threads). Who begins and ends: whoever may write in [`tick_source`](super::tick_source).
 
+mod descriptors;
 mod limits;
 
+use descriptors::DescriptorSet;
 use limits::{Quota, Rate};
 
 use super::{
@@ -62,8 +64,8 @@ pub(crate) fn without_event() -> u64 {
     WITHOUT_EVENT.load(Ordering::Relaxed)
 }
 
-/// In one session at least they have been perf events.
-static HAS_HAD_EVENTS: AtomicBool = AtomicBool::new(false);
+/// Those of perf events, in any session.
+static EVENT_DESCRIPTORS: DescriptorSet = DescriptorSet::empty();
 /// The host has a handler of its own for their signal: the kernel drops one that the host sends to a thread while a tick is
 /// pending for that thread.
 static IS_LEFT_TO_HANDLER: AtomicBool = AtomicBool::new(false);
@@ -112,7 +114,6 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
-    HAS_HAD_EVENTS.fetch_or(clock.has_events(), Ordering::Relaxed);
     DESCRIPTORS.allow(process::open_files_limit(), DESCRIPTOR_PARTS);
     PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
     engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
@@ -453,16 +454,8 @@ pub(super) fn process_mark() -> usize {
 pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
-        // An application that has files send it SIGPROF handles it: other profilers do.
-        Origin::File(descriptor) => {
-            let is_in_table = |engine: &Engine| {
-                let timer = OwnTimers::of_event(descriptor);
-                engine.threads().index_of(thread::id(), timer).is_some()
-            };
-            number == EVENT_SIGNAL
-                && HAS_HAD_EVENTS.load(Ordering::Relaxed)
-                && (!IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || Engine::get().is_some_and(is_in_table))
-        }
+        // Of an event that is closed by now, too: the program's handler may end the program.
+        Origin::File(descriptor) => number == EVENT_SIGNAL && EVENT_DESCRIPTORS.contains(descriptor),
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
 }
@@ -516,7 +509,11 @@ impl Timers for OwnTimers {
         let clock = session_clock();
         if clock.has_events() && DESCRIPTORS.take().is_ok() {
             match open_event(clock, thread) {
-                Ok(event) => return Ok(Self::of_event(event.0)),
+                Ok(event) if EVENT_DESCRIPTORS.add(event.0) => return Ok(Self::of_event(event.0)),
+                Ok(event) => {
+                    event.end(thread, EVENT_SIGNAL);
+                    DESCRIPTORS.give_back();
+                }
                 Err(_) => DESCRIPTORS.give_back(),
             }
         }

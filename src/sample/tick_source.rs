@@ -333,6 +333,14 @@ pub(crate) fn whose(number: i32, running: i32) -> Whose {
     }
 }
 
+/// True for a signal of an interval timer that is disarmed by now, and was armed by us in an earlier session: it was pending when
+/// that ended. A handler of the program may end the program. Signal-safe: one system call.
+pub(crate) fn was_own_tick(number: i32) -> bool {
+    let timer = weight::timer();
+    let had_session = timer.signal() == number && Source::of(timer).signal.load(Ordering::Relaxed) == number;
+    had_session && timer.get().is_ok_and(|setting| !setting.is_armed())
+}
+
 /// `setitimer(2)` for a host whose SIGPROF is handled by us, and its timer that of CPU time. Gives what the timer was, and
 /// why our ticks end, if they do. Signal-safe.
 ///

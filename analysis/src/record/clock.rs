@@ -5,10 +5,10 @@ use sigprof::{
     Clock,
     interface::{EventObstacle, IdleEvent},
 };
+use std::{collections::BTreeMap, fs};
+
 const EACCES: i32 = nix::errno::Errno::EACCES as i32;
 const EPERM: i32 = nix::errno::Errno::EPERM as i32;
-
-use std::{collections::BTreeMap, fs};
 
 /// What the recorder knows about perf events before the command starts.
 #[derive(Debug)]

@@ -150,6 +150,14 @@ fn a_timer_is_kept_across_stop_and_start() {
     assert!(samples(&scratch) >= 10);
 }
 
+/// The application's handler is not called for a tick that was pending when the profiler stopped: GNU sort's ends sort.
+#[test]
+fn a_tick_that_is_pending_at_a_stop_is_not_the_applications() {
+    let scratch = Scratch::new();
+    let finished = run_linked(&scratch, "pending-tick-after-a-stop");
+    expect_done(&finished, "the application got a tick of the profiler");
+}
+
 /// A linked application without a handler that arms it after the profiler has stopped is ended by it.
 #[test]
 fn a_timer_without_a_handler_ends_the_host_after_a_stop() {

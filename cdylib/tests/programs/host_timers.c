@@ -152,17 +152,22 @@ static void fires_once(void) {
     CHECK(calls == 2 && strange_calls == 0);
 }
 
+/* Sends a signal as ITIMER_PROF does. */
+static void send_tick(void) {
+    siginfo_t tick;
+    memset(&tick, 0, sizeof tick);
+    tick.si_signo = SIGPROF;
+    tick.si_code = SI_KERNEL;
+    CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), SIGPROF, &tick) == 0);
+}
+
 /* A time that never comes, in front of many ticks; one of them was on its way when the timer was armed. */
 static void waits_long(void) {
-    siginfo_t late_tick;
-    memset(&late_tick, 0, sizeof late_tick);
-    late_tick.si_signo = SIGPROF;
-    late_tick.si_code = SI_KERNEL;
     handle(SIGPROF);
     for (int i = 0; i < 50; i++) {
         const struct itimerval later = {{0, 0}, {1000, 0}};
         CHECK(is_unarmed(arm(later)));
-        CHECK(syscall(SYS_rt_sigqueueinfo, getpid(), SIGPROF, &late_tick) == 0);
+        send_tick();
         burn(0, 1);
         const struct itimerval before = arm(never);
         CHECK(before.it_value.tv_sec > 0 && before.it_value.tv_sec <= 1000);
@@ -369,6 +374,21 @@ static void across_stop_and_start(void) {
     CHECK(strange_calls == 0 && arm(never).it_interval.tv_usec == 8000);
 }
 
+/* Stopped: a tick that was pending is not the application's. With a timer that it arms by a system call, the signal is. */
+static void pending_tick_after_a_stop(void) {
+    CHECK(ProfilerStart(file) != 0);
+    handle(SIGPROF);
+    burn(0, 3);
+    ProfilerStop();
+    send_tick();
+    CHECK(calls == 0 && strange_calls == 0);
+    const struct itimerval later = {{1000, 0}, {1000, 0}};
+    CHECK(syscall(SYS_setitimer, ITIMER_PROF, &later, NULL) == 0);
+    send_tick();
+    CHECK(calls == 1 && strange_calls == 0);
+    CHECK(syscall(SYS_setitimer, ITIMER_PROF, &never, NULL) == 0);
+}
+
 /* Stopped: no timer of the profiler's is left, and the application's ends the program as ever. */
 static void dies_after_a_stop(void) {
     CHECK(ProfilerStart(file) != 0);
@@ -537,6 +557,7 @@ static const struct test_case cases[] = {
     {"bad-arguments", bad_arguments},
     {"armed-before-a-start", armed_before_a_start},
     {"across-stop-and-start", across_stop_and_start},
+    {"pending-tick-after-a-stop", pending_tick_after_a_stop},
     {"dies-after-a-stop", dies_after_a_stop},
     {"child-has-none", child_has_none},
     {"next-program-of-armed", next_program_of_armed},
