@@ -38,7 +38,7 @@ fn errno_is_what_it_was() {
     in_own_process("errno_is_what_it_was", || {
         // SAFETY: the filter writes `errno`, which the handler has to put back.
         let builder = unsafe { Profiler::builder().filter(disturbs_errno) };
-        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start_in_memory().unwrap();
+        let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         for _ in 0..1000 {
             Errno::set_raw(CANARY);
@@ -116,7 +116,7 @@ fn signals_between_threads_are_counted_to_the_last() {
     in_own_process("signals_between_threads_are_counted_to_the_last", || {
         // SAFETY: the filter uses atomics and `gettid(2)`.
         let builder = unsafe { Profiler::builder().filter(notes_arrival) };
-        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start_in_memory().unwrap();
+        let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         let (ready, done) = (Barrier::new(THREADS), Barrier::new(THREADS));
         let threads = [const { OnceLock::new() }; THREADS];
@@ -163,7 +163,7 @@ fn ticks_that_find_no_slot_are_counted() {
     in_own_process("ticks_that_find_no_slot_are_counted", || {
         // SAFETY: the filter uses atomics and `sched_yield(2)`.
         let builder = unsafe { Profiler::builder().filter(waits_while_held) };
-        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start_in_memory().unwrap();
+        let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         HOLDS.store(true, Ordering::SeqCst);
         let returned = AtomicU64::new(0);
@@ -194,7 +194,7 @@ fn a_stop_does_not_wait_for_ever() {
         let path = directory.path().join("cpu.prof");
         // SAFETY: the filter uses atomics and `sched_yield(2)`.
         let builder = unsafe { Profiler::builder().filter(waits_while_held) };
-        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start(&path).unwrap();
+        let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start(&path).unwrap();
         set_profiling_timer(0);
         raise_ticks(5);
         HELD.store(0, Ordering::SeqCst);

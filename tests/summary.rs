@@ -85,7 +85,7 @@ fn a_filter_refuses_ticks_which_are_counted() {
     in_own_process("a_filter_refuses_ticks_which_are_counted", || {
         // SAFETY: the filter reads an atomic.
         let builder = unsafe { Profiler::builder().filter(accepts) };
-        let profiler = builder.clock(sigprof::Clock::Cpu).frequency(1).start_in_memory().unwrap();
+        let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_ticks(30);
         let refused = *profiler.snapshot().unwrap().summary();
@@ -180,8 +180,8 @@ fn no_samples_since_the_signal_is_blocked() {
 #[test]
 fn no_samples_since_the_program_took_the_timer() {
     in_own_process("no_samples_since_the_program_took_the_timer", || {
-        // With clock `perf`, threads have ticks without it.
-        let profiler = Profiler::builder().clock(Clock::Cpu).frequency(2).start_in_memory().unwrap();
+        // With the other clocks, threads have ticks without it.
+        let profiler = Profiler::builder().clock(Clock::Itimer).frequency(2).start_in_memory().unwrap();
         assert_eq!(profiling_timer(), 500_000);
         set_profiling_timer(0);
         let start = process_cpu();

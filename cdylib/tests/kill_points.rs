@@ -53,10 +53,13 @@ impl Victim {
         Self { rig, program, page }
     }
 
-    /// The victim under the profiler; its timer does not come to its first tick.
+    /// The victim under the profiler. It disarms the only timer: stepping takes seconds of CPU time.
     fn command(&self, threads: usize, chains: usize) -> Command {
         let mut command = profiled(&self.program, &self.rig.profile());
-        command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", self.rig.spools());
+        command
+            .env("CPUPROFILE_CLOCK", "itimer")
+            .env("CPUPROFILE_FREQUENCY", "1")
+            .env("CPUPROFILE_SPOOL", self.rig.spools());
         command.arg(self.rig.scratch.path("page")).args([threads.to_string(), chains.to_string()]);
         command
     }
@@ -202,8 +205,6 @@ mod steps {
         pub(super) fn start_with(blocks: Option<u64>, variables: &[(&str, &str)]) -> Self {
             let victim = Victim::new();
             let mut command = victim.command(0, 100_000);
-            // Stepping takes seconds of CPU time, which a perf event counts.
-            command.env("CPUPROFILE_CLOCK", "cpu");
             command.env("CPUPROFILE_MAX_MEMORY", "64M").envs(variables.iter().copied());
             if let Some(blocks) = blocks {
                 command = limited(&command, blocks);

@@ -126,7 +126,10 @@ fn end_of_fork() -> Option<Locked> {
 
 /// Makes a copy of the parent a process of its own.
 fn put_right(locked: &mut Locked) {
-    let handlers_were_inside = Engine::get().is_some_and(|engine| engine.scratch().reset_after_fork());
+    let handlers_were_inside = Engine::get().is_some_and(|engine| {
+        engine.askers().reset_after_fork();
+        engine.scratch().reset_after_fork()
+    });
     met_objects::reset_after_fork(handlers_were_inside);
     objects::reset_after_fork();
     frame_files::reset_after_fork();

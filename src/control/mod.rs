@@ -212,7 +212,9 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
 /// Waits, two seconds at most, until all handlers have returned that ran when this was called. Signal-safe.
 pub(crate) fn let_handlers_leave() {
     if let Some(engine) = Engine::get() {
-        session::wait_for_handlers(engine);
+        let mut patience = Patience::new();
+        engine.askers().have_left(|| patience.wait());
+        session::wait_for_handlers(engine, patience);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     control,
-    sample::{identities, thread_timers, tick_source},
+    sample::{caller, thread_timers, tick_source},
     sys::{errno, signal::AllBlocked},
 };
 
@@ -19,11 +19,14 @@ pub fn claim_new_thread() -> bool {
 }
 
 /// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,
-/// since that takes some that few programs allow themselves. Keeps errno. Signal-safe.
+/// since that takes some that few programs allow themselves. Not in a child that shares the memory. Keeps errno. Signal-safe.
 pub fn host_enters_sandbox() {
+    if thread_timers::is_elsewhere() {
+        return;
+    }
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
     // Behind it: a handler that finds this said finds no timers either.
-    identities::forbid();
+    caller::forbid();
     control::let_handlers_leave();
 }

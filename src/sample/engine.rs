@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::{
+    caller::Askers,
     met_objects,
     scratch::Scratch,
     thread_timers,
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     scratch: Scratch,
     rules: RuleCache<Lines>,
     threads: Threads<Entries>,
+    askers: Askers,
 }
 
 /// A mapping as the rule cache's lines.
@@ -95,12 +97,22 @@ impl Engine {
         let slots = if process::has_limited_memory() { slots / 2 } else { slots };
         let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
         let threads = Entries(Mapping::writable(MOST_THREADS * size_of::<threads::Entry>())?);
-        Ok(Self { scratch: Scratch::new(slots)?, rules, threads: Threads::new(threads) })
+        Ok(Self {
+            scratch: Scratch::new(slots)?,
+            rules,
+            threads: Threads::new(threads),
+            askers: Askers::new(),
+        })
     }
 
     #[inline]
     pub(crate) fn scratch(&self) -> &Scratch {
         &self.scratch
+    }
+
+    #[inline]
+    pub(crate) fn askers(&self) -> &Askers {
+        &self.askers
     }
 
     #[inline]

@@ -6,11 +6,13 @@
 #![allow(unsafe_code)]
 
 use super::{
+    caller::{self, Caller},
     counters::Counter,
     engine::Engine,
     host_action::{self, HostAction, Service},
-    host_timer, identities, process_mark,
+    host_timer, process_mark,
     recording::{self, Recording},
+    remainder,
     scratch::Held,
     stamps::{Marks, Stamps},
     table::Full,
@@ -26,7 +28,6 @@ use crate::{
         arch::{Registers, is_user_address},
         errno,
         signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
-        thread,
         timer::IntervalTimer,
     },
 };
@@ -145,26 +146,32 @@ fn sample(engine: &'static Engine, own: Option<Origin>, context: *mut Context, s
     let registers = unsafe { signal::interrupted_registers(context) };
     // SAFETY: as above, and we have not returned.
     let written = unsafe { signal::last_written(context) };
+    let caller = Caller::ask(engine, registers.sp());
     // A timer's tick consumes time even when it is not recorded.
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else {
-        let weight = own.map_or(1, |origin| weigh_without_slot(engine, origin));
+        let weigh = |origin| weigh_without_slot(engine, origin, caller);
+        let weight = own.map_or(Some(1), |origin| {
+            engine.askers().ask(registers.sp(), caller::are_forbidden, || weigh(origin))
+        });
+        let weight = weight.unwrap_or(0);
         LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
         return;
     };
     let (held, chain, trail) = claim.parts();
-    let thread = identities::caller();
     let weight = match own {
         Some(origin) => {
             // Behind the claim: who has ended threads' timers waits for the slots, and no handler is at them then.
-            let mut weighing = (engine, origin, thread, None);
-            held.slot().run_on_stack(&mut weighing, |(engine, origin, thread, weight)| {
-                *weight = weigh(engine, *origin, *thread);
+            let mut weighing = (engine, origin, caller, None);
+            held.slot().run_on_stack(&mut weighing, |(engine, origin, caller, weight)| {
+                *weight = weigh(engine, *origin, *caller);
             });
             weighing.3
         }
         None => Some(1),
     };
     let Some(weight) = weight else { return };
+    // After the claim: whoever forbids to ask for names waits for the slot.
+    let thread = caller.filter(|_| !caller::are_forbidden()).map(|caller| caller.thread);
     let (marks, is_own) = (stamps.marks(), own.is_some());
     tick(Tick { engine, held, chain, trail, thread, registers, written, weight, is_own, marks });
 }
@@ -189,32 +196,34 @@ struct Tick<'t> {
 
 /// Weighs a tick of ours, in periods; None for one that its thread's own timer makes needless. A thread that is met for the first
 /// time gets such a timer.
-fn weigh(engine: &Engine, origin: Origin, thread: Option<u32>) -> Option<usize> {
+fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
-    if let Some(index) = thread_timers::thread_tick(engine, origin) {
-        let weight = weigh_thread(engine, index, thread);
+    if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
+        let weight = weigh_thread(engine, index, caller);
         if thread_timers::are_awaited() {
             thread_timers::look_for_threads(engine);
+        } else {
+            remainder::note_thread_tick(engine);
         }
         return Some(weight);
     }
-    let generation = threads.generation();
     // A child that shares the memory may have a timer like the process's, and has none of the threads'.
-    if generation == 0 || !threads.is_here(&OwnTimers) {
+    if threads.generation() == 0 || !threads.is_here(&OwnTimers) {
         return Some(weight::consume());
     }
-    let met = Met { thread: thread.unwrap_or_else(thread::id), generation, now: thread_timers::now() };
+    let Some(met) = caller.and_then(|caller| caller.met(engine)) else { return Some(0) };
     if thread_timers::is_wall() {
         return weigh_first_thread(engine, met);
     }
-    threads.reap(&OwnTimers, 1);
     let is_covered = threads.covers(&OwnTimers, met);
     // A thread that has not ticked yet represents threads that ended before their first tick. If the kernel directs all ticks to
     // one thread, that thread represents the others.
-    if is_covered && threads.has_ticked(met) && !thread_timers::meets_one_thread(origin) {
+    let is_representative =
+        !is_covered || !threads.has_ticked(met) || thread_timers::meets_one_thread(origin);
+    let weight = remainder::weigh_process_tick(engine, is_representative);
+    if !is_representative {
         return None;
     }
-    let weight = weight::consume_without(threads.untold(&OwnTimers));
     if !is_covered {
         threads.adopt(&OwnTimers, met, FirstTick::AtRandom);
     }
@@ -230,21 +239,16 @@ fn weigh_first_thread(engine: &Engine, met: Met) -> Option<usize> {
 
 /// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
 /// where it would take more to know.
-fn weigh_without_slot(engine: &Engine, origin: Origin) -> usize {
-    if let Some(index) = thread_timers::thread_tick(engine, origin) {
-        return weigh_thread(engine, index, None);
+fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -> usize {
+    if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
+        return weigh_thread(engine, index, caller);
     }
     if engine.threads().generation() == 0 { weight::consume() } else { 0 }
 }
 
-/// `thread` is the calling one, if it has been asked for already.
-fn weigh_thread(engine: &Engine, index: usize, thread: Option<u32>) -> usize {
-    let generation = engine.threads().generation();
-    // It comes late, and nothing may be asked for: see `thread_timers::forbid`.
-    if generation == 0 {
-        return 0;
-    }
-    let met = Met { thread: thread.unwrap_or_else(thread::id), generation, now: thread_timers::now() };
+fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize {
+    // It may come late, and nothing may be asked for: see `thread_timers::forbid`.
+    let Some(met) = caller.and_then(|caller| caller.met(engine)) else { return 0 };
     let weight = engine.threads().tick(&OwnTimers, index, met, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }

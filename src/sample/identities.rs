@@ -22,10 +22,9 @@ pub(crate) use crate::format::spool::MOST_THREADS;
 
 use crate::{
     sync::{
-        AtomicBool, Ordering,
+        Ordering,
         modelled::{AtomicU32, AtomicU64},
     },
-    sys::thread,
     thread::{SampledThreads, Thread, ThreadName},
 };
 use core::mem;
@@ -34,27 +33,6 @@ use core::mem;
 const WINDOW: usize = if cfg!(loom) { 2 } else { 64 };
 /// Entries that have one bit in [`Identities::used`].
 const GROUP: usize = MOST_THREADS / 64;
-
-/// The process may have forbidden itself the calls that tell threads apart.
-static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-
-/// The calling thread's id; None where the process may be ended for asking. For a slot's holder: who forbids it waits until
-/// no handler is inside.
-#[inline]
-pub(crate) fn caller() -> Option<u32> {
-    // SeqCst: behind the claim of the slot; its partner is `forbid`, before the looks at the slots.
-    (!IS_FORBIDDEN.load(Ordering::SeqCst)).then(thread::id)
-}
-
-/// Threads are not told apart any more; nor are they asked for their names. For good.
-pub(crate) fn forbid() {
-    IS_FORBIDDEN.store(true, Ordering::SeqCst);
-}
-
-/// True where [`forbid`] was called.
-pub(crate) fn are_forbidden() -> bool {
-    IS_FORBIDDEN.load(Ordering::SeqCst)
-}
 
 /// Which thread it is: 0 for the others, else one more than the entry's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

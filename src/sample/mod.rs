@@ -18,6 +18,7 @@
 //! Preparation (mapping memory, resolving symbols, publishing a session) belongs to `control/`, in ordinary
 //! context. Functions here that only ordinary context may call say so.
 
+pub(crate) mod caller;
 pub(crate) mod counters;
 pub(crate) mod drain;
 pub(crate) mod engine;
@@ -30,6 +31,7 @@ pub(crate) mod met_objects;
 pub(crate) mod process_mark;
 pub(crate) mod recording;
 pub(crate) mod records_file;
+mod remainder;
 pub(crate) mod scratch;
 pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]

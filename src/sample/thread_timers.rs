@@ -22,9 +22,10 @@ use descriptors::DescriptorSet;
 use limits::{Quota, Rate};
 
 use super::{
+    caller::Caller,
     engine::Engine,
     host_action::HostAction,
-    process_mark,
+    process_mark, remainder,
     threads::{FirstTick, MOST_THREADS, Met, Timers},
     tick_source, weight,
 };
@@ -90,9 +91,9 @@ pub(crate) fn set_start(at_random: bool) {
     STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
 }
 
-/// The first tick of a thread that no tick has met. With clocks `cpu` and `wall`, such a thread has registered itself, or waits.
+/// The first tick of a thread that no tick has met.
 fn first_tick() -> FirstTick {
-    if STARTS_AT_RANDOM.load(Ordering::Relaxed) || !session_clock().has_events() {
+    if STARTS_AT_RANDOM.load(Ordering::Relaxed) || is_wall() {
         FirstTick::AtRandom
     } else {
         FirstTick::AfterPeriod
@@ -117,13 +118,12 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     DESCRIPTORS.allow(process::open_files_limit(), DESCRIPTOR_PARTS);
     PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
     engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
-    if clock == Clock::Wall || clock.has_events() {
-        LOOK.begin();
-        LOOK.at_threads(engine);
-    }
-    if clock.has_events() {
+    LOOK.begin();
+    LOOK.at_threads(engine);
+    if clock != Clock::Wall {
         // Its ticks find the others.
         close_list();
+        remainder::begin();
     }
 }
 
@@ -145,21 +145,23 @@ pub(super) fn end_if_any() {
     }
 }
 
-/// Ends all of them, for good, and takes back what is pending of the caller's own.
-pub(super) fn forbid() {
+/// Ends all of them, for good, and takes back what is pending of the caller's own. True if threads could have timers until now.
+pub(super) fn forbid() -> bool {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
-    leave();
+    leave()
 }
 
 /// The same where the host handles `number` itself, if that is their signal; for as long as it is.
-pub(super) fn leave_to_handler(number: i32) {
-    if number == SIGNAL.load(Ordering::Relaxed) {
-        IS_LEFT_TO_HANDLER.store(true, Ordering::Relaxed);
-        leave();
+pub(super) fn leave_to_handler(number: i32) -> bool {
+    if number != SIGNAL.load(Ordering::Relaxed) {
+        return false;
     }
+    IS_LEFT_TO_HANDLER.store(true, Ordering::Relaxed);
+    leave()
 }
 
-fn leave() {
+fn leave() -> bool {
+    let were_permitted = Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
     let used = Engine::get().map_or(0, |engine| engine.threads().used());
     end_if_any();
     let signal = SIGNAL.load(Ordering::Relaxed);
@@ -173,6 +175,7 @@ fn leave() {
     if is_wall() && used > 0 {
         HAS_LEFT_OTHERS.fetch_or(used > 1, Ordering::Relaxed);
     }
+    were_permitted
 }
 
 /// True for a signal that is not taken back where it is pending: a queue of the host's would lose its order. The kernel spares the
@@ -232,7 +235,7 @@ pub(crate) fn prepare() {
 }
 
 /// True in a child that shares the memory, or has a copy of it that no hook has put right: what it does is none of ours.
-pub(super) fn is_elsewhere() -> bool {
+pub(crate) fn is_elsewhere() -> bool {
     let home = HOME.load(Ordering::Relaxed);
     home != 0 && home != OwnTimers.process()
 }
@@ -241,6 +244,7 @@ pub(super) fn is_elsewhere() -> bool {
 pub(super) fn reset_after_fork() {
     prepare();
     LOOK.reset_after_fork();
+    remainder::reset_after_fork();
     DESCRIPTORS.reset();
     PENDING_SIGNALS.reset();
     if let Some(engine) = Engine::get() {
@@ -383,18 +387,19 @@ pub(crate) fn are_awaited() -> bool {
 
 /// True if a thread that is about to be created should get its timer when it begins. Signal-safe.
 ///
-/// In clock `wall` always. A perf event costs a new thread about as much as its creation, so in clock `perf` only some in a second
-/// get theirs then, and the process's ticks find the others. They do not find a thread that runs only between ticks of the kernel.
+/// In clock `wall` always. A perf event costs a new thread about as much as its creation, so in the other clocks only some in a
+/// second get their timer then, and the process's ticks find the others. They do not find a thread that runs only between ticks
+/// of the kernel.
 pub(crate) fn claim_new_thread() -> bool {
     let is_running = || Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
     match session_clock() {
         Clock::Wall => is_running(),
-        Clock::Auto | Clock::Perf => is_running() && NEW_THREADS.allows(clock::monotonic()),
-        Clock::Cpu | Clock::Itimer => false,
+        Clock::Auto | Clock::Cpu | Clock::Perf => is_running() && NEW_THREADS.allows(clock::monotonic()),
+        Clock::Itimer => false,
     }
 }
 
-/// Threads that get their perf event when they begin.
+/// Threads that get their timer when they begin.
 static NEW_THREADS: Rate = Rate::rested();
 
 /// True in a session of clock `wall` whose first thread has a timer of its own.
@@ -420,7 +425,7 @@ pub(crate) fn untold_of_all() -> Option<u64> {
     }
     // What the process's timer stands for, where it is the one that samples the first thread.
     let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic()) };
-    let untold = if threads.generation() == 0 { 0 } else { threads.untold_of_all(&OwnTimers) };
+    let untold = if threads.generation() == 0 { 0 } else { threads.untold(&OwnTimers) };
     let missed = LOOK.missed.load(Ordering::Relaxed);
     Some(rest.saturating_add(missed).saturating_add(u64::try_from(untold).unwrap_or(0)))
 }
@@ -462,15 +467,14 @@ pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
 
 /// The calling thread's place in the table, if this is a tick of its own timer, or of one that it had. Signal-safe.
 #[inline]
-pub(crate) fn thread_tick(engine: &Engine, origin: Origin) -> Option<usize> {
+pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     match origin {
         Origin::PosixTimer { .. } => place_of_mark(origin)?.checked_sub(1),
         Origin::File(descriptor) => {
             // One that is not there any more weighs nothing, and asks for nothing.
             let threads = engine.threads();
             let timer = OwnTimers::of_event(descriptor);
-            let index = if threads.generation() == 0 { None } else { threads.index_of(thread::id(), timer) };
-            Some(index.unwrap_or(usize::MAX))
+            Some(caller.and_then(|caller| threads.index_of(caller.thread, timer)).unwrap_or(usize::MAX))
         }
         Origin::IntervalTimer | Origin::Elsewhere => None,
     }
@@ -534,7 +538,10 @@ impl Timers for OwnTimers {
     }
 
     fn is_there(&self, timer: i32, thread: u32) -> bool {
-        Self::event(timer).is_none_or(|event| event.is_there(thread, EVENT_SIGNAL))
+        match Self::event(timer) {
+            Some(event) => event.is_there(thread, EVENT_SIGNAL),
+            None => PosixTimer(timer).is_there(),
+        }
     }
 
     fn arm(&self, timer: i32, first: u64, period: u64) {

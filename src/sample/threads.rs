@@ -1,9 +1,9 @@
-//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`; what differs in others is said at the end).
+//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`; see the end for the others).
 //!
 //! The process's timer finds threads: whichever it interrupts for the first time is *adopted*, and from then on sampled by
 //! its own timer, which interrupts no other thread and counts nobody else's time. So each thread gets its share, and one
 //! that lives for a millisecond needs none: its time is in the process's clock, and the next thread that is met stands
-//! for it ([`weight`](super::weight)).
+//! for it ([`remainder`](super::remainder)).
 //!
 //! ```text
 //! CPU clock of a thread |----+----x-----+---x-------+x--------+-----x---|   + cells of one period, x ticks
@@ -24,21 +24,19 @@
 //! generation and then takes all timers; who adopts first shows the timer and then looks at the generation. So one of the
 //! two sees the other, and no timer stays behind.
 //!
-//! The application can close the descriptor of a perf event (`closefrom(3)`). The process's next tick on the thread finds that the
-//! thread's is overdue, and exchanges it for a timer that has no descriptor; for threads that no such tick meets, the others do.
+//! The application can close the descriptor of a perf event (`closefrom(3)`). [`Threads::survey`], or the process's next tick on
+//! the thread, finds that the thread's tick is overdue, and exchanges its timer for one that has no descriptor.
+//! The kernel keeps the timer of a thread that has ended. [`Threads::survey`] deletes it.
 //!
 //! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
 //! may come half a period before it is due.
-//!
-//! The kernel keeps the timer of a thread that has ended. Each tick of the process's timer looks at one more thread, and
-//! deletes the timer of one that is gone.
 //!
 //! Who writes: handlers; who begins and ends a session; and the host's threads where they register, or do what ends the timers
 //! (`sigaction`, `prctl`, `setitimer`), in any context. Nobody waits for anybody.
 
 mod entry;
 
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, Met};
 
 use crate::sync::{
     Ordering,
@@ -49,12 +47,14 @@ use crate::sync::{
 pub(crate) const MOST_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
 /// A thread's entry is one of so many, which its id chooses.
 const WINDOW: usize = 8;
-/// Threads whose clocks are asked at most for what they have used since their last ticks.
-const MOST_ASKED: u32 = 32;
 /// Ticks of a thread between two draws of their place in the period.
 const TICKS_OF_A_PLACE: u32 = 4;
-/// Nanoseconds that a thread's tick may be late, beside some periods, before its timer is taken for dead. The kernel sends it
-/// at one of its own ticks, of which some pass a busy thread by.
+/// The tick that draws first. Of a thread that exits earlier, the rest is in the remainder. A later thread's rest is zero on average.
+const FIRST_DRAW: u32 = 2;
+/// Timers that a survey deletes or replaces at most: it is made in a handler.
+const MOST_MENDED: u32 = 32;
+/// Nanoseconds that a thread's tick may be late, beside some periods, before its timer is taken for dead: some kernel ticks pass a
+/// busy thread by.
 const PATIENCE: u64 = 200_000_000;
 
 /// What the table asks of the kernel.
@@ -97,23 +97,6 @@ pub(crate) enum FirstTick {
     AtRandom,
     /// After one period, as the process's first tick. A thread that ends before is represented by process's ticks.
     AfterPeriod,
-}
-
-/// A thread that a tick has met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Met {
-    /// Its id, as the kernel has it.
-    pub(crate) thread: u32,
-    /// Of the session that the tick is of.
-    pub(crate) generation: u32,
-    /// Its clock.
-    pub(crate) now: u64,
-}
-
-impl Met {
-    fn key(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.thread)
-    }
 }
 
 /// An entry, and where it stands.
@@ -346,10 +329,11 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let weight = cells.saturating_mul(periods);
         let next = due.wrapping_add(weight.wrapping_mul(period));
         charge(weight);
-        self.note_untold(entry, 0);
+        let told = entry.told().wrapping_add(weight.wrapping_mul(period));
+        self.note_untold(entry, now.wrapping_sub(told));
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
-        if ticks % TICKS_OF_A_PLACE == 0 {
+        if ticks % TICKS_OF_A_PLACE == FIRST_DRAW {
             let periods = self.periods_of_a_tick(timers);
             let cell = period.saturating_mul(u64::from(periods));
             entry.periods.store(periods, Ordering::Relaxed);
@@ -359,10 +343,10 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             timers.arm(timer, due.saturating_sub(now).max(1), cell);
         } else {
             entry.due.store(next, Ordering::Relaxed);
-            if is_precise && ticks % TICKS_OF_A_PLACE == 1 {
-                // Behind the interval that led to the new place.
+            if is_precise && (ticks == 1 || ticks % TICKS_OF_A_PLACE == FIRST_DRAW + 1) {
+                // After the interval that led to the first place, or to a new one.
                 timers.arm(timer, next.saturating_sub(now).max(1), period);
-            } else if is_precise && ticks % TICKS_OF_A_PLACE == 2 {
+            } else if is_precise && ticks % TICKS_OF_A_PLACE == 0 {
                 timers.arm(timer, period, period);
             }
         }
@@ -388,19 +372,19 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     /// Looks at so many more threads. Deletes the timers of those that have ended, and replaces those that the application has
     /// closed.
     pub(crate) fn reap(&self, timers: &impl Timers, most: u32) {
-        self.visit_some(most, |place| {
-            let timer = place.entry.timer.load(Ordering::Acquire);
-            let key = place.entry.key.load(Ordering::Relaxed);
-            let met = Met { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
-            if timer != 0
-                && !timers.is_there(timer.wrapping_sub(1), met.thread)
-                && !timers.is_gone(met.thread)
-            {
-                self.replace(timers, place, timer, met);
-            } else {
-                self.withdraw_if_gone(timers, place);
-            }
-        });
+        self.visit_some(most, |place| self.mend(timers, place));
+    }
+
+    /// Deletes the timer of a thread that has ended, or replaces a timer that the application has closed.
+    fn mend(&self, timers: &impl Timers, place: Place<'_>) {
+        let timer = place.entry.timer.load(Ordering::Acquire);
+        let key = place.entry.key.load(Ordering::Relaxed);
+        let met = Met { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
+        if timer != 0 && !timers.is_there(timer.wrapping_sub(1), met.thread) && !timers.is_gone(met.thread) {
+            self.replace(timers, place, timer, met);
+        } else {
+            self.withdraw_if_gone(timers, place);
+        }
     }
 
     /// True if the thread's own timer has ticked.
@@ -409,37 +393,50 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.window(met.thread).find(own).is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
     }
 
-    /// Nanoseconds that the threads with timers have used and no tick of theirs stands for yet; less than nothing where
-    /// ticks stand for cells that have only begun. Of many threads some are asked, in turn; for the others it is what they
-    /// said last.
+    /// Nanoseconds that threads' next ticks will represent. Below zero if ticks represent cells that have only begun.
     pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
-        self.visit_some(MOST_ASKED, |place| self.ask(timers, place));
+        self.visit(0, |place| {
+            self.ask(timers, place);
+            true
+        });
         self.untold.load(Ordering::Relaxed) as i64
     }
 
-    /// The same, with all threads asked.
-    pub(crate) fn untold_of_all(&self, timers: &impl Timers) -> i64 {
-        self.visit_some(MOST_THREADS as u32, |place| self.ask(timers, place));
-        self.untold.load(Ordering::Relaxed) as i64
+    /// The same. Also deletes timers of ended threads, and replaces overdue timers that the application has closed.
+    pub(crate) fn survey(&self, timers: &impl Timers) -> i64 {
+        let overdue = self.period.load(Ordering::Relaxed).saturating_mul(2) as i64;
+        let mut mended = 0;
+        self.visit(0, |place| {
+            let needs_mending = self.ask(timers, place).is_none_or(|untold| untold > overdue);
+            if needs_mending && mended < MOST_MENDED {
+                mended += 1;
+                self.mend(timers, place);
+            }
+            true
+        });
+        self.untold.load(Ordering::Acquire) as i64
     }
 
-    /// Notes what a thread has used without a tick.
-    fn ask(&self, timers: &impl Timers, Place { entry, .. }: Place<'_>) {
+    /// Notes and returns what a thread has used without a tick; None for a thread that has ended.
+    fn ask(&self, timers: &impl Timers, Place { entry, .. }: Place<'_>) -> Option<i64> {
         let thread = entry.key.load(Ordering::Relaxed) as u32;
         let timer = entry.timer.load(Ordering::Acquire);
         if timer == 0 {
-            return;
+            return Some(0);
         }
         // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
         let period = self.period.load(Ordering::Relaxed);
         let Some(now) = timers.clock_of(thread).filter(|now| entry.may_be_of(*now, period)) else {
-            return self.note_untold(entry, 0);
+            self.note_untold(entry, 0);
+            return None;
         };
-        self.note_untold(entry, now.wrapping_sub(entry.told()));
+        let untold = now.wrapping_sub(entry.told());
+        self.note_untold(entry, untold);
         // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
         if entry.timer.load(Ordering::Relaxed) != timer {
             self.note_untold(entry, 0);
         }
+        Some(untold as i64)
     }
 
     fn periods_of_a_tick(&self, timers: &impl Timers) -> u32 {
@@ -453,7 +450,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         }
         // AcqRel: who comes behind `free` here sees that the timer is gone.
         let before = entry.untold.swap(untold, Ordering::AcqRel);
-        self.untold.fetch_add(untold.wrapping_sub(before), Ordering::Relaxed);
+        // Release: whoever finds it in the sum finds what was charged before.
+        self.untold.fetch_add(untold.wrapping_sub(before), Ordering::Release);
     }
 
     /// Calls `visit` with the next entries that are in use, `most` at most, and each but once.
@@ -577,7 +575,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 }
 
-/// A number from 1 to `period`, which `seed` decides (splitmix64).
+/// A number from 1 to `period`, from `seed` (splitmix64).
 fn draw(seed: u64, period: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

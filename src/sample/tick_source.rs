@@ -113,8 +113,28 @@ impl Source {
     }
 
     fn posix_timer(&self) -> Option<PosixTimer> {
-        let state = self.state.load(Ordering::Relaxed);
+        Self::posix_timer_of(self.state.load(Ordering::Relaxed))
+    }
+
+    fn posix_timer_of(state: i32) -> Option<PosixTimer> {
         (state >= POSIX).then(|| PosixTimer(state - POSIX))
+    }
+
+    /// See [`set_next`].
+    fn set_next(&self, nanos: u64) {
+        let period_micros = self.period_micros.load(Ordering::Relaxed);
+        // SeqCst: after the start of writing; partner of `silence`.
+        let state = self.state.load(Ordering::SeqCst);
+        if let Some(posix) = Self::posix_timer_of(state) {
+            // It fails for a timer that is not there any more.
+            let _ = posix.set(nanos, u64::from(period_micros) * 1000);
+        } else if state == INTERVAL {
+            let every = Setting::every(period_micros);
+            // The application may have armed it by a system call of its own.
+            if IntervalTimer::Cpu.get().is_ok_and(|present| present.has_interval_of(&every)) {
+                let _ = IntervalTimer::Cpu.set(every.next_in(nanos));
+            }
+        }
     }
 
     fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
@@ -166,16 +186,26 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
     let started = start_process(source, timer, period_micros);
     if started.is_err() {
         thread_timers::end(engine);
+    } else if timer == IntervalTimer::Cpu && engine.threads().generation() != 0 {
+        // After the threads' first ticks.
+        source.set_next(2 * u64::from(period_micros) * 1000);
     }
     started
+}
+
+/// Sets after how much CPU time, in nanoseconds, the process's timer ticks next; its interval stays one period. False if another
+/// thread writes now. For handlers of ticks. Signal-safe: system calls.
+pub(super) fn set_next(nanos: u64) -> bool {
+    let Some(_writing) = Writing::try_begin() else { return false };
+    OF_CPU.set_next(nanos);
+    true
 }
 
 /// Ends threads' own timers, for good: from now on the process's timer samples what it can. Signal-safe.
 pub(crate) fn leave_threads() {
     if !thread_timers::is_elsewhere() {
         let _writing = Writing::begin();
-        thread_timers::forbid();
-        go_on_without_threads();
+        continue_without_threads(thread_timers::forbid());
     }
 }
 
@@ -183,14 +213,16 @@ pub(crate) fn leave_threads() {
 pub(crate) fn leave_threads_to_handler(number: i32) {
     if !thread_timers::is_elsewhere() {
         let _writing = Writing::begin();
-        thread_timers::leave_to_handler(number);
-        go_on_without_threads();
+        continue_without_threads(thread_timers::leave_to_handler(number));
     }
 }
 
-/// Makes the process's timer, where there was none beside those of threads, which are gone. Where it cannot be had there are no
-/// more ticks.
-fn go_on_without_threads() {
+/// Lets the process's timer tick each period if `have_ended` threads' timers just now; makes it if there was none. If it cannot
+/// be made there are no more ticks.
+fn continue_without_threads(have_ended: bool) {
+    if have_ended {
+        OF_CPU.set_next(u64::from(OF_CPU.period_micros.load(Ordering::Relaxed)) * 1000);
+    }
     if is_threads_alone() && !thread_timers::has_first_thread() {
         OF_REAL.state.store(NONE, Ordering::Release);
         let _ = start_process(&OF_REAL, IntervalTimer::Real, OF_REAL.period_micros.load(Ordering::Relaxed));
@@ -271,20 +303,28 @@ fn delete(timer: PosixTimer) {
     }
 }
 
-/// Ends the ticks without waiting for who may be writing: for a thread that is about to replace the program. Where that
-/// fails after all, [`start`] begins anew. Signal-safe.
+/// Ends the ticks without the right to write, for which it waits two seconds at most: for a thread that is about to replace
+/// the program. If that fails, [`start`] begins anew. Signal-safe.
 ///
 /// # Errors
-/// As [`stop`].
+/// As [`stop`], or EBUSY if another thread may arm the timer.
 pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     thread_timers::end_if_any();
     let source = Source::of(timer);
-    if let Some(posix) = source.posix_timer() {
+    let posix = source.posix_timer();
+    source.state.store(NONE, Ordering::SeqCst);
+    // A handler that has found the old state sets the timer once more.
+    let mut patience = Patience::new();
+    while WRITING.load(Ordering::SeqCst) {
+        if !patience.wait() {
+            return Err(errno::BUSY);
+        }
+    }
+    if let Some(posix) = posix {
         delete(posix);
-    } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
+    } else if source.may_be_ours.load(Ordering::Relaxed) {
         timer.set(Setting::NONE)?;
     }
-    source.state.store(NONE, Ordering::Release);
     Ok(())
 }
 
@@ -491,8 +531,10 @@ fn is_late(number: i32) -> bool {
 
 /// The right to write, with all signals blocked.
 struct Writing {
+    /// None in a handler, which has all signals blocked. To block them here would let the thread be cancelled at the end, which
+    /// unwinds.
     #[expect(dead_code, reason = "held for its drop")]
-    blocked: AllBlocked,
+    blocked: Option<AllBlocked>,
 }
 
 impl Writing {
@@ -502,7 +544,14 @@ impl Writing {
         while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             patience.wait();
         }
-        Self { blocked }
+        Self { blocked: Some(blocked) }
+    }
+
+    /// The same for a handler of ticks; None if another thread has it.
+    fn try_begin() -> Option<Self> {
+        let is_ours = WRITING.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        // Not made before that is known: its drop would end another's right.
+        is_ours.then(|| Self { blocked: None })
     }
 }
 
@@ -520,6 +569,15 @@ mod tests {
     /// Ticks that are hidden, each apart from the one before, until one is too many.
     fn count_hidden(recorded: i32) -> u32 {
         (1..).find(|&count| is_one_too_many(recorded, (true, count.into()))).expect("numbers do not end")
+    }
+
+    #[test]
+    fn a_handler_that_may_not_write_takes_the_right_from_nobody() {
+        let first = Writing::try_begin().expect("nobody writes");
+        assert!(Writing::try_begin().is_none() && Writing::try_begin().is_none());
+        drop(first);
+        drop(Writing::try_begin().expect("nobody writes"));
+        drop(Writing::begin());
     }
 
     /// All that there is to count in, so that no test of it runs beside another.

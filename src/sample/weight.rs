@@ -9,9 +9,8 @@
 //! of the time used by a fifth where threads change places often. A tick with less than half a period behind it
 //! weighs nothing; it is counted and left out.
 //!
-//! In clock `cpu` a thread's own tick stands for the thread's time ([`threads`](super::threads)), and the process's ticks
-//! for what is left: the time of threads that have no timer of their own, and what ended threads had used since their last
-//! tick. So both are charged here.
+//! If threads have timers of their own, a thread's tick represents the thread's time ([`threads`](super::threads)), and the
+//! process's ticks represent the [`remainder`](super::remainder). So both are charged here.
 //!
 //! Any tick consumes, whether it is recorded, filtered or lost: otherwise the next one would be charged for it.
 
@@ -41,14 +40,12 @@ pub(crate) fn timer() -> IntervalTimer {
 
 /// The weight of a tick of our timer, 0 for one that came early. Signal-safe: `clock_gettime` and atomics.
 pub(crate) fn consume() -> usize {
-    consume_without(0)
+    consume_until(read_clock())
 }
 
-/// The same, where so many nanoseconds of the time used will be charged by threads' own ticks. Asked for before this: what
-/// the same threads use meanwhile, some microseconds, is charged twice.
-pub(crate) fn consume_without(untold: i64) -> usize {
+/// The same, for a tick that represents all time up to `now`, which the clock has passed.
+pub(crate) fn consume_until(now: u64) -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);
-    let now = read_clock().saturating_add_signed(untold.saturating_neg());
     let period = PERIOD.load(Ordering::Relaxed).max(1);
     loop {
         let weight = weight(charged, now, period);
@@ -74,6 +71,11 @@ pub(crate) fn charge(weight: u64) {
 /// Charges all time up to now to nobody, since others have. Signal-safe.
 pub(crate) fn charge_all() {
     CHARGED.store(read_clock(), Ordering::Relaxed);
+}
+
+/// Nanoseconds of a period. Signal-safe.
+pub(crate) fn period() -> u64 {
+    PERIOD.load(Ordering::Relaxed)
 }
 
 /// Nanoseconds that no tick stands for, when the clock is at `now`.

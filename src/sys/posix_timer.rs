@@ -6,7 +6,11 @@
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process, thread::Time, timer::IntervalTimer};
-use core::{ffi::c_long, mem, ptr};
+use core::{
+    ffi::c_long,
+    mem::{self, MaybeUninit},
+    ptr,
+};
 
 /// `struct itimerspec` as the system call without "64" in its name takes it.
 #[repr(C)]
@@ -90,6 +94,16 @@ impl PosixTimer {
         // SAFETY: the setting is a local; a null old one is allowed.
         let armed = unsafe { system_call(libc::SYS_timer_settime, arguments) };
         if armed == 0 { Ok(()) } else { Err(-armed as i32) }
+    }
+
+    /// False if the application has deleted it. Signal-safe: one system call.
+    pub(crate) fn is_there(self) -> bool {
+        let mut setting = MaybeUninit::<Setting>::uninit();
+        // SAFETY: the setting is a local that outlives the call.
+        let got = unsafe {
+            system_call(libc::SYS_timer_gettime, [self.0 as usize, setting.as_mut_ptr() as usize, 0, 0, 0, 0])
+        };
+        got == 0
     }
 
     fn create(clock: libc::clockid_t, event: &libc::sigevent) -> Result<Self, i32> {

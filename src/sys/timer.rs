@@ -64,6 +64,12 @@ impl Setting {
         self.value != Time::NONE
     }
 
+    /// The same interval, but the next expiry in so many nanoseconds, at least a microsecond.
+    pub(crate) fn next_in(self, nanos: u64) -> Self {
+        let micros = (nanos / 1000).clamp(1, u32::MAX.into()) as u32;
+        Self { value: Time::from_micros(micros), ..self }
+    }
+
     /// True where both have about the same interval: kernels before 4.11 round it to their ticks. What is left to the next
     /// expiry differs all the time.
     pub(crate) fn has_interval_of(&self, other: &Self) -> bool {

@@ -68,9 +68,9 @@ pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaF
 }
 
 /// A builder for tests that send the ticks themselves. No timer ticks in the first second of CPU time, or after
-/// `set_profiling_timer(0)`: threads get CPU timers only from a tick of the process.
+/// `set_profiling_timer(0)`: threads have no timers of their own.
 pub(crate) fn quiet_builder() -> sigprof::Builder {
-    sigprof::Profiler::builder().clock(sigprof::Clock::Cpu).frequency(1)
+    sigprof::Profiler::builder().clock(sigprof::Clock::Itimer).frequency(1)
 }
 
 /// Sets the process's profiling timer, in microseconds; 0 stops it.

@@ -169,6 +169,29 @@ fn a_waiting_thread_is_not_interrupted_for_another_thread() {
     assert_eq!(printed(&finished, "interrupted"), [0], "{}", finished.text());
 }
 
+/// A tick of the process that comes together with one of the computing thread would interrupt a waiting thread. A postponed timer
+/// may still tick, if threads' ticks come late.
+#[test]
+fn ticks_of_the_process_do_not_come_with_those_of_threads() {
+    let application = Application::new();
+    for clock in ["CPUPROFILE_CLOCK=cpu", "CPUPROFILE_CLOCK=auto"] {
+        let finished = application.run(&[clock], "threads 20 samples 1000 interrupted");
+        let interruptions = printed(&finished, "interrupted")[0];
+        assert!(interruptions <= 5, "{clock}: {interruptions} in a second");
+    }
+}
+
+/// A thread's time slice often ends in the handler, which must not hold a slot then. With as many threads as there are slots on a
+/// large machine, all slots would be taken by threads that wait for a processor.
+#[test]
+fn handlers_of_a_crowd_find_slots() {
+    let Some(application) = Application::with_events() else { return };
+    let finished = application.run(&[], "crowd 100");
+    let figure = |name| thread_lines::figure(&finished, name);
+    let (samples, lost) = (figure("samples"), figure("no_slot"));
+    assert!(samples >= 8000 && lost < samples / 20, "{samples} samples, {lost} lost");
+}
+
 /// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
 fn a_thread_whose_event_is_closed_has_a_timer_instead() {

@@ -7,6 +7,7 @@
  *   interrupted  prints "interrupted N": how often a waiting thread was interrupted by a signal
  *   close      closes all descriptors above 2
  *   samples N  computes until there are so many more samples
+ *   crowd N    the same in N threads, for 8000 samples
  *   short N    creates threads one after another, each of which computes for 8 ms
  *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
  *   fork       does the rest in a child, and exits like it */
@@ -111,6 +112,19 @@ static void compute_until(int wanted) {
         for (int i = 0; i < 20000; i++) work = work * 5 + 3;
 }
 
+static void *compute_in_crowd(void *unused) {
+    compute_until(8000);
+    return unused;
+}
+
+static void run_crowd(int count) {
+    pthread_t threads[100];
+    if (count > 100) exit(96);
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, compute_in_crowd, NULL) != 0) exit(95);
+    for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *order = argv[i];
@@ -123,6 +137,8 @@ int main(int argc, char **argv) {
             for (int descriptor = 3; descriptor < most; descriptor++) close(descriptor);
         } else if (strcmp(order, "samples") == 0 && ++i < argc) {
             compute_until(samples() + atoi(argv[i]));
+        } else if (strcmp(order, "crowd") == 0 && ++i < argc) {
+            run_crowd(atoi(argv[i]));
         } else if (strcmp(order, "short") == 0 && ++i < argc) {
             run_short_threads(atoi(argv[i]));
         } else if (strcmp(order, "count") == 0) {

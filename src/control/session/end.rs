@@ -11,8 +11,8 @@ use crate::{
     },
     format::spool::State,
     sample::{
+        caller,
         engine::Engine,
-        identities,
         met_objects::MetObject,
         recording, stamps, thread_timers,
         tick_source::{self, Stopped},
@@ -92,7 +92,7 @@ impl Session {
             notices::tell(self.path(), Notice::TimerTaken);
         }
         recording::withdraw();
-        let stuck_handlers = Engine::get().map_or(0, wait_for_handlers);
+        let stuck_handlers = Engine::get().map_or(0, |engine| wait_for_handlers(engine, Patience::new()));
         if stuck_handlers == 0 {
             thread_timers::close_list();
         }
@@ -103,7 +103,7 @@ impl Session {
     /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
     /// program that may be ended for it.
     fn look_at_names(&self) {
-        if identities::are_forbidden() {
+        if caller::are_forbidden() {
             return;
         }
         let recording = self.recording.get();
@@ -194,10 +194,9 @@ impl Session {
 }
 
 /// Waits until every slot has been seen free once, as far as [`Patience`] goes; gives the number that never was.
-pub(in crate::control) fn wait_for_handlers(engine: &Engine) -> u64 {
+pub(in crate::control) fn wait_for_handlers(engine: &Engine, mut patience: Patience) -> u64 {
     // They are inside for microseconds; one that is not back by then belongs to a thread that is stopped, or that left its filter
     // by a jump.
-    let mut patience = Patience::new();
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {
         while !scratch.is_free(slot) {

@@ -22,7 +22,7 @@ use crate::{
         thread_timers, weight,
     },
     sync::{AtomicU64, Ordering},
-    sys::{clock, file::PathBuffer, memory::MappedBox, process},
+    sys::{clock, file::PathBuffer, memory::MappedBox, process, thread::Patience},
 };
 
 impl Session {
@@ -158,7 +158,7 @@ impl Session {
         session.recording.publish();
         if let Err(failure) = ticks::arm(clock, signal, period_micros) {
             recording::withdraw();
-            let is_unused = wait_for_handlers(engine) == 0;
+            let is_unused = wait_for_handlers(engine, Patience::new()) == 0;
             session.discard_spool(is_unused);
             if !is_unused {
                 session.recording.abandon();

@@ -5,6 +5,23 @@ use crate::sync::{
     modelled::{AtomicI32, AtomicU32, AtomicU64},
 };
 
+/// A thread that a tick has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Its id, as the kernel has it.
+    pub(crate) thread: u32,
+    /// Of the session that the tick is of.
+    pub(crate) generation: u32,
+    /// Its clock.
+    pub(crate) now: u64,
+}
+
+impl Met {
+    pub(super) fn key(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.thread)
+    }
+}
+
 /// A thread's place in the table.
 #[repr(C, align(64))]
 pub(crate) struct Entry {
@@ -22,7 +39,7 @@ pub(crate) struct Entry {
     pub(super) periods: AtomicU32,
     /// The expiry's place in the cell, 1 to its length.
     pub(super) place: AtomicU64,
-    /// Nanoseconds that it had used without a tick when it was asked last, as an `i64`; part of the sum. 0 from its next tick on.
+    /// Nanoseconds that it had used without a tick when it was asked last, or at its last tick, as an `i64`; part of the sum.
     pub(super) untold: AtomicU64,
 }
 

@@ -137,7 +137,7 @@ fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
             Some((_, first, _)) => due + first,
             None => due + PERIOD,
         };
-        assert_eq!(kernel.armed.borrow().len() > armings, tick % TICKS_OF_A_PLACE == 0);
+        assert_eq!(kernel.armed.borrow().len() > armings, tick % TICKS_OF_A_PLACE == FIRST_DRAW);
     }
     // 10 000 places drawn, so 1000 a tenth with a deviation of 30, each four ticks long.
     assert!(tenths.iter().all(|&tenth| (3400..4600).contains(&tenth)), "{tenths:?}");
@@ -191,7 +191,7 @@ fn all_threads_are_asked_for_what_they_have_not_told() {
         kernel.clocks.borrow_mut().insert(thread, 3 * PERIOD);
     }
     assert!(threads.has(met(&threads, 100, 0)) && !threads.has(met(&threads, 101, 0)));
-    assert_eq!(threads.untold_of_all(&kernel), 300 * PERIOD as i64);
+    assert_eq!(threads.untold(&kernel), 300 * PERIOD as i64);
 }
 
 /// A counter that runs some microseconds off the CPU clock, ahead or behind: each tick weighs 1, and all the time they take.
@@ -341,13 +341,11 @@ fn an_id_that_has_ended_is_neither_covered_nor_asked() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
-    for tick in 0..3 {
-        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + tick * PERIOD), |_| {}), 1);
-    }
+    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + 2 * PERIOD), |_| {}), 3);
     assert!(threads.has_ticked(met(&threads, 7, 0)) && !threads.has_ticked(met(&threads, 8, 0)));
     kernel.clocks.borrow_mut().insert(7, 60_000);
     assert_eq!(threads.untold(&kernel), 0, "its predecessor's time");
-    assert!(threads.covers(&kernel, met(&threads, 7, due + 3 * PERIOD)));
+    assert!(threads.covers(&kernel, met(&threads, 7, due + 2 * PERIOD)));
     assert!(!threads.covers(&kernel, met(&threads, 7, 60_000)));
 }
 
@@ -363,7 +361,7 @@ fn a_closed_timer_without_a_replacement_frees_the_entry() {
     assert_eq!((threads.used(), kernel.there.borrow().len()), (0, 0));
 }
 
-/// What is untold is the sum of the threads' clocks, less what their ticks stand for; of many, some stand for all.
+/// What is untold is the sum of the threads' clocks, less what their ticks represent.
 #[test]
 fn what_threads_have_used_since_their_ticks_is_asked_for() {
     let (threads, kernel) = (table(), Kernel::default());
@@ -388,10 +386,6 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
         adopted(&threads, &kernel, thread, 0);
         kernel.clocks.borrow_mut().insert(thread, 1000 * u64::from(thread));
     }
-    // 32 at a time: all of them after ten, and what they said is kept.
-    for _ in 0..10 {
-        threads.untold(&kernel);
-    }
     assert_eq!(threads.untold(&kernel), 1000 * 320 * 321 / 2);
     kernel.gone.borrow_mut().extend(1..=320);
     (0..320).for_each(|_| threads.reap(&kernel, 1));
@@ -408,6 +402,39 @@ fn another_process_ends_no_timers() {
     assert!(!threads.is_here(&kernel));
     threads.end(&kernel);
     assert_eq!((kernel.there.borrow().len(), threads.generation()), (1, 1));
+}
+
+/// A survey may ask a thread before its tick, and read the sum after it. The tick has charged whole cells.
+#[test]
+fn a_tick_leaves_what_its_thread_has_used_beyond_it_in_the_sum() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    let (index, _, due) = adopted(&threads, &kernel, 7, 0);
+    let now = due + 4 * PERIOD - 1;
+    kernel.clocks.borrow_mut().insert(7, now);
+    assert_eq!(threads.survey(&kernel), now as i64);
+    let mut charged = 0;
+    threads.tick(&kernel, index, met(&threads, 7, now), |weight| charged = weight * PERIOD);
+    assert_eq!(charged, 4 * PERIOD);
+    assert_eq!(threads.untold.load(Ordering::Relaxed) as i64, now as i64 - charged as i64);
+}
+
+#[test]
+fn a_survey_deletes_the_timers_of_ended_threads_and_replaces_closed_ones() {
+    let (threads, kernel) = (table(), Kernel::default());
+    threads.begin(&kernel, PERIOD);
+    for thread in 1..=3 {
+        adopted(&threads, &kernel, thread, 0);
+    }
+    let timers: Vec<i32> = kernel.there.borrow().iter().copied().collect();
+    // The first has ended. The timers of the others are closed; a tick of the third may still come.
+    kernel.clocks.borrow_mut().extend([(2, 2 * PERIOD + 1), (3, PERIOD)]);
+    kernel.gone.borrow_mut().insert(1);
+    kernel.closed.borrow_mut().extend([timers[1], timers[2]]);
+    assert_eq!(threads.survey(&kernel), 3 * PERIOD as i64 + 1);
+    let left: Vec<i32> = kernel.there.borrow().iter().copied().collect();
+    assert_eq!((threads.used(), left), (2, vec![timers[2], timers[2] + 1]));
+    assert_eq!(kernel.armed.borrow().last().unwrap().0, timers[2] + 1);
 }
 
 /// Whoever asks while a tick is being told takes its time for untold, and not for told by nobody.

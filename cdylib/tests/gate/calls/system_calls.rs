@@ -22,7 +22,8 @@ names! {
     SYS_fchmodat "fchmodat", SYS_ppoll "ppoll", SYS_process_vm_readv "process_vm_readv", SYS_getrandom "getrandom",
     SYS_execveat "execveat", SYS_pread64 "pread64", SYS_pwrite64 "pwrite64", SYS_rt_sigaction "rt_sigaction",
     SYS_rt_sigpending "rt_sigpending", SYS_rt_sigtimedwait "rt_sigtimedwait", SYS_rt_sigqueueinfo "rt_sigqueueinfo",
-    SYS_timer_create "timer_create", SYS_timer_settime "timer_settime", SYS_timer_delete "timer_delete", SYS_signalfd4 "signalfd4",
+    SYS_timer_create "timer_create", SYS_timer_settime "timer_settime", SYS_timer_gettime "timer_gettime",
+    SYS_timer_delete "timer_delete", SYS_signalfd4 "signalfd4",
     SYS_fstat "fstat", SYS_fchmod "fchmod", SYS_kill "kill", SYS_tgkill "tgkill", SYS_uname "uname", SYS_fcntl "fcntl",
     SYS_ioctl "ioctl", SYS_prctl "prctl", SYS_perf_event_open "perf_event_open", SYS_flock "flock",
 }
