@@ -18,8 +18,8 @@ pub fn claim_new_thread() -> bool {
     thread_timers::claim_new_thread()
 }
 
-/// The host is about to forbid itself system calls: threads' own timers end, and nobody asks any more which thread a tick meets,
-/// since that takes some that few programs allow themselves. Not in a child that shares the memory. Keeps errno. Signal-safe.
+/// The application is about to forbid itself system calls. Threads' timers end, and handlers do not ask the kernel for the thread
+/// any more. Does nothing in a child that shares the memory: it is not the child's session. Keeps errno. Signal-safe.
 pub fn host_enters_sandbox() {
     if thread_timers::is_elsewhere() {
         return;

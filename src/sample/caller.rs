@@ -1,8 +1,8 @@
 //! What a handler asks the kernel about its thread, before it claims a scratch slot.
 //!
-//! To read its CPU clock, the kernel updates what the thread has used of its time slice. If that is over, another thread
-//! runs at the end of the system call. With several threads per processor and some ticks per slice, most slices end so. A slot
-//! that is claimed then would be taken until the thread runs again. So nothing is claimed before.
+//! To read a thread's CPU clock, the kernel updates how much of its time slice the thread has used. If the slice is over, another
+//! thread runs at the end of the system call. With several threads per processor and some ticks per slice, most slices end
+//! there. A handler that had a slot already would hold it until its thread runs again.
 //!
 //! A seccomp filter may kill the process for these calls. So handlers count themselves, and the application enters its sandbox
 //! after the handlers that ask have left:
@@ -33,7 +33,7 @@ static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 pub(super) struct Caller {
     /// Its id, as the kernel has it.
     pub(super) thread: u32,
-    /// The session that adopted threads when it was asked, as [`Threads::generation`](super::threads::Threads::generation); or 0.
+    /// [`Threads::generation`](super::threads::Threads::generation) when the clock was read; 0 if threads have no timers.
     pub(super) generation: u32,
     /// Its clock, as [`thread_timers::now`], for that session.
     pub(super) now: u64,
@@ -49,7 +49,7 @@ impl Caller {
         })
     }
 
-    /// The thread as its session's table has it. None if there is none, or another one by now.
+    /// The thread for the table of threads. None if the session of the clock is over, or has no such table.
     pub(super) fn met(self, engine: &Engine) -> Option<Met> {
         let Self { thread, generation, now } = self;
         (generation != 0 && generation == engine.threads().generation()).then_some(Met {
@@ -83,7 +83,7 @@ impl Askers {
         Self(core::array::from_fn(|_| Count(AtomicU32::new(0))))
     }
 
-    /// What `ask` returns, unless it `is_forbidden`. A handler that holds a slot need not ask by this.
+    /// Calls `ask`, unless it `is_forbidden`, and returns what it returns. Not needed in a handler that holds a slot.
     pub(super) fn ask<T>(
         &self,
         stack: usize,

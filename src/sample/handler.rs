@@ -12,7 +12,7 @@ use super::{
     host_action::{self, HostAction, Service},
     host_timer, process_mark,
     recording::{self, Recording},
-    remainder,
+    remainder::{self, Ticked},
     scratch::Held,
     stamps::{Marks, Stamps},
     table::Full,
@@ -199,13 +199,15 @@ struct Tick<'t> {
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
+        let met = caller.and_then(|caller| caller.met(engine));
+        let is_first = met.is_some_and(|met| !threads.has_ticked(met));
         let weight = weigh_thread(engine, index, caller);
         if thread_timers::are_awaited() {
             thread_timers::look_for_threads(engine);
-        } else {
-            remainder::note_thread_tick(engine);
+            return Some(weight);
         }
-        return Some(weight);
+        let rest = remainder::weigh(engine, Ticked::Thread, is_first && weight > 0);
+        return Some(weight.saturating_add(rest));
     }
     // A child that shares the memory may have a timer like the process's, and has none of the threads'.
     if threads.generation() == 0 || !threads.is_here(&OwnTimers) {
@@ -220,7 +222,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     // one thread, that thread represents the others.
     let is_representative =
         !is_covered || !threads.has_ticked(met) || thread_timers::meets_one_thread(origin);
-    let weight = remainder::weigh_process_tick(engine, is_representative);
+    let weight = remainder::weigh(engine, Ticked::Process, is_representative);
     if !is_representative {
         return None;
     }

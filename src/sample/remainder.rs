@@ -1,9 +1,9 @@
 //! The remainder: CPU time that no thread's own tick will represent, in clocks `cpu`, `perf` and `auto`. It is that of threads
 //! without a timer, and of threads that have exited before a tick of their own.
 //!
-//! The process's ticks represent it. If there is none, they are not only needless. If a thread's tick and a process's tick are
-//! pending at once, the kernel delivers the thread's, blocks the signal for the handler, and therefore wakes another thread for
-//! the process's (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, of which some fail with EINTR. So
+//! The process's ticks represent it. Without a remainder they do harm: if a thread's tick and a process's tick are pending
+//! together, the kernel delivers the thread's, blocks the signal for the handler, and therefore wakes another thread for the
+//! process's (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, and some of these fail with EINTR. So
 //! the process's timer is postponed as long as the remainder is below a period:
 //!
 //! | process's timer | surveys are made by | remainder below a period | from a period on |
@@ -11,10 +11,11 @@
 //! | postponed | threads' ticks | it is postponed further | it ticks each period from now on |
 //! | ticks each period | process's ticks | it is postponed | the tick represents it, if its thread may |
 //!
-//! A postponed timer ticks if threads' ticks do not come.
+//! A postponed timer ticks if threads' ticks do not come. A thread's first tick represents the remainder, too: it is that of threads
+//! that have exited without one.
 //!
-//! A survey asks the clocks of all threads. It asks the process's clock first. So time that passes meanwhile is missing in the
-//! remainder, and is in the next one; none is in it twice.
+//! A survey reads the process's clock, and then the clocks of all threads. So CPU time that is used meanwhile is missing in this
+//! remainder, and part of the next one. No time is counted twice.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{
@@ -27,27 +28,31 @@ struct Remainder {
     is_postponed: AtomicBool,
     /// A survey is being made.
     is_surveyed: AtomicBool,
-    /// When the next survey may be made, by the monotonic clock.
-    next_survey: AtomicU64,
+    /// When the last survey was made, by the monotonic clock.
+    last_survey: AtomicU64,
+    /// Nanoseconds of CPU time that it has taken.
+    taken: AtomicU64,
     /// The process's CPU clock at the last survey.
     last_cpu: AtomicU64,
-    /// Process's ticks in a row that met a remainder, on threads that may not represent it.
+    /// Process's ticks in a row that found a remainder on threads that may not represent it.
     vain_ticks: AtomicU32,
-    /// Nanoseconds of the remainder that no thread could represent. They wait for one, but do not bring the timer forward.
+    /// Nanoseconds of the remainder that no thread could represent: these do not bring the timer forward.
     conceded: AtomicU64,
 }
 
 static REMAINDER: Remainder = Remainder {
     is_postponed: AtomicBool::new(false),
     is_surveyed: AtomicBool::new(false),
-    next_survey: AtomicU64::new(0),
+    last_survey: AtomicU64::new(0),
+    taken: AtomicU64::new(0),
     last_cpu: AtomicU64::new(0),
     vain_ticks: AtomicU32::new(0),
     conceded: AtomicU64::new(0),
 };
 
-/// A survey takes one part in so many of the elapsed time.
+/// Surveys take one part in so many of the elapsed time: this, or more if a tick may represent the remainder.
 const SHARE: u64 = 200;
+const REPRESENTATIVE_SHARE: u64 = 20;
 /// Nanoseconds between two surveys.
 const SHORTEST_PAUSE: u64 = 1_000_000;
 const LONGEST_PAUSE: u64 = 1_000_000_000;
@@ -59,7 +64,8 @@ const MOST_VAIN_TICKS: u32 = 8;
 /// For the start of a session, before the process's timer is armed.
 pub(super) fn begin() {
     reset_after_fork();
-    REMAINDER.next_survey.store(0, Ordering::Relaxed);
+    REMAINDER.last_survey.store(0, Ordering::Relaxed);
+    REMAINDER.taken.store(0, Ordering::Relaxed);
     REMAINDER.last_cpu.store(clock::process_cpu(), Ordering::Relaxed);
     REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
     REMAINDER.conceded.store(0, Ordering::Relaxed);
@@ -71,32 +77,38 @@ pub(super) fn reset_after_fork() {
     REMAINDER.is_surveyed.store(false, Ordering::Relaxed);
 }
 
-/// A thread's own timer has ticked. Signal-safe: clocks, and system calls for timers.
-pub(super) fn note_thread_tick(engine: &Engine) {
-    // A late one asks for nothing: see `thread_timers::forbid`.
-    if engine.threads().generation() == 0 || !REMAINDER.is_postponed.load(Ordering::Relaxed) {
-        return;
-    }
-    REMAINDER.survey(engine, |survey| {
-        if survey.is_below_a_period() {
-            survey.postpone();
-        } else if tick_source::set_next(weight::period()) {
-            REMAINDER.is_postponed.store(false, Ordering::Relaxed);
-        }
-    });
+/// The timer of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ticked {
+    Process,
+    Thread,
 }
 
-/// What a tick of the process's timer weighs, in periods: the remainder, if its thread `is_representative`. Signal-safe, likewise.
-pub(super) fn weigh_process_tick(engine: &Engine, is_representative: bool) -> usize {
-    let weight = REMAINDER.survey(engine, |survey| {
-        // The timer ticks each period from now on, unless it is postponed again.
-        REMAINDER.is_postponed.store(false, Ordering::Relaxed);
+/// How much of the remainder a tick represents, in periods: 0 unless its thread `is_representative`. Sets when the process's timer
+/// ticks next. Signal-safe: clocks, and system calls for timers.
+pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) -> usize {
+    let is_of_process = ticked == Ticked::Process;
+    let is_needed = is_of_process || is_representative || REMAINDER.is_postponed.load(Ordering::Relaxed);
+    // A late one asks for nothing: see `thread_timers::forbid`.
+    if engine.threads().generation() == 0 || !is_needed {
+        return 0;
+    }
+    let share = if is_representative { REPRESENTATIVE_SHARE } else { SHARE };
+    let weight = REMAINDER.survey(engine, share, |survey| {
+        if is_of_process {
+            // The timer ticks each period from now on, unless it is postponed again.
+            REMAINDER.is_postponed.store(false, Ordering::Relaxed);
+        }
         let weight = if is_representative { weight::consume_until(survey.represented_until) } else { 0 };
         if weight > 0 {
             REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
             REMAINDER.conceded.store(0, Ordering::Relaxed);
         } else if survey.is_below_a_period() {
             survey.postpone();
+        } else if !is_of_process {
+            if tick_source::set_next(weight::period()) {
+                REMAINDER.is_postponed.store(false, Ordering::Relaxed);
+            }
         } else if REMAINDER.vain_ticks.fetch_add(1, Ordering::Relaxed) >= MOST_VAIN_TICKS {
             REMAINDER.conceded.store(survey.remainder, Ordering::Relaxed);
             survey.postpone();
@@ -119,29 +131,35 @@ struct Survey {
 }
 
 impl Remainder {
-    /// Makes a survey and calls `act` with it, unless another thread does, or it is too early.
-    fn survey<T>(&self, engine: &Engine, act: impl FnOnce(&Survey) -> T) -> Option<T> {
+    /// Makes a survey and calls `act` with it, unless another thread does, or the last one was too long and too close for this
+    /// share of the elapsed time.
+    fn survey<T>(&self, engine: &Engine, share: u64, act: impl FnOnce(&Survey) -> T) -> Option<T> {
         let start = clock::monotonic();
-        if start < self.next_survey.load(Ordering::Relaxed) || self.is_surveyed.swap(true, Ordering::Acquire)
-        {
+        let pause = pause_after(self.taken.load(Ordering::Relaxed), share);
+        let is_early = start < self.last_survey.load(Ordering::Relaxed).saturating_add(pause);
+        if is_early || self.is_surveyed.swap(true, Ordering::Acquire) {
             return None;
         }
         // In CPU time: if the thread is kept from running meanwhile, that costs nothing.
         let own_start = clock::thread_cpu();
-        let pause = || {
-            let taken = clock::thread_cpu().saturating_sub(own_start);
-            taken.saturating_mul(SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
-        };
+        let taken = || clock::thread_cpu().saturating_sub(own_start);
         let cpu = clock::process_cpu();
-        let untold = engine.threads().survey(&OwnTimers);
-        let represented_until = cpu.saturating_add_signed(untold.saturating_neg());
+        let unaccounted = engine.threads().survey(&OwnTimers);
+        let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
         let remainder = weight::uncharged(represented_until);
         let since = cpu.saturating_sub(self.last_cpu.swap(cpu, Ordering::Relaxed));
-        let result = act(&Survey { represented_until, remainder, since, pause: pause() });
-        self.next_survey.store(start.saturating_add(pause()), Ordering::Relaxed);
+        let pause = pause_after(taken(), SHARE);
+        let result = act(&Survey { represented_until, remainder, since, pause });
+        self.taken.store(taken(), Ordering::Relaxed);
+        self.last_survey.store(start, Ordering::Relaxed);
         self.is_surveyed.store(false, Ordering::Release);
         Some(result)
     }
+}
+
+/// Nanoseconds from a survey that has taken so many to the next.
+fn pause_after(taken: u64, share: u64) -> u64 {
+    taken.saturating_mul(share).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
 impl Survey {

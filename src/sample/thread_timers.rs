@@ -414,7 +414,7 @@ pub(super) fn has_first_thread() -> bool {
 
 /// Nanoseconds of elapsed time of all threads that no tick stands for, in clock `wall`; None in any other. Signal-safe: system
 /// calls, some for files.
-pub(crate) fn untold_of_all() -> Option<u64> {
+pub(crate) fn unaccounted_of_all() -> Option<u64> {
     if !is_wall() {
         return None;
     }
@@ -425,9 +425,9 @@ pub(crate) fn untold_of_all() -> Option<u64> {
     }
     // What the process's timer stands for, where it is the one that samples the first thread.
     let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic()) };
-    let untold = if threads.generation() == 0 { 0 } else { threads.untold(&OwnTimers) };
+    let unaccounted = if threads.generation() == 0 { 0 } else { threads.unaccounted(&OwnTimers) };
     let missed = LOOK.missed.load(Ordering::Relaxed);
-    Some(rest.saturating_add(missed).saturating_add(u64::try_from(untold).unwrap_or(0)))
+    Some(rest.saturating_add(missed).saturating_add(u64::try_from(unaccounted).unwrap_or(0)))
 }
 
 /// Gives the calling thread a timer of its own now, instead of when the process's timer meets it. For a thread that no tick

@@ -123,8 +123,8 @@ pub(crate) struct Threads<E> {
     refused: AtomicU64,
     /// Nanoseconds.
     period: AtomicU64,
-    /// Sum of the entries' untold time, likewise.
-    untold: AtomicU64,
+    /// Sum of the entries' unaccounted time, likewise.
+    unaccounted: AtomicU64,
     /// The process whose timers they are: a child that shares our memory has none of them.
     owner: AtomicU32,
 }
@@ -141,7 +141,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             cursor: AtomicU32::new(0),
             refused: AtomicU64::new(0),
             period: AtomicU64::new(1),
-            untold: AtomicU64::new(0),
+            unaccounted: AtomicU64::new(0),
             owner: AtomicU32::new(0),
         }
     }
@@ -306,9 +306,9 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         true
     }
 
-    /// What the signal of a thread's own timer weighs, which told `index` and has met this thread: how many periods. 0 for one
-    /// that is late, of a timer that was deleted; and one that was due but not for this place. It is
-    /// given to `charge` before the thread's own words tell of it: who asks in between takes the time for untold, not twice.
+    /// The weight of a tick of a thread's timer, in periods. The signal contains the `index`. 0 if the timer was deleted, or the
+    /// signal came early. The weight is passed to `charge` before the entry changes: a survey in between finds the time
+    /// unaccounted, and not accounted twice.
     pub(crate) fn tick(&self, timers: &impl Timers, index: usize, met: Met, charge: impl FnOnce(u64)) -> u64 {
         let Some(entry) = self.entries.as_ref().get(index) else { return 0 };
         let timer = entry.timer.load(Ordering::Acquire);
@@ -329,8 +329,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let weight = cells.saturating_mul(periods);
         let next = due.wrapping_add(weight.wrapping_mul(period));
         charge(weight);
-        let told = entry.told().wrapping_add(weight.wrapping_mul(period));
-        self.note_untold(entry, now.wrapping_sub(told));
+        let represented_until = entry.represented_until().wrapping_add(weight.wrapping_mul(period));
+        self.note_unaccounted(entry, now.wrapping_sub(represented_until));
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
         if ticks % TICKS_OF_A_PLACE == FIRST_DRAW {
@@ -394,12 +394,12 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// Nanoseconds that threads' next ticks will represent. Below zero if ticks represent cells that have only begun.
-    pub(crate) fn untold(&self, timers: &impl Timers) -> i64 {
+    pub(crate) fn unaccounted(&self, timers: &impl Timers) -> i64 {
         self.visit(0, |place| {
             self.ask(timers, place);
             true
         });
-        self.untold.load(Ordering::Relaxed) as i64
+        self.unaccounted.load(Ordering::Relaxed) as i64
     }
 
     /// The same. Also deletes timers of ended threads, and replaces overdue timers that the application has closed.
@@ -407,14 +407,14 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let overdue = self.period.load(Ordering::Relaxed).saturating_mul(2) as i64;
         let mut mended = 0;
         self.visit(0, |place| {
-            let needs_mending = self.ask(timers, place).is_none_or(|untold| untold > overdue);
+            let needs_mending = self.ask(timers, place).is_none_or(|unaccounted| unaccounted > overdue);
             if needs_mending && mended < MOST_MENDED {
                 mended += 1;
                 self.mend(timers, place);
             }
             true
         });
-        self.untold.load(Ordering::Acquire) as i64
+        self.unaccounted.load(Ordering::Acquire) as i64
     }
 
     /// Notes and returns what a thread has used without a tick; None for a thread that has ended.
@@ -427,16 +427,16 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         // What an ended thread has used belongs to nobody's ticks any more. Neither do clocks of its id's next thread.
         let period = self.period.load(Ordering::Relaxed);
         let Some(now) = timers.clock_of(thread).filter(|now| entry.may_be_of(*now, period)) else {
-            self.note_untold(entry, 0);
+            self.note_unaccounted(entry, 0);
             return None;
         };
-        let untold = now.wrapping_sub(entry.told());
-        self.note_untold(entry, untold);
+        let unaccounted = now.wrapping_sub(entry.represented_until());
+        self.note_unaccounted(entry, unaccounted);
         // Who has freed the entry meanwhile has taken its time out of the sum before this came to it.
         if entry.timer.load(Ordering::Relaxed) != timer {
-            self.note_untold(entry, 0);
+            self.note_unaccounted(entry, 0);
         }
-        Some(untold as i64)
+        Some(unaccounted as i64)
     }
 
     fn periods_of_a_tick(&self, timers: &impl Timers) -> u32 {
@@ -444,14 +444,14 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// Keeps what a thread has used without a tick, and the sum of all.
-    fn note_untold(&self, entry: &Entry, untold: u64) {
-        if untold == 0 && entry.untold.load(Ordering::Relaxed) == 0 {
+    fn note_unaccounted(&self, entry: &Entry, unaccounted: u64) {
+        if unaccounted == 0 && entry.unaccounted.load(Ordering::Relaxed) == 0 {
             return;
         }
         // AcqRel: who comes behind `free` here sees that the timer is gone.
-        let before = entry.untold.swap(untold, Ordering::AcqRel);
+        let before = entry.unaccounted.swap(unaccounted, Ordering::AcqRel);
         // Release: whoever finds it in the sum finds what was charged before.
-        self.untold.fetch_add(untold.wrapping_sub(before), Ordering::Release);
+        self.unaccounted.fetch_add(unaccounted.wrapping_sub(before), Ordering::Release);
     }
 
     /// Calls `visit` with the next entries that are in use, `most` at most, and each but once.
@@ -515,11 +515,11 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             if timer != 0 {
                 timers.leave_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
             }
-            entry.untold.store(0, Ordering::Relaxed);
+            entry.unaccounted.store(0, Ordering::Relaxed);
             entry.key.store(0, Ordering::Relaxed);
             true
         });
-        self.untold.store(0, Ordering::Relaxed);
+        self.unaccounted.store(0, Ordering::Relaxed);
         // A thread that does not exist here may have been about to set or clear one.
         for word in &self.bits {
             word.store(0, Ordering::Relaxed);
@@ -567,7 +567,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     fn free(&self, Place { index, entry }: Place<'_>) {
-        self.note_untold(entry, 0);
+        self.note_unaccounted(entry, 0);
         self.mark(index, false);
         self.used.fetch_sub(1, Ordering::Relaxed);
         // Release: who claims it next comes behind all that was done with it.

@@ -217,8 +217,8 @@ pub(crate) fn leave_threads_to_handler(number: i32) {
     }
 }
 
-/// Lets the process's timer tick each period if `have_ended` threads' timers just now; makes it if there was none. If it cannot
-/// be made there are no more ticks.
+/// Lets the process's timer tick each period, if threads' timers `have_ended` just now. Makes it if there was none; if that fails,
+/// the session has no ticks from now on.
 fn continue_without_threads(have_ended: bool) {
     if have_ended {
         OF_CPU.set_next(u64::from(OF_CPU.period_micros.load(Ordering::Relaxed)) * 1000);
@@ -303,8 +303,8 @@ fn delete(timer: PosixTimer) {
     }
 }
 
-/// Ends the ticks without the right to write, for which it waits two seconds at most: for a thread that is about to replace
-/// the program. If that fails, [`start`] begins anew. Signal-safe.
+/// Ends the ticks without the right to write; waits for a writer, two seconds at most. For a thread that is about to replace the
+/// program. If that fails, [`start`] begins anew. Signal-safe.
 ///
 /// # Errors
 /// As [`stop`], or EBUSY if another thread may arm the timer.
@@ -531,8 +531,8 @@ fn is_late(number: i32) -> bool {
 
 /// The right to write, with all signals blocked.
 struct Writing {
-    /// None in a handler, which has all signals blocked. To block them here would let the thread be cancelled at the end, which
-    /// unwinds.
+    /// None in a handler, in which all signals are blocked. The end of [`AllBlocked`] can cancel the thread, which would unwind the
+    /// handler.
     #[expect(dead_code, reason = "held for its drop")]
     blocked: Option<AllBlocked>,
 }
@@ -550,7 +550,7 @@ impl Writing {
     /// The same for a handler of ticks; None if another thread has it.
     fn try_begin() -> Option<Self> {
         let is_ours = WRITING.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        // Not made before that is known: its drop would end another's right.
+        // Made only in this case: its drop ends the right to write.
         is_ours.then(|| Self { blocked: None })
     }
 }

@@ -322,8 +322,8 @@ fn ended_threads_leave_no_timer() {
     measure_from_its_start("cpu", 1000, &["timers", &THREADS.to_string()], |measured| {
         let (most, left) = (measured.said("most"), measured.said("left"));
         assert!(left >= 0.0, "the kernel does not list timers: {left}");
-        // Each tick that gives a thread a timer looks at another one, in turn, and deletes that timer if its thread has ended. The
-        // first thread's it leaves each time that it comes around: so of n timers the next round makes n + 1, at most.
+        // A new thread looks at four others in turn, and a survey at all of them. Each look deletes the timer of a thread that has
+        // ended. Even one look per new thread leaves no more than this.
         let bound = (2.0 * THREADS as f64).sqrt() + 3.0;
         // The first thread's, and one that has just been adopted.
         let is_true = most <= bound && left <= 1.0;
@@ -338,6 +338,7 @@ fn without_timers_for_threads_the_total_is_true() {
     let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
     let mut command = plain("prlimit");
     command.args(["--sigpending=0", "env", "CPUPROFILE_STATISTICS=1", "CPUPROFILE_FREQUENCY=250"]);
+    command.arg("CPUPROFILE_CLOCK=cpu");
     command.arg(format!("LD_PRELOAD={}", shared_library().display()));
     command.arg(format!("CPUPROFILE={}", scratch.path("prof").display()));
     command.arg(program).args(["threads", "2", "1", "2", "3", "4"]);

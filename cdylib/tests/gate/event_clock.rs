@@ -192,6 +192,26 @@ fn handlers_of_a_crowd_find_slots() {
     assert!(samples >= 8000 && lost < samples / 20, "{samples} samples, {lost} lost");
 }
 
+/// The child shares the memory of its parent, but not the sandbox.
+#[test]
+fn a_sandbox_of_a_vforked_child_is_not_its_parents() {
+    let application = Application::new();
+    for clock in ["cpu", "auto"] {
+        let variable = format!("CPUPROFILE_CLOCK={clock}");
+        let finished = application.run(&[&variable], "samples 5 sandbox samples 20 count");
+        // The clock that ran before goes on: a sandbox would have changed it to `itimer`.
+        assert_ne!(clock_of(&finished), "itimer", "{clock}");
+    }
+}
+
+/// The application's handler ends threads' timers. To set it once more must not set the process's timer back.
+#[test]
+fn an_application_that_sets_its_handler_again_and_again_has_samples() {
+    let application = Application::new();
+    let finished = application.run(&[], "samples 5 handler samples 20");
+    assert_eq!(clock_of(&finished), "itimer");
+}
+
 /// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
 fn a_thread_whose_event_is_closed_has_a_timer_instead() {

@@ -251,13 +251,13 @@ static void *run_until_told(void *used) {
     return NULL;
 }
 
-/* A tick that meets a thread for the first time asks so many others, at most, what they will tell themselves. */
-enum { ASKED_AT_A_TIME = 32 };
+/* A thread's first tick represents what ended threads have left, but not just after a survey of many threads. */
+enum { ENDED_PER_THREAD = 32 };
 
 /* With `threads` threads that have ended before. */
 static void tell_the_rest(int threads) {
     double used = 0;
-    for (int i = 0; i <= threads; i += ASKED_AT_A_TIME) {
+    for (int i = 0; i <= threads; i += ENDED_PER_THREAD) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, run_until_told, &used) == 0);
         CHECK(pthread_join(thread, NULL) == 0);

@@ -8,6 +8,8 @@
  *   close      closes all descriptors above 2
  *   samples N  computes until there are so many more samples
  *   crowd N    the same in N threads, for 8000 samples
+ *   handler    from now on sets a handler of SIGPROF again and again while it computes
+ *   sandbox    a child of vfork(2) announces a sandbox, and ends
  *   short N    creates threads one after another, each of which computes for 8 ms
  *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
  *   fork       does the rest in a child, and exits like it */
@@ -17,10 +19,12 @@
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -106,10 +110,27 @@ static void run_short_threads(int count) {
     }
 }
 
+static int sets_handler;
+
+static void handle(int unused) {
+    (void)unused;
+}
+
 static void compute_until(int wanted) {
+    const clock_t begin = clock();
     volatile unsigned long work = 0;
-    while (samples() < wanted)
+    while (samples() < wanted) {
         for (int i = 0; i < 20000; i++) work = work * 5 + 3;
+        if (sets_handler) sigaction(SIGPROF, &(struct sigaction){.sa_handler = handle}, NULL);
+        if (clock() - begin > 60 * CLOCKS_PER_SEC) exit(97);
+    }
+}
+
+static void announce_sandbox_in_child(void) {
+    const pid_t child = vfork();
+    if (child == 0) _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status != 0) exit(98);
 }
 
 static void *compute_in_crowd(void *unused) {
@@ -139,6 +160,10 @@ int main(int argc, char **argv) {
             compute_until(samples() + atoi(argv[i]));
         } else if (strcmp(order, "crowd") == 0 && ++i < argc) {
             run_crowd(atoi(argv[i]));
+        } else if (strcmp(order, "handler") == 0) {
+            sets_handler = 1;
+        } else if (strcmp(order, "sandbox") == 0) {
+            announce_sandbox_in_child();
         } else if (strcmp(order, "short") == 0 && ++i < argc) {
             run_short_threads(atoi(argv[i]));
         } else if (strcmp(order, "count") == 0) {

@@ -35,7 +35,7 @@ impl Session {
 
     pub(super) fn now(&self) -> End {
         let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
-        let uncharged = thread_timers::untold_of_all().unwrap_or_else(|| weight::uncharged(cpu));
+        let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::uncharged(cpu));
         End { monotonic, cpu, uncharged, blocking: 0 }
     }
 

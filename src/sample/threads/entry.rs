@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(super) key: AtomicU64,
     /// The kernel's name of its timer, plus one; or 0.
     pub(super) timer: AtomicI32,
-    // What follows is the thread's own, whose ticks do not interrupt each other.
+    // The fields below are written by the thread itself. Its ticks do not interrupt each other.
     /// Ticks so far, wrapping.
     pub(super) ticks: AtomicU32,
     /// Its CPU clock when it was adopted.
@@ -39,13 +39,13 @@ pub(crate) struct Entry {
     pub(super) periods: AtomicU32,
     /// The expiry's place in the cell, 1 to its length.
     pub(super) place: AtomicU64,
-    /// Nanoseconds that it had used without a tick when it was asked last, or at its last tick, as an `i64`; part of the sum.
-    pub(super) untold: AtomicU64,
+    /// Nanoseconds, as an `i64`: its unaccounted time when its clock was read last. Part of the sum.
+    pub(super) unaccounted: AtomicU64,
 }
 
 impl Entry {
     /// The CPU clock up to which ticks represent the thread: the end of the last tick's cell.
-    pub(super) fn told(&self) -> u64 {
+    pub(super) fn represented_until(&self) -> u64 {
         self.due.load(Ordering::Relaxed).wrapping_sub(self.place.load(Ordering::Relaxed))
     }
 
@@ -54,7 +54,7 @@ impl Entry {
     pub(super) fn may_be_of(&self, now: u64, period: u64) -> bool {
         let cell = period.saturating_mul(u64::from(self.periods.load(Ordering::Relaxed)));
         let latest = now.saturating_add(cell).saturating_add(period / 2);
-        now >= self.since.load(Ordering::Relaxed) && latest >= self.told()
+        now >= self.since.load(Ordering::Relaxed) && latest >= self.represented_until()
     }
 
     #[cfg(test)]
@@ -67,7 +67,7 @@ impl Entry {
             due: AtomicU64::new(0),
             periods: AtomicU32::new(0),
             place: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
+            unaccounted: AtomicU64::new(0),
         }
     }
 }
