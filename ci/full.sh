@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 rows() {
     cat <<'EOF'
 measured    | CPU time, shares, rates, many threads        | measured_tests
+accuracy    | functions in step with a clock; 2000 threads   | ci/accuracy.py
 rounds      | races of the gate's tests, many times over    | many_rounds
 torture     | all that harms profilers at once              | env SIGPROF_TORTURE_SECONDS=20 ci/soak.sh
 single_step | chains at every instruction                   | ci/single_step.sh

@@ -1,5 +1,6 @@
-//! Has pprof-rs profile the program that this library is preloaded into, as often as `CPUPROFILE_FREQUENCY` says. No report
-//! is made: what is measured is what sampling costs. `OVERHEAD_SAMPLES=1` says at the end how many samples there are.
+//! Profiles the program that this library is preloaded into with pprof-rs, at `CPUPROFILE_FREQUENCY`. No report is made,
+//! because benches measure what sampling costs. `OVERHEAD_SAMPLES=1` prints at exit how many samples there are, and
+//! `OVERHEAD_FUNCTIONS=NAME,NAME` in how many of them each of these functions is innermost.
 
 use pprof::ProfilerGuard;
 use std::sync::Mutex;
@@ -24,10 +25,39 @@ extern "C" fn at_load() {
 }
 
 extern "C" fn at_exit() {
-    let guard = GUARD.lock().expect("nobody has panicked").take();
-    let Some(guard) = guard.filter(|_| std::env::var_os("OVERHEAD_SAMPLES").is_some()) else { return };
-    match guard.report().build_unresolved() {
-        Ok(report) => eprintln!("pprof-rs: {} samples", report.data.values().sum::<isize>()),
-        Err(error) => eprintln!("pprof-rs: {error}"),
+    let Some(guard) = GUARD.lock().expect("nobody has panicked").take() else { return };
+    let functions = std::env::var("OVERHEAD_FUNCTIONS").ok();
+    let outcome = match functions {
+        Some(functions) => print_functions(&guard, &functions.split(',').collect::<Vec<_>>()),
+        None => Ok(()),
+    };
+    let outcome = outcome.and_then(|()| match std::env::var_os("OVERHEAD_SAMPLES") {
+        Some(_) => print_samples(&guard),
+        None => Ok(()),
+    });
+    if let Err(error) = outcome {
+        eprintln!("pprof-rs: {error}");
     }
+}
+
+fn print_samples(guard: &ProfilerGuard<'_>) -> pprof::Result<()> {
+    let report = guard.report().build_unresolved()?;
+    eprintln!("pprof-rs: {} samples", report.data.values().sum::<isize>());
+    Ok(())
+}
+
+/// Prints for each function in how many samples it is the innermost of them.
+fn print_functions(guard: &ProfilerGuard<'_>, functions: &[&str]) -> pprof::Result<()> {
+    let mut counts = vec![0; functions.len()];
+    for (stack, count) in &guard.report().build()?.data {
+        let mut frames = stack.frames.iter().flatten().map(pprof::Symbol::name);
+        let innermost = frames.find_map(|frame| functions.iter().position(|function| frame.contains(function)));
+        if let Some(sum) = innermost.and_then(|function| counts.get_mut(function)) {
+            *sum += count;
+        }
+    }
+    for (function, count) in functions.iter().zip(counts) {
+        eprintln!("pprof-rs: {count} in {function}");
+    }
+    Ok(())
 }

@@ -254,8 +254,9 @@ static void *run_until_told(void *used) {
 /* A thread's first tick represents what ended threads have left, but not just after a survey of many threads. */
 enum { ENDED_PER_THREAD = 32 };
 
-/* With `threads` threads that have ended before. */
+/* With `threads` threads that have ended before. No tick comes without a profiler. */
 static void tell_the_rest(int threads) {
+    if (ProfilerGetCurrentState == NULL) return;
     double used = 0;
     for (int i = 0; i <= threads; i += ENDED_PER_THREAD) {
         pthread_t thread;
@@ -384,14 +385,14 @@ int main(int argc, char **argv) {
         print_parts(count);
     } else if (strcmp(what, "short") == 0) {
         run_short(atoi(argv[2]), argv[3]);
-        tell_the_rest(ASKED_AT_A_TIME);
+        tell_the_rest(ENDED_PER_THREAD);
     } else if (strcmp(what, "mixed") == 0) {
         part_goals[0] = atof(argv[3]);
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, run_part, (void *)0) == 0);
         run_short(atoi(argv[2]), "both");
         pthread_join(thread, NULL);
-        tell_the_rest(ASKED_AT_A_TIME);
+        tell_the_rest(ENDED_PER_THREAD);
         print_parts(1);
     } else if (strcmp(what, "before") == 0) {
         char *shares[] = {"1", "2", "3", "4", NULL};
