@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A tick stands for its cell, or for all cells whose tick has passed where the kernel sends fewer. In clock `wall`, where the
-//! clock is that of elapsed time, a cell is some periods long where there are many threads. Every few ticks the place
-//! in the cell is drawn anew: a program that changes places in step with the period is not always met at the same one.
+//! clock is that of elapsed time, a cell is some periods long where there are many threads. The place in the cell is drawn
+//! again every few ticks, at each tick of a precise timer: otherwise a program whose work is in step with the period would
+//! always be interrupted at the same point.
 //!
 //! | entry's key | its timer | meaning | may become |
 //! | --- | --- | --- | --- |
@@ -47,7 +48,7 @@ use crate::sync::{
 pub(crate) const MOST_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
 /// A thread's entry is one of so many, which its id chooses.
 const WINDOW: usize = 8;
-/// Ticks of a thread between two draws of their place in the period.
+/// Ticks of a thread between two draws of their place in the period, if its timer is not precise.
 const TICKS_OF_A_PLACE: u32 = 4;
 /// The tick that draws first. Of a thread that exits earlier, the rest is in the remainder. A later thread's rest is zero on average.
 const FIRST_DRAW: u32 = 2;
@@ -333,7 +334,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.note_unaccounted(entry, now.wrapping_sub(represented_until));
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
-        if ticks % TICKS_OF_A_PLACE == FIRST_DRAW {
+        // A precise timer is armed at each tick, so that another place costs nothing.
+        if ticks % TICKS_OF_A_PLACE == FIRST_DRAW || is_precise && ticks > FIRST_DRAW {
             let periods = self.periods_of_a_tick(timers);
             let cell = period.saturating_mul(u64::from(periods));
             entry.periods.store(periods, Ordering::Relaxed);
@@ -343,11 +345,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             timers.arm(timer, due.saturating_sub(now).max(1), cell);
         } else {
             entry.due.store(next, Ordering::Relaxed);
-            if is_precise && (ticks == 1 || ticks % TICKS_OF_A_PLACE == FIRST_DRAW + 1) {
-                // After the interval that led to the first place, or to a new one.
+            if is_precise {
                 timers.arm(timer, next.saturating_sub(now).max(1), period);
-            } else if is_precise && ticks % TICKS_OF_A_PLACE == 0 {
-                timers.arm(timer, period, period);
             }
         }
         weight

@@ -143,6 +143,25 @@ fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
     assert!(tenths.iter().all(|&tenth| (3400..4600).contains(&tenth)), "{tenths:?}");
 }
 
+/// Of a program that does the same in each period, a precise timer's ticks find each part as often as chance does.
+#[test]
+fn precise_ticks_are_drawn_each() {
+    let (threads, kernel) = (table(), Kernel { precise: RefCell::new(true), ..Kernel::default() });
+    threads.begin(&kernel, PERIOD);
+    let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
+    let (mut firsts, mut equal, mut before) = (0, 0, false);
+    for _ in 0..40_000 {
+        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
+        let is_in_first_half = (due - 1) % PERIOD < PERIOD / 2;
+        firsts += u32::from(is_in_first_half);
+        equal += u32::from(is_in_first_half == before);
+        before = is_in_first_half;
+        due += kernel.armed.borrow_mut().drain(..).next_back().expect("armed at each tick").1;
+    }
+    // With deviations of 100.
+    assert!((19_500..20_500).contains(&firsts) && (19_500..20_500).contains(&equal), "{firsts}, {equal}");
+}
+
 /// Forty threads, of which four may tick in a period: each tick stands for up to ten, the sum is the time to within one cell,
 /// and a cell ends where the next one begins when their length changes.
 #[test]
