@@ -163,7 +163,8 @@ def share_error(used, profile, functions):
     """The largest error of a share, in points; 0 if there are no functions."""
     all_used, all_counted = (sum(of[name] for name in functions) for of in (used, profile.counts))
     errors = (100 * (profile.counts[name] / all_counted - used[name] / all_used) for name in functions)
-    return max(errors, key=abs) if all_counted > 0 else -100.0 * bool(functions)
+    # Of two equal ones the first, also if rounding makes them differ.
+    return max(errors, key=lambda error: round(abs(error), 6)) if all_counted > 0 else -100.0 * bool(functions)
 
 
 def functions_table(arguments, directory, sigprof, library):

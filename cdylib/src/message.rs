@@ -17,7 +17,7 @@ use core::{
     time::Duration,
 };
 use sigprof::{
-    ThreadUse,
+    Summary, ThreadUse,
     interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped},
 };
 
@@ -92,6 +92,9 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                     threads => write!(line, "{threads} threads block the profiling signal)"),
                 };
             }
+            if summary.is_in_step() {
+                in_step(&mut line, summary);
+            }
             send(line);
             if stopped.summary().spool == SpoolUse::Cut {
                 warn(
@@ -113,6 +116,16 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
     if settings().statistics != StatisticsChoice::Off {
         statistics(stopped);
     }
+}
+
+/// Why functions can have wrong shares.
+#[inline(never)]
+fn in_step(line: &mut Line, summary: &Summary) {
+    let _ = line.write_str(" (code in step with the kernel's timer interrupts, which count ");
+    seconds(line, summary.interrupted);
+    let _ = line.write_str(" of ");
+    seconds(line, summary.process_cpu);
+    let _ = write!(line, " s: shares can be wrong with clock {})", summary.clock);
 }
 
 /// Seconds, to hundredths.
@@ -156,6 +169,7 @@ fn statistics(stopped: &Stopped<'_>) {
         ("threads", summary.threads.count()),
         ("unnamed_samples", summary.threads.others()),
         ("unaccounted_micros", summary.unaccounted.as_micros() as u64),
+        ("interrupted_micros", summary.interrupted.as_micros() as u64),
         ("cpu_micros", summary.process_cpu.as_micros() as u64),
     ];
     let mut line = Line::new();

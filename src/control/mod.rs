@@ -38,6 +38,7 @@ pub(crate) use session::{Session, Started};
 pub(crate) use spool::{DEFAULT_DIRECTORY, RECORDERS_FILE, SUFFIX, SpoolPlace, is_without_recorder};
 pub(crate) use start_options::{Sink, StartOptions};
 pub(crate) use summary::Ended;
+pub(crate) use summary::is_in_step;
 pub use summary::{Losses, NoSamples, SpoolUse, Summary, Walks};
 pub(crate) use toggle::{ToggleOptions, enable as enable_toggle};
 

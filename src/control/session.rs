@@ -51,6 +51,7 @@ pub(crate) struct Session {
     start_time: i64,
     start_monotonic: u64,
     start_cpu: u64,
+    start_interrupted: u64,
     /// What it was at when its ticks ended: what ending takes is no time of the session's.
     end: Option<End>,
     /// How often a thread could not have a timer, before.

@@ -42,6 +42,9 @@ pub struct Summary {
     /// CPU time that no tick represents; with clock `wall`, time of all threads. The time after the last tick is always in
     /// it; see [`is_short_of_time`](Self::is_short_of_time).
     pub unaccounted: Duration,
+    /// CPU time of the process as the kernel's timer interrupts count it: each counts one interval for the thread that it
+    /// interrupts. Zero if it is not known; see [`is_in_step`](Self::is_in_step).
+    pub interrupted: Duration,
     /// Threads that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
     /// [`is_short_of_time`](Self::is_short_of_time).
     pub blocking_threads: u32,
@@ -83,6 +86,15 @@ impl Summary {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
 
+    /// True if code runs in step with the kernel's timer interrupts, and the clock samples only at these
+    /// ([`Clock::Cpu`], [`Clock::Itimer`]): [`interrupted`](Self::interrupted) differs from
+    /// [`process_cpu`](Self::process_cpu) by more than a tenth, a quarter of a second, and four standard deviations of
+    /// interrupts at random times. The shares of functions can then be wrong by as much. [`Clock::Perf`] samples at other
+    /// times, too.
+    pub fn is_in_step(&self) -> bool {
+        is_in_step(self.clock, self.process_cpu, self.interrupted)
+    }
+
     /// Time by the session's clock: [`process_cpu`](Self::process_cpu), or with clock `wall`, where it passes for each thread,
     /// the sum of [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted).
     pub fn clock_time(&self) -> Duration {
@@ -100,6 +112,7 @@ impl Summary {
             elapsed_nanos: nanos(self.elapsed),
             cpu_nanos: nanos(self.process_cpu),
             unaccounted_nanos: nanos(self.unaccounted),
+            interrupted_nanos: nanos(self.interrupted),
             blocking_threads: u64::from(self.blocking_threads),
             timers_refused: self.timers_refused,
             walks: self.walks.total(),
@@ -126,6 +139,22 @@ fn nanos(time: Duration) -> u64 {
 fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
     const LEAST: u64 = 250_000_000;
     uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
+}
+
+/// See [`Summary::is_in_step`].
+pub(crate) fn is_in_step(clock: Clock, used: Duration, interrupted: Duration) -> bool {
+    const LEAST: u64 = 250_000_000;
+    /// With CONFIG_HZ=100; others are shorter.
+    const LONGEST_INTERVAL: u128 = 10_000_000;
+    let is_at_interrupts = matches!(clock, Clock::Cpu | Clock::Itimer);
+    let (used, interrupted) = (nanos(used), nanos(interrupted));
+    let difference = used.abs_diff(interrupted);
+    let variance = u128::from(used) * LONGEST_INTERVAL;
+    is_at_interrupts
+        && interrupted != 0
+        && difference > LEAST
+        && difference > used / 10
+        && u128::from(difference).pow(2) > 16 * variance
 }
 
 /// Lost samples by cause.
@@ -293,6 +322,7 @@ pub(super) struct Facts {
     pub(super) period_micros: u32,
     pub(super) elapsed_nanos: u64,
     pub(super) cpu_nanos: u64,
+    pub(super) interrupted_nanos: u64,
     pub(super) uncharged_nanos: u64,
     pub(super) blocking_threads: u32,
     pub(super) timers_refused: u64,
@@ -332,6 +362,7 @@ impl Facts {
             elapsed: Duration::from_nanos(self.elapsed_nanos),
             process_cpu: Duration::from_nanos(self.cpu_nanos),
             unaccounted: Duration::from_nanos(self.uncharged_nanos),
+            interrupted: Duration::from_nanos(self.interrupted_nanos),
             blocking_threads: self.blocking_threads,
             timers_refused: self.timers_refused,
             without_event: self.without_event,
@@ -370,5 +401,34 @@ impl Facts {
         } else {
             NoSamples::NoTicks
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_in_step_if_interrupts_count_more_or_less_than_chance() {
+        let is_in_step = |used, interrupted| {
+            is_in_step(Clock::Cpu, Duration::from_millis(used), Duration::from_millis(interrupted))
+        };
+        // Four standard deviations of a hundred interrupts in a second, a tenth of the time, and a quarter of a second.
+        for (used, most) in [(1_000, 400), (1_000_000, 100_000), (1_000_000_000_000, 100_000_000_000)] {
+            for interrupted in [used - most, used + most] {
+                assert!(!is_in_step(used, interrupted), "{interrupted} of {used}");
+            }
+            for interrupted in [used - most - 1, used + most + 1] {
+                assert!(is_in_step(used, interrupted), "{interrupted} of {used}");
+            }
+        }
+        assert!(!is_in_step(250, 0) && !is_in_step(1_000, 0), "not known");
+    }
+
+    #[test]
+    fn clocks_that_sample_at_other_times_are_not_in_step() {
+        let is_in_step = |clock| is_in_step(clock, Duration::from_secs(10), Duration::from_secs(5));
+        assert!(is_in_step(Clock::Cpu) && is_in_step(Clock::Itimer));
+        assert!(!is_in_step(Clock::Perf) && !is_in_step(Clock::Wall));
     }
 }

@@ -1,6 +1,10 @@
 //! What a session said of itself at its end.
 
-use crate::{config::Clock, control::NoSamples, format::spool::EndFigures};
+use crate::{
+    config::Clock,
+    control::{NoSamples, is_in_step},
+    format::spool::EndFigures,
+};
 use std::time::Duration;
 
 /// What a session said of itself at its end.
@@ -13,6 +17,8 @@ pub struct SessionEnd {
     pub process_cpu: Duration,
     /// Time of its clock that no tick stands for.
     pub unaccounted: Duration,
+    /// CPU time of the process as the kernel's timer interrupts count it; zero if it is not known.
+    pub interrupted: Duration,
     /// Threads that blocked the signal of the ticks at the end, if that was looked for.
     pub blocking_threads: u64,
     /// How often a thread could not have a timer of its own.
@@ -30,11 +36,18 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
+    /// True if code ran in step with the kernel's timer interrupts, at which the clock samples; see
+    /// [`Summary::is_in_step`](crate::Summary::is_in_step).
+    pub fn is_in_step(&self) -> bool {
+        self.clock.is_some_and(|clock| is_in_step(clock, self.process_cpu, self.interrupted))
+    }
+
     pub(super) fn of(figures: EndFigures) -> Self {
         Self {
             elapsed: Duration::from_nanos(figures.elapsed_nanos),
             process_cpu: Duration::from_nanos(figures.cpu_nanos),
             unaccounted: Duration::from_nanos(figures.unaccounted_nanos),
+            interrupted: Duration::from_nanos(figures.interrupted_nanos),
             blocking_threads: figures.blocking_threads,
             timers_refused: figures.timers_refused,
             walks: figures.walks,

@@ -81,6 +81,16 @@ impl Summary {
             let cause = self.cause(counts.time);
             writeln!(out, "sigprof: {missing} of the {used} of CPU time is unaccounted: {cause}")?;
         }
+        // Not if they are a small part of the programs.
+        if tally.in_step > tally.process_cpu / 4 {
+            writeln!(
+                out,
+                "sigprof: some code runs in step with the kernel's timer interrupts, which count {} of {} of CPU time: \
+                 shares of functions can be wrong by as much, because this clock samples only then",
+                Seconds(tally.interrupted),
+                Seconds(tally.in_step),
+            )?;
+        }
         if let Some(hint) = &self.hint {
             writeln!(out, "sigprof: hint: {hint}")?;
         }
@@ -289,6 +299,18 @@ mod tests {
         let mut text = Vec::new();
         summary.write(None, &mut text).unwrap();
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn code_in_step_with_timer_interrupts_is_reported() {
+        let mut summary = summary();
+        summary.tally.process_cpu = Duration::from_secs(40);
+        summary.tally.in_step = Duration::from_secs(10);
+        summary.tally.interrupted = Duration::from_secs(6);
+        assert!(!text(&summary).contains("in step"), "a quarter of the programs' time");
+        summary.tally.process_cpu = Duration::from_secs(39);
+        let expected = "some code runs in step with the kernel's timer interrupts, which count 6.00 s of 10.00 s of CPU time";
+        assert!(text(&summary).contains(expected), "{}", text(&summary));
     }
 
     #[test]

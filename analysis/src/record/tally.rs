@@ -26,6 +26,10 @@ pub struct Tally {
     pub unaccounted: Duration,
     /// The part of it from before first and after last ticks: the rest is of threads without ticks.
     pub behind_last_ticks: Duration,
+    /// CPU time of programs with code in step with the kernel's timer interrupts, at which their clock samples.
+    pub in_step: Duration,
+    /// That time as the interrupts count it.
+    pub interrupted: Duration,
     /// Why the first of the programs without a sample has none.
     pub no_samples: Option<NoSamples>,
     /// The clocks that ran, by name, each with the number of programs that were not killed.
@@ -49,6 +53,10 @@ impl Tally {
         self.unaccounted += end.unaccounted;
         if !lacks_ticks(end.unaccounted, spool.period()) {
             self.behind_last_ticks += end.unaccounted;
+        }
+        if end.is_in_step() {
+            self.in_step += end.process_cpu;
+            self.interrupted += end.interrupted;
         }
         self.no_samples = self.no_samples.or(end.no_samples);
         if let Some(clock) = end.clock {

@@ -51,7 +51,8 @@ fn print_functions(guard: &ProfilerGuard<'_>, functions: &[&str]) -> pprof::Resu
     let mut counts = vec![0; functions.len()];
     for (stack, count) in &guard.report().build()?.data {
         let mut frames = stack.frames.iter().flatten().map(pprof::Symbol::name);
-        let innermost = frames.find_map(|frame| functions.iter().position(|function| frame.contains(function)));
+        let innermost =
+            frames.find_map(|frame| functions.iter().position(|function| frame.contains(function)));
         if let Some(sum) = innermost.and_then(|function| counts.get_mut(function)) {
             *sum += count;
         }

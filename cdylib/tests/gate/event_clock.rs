@@ -4,7 +4,8 @@
 //! The program finds out what the kernel permits, with its own rights.
 
 use crate::support::{
-    Finished, Lack, Linkage, Profile, Scratch, Symbolizer, plain, run, shared_library, skip, thread_lines,
+    Finished, Lack, Linkage, Profile, Scratch, Symbolizer, plain, preload, run, shared_library, skip,
+    thread_lines,
 };
 use std::path::PathBuf;
 use std::process::Command;
@@ -248,5 +249,35 @@ fn a_child_has_no_event_of_its_parent() {
         let finished =
             application.run(&[&format!("CPUPROFILE_FOLLOW_FORK={follows}")], "threads 5 count fork count");
         assert_eq!(printed(&finished, "events"), [6, events], "CPUPROFILE_FOLLOW_FORK={follows}");
+    }
+}
+
+/// Clocks that sample at the kernel's timer interrupts report it if these count much more, or much less, than the CPU time that
+/// the process used.
+#[test]
+fn code_in_step_with_timer_interrupts_is_reported() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("interrupt_clock.c", Linkage::None, &["-O2", "-rdynamic"]);
+    let end_line = |clock: &str, percent: &str| {
+        let mut command = preload(&program);
+        command.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_CLOCK", clock).args([percent, "1.1"]);
+        let finished = run(&mut command).expect_success();
+        finished.stderr.lines().find(|line| line.starts_with("PROFILE: ")).expect("a line").to_owned()
+    };
+    let reported = "code in step with the kernel's timer interrupts, which count ";
+    for (clock, percent) in [("cpu", "40"), ("itimer", "200")] {
+        let line = end_line(clock, percent);
+        let (_, after) = line.split_once(reported).unwrap_or_else(|| panic!("not reported: {line}"));
+        let (seconds, rest) = after.split_once(" s: ").expect("seconds");
+        assert_eq!(rest, format!("shares can be wrong with clock {clock})"));
+        let (counted, used) = seconds.split_once(" of ").expect("of the CPU time");
+        let [counted, used] = [counted, used].map(|seconds| seconds.parse::<f64>().expect("a number"));
+        let expected = used * percent.parse::<f64>().expect("a number") / 100.0;
+        // Both are cut to hundredths.
+        assert!((counted - expected).abs() < 0.03, "{line}");
+    }
+    for (clock, percent) in [("cpu", "90"), ("perf", "40"), ("wall", "40")] {
+        let line = end_line(clock, percent);
+        assert!(!line.contains(reported) || clock == "perf" && line.contains("clock cpu"), "{line}");
     }
 }

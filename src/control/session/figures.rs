@@ -7,8 +7,8 @@ use crate::{
         ticks,
     },
     sample::{
-        counters::Counter, engine::Engine, handler::LOST_WITHOUT_SLOT, recording::Recording, thread_timers,
-        weight,
+        caller, counters::Counter, engine::Engine, handler::LOST_WITHOUT_SLOT, recording::Recording,
+        thread_timers, weight,
     },
     sync::Ordering,
     sys::{clock, signal},
@@ -21,6 +21,7 @@ use core::time::Duration;
 pub(super) struct End {
     pub(super) monotonic: u64,
     pub(super) cpu: u64,
+    pub(super) interrupted: u64,
     /// Time of its clock that no tick stands for.
     pub(super) uncharged: u64,
     /// Threads that block the signal, if that was looked for.
@@ -36,7 +37,7 @@ impl Session {
     pub(super) fn now(&self) -> End {
         let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
         let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::uncharged(cpu));
-        End { monotonic, cpu, uncharged, blocking: 0 }
+        End { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
     }
 
     /// Sum of the counts so far, as in the summary, which asks for more.
@@ -68,6 +69,7 @@ impl Session {
             period_micros: recording.period_micros,
             elapsed_nanos: end.monotonic.saturating_sub(self.start_monotonic),
             cpu_nanos: end.cpu.saturating_sub(self.start_cpu),
+            interrupted_nanos: end.interrupted.saturating_sub(self.start_interrupted),
             uncharged_nanos: end.uncharged,
             blocking_threads: end.blocking,
             timers_refused: timers_refused().wrapping_sub(self.refused_at_start),
@@ -90,6 +92,11 @@ impl Session {
         }
         .summary()
     }
+}
+
+/// The clock of that name, or 0 in a process whose sandbox may forbid it.
+pub(super) fn process_interrupted() -> u64 {
+    if caller::are_forbidden() { 0 } else { clock::process_interrupted() }
 }
 
 pub(super) fn timers_refused() -> u64 {

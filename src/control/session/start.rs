@@ -1,6 +1,10 @@
 //! How a session begins, in the process that asks for it and in a child that is forked meanwhile.
 
-use super::{Session, Started, end::wait_for_handlers, figures::timers_refused};
+use super::{
+    Session, Started,
+    end::wait_for_handlers,
+    figures::{process_interrupted, timers_refused},
+};
 use crate::{
     config,
     control::{
@@ -145,6 +149,7 @@ impl Session {
             start_time,
             start_monotonic: clock::monotonic(),
             start_cpu: clock::process_cpu(),
+            start_interrupted: process_interrupted(),
             end: None,
             refused_at_start: timers_refused(),
             without_event_at_start: thread_timers::without_event(),

@@ -3,7 +3,7 @@
 use super::{END, field, number_at};
 
 /// How many numbers a session says of itself at its end; all are 0 before.
-pub(crate) const FIGURES: usize = 11;
+pub(crate) const FIGURES: usize = 12;
 
 /// What a session says of itself at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,7 @@ pub(crate) struct EndFigures {
     pub(crate) elapsed_nanos: u64,
     pub(crate) cpu_nanos: u64,
     pub(crate) unaccounted_nanos: u64,
+    pub(crate) interrupted_nanos: u64,
     pub(crate) blocking_threads: u64,
     pub(crate) timers_refused: u64,
     pub(crate) walks: u64,
@@ -30,6 +31,7 @@ impl EndFigures {
             self.elapsed_nanos,
             self.cpu_nanos,
             self.unaccounted_nanos,
+            self.interrupted_nanos,
             self.blocking_threads,
             self.timers_refused,
             self.walks,
@@ -43,12 +45,13 @@ impl EndFigures {
     /// None where they are not there.
     fn from_words(words: [u64; FIGURES]) -> Option<Self> {
         let [is_there, rest @ ..] = words;
-        let [elapsed_nanos, cpu_nanos, unaccounted_nanos, blocking_threads, rest @ ..] = rest;
-        let [timers_refused, walks, whole_walks, lost, no_samples, clock] = rest;
+        let [elapsed_nanos, cpu_nanos, unaccounted_nanos, interrupted_nanos, rest @ ..] = rest;
+        let [blocking_threads, timers_refused, walks, whole_walks, lost, no_samples, clock] = rest;
         (is_there == 1).then_some(Self {
             elapsed_nanos,
             cpu_nanos,
             unaccounted_nanos,
+            interrupted_nanos,
             blocking_threads,
             timers_refused,
             walks,

@@ -79,13 +79,14 @@ fn a_session_that_ended_says_what_came_of_it() {
         elapsed_nanos: 1,
         cpu_nanos: 2,
         unaccounted_nanos: 3,
-        blocking_threads: 4,
-        timers_refused: 5,
-        walks: 6,
-        whole_walks: 7,
-        lost: 8,
-        no_samples: 9,
-        clock: 10,
+        interrupted_nanos: 4,
+        blocking_threads: 5,
+        timers_refused: 6,
+        walks: 7,
+        whole_walks: 8,
+        lost: 9,
+        no_samples: 10,
+        clock: 11,
     };
     let mut bytes = spool(&[]);
     assert_eq!(Head::read(&bytes).unwrap().figures, None);
