@@ -12,8 +12,8 @@
 //!
 //! A tick stands for its cell, or for all cells whose tick has passed where the kernel sends fewer. In clock `wall`, where the
 //! clock is that of elapsed time, a cell is some periods long where there are many threads. The place in the cell is drawn
-//! again every few ticks, at each tick of a precise timer: otherwise a program whose work is in step with the period would
-//! always be interrupted at the same point.
+//! again every few ticks, at each tick of a precise timer. Otherwise a program that works in step with the period would always
+//! be interrupted at the same point.
 //!
 //! | entry's key | its timer | meaning | may become |
 //! | --- | --- | --- | --- |

@@ -58,7 +58,7 @@ pub(crate) fn since_boot() -> i64 {
     read(ClockId::CLOCK_BOOTTIME) as i64
 }
 
-/// 0 if there is no such clock: emulators lack some. Otherwise the only error is a bad pointer, which nix rules out.
+/// 0 if the kernel does not have the clock, as some emulators. The other error, a bad pointer, is impossible with nix.
 fn read(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, nanos)
 }

@@ -86,7 +86,7 @@ impl Summary {
             writeln!(
                 out,
                 "sigprof: some code runs in step with the kernel's timer interrupts, which count {} of {} of CPU time: \
-                 shares of functions can be wrong by as much, because this clock samples only then",
+                 shares of functions can be wrong by as much, because clocks cpu and itimer sample only then",
                 Seconds(tally.interrupted),
                 Seconds(tally.in_step),
             )?;

@@ -200,7 +200,7 @@ fn a_sandbox_of_a_vforked_child_is_not_its_parents() {
     for clock in ["cpu", "auto"] {
         let variable = format!("CPUPROFILE_CLOCK={clock}");
         let finished = application.run(&[&variable], "samples 5 sandbox samples 20 count");
-        // The clock that ran before goes on: a sandbox would have changed it to `itimer`.
+        // The clock is unchanged: a sandbox would have changed it to `itimer`.
         assert_ne!(clock_of(&finished), "itimer", "{clock}");
     }
 }

@@ -45,6 +45,9 @@ mod output_names;
 mod output_pipes;
 mod output_places;
 mod output_targets;
+// Some have code of this architecture only.
+#[cfg(target_arch = "x86_64")]
+mod programs;
 #[cfg(target_arch = "x86_64")]
 mod reachable_calls;
 mod real_programs;

@@ -41,7 +41,7 @@ pub(crate) use process::{
 };
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};
-pub(crate) use scratch::{Linkage, Scratch, names_in, program_source};
+pub(crate) use scratch::{Linkage, Scratch, check_syntax, names_in, program_source};
 pub(crate) use skip::{Lack, skip};
 pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::compiled;
 use super::library::{archive_dependencies, include_directory, shared_library, static_library};
-use super::process::tool;
+use super::process::{run, tool};
 
 /// What a linker and a loader look for.
 const LIBRARY_NAMES: [&str; 2] = ["libprofiler.so", "libprofiler.so.0"];
@@ -185,6 +185,12 @@ pub(crate) fn names_in(directory: &Path, prefix: &str) -> Vec<String> {
 /// The committed source of a test program.
 pub(crate) fn program_source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Fails if the source of a program does not compile; every warning is an error.
+pub(crate) fn check_syntax(source: &Path) {
+    let name = source.to_str().expect("a plain path");
+    run(compiler_for(name).arg("-fsyntax-only").arg(source)).expect_success();
 }
 
 fn compiler_for(source: &str) -> Command {

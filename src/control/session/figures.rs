@@ -94,7 +94,7 @@ impl Session {
     }
 }
 
-/// The clock of that name, or 0 in a process whose sandbox may forbid it.
+/// As [`clock::process_interrupted`], but 0 in a sandbox, which may forbid the call.
 pub(super) fn process_interrupted() -> u64 {
     if caller::are_forbidden() { 0 } else { clock::process_interrupted() }
 }
