@@ -83,17 +83,17 @@ static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 /// signals of threads' timers. A second copy of the library has others.
 static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }; 1 + MOST_THREADS];
 
-/// The next session's threads have their first ticks at random from the start on.
+/// The first tick of the next session's first thread is at random, too.
 static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
 
-/// Sets the first tick of threads that get their timer before a tick has met them. Called before [`begin`].
+/// Sets the first tick of the process's first thread. Called before [`begin`].
 pub(crate) fn set_start(at_random: bool) {
     STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
 }
 
-/// The first tick of a thread that no tick has met.
-fn first_tick() -> FirstTick {
-    if STARTS_AT_RANDOM.load(Ordering::Relaxed) || is_wall() {
+/// The first tick of a thread.
+fn first_tick(thread: u32) -> FirstTick {
+    if thread != process::id() || STARTS_AT_RANDOM.load(Ordering::Relaxed) || is_wall() {
         FirstTick::AtRandom
     } else {
         FirstTick::AfterPeriod
@@ -348,7 +348,7 @@ impl Look {
             let now = if is_wall { Some(start) } else { clock::cpu_of_thread(thread) };
             if let Some(met) = now.map(|now| Met { thread, generation, now }) {
                 if generation != 0 && !threads.has(met) {
-                    threads.adopt(&OwnTimers, met, first_tick());
+                    threads.adopt(&OwnTimers, met, first_tick(met.thread));
                 }
                 let has_timer = threads.has(met);
                 with_timer = with_timer.saturating_add(u32::from(has_timer));
@@ -445,7 +445,7 @@ pub(crate) fn adopt_caller() {
     if !(if is_wall() { threads.has(met) } else { threads.covers(&OwnTimers, met) }) {
         // As many as are created end sooner or later.
         threads.reap(&OwnTimers, 4);
-        threads.adopt(&OwnTimers, met, first_tick());
+        threads.adopt(&OwnTimers, met, first_tick(met.thread));
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) trait Timers {
 pub(crate) enum FirstTick {
     /// At a random place in the first period: of many short threads each period of time gets one tick.
     AtRandom,
-    /// After one period, as the process's first tick. A thread that ends before is represented by process's ticks.
+    /// After one period, as the process's first tick: how many samples a short program has is certain.
     AfterPeriod,
 }
 

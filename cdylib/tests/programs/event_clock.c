@@ -11,6 +11,7 @@
  *   handler    from now on sets a handler of SIGPROF again and again while it computes
  *   sandbox    a child of vfork(2) announces a sandbox, and ends
  *   short N    creates threads one after another, each of which computes for 8 ms
+ *   together N the same at the same time, at most 100
  *   count      prints "events N lowest D": descriptors of perf events, and the lowest; "timers N": POSIX timers of threads, or -1
  *   fork       does the rest in a child, and exits like it */
 #define _GNU_SOURCE
@@ -110,6 +111,13 @@ static void run_short_threads(int count) {
     }
 }
 
+static void run_short_threads_together(int count) {
+    pthread_t threads[100];
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, compute_shortly, NULL) != 0) exit(95);
+    for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
 static int sets_handler;
 
 static void handle(int unused) {
@@ -166,6 +174,8 @@ int main(int argc, char **argv) {
             announce_sandbox_in_child();
         } else if (strcmp(order, "short") == 0 && ++i < argc) {
             run_short_threads(atoi(argv[i]));
+        } else if (strcmp(order, "together") == 0 && ++i < argc) {
+            run_short_threads_together(atoi(argv[i]));
         } else if (strcmp(order, "count") == 0) {
             print_events();
             print_timers();
