@@ -412,6 +412,25 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_holds_in_a_child() {
+        let mapping = Mapping::writable(2 * PROTECTED).unwrap();
+        let start = mapping.start().as_ptr() as usize;
+        mapping.guard(0, PROTECTED).unwrap();
+        choose_probe().unwrap();
+        // SAFETY: the child makes system calls only.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_guarded = !is_readable(start) && is_readable(start + PROTECTED);
+            // SAFETY: it ends the child, and runs no code of this process.
+            unsafe { libc::_exit(i32::from(!is_guarded)) };
+        }
+        let mut status = -1;
+        // SAFETY: the status is written to a variable of that type.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+
+    #[test]
     fn a_range_outside_the_mapping_is_refused() {
         let mapping = Mapping::reserved(PROTECTED).unwrap();
         assert_eq!(mapping.commit(0, 2 * PROTECTED), Err(libc::EINVAL));
