@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::support::{
-    Finished, Linkage, Profile, Scratch, exit_code, plain, repository_root, run, system_header_directory,
-    tool,
+    Finished, Linkage, Profile, Scratch, exit_code, plain, quietly_with_threads, repository_root, run,
+    system_header_directory, tool,
 };
 
 /// The whole interface.
@@ -38,7 +38,7 @@ fn both_linkages(case: &str, check: impl Fn(&Scratch)) {
 
 /// Runs a program whose only ticks are those that it sends itself: the timer's first is due after a second of CPU.
 fn run_quietly(program: &Path, arguments: &[&Path]) -> Finished {
-    run(plain(program).args(arguments).env("CPUPROFILE_FREQUENCY", "1"))
+    run(quietly_with_threads(&mut plain(program)).args(arguments))
 }
 
 /// The sum of counts of the profile `name` that a case wrote.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{
     Finished, Linkage, Mapping, Profile, Scratch, assignment, expect_status, in_shell, line_in, plain,
-    preload, profiled, program_source, quietly, rounds, run, samples_at, start, tool, wait, wait_for,
-    wait_for_end,
+    preload, profiled, program_source, quietly, quietly_with_threads, rounds, run, samples_at, start, tool,
+    wait, wait_for, wait_for_end,
 };
 
 fn host(scratch: &Scratch) -> PathBuf {
@@ -205,7 +205,9 @@ fn a_timers_signal_is_no_toggle() {
 fn a_thread_with_a_small_stack_may_toggle() {
     let scratch = Scratch::new();
     let mut command = profiled(edges(&scratch), &scratch.path("prof"));
-    let finished = run(quietly(&mut command).env("CPUPROFILESIGNAL", "SIGUSR2").arg("toggle-on-small-stack"));
+    let finished = run(quietly_with_threads(&mut command)
+        .env("CPUPROFILESIGNAL", "SIGUSR2")
+        .arg("toggle-on-small-stack"));
     expect_status(&finished, 0);
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
     assert_eq!(samples_at(&scratch.path("prof.0")), 2);

@@ -6,7 +6,9 @@ use std::process::Command;
 
 #[cfg(target_arch = "x86_64")]
 use crate::support::unloading::{Settings, run_unseen_unloading};
-use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, run, shared_library};
+use crate::support::{
+    Finished, Linkage, Profile, Scratch, exit_code, plain, quietly, quietly_with_threads, run, shared_library,
+};
 
 fn loading(scratch: &Scratch) -> PathBuf {
     scratch.compile("loading.c", Linkage::None, &[])
@@ -16,7 +18,11 @@ fn loading(scratch: &Scratch) -> PathBuf {
 /// second of CPU time.
 fn command(scratch: &Scratch, program: &Path, orders: &str) -> Command {
     let mut command = plain(program);
-    command.env("CPUPROFILE_FREQUENCY", "1");
+    if orders.contains("thread ") {
+        quietly_with_threads(&mut command)
+    } else {
+        quietly(&mut command)
+    };
     for word in orders.split(' ') {
         match word {
             "LIBRARY" => command.arg(shared_library()),

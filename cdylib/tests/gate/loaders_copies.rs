@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{
-    Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, run, shared_library, skip, tool,
+    Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, quietly_with_threads, run, shared_library,
+    skip, tool,
 };
 
 /// The library that comes with Debian's gperftools.
@@ -226,7 +227,8 @@ fn opened_under_gperftools() {
 #[test]
 fn program_with_the_crate() {
     let Some(path) = std::env::var_os("CRATE_PROFILE") else { return };
-    let started = sigprof::Profiler::builder().frequency(1).start(Path::new(&path));
+    let started =
+        sigprof::Profiler::builder().clock(sigprof::Clock::Itimer).frequency(1).start(Path::new(&path));
     for _ in 0..5 {
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGPROF).expect("it is handled");
     }
@@ -247,7 +249,8 @@ fn the_crate_under_the_library() {
         let mut command =
             command(&scratch, &program, "--exact loaders_copies::program_with_the_crate --nocapture");
         preload(&mut command, [shared_library()]);
-        command.env_remove("CPUPROFILE").env(variable, "prof").env("CRATE_PROFILE", "of-crate");
+        quietly_with_threads(&mut command).env_remove("CPUPROFILE");
+        command.env(variable, "prof").env("CRATE_PROFILE", "of-crate");
         let finished = run(&mut command).expect_success();
         let text = finished.text();
         assert!(text.lines().any(|line| line == told), "{variable}: not {told:?}: {text}");

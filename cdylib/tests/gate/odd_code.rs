@@ -1,7 +1,8 @@
 //! Code that does odd things with its stack: chains are right as far as anything leads, and end there.
 
 use crate::support::{
-    Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, repository_root, run, tool,
+    Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, quietly_with_threads,
+    repository_root, run, tool,
 };
 
 /// Runs a case of `programs/odd_code.c` with a silent timer; gives what it printed and its profile.
@@ -9,7 +10,7 @@ use crate::support::{
 fn run_case(scratch: &Scratch, case: &str) -> (String, Profile) {
     let program = scratch.compile("odd_code.c", Linkage::None, &[]);
     let path = scratch.path("prof");
-    let finished = run(profiled(program, &path).env("CPUPROFILE_FREQUENCY", "1").arg(case)).expect_success();
+    let finished = run(quietly_with_threads(&mut profiled(program, &path)).arg(case)).expect_success();
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
     (finished.text(), Profile::read(&path))
 }

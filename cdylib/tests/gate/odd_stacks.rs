@@ -2,7 +2,7 @@
 
 use crate::support::{Linkage, Scratch, expect_status, plain, preload, quietly, run, samples_at};
 #[cfg(target_arch = "x86_64")]
-use crate::support::{Profile, Record, Root, Symbolizer, profiled};
+use crate::support::{Profile, Record, Root, Symbolizer, profiled, quietly_with_threads};
 
 /// Alternate stacks that have room for little more than the kernel's own frame, or less: no tick uses them.
 #[test]
@@ -28,7 +28,7 @@ fn small_alternate_stacks_are_not_used() {
 #[cfg(target_arch = "x86_64")]
 fn profile_on_switched_stack(scratch: &Scratch, case: &str) -> Profile {
     let program = scratch.compile("switched_stacks.c", Linkage::None, &[]);
-    let finished = run(quietly(&mut profiled(program, &scratch.path("prof"))).arg(case));
+    let finished = run(quietly_with_threads(&mut profiled(program, &scratch.path("prof"))).arg(case));
     expect_status(&finished, 0);
     let profile = Profile::read(&scratch.path("prof"));
     assert_eq!(profile.samples(), 100, "{case}");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, run};
+use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, quietly_with_threads, run};
 
 /// The exit status of a process that `programs/detector.c` ends.
 const DETECTED: i32 = 70;
@@ -17,7 +17,7 @@ fn run_watched(scratch: &Scratch, case: &str, detected: bool) -> Finished {
     let detector = scratch.compile_library("detector.c", &[]);
     let mut command = plain(program);
     // The only ticks are those that the program sends itself.
-    command.arg(case).arg(scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "1");
+    quietly_with_threads(&mut command).arg(case).arg(scratch.path("prof"));
     if detected {
         command.env("LD_PRELOAD", detector);
     }

@@ -4,7 +4,9 @@
 //! The application sends its ticks itself, and each is counted. `full/threads.rs` looks at threads that compute.
 
 use crate::support::thread_lines::{figure, threads};
-use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, is_full, profiled, run, start, wait};
+use crate::support::{
+    Finished, Linkage, Profile, Scratch, exit_code, is_full, profiled, quietly_with_threads, run, start, wait,
+};
 use sigprof::recover::{self, Spool, SpooledSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,8 +36,7 @@ impl Host {
     /// counts is what it sends.
     fn command(&self, words: &str) -> Command {
         let mut command = profiled(&self.program, &self.profile());
-        command
-            .env("CPUPROFILE_FREQUENCY", "1")
+        quietly_with_threads(&mut command)
             .env("CPUPROFILE_SPOOL", self.scratch.spools())
             .env("CPUPROFILE_STATISTICS", "1")
             .args(words.split(' '));
@@ -342,7 +343,7 @@ for name, ticks in ("py-small", 30), ("py-large", 200):
 "#;
     let scratch = Scratch::new();
     let mut command = profiled("/usr/bin/python3", &scratch.path("prof"));
-    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_STATISTICS", "1").env("CPUPROFILE_THREADS", "1");
+    quietly_with_threads(&mut command).env("CPUPROFILE_STATISTICS", "1").env("CPUPROFILE_THREADS", "1");
     let finished = run(command.args(["-c", SCRIPT])).expect_success();
     for (name, ticks) in [("py-small", 30), ("py-large", 200)] {
         let threads = threads(&finished);

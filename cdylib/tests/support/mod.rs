@@ -37,7 +37,7 @@ pub(crate) use library::{repository_root, shared_library, system_header_director
 pub(crate) use outcome::{expect_one_line, expect_profile, expect_status, expect_unharmed, expect_words};
 pub(crate) use process::{
     Finished, assignment, exit_code, has_ended, in_shell, is_for_aarch64, is_root, lacks_mounts, plain,
-    preload, profiled, quietly, run, start, tool, wait,
+    preload, profiled, quietly, quietly_with_threads, run, start, tool, wait,
 };
 pub(crate) use profile::{Mapping, Profile, Record};
 pub(crate) use readers::{Report, callers_in_go_pprof, go_pprof_top, google_pprof_text};

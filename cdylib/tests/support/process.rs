@@ -267,6 +267,12 @@ pub(crate) fn quietly(command: &mut Command) -> &mut Command {
     command.env("CPUPROFILE_FREQUENCY", "1")
 }
 
+/// The same for programs with threads: in other clocks the first tick of a thread's own timer is at a random place in the first
+/// second.
+pub(crate) fn quietly_with_threads(command: &mut Command) -> &mut Command {
+    quietly(command).env("CPUPROFILE_CLOCK", "itimer")
+}
+
 /// Runs `program` under the profiler in a shell that first does what `preparation` says.
 pub(crate) fn in_shell(preparation: &str, program: &Path, profile: &Path) -> Command {
     let script = format!(
