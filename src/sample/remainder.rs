@@ -15,7 +15,9 @@
 //! that have exited without one.
 //!
 //! A survey reads the process's clock, and then the clocks of all threads. So CPU time that is used meanwhile is missing in this
-//! remainder, and part of the next one. No time is counted twice.
+//! remainder, and part of the next one. No time is counted twice. Threads' clocks as they were read last may be enough: what is
+//! computed from them is at least the remainder, but for threads that have ended since. If it is below a period, and the timer
+//! ticks late enough, nothing else is done. That spares most ticks of a busy thread five system calls.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{
@@ -34,6 +36,8 @@ struct Remainder {
     taken: AtomicU64,
     /// The process's CPU clock at the last survey.
     last_cpu: AtomicU64,
+    /// The process's CPU clock when the postponed timer ticks.
+    next_tick: AtomicU64,
     /// Process's ticks in a row that found a remainder on threads that may not represent it.
     vain_ticks: AtomicU32,
     /// Nanoseconds of the remainder that no thread could represent: these do not bring the timer forward.
@@ -46,6 +50,7 @@ static REMAINDER: Remainder = Remainder {
     last_survey: AtomicU64::new(0),
     taken: AtomicU64::new(0),
     last_cpu: AtomicU64::new(0),
+    next_tick: AtomicU64::new(0),
     vain_ticks: AtomicU32::new(0),
     conceded: AtomicU64::new(0),
 };
@@ -67,6 +72,7 @@ pub(super) fn begin() {
     REMAINDER.last_survey.store(0, Ordering::Relaxed);
     REMAINDER.taken.store(0, Ordering::Relaxed);
     REMAINDER.last_cpu.store(clock::process_cpu(), Ordering::Relaxed);
+    REMAINDER.next_tick.store(0, Ordering::Relaxed);
     REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
     REMAINDER.conceded.store(0, Ordering::Relaxed);
     REMAINDER.is_postponed.store(true, Ordering::Relaxed);
@@ -94,7 +100,8 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
         return 0;
     }
     let share = if is_representative { REPRESENTATIVE_SHARE } else { SHARE };
-    let weight = REMAINDER.survey(engine, share, |survey| {
+    let may_estimate = !is_of_process && !is_representative;
+    let weight = REMAINDER.survey(engine, share, may_estimate, |survey| {
         if is_of_process {
             // The timer ticks each period from now on, unless it is postponed again.
             REMAINDER.is_postponed.store(false, Ordering::Relaxed);
@@ -120,7 +127,9 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
 
 /// What a survey has found.
 struct Survey {
-    /// The process's CPU clock, less what threads' next ticks will represent.
+    /// The process's CPU clock.
+    cpu: u64,
+    /// The same, less what threads' next ticks will represent.
     represented_until: u64,
     /// Nanoseconds.
     remainder: u64,
@@ -132,28 +141,45 @@ struct Survey {
 
 impl Remainder {
     /// Makes a survey and calls `act` with it, unless another thread does, or the last one was too long and too close for this
-    /// share of the elapsed time.
-    fn survey<T>(&self, engine: &Engine, share: u64, act: impl FnOnce(&Survey) -> T) -> Option<T> {
+    /// share of the elapsed time. Nor if it `may_estimate`, and there is nothing to do by the estimate.
+    fn survey<T>(
+        &self,
+        engine: &Engine,
+        share: u64,
+        may_estimate: bool,
+        act: impl FnOnce(&Survey) -> T,
+    ) -> Option<T> {
         let start = clock::monotonic();
-        let pause = pause_after(self.taken.load(Ordering::Relaxed), share);
-        let is_early = start < self.last_survey.load(Ordering::Relaxed).saturating_add(pause);
+        let taken_before = self.taken.load(Ordering::Relaxed);
+        let is_early =
+            start < self.last_survey.load(Ordering::Relaxed).saturating_add(pause_after(taken_before, share));
         if is_early || self.is_surveyed.swap(true, Ordering::Acquire) {
             return None;
         }
-        // In CPU time: if the thread is kept from running meanwhile, that costs nothing.
-        let own_start = clock::thread_cpu();
-        let taken = || clock::thread_cpu().saturating_sub(own_start);
+        let threads = engine.threads();
         let cpu = clock::process_cpu();
-        let unaccounted = engine.threads().survey(&OwnTimers);
-        let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
-        let remainder = weight::uncharged(represented_until);
         let since = cpu.saturating_sub(self.last_cpu.swap(cpu, Ordering::Relaxed));
-        let pause = pause_after(taken(), SHARE);
-        let result = act(&Survey { represented_until, remainder, since, pause });
-        self.taken.store(taken(), Ordering::Relaxed);
+        let estimate = || Survey::new(cpu, threads.noted_unaccounted(), since, taken_before);
+        let result = if may_estimate && self.is_in_order(&estimate()) {
+            None
+        } else {
+            // In CPU time: if the thread is kept from running meanwhile, that costs nothing.
+            let own_start = clock::thread_cpu();
+            let taken = || clock::thread_cpu().saturating_sub(own_start);
+            let unaccounted = threads.survey(&OwnTimers);
+            let result = act(&Survey::new(cpu, unaccounted, since, taken()));
+            self.taken.store(taken(), Ordering::Relaxed);
+            Some(result)
+        };
         self.last_survey.store(start, Ordering::Relaxed);
         self.is_surveyed.store(false, Ordering::Release);
-        Some(result)
+        result
+    }
+
+    /// True if there is no remainder to represent, and the postponed timer ticks late enough.
+    fn is_in_order(&self, survey: &Survey) -> bool {
+        let left = self.next_tick.load(Ordering::Relaxed).saturating_sub(survey.cpu);
+        survey.is_below_a_period() && left >= survey.postponement()
     }
 }
 
@@ -163,17 +189,29 @@ fn pause_after(taken: u64, share: u64) -> u64 {
 }
 
 impl Survey {
+    fn new(cpu: u64, unaccounted: i64, since: u64, taken: u64) -> Self {
+        let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
+        let remainder = weight::uncharged(represented_until);
+        Self { cpu, represented_until, remainder, since, pause: pause_after(taken, SHARE) }
+    }
+
     fn is_below_a_period(&self) -> bool {
         let conceded = REMAINDER.conceded.load(Ordering::Relaxed);
         self.remainder < conceded.saturating_add(weight::period())
     }
 
-    /// Postpones the process's timer beyond the next survey. A thread's tick comes after two periods at the latest, and the CPU
-    /// time between two surveys seldom doubles.
-    fn postpone(&self) {
+    /// The CPU time within which the next survey is expected, in nanoseconds. A thread's tick comes after two periods at the latest,
+    /// and the CPU time between two surveys seldom doubles.
+    fn postponement(&self) -> u64 {
         let pause = self.pause.saturating_mul(2);
-        let expected = weight::period().saturating_add(self.since).saturating_add(pause);
-        if tick_source::set_next(expected.saturating_mul(2).min(LONGEST_POSTPONEMENT)) {
+        weight::period().saturating_add(self.since).saturating_add(pause)
+    }
+
+    /// Postpones the process's timer beyond the next survey, and the one after it.
+    fn postpone(&self) {
+        let nanos = self.postponement().saturating_mul(2).min(LONGEST_POSTPONEMENT);
+        if tick_source::set_next(nanos) {
+            REMAINDER.next_tick.store(self.cpu.saturating_add(nanos), Ordering::Relaxed);
             REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
             REMAINDER.is_postponed.store(true, Ordering::Relaxed);
         }

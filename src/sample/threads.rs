@@ -401,7 +401,12 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.unaccounted.load(Ordering::Relaxed) as i64
     }
 
-    /// The same. Also deletes timers of ended threads, and replaces overdue timers that the application has closed.
+    /// The same, as their clocks were when they were read last, each at a tick or in a survey.
+    pub(crate) fn noted_unaccounted(&self) -> i64 {
+        self.unaccounted.load(Ordering::Acquire) as i64
+    }
+
+    /// The same, by their clocks. Also deletes timers of ended threads, and replaces overdue timers that the application has closed.
     pub(crate) fn survey(&self, timers: &impl Timers) -> i64 {
         let overdue = self.period.load(Ordering::Relaxed).saturating_mul(2) as i64;
         let mut mended = 0;
@@ -413,7 +418,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             }
             true
         });
-        self.unaccounted.load(Ordering::Acquire) as i64
+        self.noted_unaccounted()
     }
 
     /// Notes and returns what a thread has used without a tick; None for a thread that has ended.

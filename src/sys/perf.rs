@@ -39,12 +39,10 @@ const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: usize = 1 << 3;
 /// Bits of [`Attributes::flags`].
-const DISABLED: u64 = 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
 // Of <linux/perf_event.h>; the second reads a number of eight bytes.
-const PERF_EVENT_IOC_ENABLE: usize = 0x2400;
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_PERIOD: usize = 0x4008_2404;
 
@@ -69,7 +67,7 @@ pub(crate) enum Scope {
 pub(crate) struct TaskClock(pub(crate) i32);
 
 impl TaskClock {
-    /// An event that will interrupt the thread by `signal`; it does not count yet. Neither the next program has it nor,
+    /// An event that will interrupt the thread by `signal`, once it is armed. Neither the next program has it nor,
     /// once that closes it, a child. Signal-safe: system calls.
     ///
     /// # Errors
@@ -105,11 +103,11 @@ impl TaskClock {
             kind: PERF_TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
             config: PERF_COUNT_SW_TASK_CLOCK,
-            // Any but 0: it makes the event one that interrupts.
-            sample_period: 1_000_000_000,
+            // An hour: it is armed before that.
+            sample_period: 3_600_000_000_000,
             sample_type: 0,
             read_format: 0,
-            flags: DISABLED | excluded,
+            flags: excluded,
             wakeup_events: 1,
             breakpoint_type: 0,
             breakpoint_address: 0,
@@ -138,14 +136,10 @@ impl TaskClock {
     /// Lets it send its signal in `nanos`, and then each time as much has passed. Signal-safe: system calls.
     pub(crate) fn arm(self, nanos: u64) {
         let period = nanos.max(1);
-        let descriptor = self.0 as usize;
-        // They fail for a descriptor that is no event by now.
-        for (request, argument) in
-            [(PERF_EVENT_IOC_PERIOD, &raw const period as usize), (PERF_EVENT_IOC_ENABLE, 0)]
-        {
-            // SAFETY: the number is a local. Requests have the kind of descriptor in them that they are meant for.
-            unsafe { system_call(libc::SYS_ioctl, [descriptor, request, argument, 0, 0, 0]) };
-        }
+        let arguments = [self.0 as usize, PERF_EVENT_IOC_PERIOD, &raw const period as usize, 0, 0, 0];
+        // SAFETY: the number is a local. It fails for a descriptor that is no event by now: a request contains the kind of
+        // descriptor that it is for.
+        unsafe { system_call(libc::SYS_ioctl, arguments) };
     }
 
     /// Ends it, if the descriptor still is what sends `signal` to the thread; in children that have copies of the descriptor,
