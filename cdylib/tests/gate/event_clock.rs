@@ -213,6 +213,14 @@ fn an_application_that_sets_its_handler_again_and_again_has_samples() {
     assert_eq!(clock_of(&finished), "itimer");
 }
 
+/// An application can sample itself by an event that sends SIGPROF (perf_event_open(2), "Signal-on-overflow").
+#[test]
+fn signals_of_an_applications_own_event_reach_its_handler() {
+    let Some(application) = Application::with_events() else { return };
+    let finished = application.run(&["CPUPROFILE_CLOCK=auto"], "samples 5 own 20");
+    assert_eq!(printed(&finished, "others"), [0]);
+}
+
 /// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
 fn a_thread_whose_event_is_closed_has_a_timer_instead() {

@@ -9,6 +9,8 @@
  *   samples N  computes until there are so many more samples
  *   crowd N    the same in N threads, for 8000 samples
  *   handler    from now on sets a handler of SIGPROF again and again while it computes
+ *   own N      computes until N signals of a perf event of its own, which sends SIGPROF, have reached its handler,
+ *              and there are so many more samples; prints "others N": signals of other origin that have reached it
  *   sandbox    a child of vfork(2) announces a sandbox, and ends
  *   short N    creates threads one after another, each of which computes for 8 ms
  *   together N the same at the same time, at most 100
@@ -16,6 +18,7 @@
  *   fork       does the rest in a child, and exits like it */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <fcntl.h>
 #include <gperftools/profiler.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -124,14 +127,38 @@ static void handle(int unused) {
     (void)unused;
 }
 
+static volatile sig_atomic_t own_event, own_signals, other_signals;
+static int wanted_own_signals;
+
 static void compute_until(int wanted) {
     const clock_t begin = clock();
     volatile unsigned long work = 0;
-    while (samples() < wanted) {
+    while (samples() < wanted || own_signals < wanted_own_signals) {
         for (int i = 0; i < 20000; i++) work = work * 5 + 3;
         if (sets_handler) sigaction(SIGPROF, &(struct sigaction){.sa_handler = handle}, NULL);
         if (clock() - begin > 60 * CLOCKS_PER_SEC) exit(97);
     }
+}
+
+static void count_signal(int unused, siginfo_t *info, void *context) {
+    (void)unused, (void)context;
+    if (info->si_fd == own_event) own_signals = own_signals + 1;
+    else other_signals = other_signals + 1;
+}
+
+static void compute_with_own_event(int wanted) {
+    struct perf_event_attr attributes = {.type = PERF_TYPE_SOFTWARE, .size = PERF_ATTR_SIZE_VER0,
+                                         .config = PERF_COUNT_SW_TASK_CLOCK, .sample_period = 1000000, .wakeup_events = 1};
+    struct f_owner_ex owner = {F_OWNER_TID, gettid()};
+    own_event = (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (own_event < 0 || sigaction(SIGPROF, &(struct sigaction){.sa_sigaction = count_signal, .sa_flags = SA_SIGINFO}, NULL) != 0 ||
+        fcntl(own_event, F_SETSIG, SIGPROF) != 0 || fcntl(own_event, F_SETOWN_EX, &owner) != 0 ||
+        fcntl(own_event, F_SETFL, O_ASYNC) != 0)
+        exit(89);
+    wanted_own_signals = wanted;
+    compute_until(samples() + wanted);
+    close(own_event);
+    printf("others %d\n", (int)other_signals);
 }
 
 static void announce_sandbox_in_child(void) {
@@ -170,6 +197,8 @@ int main(int argc, char **argv) {
             run_crowd(atoi(argv[i]));
         } else if (strcmp(order, "handler") == 0) {
             sets_handler = 1;
+        } else if (strcmp(order, "own") == 0 && ++i < argc) {
+            compute_with_own_event(atoi(argv[i]));
         } else if (strcmp(order, "sandbox") == 0) {
             announce_sandbox_in_child();
         } else if (strcmp(order, "short") == 0 && ++i < argc) {
