@@ -72,10 +72,15 @@ pub(super) fn begin() {
     REMAINDER.last_survey.store(0, Ordering::Relaxed);
     REMAINDER.taken.store(0, Ordering::Relaxed);
     REMAINDER.last_cpu.store(clock::process_cpu(), Ordering::Relaxed);
-    REMAINDER.next_tick.store(0, Ordering::Relaxed);
+    on_timer_start();
     REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
     REMAINDER.conceded.store(0, Ordering::Relaxed);
     REMAINDER.is_postponed.store(true, Ordering::Relaxed);
+}
+
+/// The process's timer was started, and is not postponed. Signal-safe: an atomic.
+pub(super) fn on_timer_start() {
+    REMAINDER.next_tick.store(0, Ordering::Relaxed);
 }
 
 /// In a forked child, which does not have the thread that may make a survey.
@@ -176,10 +181,12 @@ impl Remainder {
         result
     }
 
-    /// True if there is no remainder to represent, and the postponed timer ticks late enough.
+    /// True if there is no remainder to represent, and the postponed timer ticks late enough. Nor very late: the clocks that were
+    /// read last would be old.
     fn is_in_order(&self, survey: &Survey) -> bool {
         let left = self.next_tick.load(Ordering::Relaxed).saturating_sub(survey.cpu);
-        survey.is_below_a_period() && left >= survey.postponement()
+        let least = survey.postponement();
+        survey.is_below_a_period() && (least..=least.saturating_mul(4)).contains(&left)
     }
 }
 
@@ -203,11 +210,11 @@ impl Survey {
     /// The CPU time within which the next survey is expected, in nanoseconds. A thread's tick comes after two periods at the latest,
     /// and the CPU time between two surveys seldom doubles.
     fn postponement(&self) -> u64 {
-        let pause = self.pause.saturating_mul(2);
-        weight::period().saturating_add(self.since).saturating_add(pause)
+        let (period, pause) = (weight::period(), self.pause.saturating_mul(2));
+        period.saturating_add(self.since.max(period)).saturating_add(pause)
     }
 
-    /// Postpones the process's timer beyond the next survey, and the one after it.
+    /// Postpones the process's timer beyond the next two surveys.
     fn postpone(&self) {
         let nanos = self.postponement().saturating_mul(2).min(LONGEST_POSTPONEMENT);
         if tick_source::set_next(nanos) {

@@ -25,7 +25,7 @@
 use super::{
     engine::Engine,
     host_action::HostAction,
-    host_timer,
+    host_timer, remainder,
     thread_timers::{self, is_own_tick},
     weight,
 };
@@ -146,6 +146,7 @@ impl Source {
         let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_mark())
             .map_err(Refusal::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
+        remainder::on_timer_start();
         Ok(())
     }
 
