@@ -89,7 +89,7 @@ fn variants(profilers: &[Profiler], scratch: &Path) -> Vec<Variant> {
             variants.push(Variant { name, environment: on(rate), is_for_small: false });
         }
         if profiler.name == "sigprof" {
-            // What of it is the clock, what the child's own session, and what of that the spool.
+            // The parts of the clock, of the child's own session, and of the spool.
             for (name, variable, value) in [
                 ("clock cpu", "CPUPROFILE_CLOCK", "cpu"),
                 ("children not followed", "CPUPROFILE_FOLLOW_FORK", "0"),

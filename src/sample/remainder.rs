@@ -15,9 +15,11 @@
 //! that have exited without one.
 //!
 //! A survey reads the process's clock, and then the clocks of all threads. So CPU time that is used meanwhile is missing in this
-//! remainder, and part of the next one. No time is counted twice. Threads' clocks as they were read last may be enough: what is
-//! computed from them is at least the remainder, but for threads that have ended since. If it is below a period, and the timer
-//! ticks late enough, nothing else is done. That spares most ticks of a busy thread five system calls.
+//! remainder, and part of the next one. No time is counted twice.
+//!
+//! A thread's tick first computes an estimate, from threads' clocks as they were last read. The estimate is at least the remainder,
+//! unless threads have exited since. If it is below a period and the timer ticks late enough, the tick makes no survey. This saves
+//! five system calls in most ticks of a busy thread.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{
@@ -44,16 +46,7 @@ struct Remainder {
     conceded: AtomicU64,
 }
 
-static REMAINDER: Remainder = Remainder {
-    is_postponed: AtomicBool::new(false),
-    is_surveyed: AtomicBool::new(false),
-    last_survey: AtomicU64::new(0),
-    taken: AtomicU64::new(0),
-    last_cpu: AtomicU64::new(0),
-    next_tick: AtomicU64::new(0),
-    vain_ticks: AtomicU32::new(0),
-    conceded: AtomicU64::new(0),
-};
+static REMAINDER: Remainder = Remainder::new();
 
 /// Surveys take one part in so many of the elapsed time: this, or more if a tick may represent the remainder.
 const SHARE: u64 = 200;
@@ -130,7 +123,7 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
     weight.unwrap_or(0)
 }
 
-/// What a survey has found.
+/// The result of a survey, or an estimate of it.
 struct Survey {
     /// The process's CPU clock.
     cpu: u64,
@@ -142,11 +135,28 @@ struct Survey {
     since: u64,
     /// Nanoseconds to the next survey, about.
     pause: u64,
+    /// Nanoseconds of a period.
+    period: u64,
+    /// See [`Remainder::conceded`].
+    conceded: u64,
 }
 
 impl Remainder {
+    const fn new() -> Self {
+        Self {
+            is_postponed: AtomicBool::new(false),
+            is_surveyed: AtomicBool::new(false),
+            last_survey: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            last_cpu: AtomicU64::new(0),
+            next_tick: AtomicU64::new(0),
+            vain_ticks: AtomicU32::new(0),
+            conceded: AtomicU64::new(0),
+        }
+    }
+
     /// Makes a survey and calls `act` with it, unless another thread does, or the last one was too long and too close for this
-    /// share of the elapsed time. Nor if it `may_estimate`, and there is nothing to do by the estimate.
+    /// share of the elapsed time, or it `may_estimate` and the estimate shows that nothing is to be done.
     fn survey<T>(
         &self,
         engine: &Engine,
@@ -181,8 +191,8 @@ impl Remainder {
         result
     }
 
-    /// True if there is no remainder to represent, and the postponed timer ticks late enough. Nor very late: the clocks that were
-    /// read last would be old.
+    /// True if the remainder is below a period and the postponed timer ticks late enough, but not so late that an estimate would be
+    /// of old clocks.
     fn is_in_order(&self, survey: &Survey) -> bool {
         let left = self.next_tick.load(Ordering::Relaxed).saturating_sub(survey.cpu);
         let least = survey.postponement();
@@ -199,19 +209,20 @@ impl Survey {
     fn new(cpu: u64, unaccounted: i64, since: u64, taken: u64) -> Self {
         let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
         let remainder = weight::uncharged(represented_until);
-        Self { cpu, represented_until, remainder, since, pause: pause_after(taken, SHARE) }
+        let conceded = REMAINDER.conceded.load(Ordering::Relaxed);
+        let (pause, period) = (pause_after(taken, SHARE), weight::period());
+        Self { cpu, represented_until, remainder, since, pause, period, conceded }
     }
 
     fn is_below_a_period(&self) -> bool {
-        let conceded = REMAINDER.conceded.load(Ordering::Relaxed);
-        self.remainder < conceded.saturating_add(weight::period())
+        self.remainder < self.conceded.saturating_add(self.period)
     }
 
     /// The CPU time within which the next survey is expected, in nanoseconds. A thread's tick comes after two periods at the latest,
     /// and the CPU time between two surveys seldom doubles.
     fn postponement(&self) -> u64 {
-        let (period, pause) = (weight::period(), self.pause.saturating_mul(2));
-        period.saturating_add(self.since.max(period)).saturating_add(pause)
+        let pause = self.pause.saturating_mul(2);
+        self.period.saturating_add(self.since.max(self.period)).saturating_add(pause)
     }
 
     /// Postpones the process's timer beyond the next two surveys.
@@ -222,5 +233,58 @@ impl Survey {
             REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
             REMAINDER.is_postponed.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PERIOD: u64 = 10_000_000;
+
+    fn survey(remainder: u64, since: u64) -> Survey {
+        let (cpu, pause) = (1_000_000_000, SHORTEST_PAUSE);
+        Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, conceded: 0 }
+    }
+
+    /// True if a tick would make no survey, if the timer ticks after `left` nanoseconds.
+    fn is_in_order(survey: &Survey, left: u64) -> bool {
+        let remainder = Remainder::new();
+        remainder.next_tick.store(survey.cpu + left, Ordering::Relaxed);
+        remainder.is_in_order(survey)
+    }
+
+    #[test]
+    fn an_estimate_of_a_period_calls_for_a_survey() {
+        let left = survey(0, PERIOD).postponement();
+        assert!(is_in_order(&survey(PERIOD - 1, PERIOD), left));
+        assert!(!is_in_order(&survey(PERIOD, PERIOD), left));
+        let conceded = Survey { conceded: PERIOD, ..survey(PERIOD, PERIOD) };
+        assert!(is_in_order(&conceded, left), "no thread can represent it");
+    }
+
+    /// Threads' ticks are two periods apart at most, and the next survey may come a pause later.
+    #[test]
+    fn a_timer_that_ticks_soon_calls_for_a_survey() {
+        for (since, least) in [(0, 22_000_000), (PERIOD, 22_000_000), (50_000_000, 62_000_000)] {
+            assert!(is_in_order(&survey(0, since), least), "{since}");
+            assert!(!is_in_order(&survey(0, since), least - 1), "{since}");
+        }
+        let started = Remainder::new();
+        assert!(!started.is_in_order(&survey(0, PERIOD)), "a timer that is not postponed");
+    }
+
+    /// Threads that have exited since are in the estimate.
+    #[test]
+    fn a_timer_that_ticks_very_late_calls_for_a_survey() {
+        assert!(is_in_order(&survey(0, PERIOD), 88_000_000));
+        assert!(!is_in_order(&survey(0, PERIOD), 88_000_001));
+    }
+
+    #[test]
+    fn the_time_of_next_ticks_is_not_in_the_remainder() {
+        let ahead = Survey::new(1_000, -500, 0, 0);
+        let behind = Survey::new(1_000, 300, 0, 0);
+        assert_eq!((ahead.represented_until, behind.represented_until), (1_500, 700));
     }
 }

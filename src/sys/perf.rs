@@ -137,8 +137,8 @@ impl TaskClock {
     pub(crate) fn arm(self, nanos: u64) {
         let period = nanos.max(1);
         let arguments = [self.0 as usize, PERF_EVENT_IOC_PERIOD, &raw const period as usize, 0, 0, 0];
-        // SAFETY: the number is a local. It fails for a descriptor that is no event by now: a request contains the kind of
-        // descriptor that it is for.
+        // SAFETY: the number is a local. The call fails if the descriptor is not an event any more: a request is for one kind of
+        // descriptor.
         unsafe { system_call(libc::SYS_ioctl, arguments) };
     }
 
