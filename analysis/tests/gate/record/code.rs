@@ -229,7 +229,7 @@ int main(int argc, char **argv) {
 fn code_that_was_compiled_before_a_fork_has_names_in_the_child() {
     let rig = Rig::new();
     let program = compile(&rig, COMPILER);
-    let finished = rig.record(&[], &[&program]);
+    let finished = rig.record(&["-F", "1"], &[&program]);
     let mut said = finished.stdout.lines();
     let removed = fs::remove_file(said.next().expect("the path of the map"));
     let grandchild: i64 = said.next().expect("an id").parse().expect("a number");
