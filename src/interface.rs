@@ -19,7 +19,7 @@ pub use crate::error::Failure;
 pub use crate::line::Line;
 pub use crate::sys::{
     signal::{AlternateStack, CAction, SigactionFunction, SignalInfo, SignalSet},
-    timer::CSetting,
+    timer::CItimerval,
 };
 pub use events::{EventObstacle, IdleEvent};
 pub use exec::{Replacing, after_failed_exec, before_exec};
@@ -32,7 +32,7 @@ pub use lines::{append_line, identity, write_line};
 pub use objects::{
     file_of, first_symbol, is_in_program, is_own_code, next_symbol, own_file, while_unloading,
 };
-pub use process::{in_each_child, is_alone, is_privileged, process, signal_number, undisturbed};
+pub use process::{in_each_child, is_privileged, is_single_threaded, process, signal_number, undisturbed};
 pub use sessions::{
     FileOptions, RECORDERS_FILE, State, Stopped, complete, enable_toggle, flush, is_special,
     is_without_recorder, listen, live_ticks, prepare, spool_refusal, start, stop, with_state,

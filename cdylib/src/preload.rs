@@ -63,7 +63,7 @@ extern "C" fn at_load() {
         }
         let is_refused = start(settings, &base);
         // In a program that has threads they may be reading the environment, which would be moved.
-        if !is_late || interface::is_alone() {
+        if !is_late || interface::is_single_threaded() {
             mark(is_refused);
         }
     });

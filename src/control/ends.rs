@@ -21,10 +21,10 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::ErrnoGuard,
-        memory::{Mapping, run_on},
+        memory::{Mapping, run_on_stack},
         process,
         signal::{self, AllBlocked},
-        thread::Patience,
+        thread::Backoff,
     },
 };
 use once_cell::race::OnceBox;
@@ -59,7 +59,7 @@ pub(super) fn prepare() -> Result<(), i32> {
 pub(crate) fn complete(report: impl FnOnce(&Ended)) {
     if is_here() {
         // Meanwhile it may have been asked to: the program would go on.
-        signal::refuse_cancellation();
+        signal::disable_cancellation();
         with_control(|control| {
             if let Ok((ended, ())) = control.stop_locked(|_, _| ()) {
                 report(&ended);
@@ -151,22 +151,22 @@ fn is_here() -> bool {
 fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     struct Call<F, R> {
         f: Option<F>,
-        patience: Patience,
+        backoff: Backoff,
         result: Option<R>,
     }
     fn run<F: FnOnce(&mut Control) -> R, R>(call: &mut Call<F, R>) {
         let Some(f) = call.f.take() else { return };
-        let Some(mut control) = Locked::patiently(&mut call.patience) else { return };
+        let Some(mut control) = Locked::patiently(&mut call.backoff) else { return };
         // A panic, which would be a defect of ours, must neither unwind off this stack nor end the host.
         call.result = catch_unwind(AssertUnwindSafe(|| f(&mut control))).ok();
     }
     let stack = STACK.get()?;
     // Before the claim: a handler on this thread would wait for it in vain.
     let _blocked = AllBlocked::new();
-    let mut patience = Patience::new();
-    let claim = stack.claim(&mut patience)?;
-    let mut call = Call { f: Some(f), patience, result: None };
-    run_on(&claim.0.memory, &mut call, run);
+    let mut backoff = Backoff::bounded();
+    let claim = stack.claim(&mut backoff)?;
+    let mut call = Call { f: Some(f), backoff, result: None };
+    run_on_stack(&claim.0.memory, &mut call, run);
     call.result
 }
 
@@ -174,7 +174,7 @@ fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
 struct Claim(&'static Stack);
 
 impl Stack {
-    fn claim(&'static self, patience: &mut Patience) -> Option<Claim> {
+    fn claim(&'static self, backoff: &mut Backoff) -> Option<Claim> {
         let process = process::id();
         loop {
             let user = self.user.load(Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl Stack {
             if user != process && exchange().is_ok() {
                 return Some(Claim(self));
             }
-            if !patience.wait() {
+            if !backoff.wait() {
                 return None;
             }
         }

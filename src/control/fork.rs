@@ -60,7 +60,7 @@ pub(super) fn install_hooks() {
 /// The lock, for a thread that is in a fork: one of the host's hooks calls us.
 pub(super) fn lend() -> Option<MutexGuard<'static, Control>> {
     // Relaxed: only this thread itself can have written what is looked for.
-    if FORKING.load(Ordering::Relaxed) != thread::itself() {
+    if FORKING.load(Ordering::Relaxed) != thread::pthread_self() {
         return None;
     }
     // SAFETY: this thread has the lock, and uses it in one place at a time: hooks run one after another.
@@ -82,12 +82,12 @@ unsafe extern "C" fn before() {
         INNER_FORKS.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    listing::hold_off();
+    listing::pause_for_fork();
     // What waits could be out of reach in the child, see `met_objects::reset_after_fork`.
     locked.take_met();
     // SAFETY: the lock is ours.
     unsafe { *HELD.0.get() = Some(locked) };
-    FORKING.store(thread::itself(), Ordering::Relaxed);
+    FORKING.store(thread::pthread_self(), Ordering::Relaxed);
 }
 
 unsafe extern "C" fn after_in_parent() {
@@ -118,7 +118,7 @@ fn end_of_fork() -> Option<Locked> {
         return None;
     }
     FORKING.store(0, Ordering::Relaxed);
-    listing::allow();
+    listing::resume_after_fork();
     // SAFETY: this thread has the lock since `before`.
     let held = unsafe { &mut *HELD.0.get() };
     held.take()

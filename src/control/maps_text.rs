@@ -143,7 +143,7 @@ pub(crate) fn write(
     };
     let listed = match File::read(c"/proc/self/maps") {
         Ok(maps) => copy_lines(out, lines, reader(maps), look)?,
-        Err(errno) if kept.is_empty() && errno != errno::NO_SUCH_FILE => Err(errno),
+        Err(errno) if kept.is_empty() && errno != errno::ENOENT => Err(errno),
         Err(_) => {
             out.write_all(kept)?;
             kept.split(|&byte| byte == b'\n').for_each(&mut look);

@@ -50,7 +50,7 @@ use crate::{
         process_mark,
     },
     sync::{AtomicU32, Ordering},
-    sys::{errno, own_object, process, signal::AllBlocked, thread::Patience},
+    sys::{errno, own_object, process, signal::AllBlocked, thread::Backoff},
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
@@ -96,14 +96,14 @@ impl Locked {
     /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
     fn new() -> Self {
         loop {
-            if let Some(locked) = Self::patiently(&mut Patience::endless()) {
+            if let Some(locked) = Self::patiently(&mut Backoff::unbounded()) {
                 return locked;
             }
         }
     }
 
-    /// Waits so for as long as `patience` lasts.
-    fn patiently(patience: &mut Patience) -> Option<Self> {
+    /// Waits so for as long as `backoff` lasts.
+    fn patiently(backoff: &mut Backoff) -> Option<Self> {
         let mask = AllBlocked::new();
         loop {
             if let Some(control) = CONTROL.try_lock() {
@@ -112,7 +112,7 @@ impl Locked {
             if let Some(control) = fork::lend() {
                 return Some(Self { control: Some(control), mask, serves_toggles: false, is_lent: true });
             }
-            if !patience.wait() {
+            if !backoff.wait() {
                 return None;
             }
         }
@@ -173,7 +173,7 @@ impl DerefMut for Locked {
 pub(crate) fn prepare() -> Result<(), Failure> {
     Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
     // Before anybody learns the address of a function of ours.
-    own_object::keep()
+    own_object::pin()
         .map_err(|errno| Failure::System { action: "keep the profiler's code loaded", errno })?;
     ends::prepare().map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
@@ -181,7 +181,7 @@ pub(crate) fn prepare() -> Result<(), Failure> {
     let mut room = Vec::new();
     room.try_reserve_exact(MET_OBJECTS).map_err(|_| Failure::System {
         action: "find memory for names of libraries",
-        errno: errno::NO_MEMORY,
+        errno: errno::ENOMEM,
     })?;
     let mut control = Locked::new();
     if control.met.capacity() == 0 {
@@ -213,9 +213,9 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
 /// Waits, two seconds at most, until all handlers have returned that ran when this was called. Signal-safe.
 pub(crate) fn let_handlers_leave() {
     if let Some(engine) = Engine::get() {
-        let mut patience = Patience::new();
-        engine.askers().have_left(|| patience.wait());
-        session::wait_for_handlers(engine, patience);
+        let mut backoff = Backoff::bounded();
+        engine.askers().have_left(|| backoff.wait());
+        session::wait_for_handlers(engine, backoff);
     }
 }
 

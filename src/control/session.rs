@@ -94,10 +94,10 @@ impl Session {
         let Some(output) = &mut self.output else { return Ok(0) };
         let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
         let recording = self.recording.get();
-        let mut hold = recording
-            .drain
-            .hold()
-            .ok_or(Failure::System { action: "wait for records that are being moved", errno: errno::BUSY })?;
+        let mut hold = recording.drain.hold().ok_or(Failure::System {
+            action: "wait for records that are being moved",
+            errno: errno::EBUSY,
+        })?;
         let written = output.write(Contents { recording, moved: &mut hold.sink, met, kept })?;
         drop(hold);
         // So that a recovery can tell this file from one that another program has written since.

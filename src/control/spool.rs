@@ -23,7 +23,7 @@ use crate::{
         file::{self, PathBuffer},
         memory::{MappedBox, Mapping},
         private_directory::{Access, Directory, remove_same},
-        process::{self, Life},
+        process::{self, Liveness},
     },
 };
 use core::ffi::CStr;
@@ -43,14 +43,13 @@ const SHARE: u64 = 8;
 const UNIT: usize = 64 << 10;
 
 /// What fails, and how, where a recorder's directory is not there any more.
-pub(super) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::NO_SUCH_FILE);
+pub(super) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::ENOENT);
 const USE_DIRECTORY: &str = "use the spool directory";
 
 /// The file in a recorder's directory that it has locked as long as it collects what comes there.
 pub(crate) const RECORDERS_FILE: &CStr = c"session";
 /// What fails, and how, where it does not any more.
-pub(super) const NO_RECORDER: (&str, i32) =
-    ("leave samples to a recorder that has ended", errno::NO_SUCH_FILE);
+pub(super) const NO_RECORDER: (&str, i32) = ("leave samples to a recorder that has ended", errno::ENOENT);
 
 /// Where a session's spool is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +122,7 @@ impl Spool {
         }
         let room = directory.file_system().map_err(system("look at the spool's file system"))?;
         if !room.is_in_place {
-            return Err(system("trust the spool's file system")(errno::NOT_SUPPORTED));
+            return Err(system("trust the spool's file system")(errno::EOPNOTSUPP));
         }
         let mut spools = count(&directory);
         // Now and then those are removed that nobody needs: a server whose idle children are killed leaves many.
@@ -132,7 +131,7 @@ impl Spool {
             spools = count(&directory);
         }
         if spools >= MOST_SPOOLS {
-            return Err(system("add to the spools of a directory that is full of them")(errno::NO_SPACE));
+            return Err(system("add to the spools of a directory that is full of them")(errno::ENOSPC));
         }
         let process_start = process::start_ticks().map_err(system("read /proc/self/stat"))?;
         path.push(b"/")
@@ -221,7 +220,8 @@ fn remove_empty(directory: &Directory) {
         let got = directory.read(name).and_then(|file| file.read_some(&mut head)).unwrap_or(0);
         let owner =
             head.get(..got).and_then(owner_of_empty).filter(|owner| Some(owner.namespace) == namespace);
-        let is_gone = |owner: EmptyOwner| process::life_of(owner.process, owner.process_start) == Life::Gone;
+        let is_gone =
+            |owner: EmptyOwner| process::liveness(owner.process, owner.process_start) == Liveness::Gone;
         if owner.is_some_and(is_gone) {
             directory.remove(name);
         }
@@ -242,7 +242,7 @@ impl<'a> SpoolPlace<'a> {
     /// Writes the directory's absolute path.
     fn write_directory(self, path: &mut PathBuffer) -> Result<Access, i32> {
         match self {
-            Self::Off => Err(errno::INVALID),
+            Self::Off => Err(errno::EINVAL),
             Self::Default => {
                 path.push(DEFAULT_DIRECTORY.as_bytes())?;
                 path.push(b"-")?;
@@ -272,7 +272,7 @@ fn fill(
     let wanted = ARENA + purpose.shape.arena_bytes().next_multiple_of(UNIT);
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
     if length < ARENA + UNIT {
-        return Err(errno::TOO_LARGE);
+        return Err(errno::EFBIG);
     }
     file.set_length(length as u64)?;
     // Behind the end of a shorter file no room is found, as on a full file system.

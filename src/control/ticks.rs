@@ -15,7 +15,7 @@ use crate::{
     sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{
         errno,
-        signal::{self, Action},
+        signal::{self, Disposition},
         timer::IntervalTimer,
     },
 };
@@ -36,7 +36,7 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
     let is_to_be_had = ensure_handler_possible(asked).and_then(|_| {
         let other =
-            Failure::System { action: "use another signal than in the last session", errno: errno::BUSY };
+            Failure::System { action: "use another signal than in the last session", errno: errno::EBUSY };
         host_action::keep_other(asked).then_some(()).ok_or(other)
     });
     match is_to_be_had {
@@ -92,7 +92,7 @@ pub(super) fn silence_for_next_program(timer: IntervalTimer) {
 }
 
 /// True for an action whose handler is ours.
-pub(super) fn is_ours(action: &Action) -> bool {
+pub(super) fn is_ours(action: &Disposition) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
@@ -101,12 +101,12 @@ pub(super) fn is_ours(action: &Action) -> bool {
 static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Fails if the application has a handler for the signal.
-pub(super) fn ensure_handler_possible(signal: i32) -> Result<Action, Failure> {
-    let present = signal::action(signal)
+pub(super) fn ensure_handler_possible(signal: i32) -> Result<Disposition, Failure> {
+    let present = signal::disposition(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
     // What `sigaction` tells may be what another copy of this library keeps aside for the program.
     let handler = signal::kernel_handler(signal);
-    let installed = Action { handler, ..present };
+    let installed = Disposition { handler, ..present };
     let calls_on_signal = is_ours(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
     if installed.is_handler() && !is_ours(&installed) && !calls_on_signal {
         return Err(Failure::HandlerTaken { signal, handler });

@@ -18,7 +18,7 @@ use crate::{
     sys::{
         errno::{self, ErrnoGuard},
         file::PathBuffer,
-        memory::{MappedBox, Mapping, run_on},
+        memory::{MappedBox, Mapping, run_on_stack},
         process,
         signal::{self, Context, HandlerStack, SignalInfo},
     },
@@ -62,9 +62,9 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
     super::prepare()?;
     let system = |errno| Failure::System { action: "install its handler", errno };
     if host_action::signals().contains(&signal) || options.signal == Some(signal) {
-        return Err(Failure::System { action: "use a profiling timer's own signal", errno: errno::BUSY });
+        return Err(Failure::System { action: "use a profiling timer's own signal", errno: errno::EBUSY });
     }
-    let present = signal::action(signal).map_err(system)?;
+    let present = signal::disposition(signal).map_err(system)?;
     if present.is_handler() {
         return Err(Failure::HandlerTaken { signal, handler: present.handler });
     }
@@ -99,7 +99,9 @@ pub(super) fn serve() {
     CONTROL_TOGGLES.serve(Locked::try_new, |control| {
         if let (Some(options), Some(stack)) = (OPTIONS.get(), STACK.get()) {
             // The lock keeps the stack from being used twice.
-            run_on(stack, &mut (&mut **control, options), |(control, options)| switch(control, options));
+            run_on_stack(stack, &mut (&mut **control, options), |(control, options)| {
+                switch(control, options)
+            });
         }
     });
 }

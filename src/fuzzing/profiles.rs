@@ -104,11 +104,11 @@ fn expect_no_majority(profile: &CpuProfile) {
             *seconds.entry(second).or_default() += 1;
         }
     }
-    let is_alone = count == 1 && profile.total_samples() == 1;
+    let is_single_threaded = count == 1 && profile.total_samples() == 1;
     for (second, times) in seconds {
         // No address is before 1 but 0, which ends a chain.
         assert!(
-            is_alone || second == 1 || times < count - count / 32,
+            is_single_threaded || second == 1 || times < count - count / 32,
             "{second:x} stands second {times} times"
         );
     }

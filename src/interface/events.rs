@@ -43,6 +43,6 @@ impl IdleEvent {
 
 impl Drop for IdleEvent {
     fn drop(&mut self) {
-        self.event.end(self.thread, IntervalTimer::Cpu.signal());
+        self.event.disable_and_close(self.thread, IntervalTimer::Cpu.signal());
     }
 }

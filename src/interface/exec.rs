@@ -20,7 +20,7 @@ pub struct Replacing {
 
 /// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything; and lets
 /// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds
-/// (`sys::thread::Patience` says which). Signal-safe, on a stack of any size.
+/// (`sys::thread::Backoff` says which). Signal-safe, on a stack of any size.
 ///
 /// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
 /// for a program in one directory after another calls often.
@@ -29,7 +29,7 @@ pub struct Replacing {
 /// * `path` is as for `execve(2)`, or null.
 pub unsafe fn before_exec(path: *const c_char) -> Replacing {
     // SAFETY: the caller's word.
-    let is_in_vain = !path.is_null() && unsafe { entry::is_no_program(path) };
+    let is_in_vain = !path.is_null() && unsafe { entry::is_not_executable(path) };
     let had_session = control::suspend(is_in_vain);
     Replacing { had_session, ignores: host_action::ignore_for_next_program() }
 }

@@ -14,7 +14,9 @@ use crate::{
     sync::Ordering,
     sys::{
         errno,
-        signal::{self, Action, AlternateStack, CAction, Origin, SigactionFunction, SignalInfo, SignalSet},
+        signal::{
+            self, AlternateStack, CAction, Disposition, Origin, SigactionFunction, SignalInfo, SignalSet,
+        },
         timer::IntervalTimer,
     },
 };
@@ -43,7 +45,7 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
         return unsafe { signal::real_sigaction()(number, new, old) };
     };
     // SAFETY: the caller's word: null or valid.
-    let new = unsafe { new.as_ref() }.map(|new| Action::from_c(new).as_kept());
+    let new = unsafe { new.as_ref() }.map(|new| Disposition::from_c(new).without_unblockable());
     let before = host.exchange(new);
     if new.is_some_and(|new| new.is_handler()) {
         tick_source::leave_threads_to_handler(number);

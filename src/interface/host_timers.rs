@@ -10,7 +10,7 @@ use crate::{
     sample::tick_source,
     sys::{
         errno,
-        timer::{CSetting, IntervalTimer, Setting},
+        timer::{CItimerval, IntervalTimer, Itimerval},
     },
 };
 use core::ffi::c_int;
@@ -20,12 +20,12 @@ use core::ffi::c_int;
 ///
 /// # Safety
 /// * As for `setitimer(2)`.
-pub unsafe fn host_setitimer(which: c_int, new: *const CSetting, old: *mut CSetting) -> Option<c_int> {
+pub unsafe fn host_setitimer(which: c_int, new: *const CItimerval, old: *mut CItimerval) -> Option<c_int> {
     if which != IntervalTimer::Cpu.which() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }
     // SAFETY: the caller's word: null or valid. Null disarms, as the kernel has it.
-    let new = unsafe { new.as_ref() }.map_or(Setting::NONE, Setting::from_c);
+    let new = unsafe { new.as_ref() }.map_or(Itimerval::NONE, Itimerval::from_c);
     let before = match tick_source::set_for_host(new) {
         Err(number) => return Some(fail(number)),
         Ok((before, None)) => before,
@@ -46,7 +46,7 @@ pub unsafe fn host_setitimer(which: c_int, new: *const CSetting, old: *mut CSett
 ///
 /// # Safety
 /// * As for `getitimer(2)`.
-pub unsafe fn host_getitimer(which: c_int, present: *mut CSetting) -> Option<c_int> {
+pub unsafe fn host_getitimer(which: c_int, present: *mut CItimerval) -> Option<c_int> {
     if which != IntervalTimer::Cpu.which() || present.is_null() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }

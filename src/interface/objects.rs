@@ -27,7 +27,7 @@ pub fn is_in_program(address: *const c_void) -> bool {
 
 /// True for an address in the object that holds this code. Not for signal context.
 pub fn is_own_code(address: *const c_void) -> bool {
-    own_object::has(address as usize)
+    own_object::contains(address as usize)
 }
 
 /// The file of the object that holds this code. Not for signal context.

@@ -21,8 +21,8 @@ pub fn signal_number(name: &[u8]) -> Option<i32> {
 }
 
 /// True where nobody else uses the environment now, as far as libc knows. Not for signal context.
-pub fn is_alone() -> bool {
-    loader::is_alone()
+pub fn is_single_threaded() -> bool {
+    loader::is_single_threaded()
 }
 
 /// Calls `f` with every signal blocked and cancellation put off.

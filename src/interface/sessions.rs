@@ -174,7 +174,7 @@ pub fn stop(report: impl FnOnce(Stopped<'_>)) {
 }
 
 /// The process is about to end, and nothing more of it will run: stops its session, if it has one, and shows it to
-/// `report`. Waits for nobody for longer than two seconds (`sys::thread::Patience` says which). Signal-safe, on a stack of any size, if `report` is.
+/// `report`. Waits for nobody for longer than two seconds (`sys::thread::Backoff` says which). Signal-safe, on a stack of any size, if `report` is.
 pub fn complete(report: impl FnOnce(Stopped<'_>)) {
     control::complete(|ended| report(Stopped(ended)));
 }

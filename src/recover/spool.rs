@@ -14,7 +14,7 @@ use crate::{
     },
     sys::{
         file,
-        process::{self, Life},
+        process::{self, Liveness},
     },
     thread::Thread,
 };
@@ -225,10 +225,10 @@ impl Spool {
         if Some(head.namespace) != process::namespace() {
             return Owner::Elsewhere;
         }
-        match process::life_of(head.process, head.process_start) {
-            Life::Gone => Owner::Gone,
-            Life::Unknown => Owner::Elsewhere,
-            Life::Same => {
+        match process::liveness(head.process, head.process_start) {
+            Liveness::Gone => Owner::Gone,
+            Liveness::Unknown => Owner::Elsewhere,
+            Liveness::Exists => {
                 // One that was killed and not yet waited for has one thread; where only the first has ended there are more.
                 let line = fs::read(format!("/proc/{}/stat", head.process)).unwrap_or_default();
                 let threads = || fs::read_dir(format!("/proc/{}/task", head.process)).map(Iterator::count);

@@ -87,13 +87,13 @@ impl<S> Drain<S> {
     /// ordinary context, or an end of the program.
     pub(crate) fn hold(&self) -> Option<Hold<'_, S>> {
         const PATIENCE: u64 = 500_000_000;
-        let start = clock::monotonic();
+        let start = clock::monotonic_nanos();
         loop {
             if let Some(hold) = self.try_hold() {
                 return Some(hold);
             }
             // A handler has it for one slice, unless its file system hangs.
-            if clock::monotonic().saturating_sub(start) > PATIENCE {
+            if clock::monotonic_nanos().saturating_sub(start) > PATIENCE {
                 return None;
             }
             thread::pause();
@@ -196,7 +196,7 @@ impl<S: Sink> Progress<S> {
                 let gathered = table.gather(half, place, buffer);
                 let moved = stand.moved.saturating_add(gathered.words as u64);
                 if moved > MOST_MOVED_WORDS {
-                    return Err(errno::TOO_LARGE);
+                    return Err(errno::EFBIG);
                 }
                 if gathered.words > 0 {
                     let (periods_before, periods) = (self.periods, self.periods + gathered.periods);

@@ -27,7 +27,7 @@ use crate::{
     sys::{
         arch::{Registers, is_user_address},
         errno,
-        signal::{self, Action, Context, HandlerStack, Origin, SignalInfo},
+        signal::{self, Context, Disposition, HandlerStack, Origin, SignalInfo},
         timer::IntervalTimer,
     },
 };
@@ -79,7 +79,7 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
     match next {
         Next::Nothing => {}
         // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
-        Next::Handler(action) => unsafe { signal::run_host_handler(action, number, info, context) },
+        Next::Handler(action) => unsafe { signal::run_app_handler(action, number, info, context) },
         // SAFETY: the host had a handler and then asked for the default action; or it armed its timer without one.
         Next::Default => unsafe { signal::run_default_action(number) },
     }
@@ -90,7 +90,7 @@ pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: 
 enum Next {
     Nothing,
     /// The host's handler is to be called.
-    Handler(Action),
+    Handler(Disposition),
     /// The default action is to happen.
     Default,
 }
@@ -338,9 +338,9 @@ fn next_for_host(number: i32, from_timer: bool) -> Option<Next> {
     let host = HostAction::of(number)?;
     match host.service() {
         Service::Handler(action) => {
-            if action.resets() {
+            if action.is_one_shot() {
                 // Flags and mask stay, as with the kernel.
-                host.exchange(Some(Action { handler: Action::DEFAULT.handler, ..action }));
+                host.exchange(Some(Disposition { handler: Disposition::DEFAULT.handler, ..action }));
             }
             Some(Next::Handler(action))
         }

@@ -13,8 +13,8 @@ use crate::{
     sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sys::{
         process,
-        signal::{self, Action},
-        thread::Patience,
+        signal::{self, Disposition},
+        thread::Backoff,
         timer::IntervalTimer,
     },
 };
@@ -60,15 +60,15 @@ struct Copy {
 impl Copy {
     const fn new() -> Self {
         Self {
-            handler: AtomicUsize::new(Action::DEFAULT.handler),
+            handler: AtomicUsize::new(Disposition::DEFAULT.handler),
             flags: AtomicI32::new(0),
             mask: AtomicU64::new(0),
             had_handler: AtomicBool::new(false),
         }
     }
 
-    fn load(&self) -> (Action, bool) {
-        let action = Action {
+    fn load(&self) -> (Disposition, bool) {
+        let action = Disposition {
             handler: self.handler.load(Ordering::Relaxed),
             flags: self.flags.load(Ordering::Relaxed),
             mask: self.mask.load(Ordering::Relaxed),
@@ -76,7 +76,7 @@ impl Copy {
         (action, self.had_handler.load(Ordering::Relaxed))
     }
 
-    fn store(&self, action: Action, had_handler: bool) {
+    fn store(&self, action: Disposition, had_handler: bool) {
         self.handler.store(action.handler, Ordering::Relaxed);
         self.flags.store(action.flags, Ordering::Relaxed);
         self.mask.store(action.mask, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Copy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     /// The host has a handler, to be called.
-    Handler(Action),
+    Handler(Disposition),
     /// The host had a handler and went back to the default action, which ends the process.
     Default,
     /// The host never cared: the signal is a tick for us.
@@ -119,7 +119,7 @@ impl HostAction {
     }
 
     /// Our handler is about to be installed, in place of `before`.
-    pub(crate) fn take_over(&self, before: Action) {
+    pub(crate) fn take_over(&self, before: Disposition) {
         self.write(before, |_| false);
         self.owner.store(process::id(), Ordering::Release);
     }
@@ -137,7 +137,7 @@ impl HostAction {
 
     /// Gives the host's disposition, and sets it to `new` if there is one. Signal-safe: blocks all signals while it
     /// writes, and a second writer waits for as long as the first takes to store four words.
-    pub(crate) fn exchange(&self, new: Option<Action>) -> Action {
+    pub(crate) fn exchange(&self, new: Option<Disposition>) -> Disposition {
         match new {
             Some(new) => self.write(new, |had_handler| had_handler || new.is_handler()),
             None => self.read().0,
@@ -149,7 +149,7 @@ impl HostAction {
         let (action, had_handler) = self.read();
         if action.is_handler() {
             Service::Handler(action)
-        } else if had_handler && action.handler == Action::DEFAULT.handler {
+        } else if had_handler && action.handler == Disposition::DEFAULT.handler {
             Service::Default
         } else {
             Service::Tick
@@ -163,10 +163,10 @@ impl HostAction {
 
     /// True while the host ignores the signal. Signal-safe.
     pub(crate) fn is_ignored(&self) -> bool {
-        self.read().0.handler == Action::IGNORED
+        self.read().0.handler == Disposition::IGNORED
     }
 
-    fn write(&self, action: Action, had_handler: impl FnOnce(bool) -> bool) -> Action {
+    fn write(&self, action: Disposition, had_handler: impl FnOnce(bool) -> bool) -> Disposition {
         let _blocked = signal::AllBlocked::new();
         self.lock();
         let (before, had_before) = self.read();
@@ -184,13 +184,13 @@ impl HostAction {
     }
 
     fn lock(&self) {
-        let mut patience = Patience::endless();
+        let mut backoff = Backoff::unbounded();
         while self.writing.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            patience.wait();
+            backoff.wait();
         }
     }
 
-    fn read(&self) -> (Action, bool) {
+    fn read(&self) -> (Disposition, bool) {
         loop {
             let version = self.version.load(Ordering::Acquire);
             let Some(copy) = self.copies.get(version & 1) else { continue };
@@ -213,7 +213,7 @@ pub(crate) fn ignore_for_next_program() -> bool {
     for number in signals() {
         let is_ignored = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
         // The child may have chosen something else for itself.
-        let is_handled = || signal::action(number).is_ok_and(|present| present.is_handler());
+        let is_handled = || signal::disposition(number).is_ok_and(|present| present.is_handler());
         if HostAction::of(number).is_some_and(is_ignored) && is_handled() {
             signal::ignore(number);
             has_changed = true;
@@ -255,7 +255,7 @@ mod tests {
             let host = &host;
             let writer = scope.spawn(move || {
                 for i in 2..=LAST {
-                    host.exchange(Some(Action { handler: i, flags: i as i32, mask: i as u64 }));
+                    host.exchange(Some(Disposition { handler: i, flags: i as i32, mask: i as u64 }));
                 }
             });
             while !writer.is_finished() {
@@ -266,7 +266,7 @@ mod tests {
                 );
             }
         });
-        assert_eq!(host.exchange(Some(Action::DEFAULT)).handler, LAST);
+        assert_eq!(host.exchange(Some(Disposition::DEFAULT)).handler, LAST);
         assert_eq!(host.service(), Service::Default, "the host had a handler and gave it up");
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     sync::{AtomicBool, AtomicU64, Ordering},
     sys::{
         clock, signal,
-        timer::{IntervalTimer, Setting},
+        timer::{IntervalTimer, Itimerval},
     },
 };
 
@@ -31,8 +31,8 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 static IS_SUSPECTED: AtomicBool = AtomicBool::new(false);
 
 /// The host is about to arm its timer, or has.
-pub(crate) fn armed(setting: &Setting) {
-    let first = clock::process_cpu().saturating_add(setting.value());
+pub(crate) fn armed(setting: &Itimerval) {
+    let first = clock::process_cpu_nanos().saturating_add(setting.value());
     IS_EXPECTED.store(false, Ordering::SeqCst);
     INTERVAL.store(setting.interval(), Ordering::Relaxed);
     FIRST.store(first, Ordering::Relaxed);
@@ -51,13 +51,13 @@ pub(crate) fn disarmed() {
 /// Signal-safe: `clock_gettime`.
 pub(crate) fn is_too_early() -> bool {
     let first = FIRST.load(Ordering::Relaxed);
-    first != 0 && clock::process_cpu().saturating_add(SLACK) < first
+    first != 0 && clock::process_cpu_nanos().saturating_add(SLACK) < first
 }
 
 /// The host gets a signal of its timer. Signal-safe, likewise.
 pub(crate) fn note_served() {
     FIRST.store(0, Ordering::Relaxed);
-    LAST.store(clock::process_cpu(), Ordering::Relaxed);
+    LAST.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     if INTERVAL.load(Ordering::Relaxed) == 0 {
         IS_EXPECTED.store(false, Ordering::SeqCst);
     }
@@ -86,6 +86,6 @@ fn is_missing_once() -> bool {
 
 /// Two intervals, and more than the clocks differ by.
 fn is_missing_again(interval: u64) -> bool {
-    let since = clock::process_cpu().saturating_sub(LAST.load(Ordering::Relaxed));
+    let since = clock::process_cpu_nanos().saturating_sub(LAST.load(Ordering::Relaxed));
     since > interval.saturating_mul(2).saturating_add(4 * SLACK)
 }

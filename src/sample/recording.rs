@@ -25,7 +25,7 @@ use crate::{
     format::halves::MOST_HALF_WORDS,
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
-        memory::{Mapping, PROTECTED},
+        memory::{Mapping, PROTECTION_BYTES},
         process, thread,
     },
     thread::Thread,
@@ -396,7 +396,7 @@ impl Memory for TableMemory {
         if needed <= present {
             return true;
         }
-        let target = needed.next_multiple_of(PROTECTED).min(self.index.length());
+        let target = needed.next_multiple_of(PROTECTION_BYTES).min(self.index.length());
         if needed > target || self.index.commit(present, target).is_err() {
             return false;
         }

@@ -12,11 +12,11 @@ use super::drain::{SLICE_WORDS, Sink};
 use crate::{
     format::spool::{MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX},
     sys::{
-        directory::{Directory, Unowned},
+        checked_file::CheckedFile,
+        directory::{BorrowedDirectory, Directory},
         entry::Entry,
         errno,
         file::{self, PathBuffer},
-        kept_file::KeptFile,
         memory::{MappedBox, Zeroable},
     },
 };
@@ -27,7 +27,7 @@ const RESERVE: u64 = 16 << 20;
 
 /// Where records may be moved to: the profile's directory.
 pub(crate) struct Beside {
-    pub(crate) directory: Unowned,
+    pub(crate) directory: BorrowedDirectory,
     /// Absolute, without links.
     pub(crate) path: MappedBox<PathBuffer>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RecordsFile {
     reopened: Option<Directory>,
     name: [u8; MOVED_NAME_BYTES],
     name_bytes: usize,
-    file: Option<KeptFile>,
+    file: Option<CheckedFile>,
     buffer: Option<MappedBox<Slice>>,
 }
 
@@ -103,38 +103,38 @@ impl RecordsFile {
 
     /// Opens the directory again where the host has closed it, if its path still leads to it.
     fn find_directory(&mut self) -> Result<(), i32> {
-        let beside = self.beside.as_ref().ok_or(errno::NO_SUCH_FILE)?;
-        if self.directory().is_some_and(Directory::is_ours) {
+        let beside = self.beside.as_ref().ok_or(errno::ENOENT)?;
+        if self.directory().is_some_and(Directory::is_still_open) {
             return Ok(());
         }
         let path = if beside.path.as_bytes().is_empty() { c"/" } else { beside.path.as_c_str() };
         let opened = Directory::open(path)?;
         if opened.identity() != beside.directory.identity() {
-            return Err(errno::STALE);
+            return Err(errno::ESTALE);
         }
-        self.reopened = Some(opened.duplicate_high().ok_or(errno::OPEN_FILES)?);
+        self.reopened = Some(opened.duplicate_high().ok_or(errno::EMFILE)?);
         Ok(())
     }
 
     /// The file, created, or opened again where the host has closed it.
-    fn open(&mut self) -> Result<&KeptFile, i32> {
-        if !self.file.as_ref().ok_or(errno::NO_SUCH_FILE)?.is_ours() {
+    fn open(&mut self) -> Result<&CheckedFile, i32> {
+        if !self.file.as_ref().ok_or(errno::ENOENT)?.is_still_open() {
             self.find_directory()?;
-            let mut file = self.file.take().ok_or(errno::NO_SUCH_FILE)?;
+            let mut file = self.file.take().ok_or(errno::ENOENT)?;
             let reopened = self
                 .directory()
-                .ok_or(errno::NO_SUCH_FILE)
+                .ok_or(errno::ENOENT)
                 .and_then(|directory| file.reopen(directory, name(&self.name)));
             self.file = Some(file);
             reopened?;
         }
-        self.file.as_ref().ok_or(errno::NO_SUCH_FILE)
+        self.file.as_ref().ok_or(errno::ENOENT)
     }
 
     fn create(&mut self) -> Result<(), i32> {
         self.find_directory()?;
-        let directory = self.directory().ok_or(errno::NO_SUCH_FILE)?;
-        self.file = Some(KeptFile::create(directory, name(&self.name))?);
+        let directory = self.directory().ok_or(errno::ENOENT)?;
+        self.file = Some(CheckedFile::create(directory, name(&self.name))?);
         // Nobody would ever find it behind a process that is killed.
         if !self.is_spooled {
             self.give_up();
@@ -167,13 +167,13 @@ impl Sink for RecordsFile {
             self.create()?;
         }
         self.open()?;
-        let file = self.file.as_ref().ok_or(errno::NO_SUCH_FILE)?;
+        let file = self.file.as_ref().ok_or(errno::ENOENT)?;
         // The profile itself takes as much room once more, and the rest is the host's.
         let bytes = (place + words as u64).saturating_mul(size_of::<usize>() as u64);
         if file.free_bytes()? < bytes.saturating_add(RESERVE) {
-            return Err(errno::NO_SPACE);
+            return Err(errno::ENOSPC);
         }
-        let slice = self.buffer.as_deref().and_then(|slice| slice.0.get(..words)).ok_or(errno::INVALID)?;
+        let slice = self.buffer.as_deref().and_then(|slice| slice.0.get(..words)).ok_or(errno::EINVAL)?;
         // SAFETY: words may be looked at as bytes, and these are borrowed.
         let bytes = unsafe { core::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) };
         file.write_at(place * size_of::<usize>() as u64, bytes)
@@ -197,6 +197,6 @@ impl Sink for RecordsFile {
         if self.buffer.is_none() {
             self.buffer = Some(MappedBox::zeroed()?);
         }
-        self.buffer.as_deref_mut().map(|slice| &mut slice.0[..]).ok_or(errno::NO_MEMORY)
+        self.buffer.as_deref_mut().map(|slice| &mut slice.0[..]).ok_or(errno::ENOMEM)
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn begin() {
     reset_after_fork();
     REMAINDER.last_survey.store(0, Ordering::Relaxed);
     REMAINDER.taken.store(0, Ordering::Relaxed);
-    REMAINDER.last_cpu.store(clock::process_cpu(), Ordering::Relaxed);
+    REMAINDER.last_cpu.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     on_timer_start();
     REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
     REMAINDER.conceded.store(0, Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Remainder {
         may_estimate: bool,
         act: impl FnOnce(&Survey) -> T,
     ) -> Option<T> {
-        let start = clock::monotonic();
+        let start = clock::monotonic_nanos();
         let taken_before = self.taken.load(Ordering::Relaxed);
         let is_early =
             start < self.last_survey.load(Ordering::Relaxed).saturating_add(pause_after(taken_before, share));
@@ -172,15 +172,15 @@ impl Remainder {
             return None;
         }
         let threads = engine.threads();
-        let cpu = clock::process_cpu();
+        let cpu = clock::process_cpu_nanos();
         let since = cpu.saturating_sub(self.last_cpu.swap(cpu, Ordering::Relaxed));
         let estimate = || Survey::new(cpu, threads.noted_unaccounted(), since, taken_before);
         let result = if may_estimate && self.is_in_order(&estimate()) {
             None
         } else {
             // In CPU time: if the thread is kept from running meanwhile, that costs nothing.
-            let own_start = clock::thread_cpu();
-            let taken = || clock::thread_cpu().saturating_sub(own_start);
+            let own_start = clock::thread_cpu_nanos();
+            let taken = || clock::thread_cpu_nanos().saturating_sub(own_start);
             let unaccounted = threads.survey(&OwnTimers);
             let result = act(&Survey::new(cpu, unaccounted, since, taken()));
             self.taken.store(taken(), Ordering::Relaxed);

@@ -30,7 +30,7 @@ use crate::{
     sync::{Ordering, modelled::AtomicU32},
     sys::{
         arch::call_on_stack,
-        memory::{Mapping, PROTECTED, enter_call},
+        memory::{Mapping, PROTECTION_BYTES, enter_call},
     },
 };
 use core::cell::UnsafeCell;
@@ -120,7 +120,7 @@ pub(crate) struct Scratch {
 }
 
 /// Bytes from one slot to the next.
-const STRIDE: usize = (PROTECTED + STACK_BYTES + size_of::<Slot>()).next_multiple_of(PROTECTED);
+const STRIDE: usize = (PROTECTION_BYTES + STACK_BYTES + size_of::<Slot>()).next_multiple_of(PROTECTION_BYTES);
 
 impl Scratch {
     /// Maps `count` slots. For ordinary context.
@@ -130,7 +130,7 @@ impl Scratch {
     pub(crate) fn new(count: usize) -> Result<Self, i32> {
         let slots = Mapping::writable(count * STRIDE)?;
         for i in 0..count {
-            slots.guard(i * STRIDE, i * STRIDE + PROTECTED)?;
+            slots.guard(i * STRIDE, i * STRIDE + PROTECTION_BYTES)?;
         }
         Ok(Self { slots, count })
     }
@@ -200,7 +200,7 @@ impl Scratch {
             return None;
         }
         // SAFETY: `i` is below the count, so the place lies within the mapping.
-        let place = unsafe { self.slots.start().add(i * STRIDE + PROTECTED + STACK_BYTES) };
+        let place = unsafe { self.slots.start().add(i * STRIDE + PROTECTION_BYTES + STACK_BYTES) };
         // SAFETY: the place is aligned to a page, zeroed by the kernel, and zero is a value of every field.
         Some(unsafe { place.cast::<Slot>().as_ref() })
     }

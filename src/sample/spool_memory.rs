@@ -21,7 +21,7 @@ use crate::{
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
         errno,
-        memory::{Mapping, PROTECTED},
+        memory::{Mapping, PROTECTION_BYTES},
     },
     thread::Thread,
 };
@@ -83,7 +83,7 @@ impl SpoolMemory {
     pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
         if head_bytes > END || mapping.length() <= ARENA {
-            return Err(errno::INVALID);
+            return Err(errno::EINVAL);
         }
         prepare(&mapping, 0, head_bytes)?;
         if facts.says_end {
@@ -211,7 +211,7 @@ impl SpoolMemory {
             self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed) as usize).unwrap_or(0);
         let end = kept + text.len();
         if end > TEXT_BYTES {
-            return Err(errno::NO_SPACE);
+            return Err(errno::ENOSPC);
         }
         // What was populated before stays as it is.
         prepare(&self.mapping, TEXT, TEXT + end)?;
@@ -416,7 +416,7 @@ fn object_place(i: usize) -> usize {
 
 /// Makes the pages of bytes `from..to` usable. Signal-safe: two system calls on memory of our own.
 fn prepare(mapping: &Mapping, from: usize, to: usize) -> Result<(), i32> {
-    let (from, to) = (from / PROTECTED * PROTECTED, to.next_multiple_of(PROTECTED));
+    let (from, to) = (from / PROTECTION_BYTES * PROTECTION_BYTES, to.next_multiple_of(PROTECTION_BYTES));
     mapping.commit(from, to)?;
     mapping.populate(from, to)
 }
@@ -449,7 +449,7 @@ impl Ground for SpoolMemory {
 
     fn part(&self, from: usize) -> bool {
         // SAFETY: the growth word says that nobody uses what lies behind `from`.
-        unsafe { self.mapping.part_from_file(self.arena + from) }.is_ok()
+        unsafe { self.mapping.detach_from_file(self.arena + from) }.is_ok()
     }
 
     fn commit(&self, from: usize, to: usize) -> bool {

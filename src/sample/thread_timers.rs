@@ -39,7 +39,7 @@ use crate::{
         posix_timer::PosixTimer,
         process,
         signal::{self, Origin},
-        tasks::{self, Tasks},
+        tasks::{self, TaskDirectory},
         thread,
     },
 };
@@ -166,7 +166,7 @@ fn leave() -> bool {
     end_if_any();
     let signal = SIGNAL.load(Ordering::Relaxed);
     if signal != 0 && !leaves_pending(signal) {
-        signal::take_back(signal, |origin| match origin {
+        signal::discard_own_pending(signal, |origin| match origin {
             Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
             Origin::File(_) => is_own_tick(signal, origin),
             Origin::IntervalTimer | Origin::Elsewhere => false,
@@ -226,7 +226,7 @@ pub(crate) fn is_wall() -> bool {
 /// The time that the calling thread's timer counts. Signal-safe.
 #[inline]
 pub(crate) fn now() -> u64 {
-    if is_wall() { clock::monotonic() } else { clock::thread_cpu() }
+    if is_wall() { clock::monotonic_nanos() } else { clock::thread_cpu_nanos() }
 }
 
 /// Notes whose memory this is. For ordinary context.
@@ -275,13 +275,15 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
     // (F_SETSIG in fcntl(2)). It queues one for each tick while the thread blocks the signal.
     if signal != EVENT_SIGNAL {
         let action = "let perf events send another signal than SIGPROF";
-        return Err(Failure::System { action, errno: errno::INVALID });
+        return Err(Failure::System { action, errno: errno::EINVAL });
     }
     let failure = |errno| Failure::System { action: "open a perf event of the task clock", errno };
     if process::open_files_limit().is_some_and(|limit| limit < DESCRIPTOR_PARTS) {
-        return Err(failure(errno::OPEN_FILES));
+        return Err(failure(errno::EMFILE));
     }
-    open_event(clock, thread::id()).map(|event| event.end(thread::id(), signal)).map_err(failure)
+    open_event(clock, thread::id())
+        .map(|event| event.disable_and_close(thread::id(), signal))
+        .map_err(failure)
 }
 
 /// A perf event of the thread, as the clock permits. Signal-safe: system calls.
@@ -291,14 +293,14 @@ pub(crate) fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
     }
     // A filter may kill the process for a call that it does not list. `perf_event_open` is not in systemd's @system-service.
     if process::has_seccomp_filter() {
-        return Err(errno::NOT_PERMITTED);
+        return Err(errno::EPERM);
     }
     TaskClock::open(thread, EVENT_SIGNAL, Scope::WithKernel)
 }
 
 /// When threads are looked for that no tick finds.
 struct Look {
-    tasks: Tasks,
+    tasks: TaskDirectory,
     /// Somebody does it now.
     is_on: AtomicBool,
     /// When the last one was, by the monotonic clock.
@@ -310,7 +312,7 @@ struct Look {
 }
 
 static LOOK: Look = Look {
-    tasks: Tasks::closed(),
+    tasks: TaskDirectory::closed(),
     is_on: AtomicBool::new(false),
     last: AtomicU64::new(0),
     next: AtomicU64::new(0),
@@ -328,7 +330,7 @@ impl Look {
     /// Keeps the list open: while the host runs none of its descriptors is in the way.
     fn begin(&self) {
         self.tasks.open();
-        self.last.store(clock::monotonic(), Ordering::Relaxed);
+        self.last.store(clock::monotonic_nanos(), Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.missed.store(0, Ordering::Relaxed);
         self.is_on.store(false, Ordering::Relaxed);
@@ -336,7 +338,7 @@ impl Look {
 
     /// Gives all threads that have none a timer of their own, if it is time for that.
     fn at_threads(&self, engine: &Engine) {
-        let start = clock::monotonic();
+        let start = clock::monotonic_nanos();
         if start < self.next.load(Ordering::Relaxed) || self.is_on.swap(true, Ordering::Acquire) {
             return;
         }
@@ -345,7 +347,7 @@ impl Look {
         let is_wall = is_wall();
         let (mut with_timer, mut without) = (0u32, 0u64);
         self.tasks.for_each(|thread| {
-            let now = if is_wall { Some(start) } else { clock::cpu_of_thread(thread) };
+            let now = if is_wall { Some(start) } else { clock::cpu_nanos_of_thread(thread) };
             if let Some(met) = now.map(|now| Met { thread, generation, now }) {
                 if generation != 0 && !threads.has(met) {
                     threads.adopt(&OwnTimers, met, first_tick(met.thread));
@@ -361,7 +363,7 @@ impl Look {
         }
         let since = start.saturating_sub(self.last.swap(start, Ordering::Relaxed));
         self.missed.fetch_add(without.saturating_mul(since), Ordering::Relaxed);
-        let end = clock::monotonic();
+        let end = clock::monotonic_nanos();
         let taken = end.saturating_sub(start).saturating_mul(Self::SHARE);
         let pause = taken.clamp(Self::PAUSE, Self::LONGEST);
         self.next.store(end.saturating_add(pause), Ordering::Relaxed);
@@ -394,7 +396,9 @@ pub(crate) fn claim_new_thread() -> bool {
     let is_running = || Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
     match session_clock() {
         Clock::Wall => is_running(),
-        Clock::Auto | Clock::Cpu | Clock::Perf => is_running() && NEW_THREADS.allows(clock::monotonic()),
+        Clock::Auto | Clock::Cpu | Clock::Perf => {
+            is_running() && NEW_THREADS.allows(clock::monotonic_nanos())
+        }
         Clock::Itimer => false,
     }
 }
@@ -420,11 +424,11 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
     }
     let threads = Engine::get()?.threads();
     // A first thread that has ended is there for as long as the process is.
-    if has_first_thread() && process::is_first_thread_over() {
+    if has_first_thread() && process::has_first_thread_exited() {
         threads.drop_timer(&OwnTimers, process::id());
     }
     // What the process's timer stands for, where it is the one that samples the first thread.
-    let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic()) };
+    let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic_nanos()) };
     let unaccounted = if threads.generation() == 0 { 0 } else { threads.unaccounted(&OwnTimers) };
     let missed = LOOK.missed.load(Ordering::Relaxed);
     Some(rest.saturating_add(missed).saturating_add(u64::try_from(unaccounted).unwrap_or(0)))
@@ -515,7 +519,7 @@ impl Timers for OwnTimers {
             match open_event(clock, thread) {
                 Ok(event) if EVENT_DESCRIPTORS.add(event.0) => return Ok(Self::of_event(event.0)),
                 Ok(event) => {
-                    event.end(thread, EVENT_SIGNAL);
+                    event.disable_and_close(thread, EVENT_SIGNAL);
                     DESCRIPTORS.give_back();
                 }
                 Err(_) => DESCRIPTORS.give_back(),
@@ -539,8 +543,8 @@ impl Timers for OwnTimers {
 
     fn is_there(&self, timer: i32, thread: u32) -> bool {
         match Self::event(timer) {
-            Some(event) => event.is_there(thread, EVENT_SIGNAL),
-            None => PosixTimer(timer).is_there(),
+            Some(event) => event.is_open(thread, EVENT_SIGNAL),
+            None => PosixTimer(timer).exists(),
         }
     }
 
@@ -559,7 +563,7 @@ impl Timers for OwnTimers {
     fn delete(&self, timer: i32, thread: u32) {
         match Self::event(timer) {
             Some(event) => {
-                event.end(thread, EVENT_SIGNAL);
+                event.disable_and_close(thread, EVENT_SIGNAL);
                 DESCRIPTORS.give_back();
             }
             None => {
@@ -571,7 +575,7 @@ impl Timers for OwnTimers {
 
     fn leave_to_parent(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
-            event.leave(thread, EVENT_SIGNAL);
+            event.close_copy(thread, EVENT_SIGNAL);
         }
     }
 
@@ -585,9 +589,9 @@ impl Timers for OwnTimers {
 
     fn clock_of(&self, thread: u32) -> Option<u64> {
         if !is_wall() {
-            return clock::cpu_of_thread(thread);
+            return clock::cpu_nanos_of_thread(thread);
         }
-        (!thread::is_gone(thread)).then(clock::monotonic)
+        (!thread::is_gone(thread)).then(clock::monotonic_nanos)
     }
 
     fn periods_of_a_tick(&self, used: u32) -> u32 {

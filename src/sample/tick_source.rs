@@ -37,8 +37,8 @@ use crate::{
         errno,
         posix_timer::PosixTimer,
         signal::{self, AllBlocked, Origin},
-        thread::Patience,
-        timer::{IntervalTimer, Setting},
+        thread::Backoff,
+        timer::{IntervalTimer, Itimerval},
     },
 };
 
@@ -129,7 +129,7 @@ impl Source {
             // It fails for a timer that is not there any more.
             let _ = posix.set(nanos, u64::from(period_micros) * 1000);
         } else if state == INTERVAL {
-            let every = Setting::every(period_micros);
+            let every = Itimerval::every(period_micros);
             // The application may have armed it by a system call of its own.
             if IntervalTimer::Cpu.get().is_ok_and(|present| present.has_interval_of(&every)) {
                 let _ = IntervalTimer::Cpu.set(every.next_in(nanos));
@@ -154,7 +154,7 @@ impl Source {
         self.may_be_ours.store(true, Ordering::Relaxed);
         // Before the timer: its first tick finds itself ours.
         self.state.store(INTERVAL, Ordering::Release);
-        timer.set(Setting::every(period_micros)).map(|_| ()).map_err(|errno| {
+        timer.set(Itimerval::every(period_micros)).map(|_| ()).map_err(|errno| {
             self.state.store(NONE, Ordering::Release);
             Refusal::NotArmed(errno)
         })
@@ -252,7 +252,7 @@ fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> R
     }
     // The host may have armed it where nobody saw it: before we were loaded, or in a program that has only linked the crate.
     if !source.is_hosts.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
-        if let Some(setting) = timer.get().ok().filter(Setting::is_armed) {
+        if let Some(setting) = timer.get().ok().filter(Itimerval::is_armed) {
             host_timer::armed(&setting);
             source.is_hosts.store(true, Ordering::Release);
         }
@@ -286,9 +286,9 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
         delete(posix);
     } else if source.state.load(Ordering::Relaxed) == INTERVAL || source.may_be_ours.load(Ordering::Relaxed) {
         let is_ours = source.state.swap(NONE, Ordering::AcqRel) == INTERVAL;
-        let old = timer.set(Setting::NONE)?;
+        let old = timer.set(Itimerval::NONE)?;
         source.may_be_ours.store(false, Ordering::Relaxed);
-        if is_ours && !old.has_interval_of(&Setting::every(period_micros)) {
+        if is_ours && !old.has_interval_of(&Itimerval::every(period_micros)) {
             return Ok(Stopped::TakenByHost);
         }
     }
@@ -315,16 +315,16 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     let posix = source.posix_timer();
     source.state.store(NONE, Ordering::SeqCst);
     // A handler that has found the old state sets the timer once more.
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::bounded();
     while WRITING.load(Ordering::SeqCst) {
-        if !patience.wait() {
-            return Err(errno::BUSY);
+        if !backoff.wait() {
+            return Err(errno::EBUSY);
         }
     }
     if let Some(posix) = posix {
         delete(posix);
     } else if source.may_be_ours.load(Ordering::Relaxed) {
-        timer.set(Setting::NONE)?;
+        timer.set(Itimerval::NONE)?;
     }
     Ok(())
 }
@@ -337,7 +337,7 @@ pub(crate) fn take_back(timer: IntervalTimer) {
         return;
     }
     let is_hosts = signal != timer.signal() || Source::of(timer).is_hosts.load(Ordering::Relaxed);
-    signal::take_back(signal, |origin| match origin {
+    signal::discard_own_pending(signal, |origin| match origin {
         Origin::IntervalTimer => !is_hosts,
         Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(signal, origin),
         Origin::Elsewhere => false,
@@ -387,23 +387,23 @@ pub(crate) fn was_own_tick(number: i32) -> bool {
 ///
 /// # Errors
 /// The error number for the host.
-pub(crate) fn set_for_host(new: Setting) -> Result<(Setting, Option<Refusal>), i32> {
+pub(crate) fn set_for_host(new: Itimerval) -> Result<(Itimerval, Option<Refusal>), i32> {
     const TIMER: IntervalTimer = IntervalTimer::Cpu;
     if !new.is_valid() {
-        return Err(errno::INVALID);
+        return Err(errno::EINVAL);
     }
     let source = Source::of(TIMER);
     let _writing = Writing::begin();
     let is_ours = source.state.load(Ordering::Relaxed) == INTERVAL;
     if is_ours && !new.is_armed() {
-        return Ok((Setting::NONE, None));
+        return Ok((Itimerval::NONE, None));
     }
     let mut refusal = None;
     if is_ours {
-        TIMER.set(Setting::NONE)?;
+        TIMER.set(Itimerval::NONE)?;
         source.may_be_ours.store(false, Ordering::Relaxed);
         // A tick of ours that is pending must not become the host's.
-        signal::take_back(TIMER.signal(), |origin| origin == Origin::IntervalTimer);
+        signal::discard_own_pending(TIMER.signal(), |origin| origin == Origin::IntervalTimer);
         source.state.store(NONE, Ordering::Release);
         let period_micros = source.period_micros.load(Ordering::Relaxed);
         refusal = source
@@ -423,16 +423,16 @@ pub(crate) fn set_for_host(new: Setting) -> Result<(Setting, Option<Refusal>), i
         host_timer::disarmed();
     }
     let old = TIMER.set(new)?;
-    Ok((if is_ours { Setting::NONE } else { old }, refusal))
+    Ok((if is_ours { Itimerval::NONE } else { old }, refusal))
 }
 
 /// `getitimer(2)` for such a host. Signal-safe.
 ///
 /// # Errors
 /// The error number for the host.
-pub(crate) fn get_for_host() -> Result<Setting, i32> {
+pub(crate) fn get_for_host() -> Result<Itimerval, i32> {
     if OF_CPU.state.load(Ordering::Acquire) == INTERVAL {
-        return Ok(Setting::NONE);
+        return Ok(Itimerval::NONE);
     }
     IntervalTimer::Cpu.get()
 }
@@ -503,7 +503,7 @@ impl From<Refusal> for Failure {
         let (action, errno) = match refusal {
             Refusal::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
             Refusal::NotArmed(errno) => ("arm the profiling timer", errno),
-            Refusal::ReadByHost => ("send ticks to a program that uses their signal itself", errno::BUSY),
+            Refusal::ReadByHost => ("send ticks to a program that uses their signal itself", errno::EBUSY),
         };
         Self::System { action, errno }
     }
@@ -541,9 +541,9 @@ struct Writing {
 impl Writing {
     fn begin() -> Self {
         let blocked = AllBlocked::new();
-        let mut patience = Patience::endless();
+        let mut backoff = Backoff::unbounded();
         while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            patience.wait();
+            backoff.wait();
         }
         Self { blocked: Some(blocked) }
     }

@@ -96,7 +96,7 @@ fn are_apart(then: u64, now: u64, period: u64) -> bool {
 }
 
 fn read_clock() -> u64 {
-    if IS_REAL.load(Ordering::Relaxed) { clock::monotonic() } else { clock::process_cpu() }
+    if IS_REAL.load(Ordering::Relaxed) { clock::monotonic_nanos() } else { clock::process_cpu_nanos() }
 }
 
 fn weight(charged: u64, now: u64, period: u64) -> u64 {

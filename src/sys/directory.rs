@@ -17,7 +17,7 @@ use core::{
 };
 
 /// A directory that another value closes.
-pub(crate) type Unowned = ManuallyDrop<Directory>;
+pub(crate) type BorrowedDirectory = ManuallyDrop<Directory>;
 
 /// A directory that is open, for nothing but to name files in it.
 pub(crate) struct Directory {
@@ -33,7 +33,7 @@ impl Directory {
     /// The error number of `open(2)`.
     pub(crate) fn open(path: &CStr) -> Result<Self, i32> {
         let file = File::open_at(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY)?;
-        let identity = file::find_identity(file.number())?;
+        let identity = file::try_identity(file.number())?;
         let descriptor = file.number();
         mem::forget(file);
         Ok(Self { descriptor, identity })
@@ -42,20 +42,20 @@ impl Directory {
     /// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where
     /// the limit on open files leaves no room.
     pub(crate) fn duplicate_high(&self) -> Option<Self> {
-        if !self.is_ours() {
+        if !self.is_still_open() {
             return None;
         }
         file::duplicate_high(self.descriptor).map(|descriptor| Self { descriptor, identity: self.identity })
     }
 
     /// The same descriptor, for who does not close it; of use as long as this one is open.
-    pub(crate) fn unowned(&self) -> Unowned {
+    pub(crate) fn borrowed(&self) -> BorrowedDirectory {
         ManuallyDrop::new(Self { descriptor: self.descriptor, identity: self.identity })
     }
 
     /// True while the descriptor is what it was opened as. `O_PATH` tells it from one that the host has opened for
     /// the same directory.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn is_still_open(&self) -> bool {
         // SAFETY: the flags of a descriptor, whatever it is.
         let flags = unsafe { libc::fcntl(self.descriptor, libc::F_GETFL) };
         flags >= 0 && flags & libc::O_PATH != 0 && file::identity(self.descriptor) == Some(self.identity)
@@ -63,7 +63,7 @@ impl Directory {
 
     /// What the system knows of it; None where the descriptor is another's now.
     pub(crate) fn status(&self) -> Option<Status> {
-        if self.is_ours() { Status::of_descriptor(self.descriptor).ok() } else { None }
+        if self.is_still_open() { Status::of_descriptor(self.descriptor).ok() } else { None }
     }
 
     /// Device and inode.
@@ -78,7 +78,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_still_open() {
             let _ = file::close(self.descriptor);
         }
     }
@@ -99,7 +99,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let low = open(scratch.path());
         let high = low.duplicate_high().unwrap();
-        assert!(high.number() >= 20 && high.is_ours());
+        assert!(high.number() >= 20 && high.is_still_open());
         let (number, own) = (high.number(), high.identity());
         drop(high);
         // Another test may have taken the number meanwhile.
@@ -114,7 +114,7 @@ mod tests {
         let host = std::fs::File::open(scratch.path()).unwrap();
         // SAFETY: both are open; what ours was is closed by it, and is not used again.
         assert!(unsafe { libc::dup2(host.as_raw_fd(), ours.number()) } >= 0);
-        assert!(!ours.is_ours());
+        assert!(!ours.is_still_open());
         let number = ours.number();
         drop(ours);
         assert!(file::identity(number).is_some(), "the host's descriptor was closed");

@@ -9,7 +9,7 @@ use core::ffi::CStr;
 
 /// As the kernel aligns its entries.
 #[repr(C, align(8))]
-struct Entries([u8; 2048]);
+struct DirentBuffer([u8; 2048]);
 
 /// Calls `visit` with the name of each entry of an open directory, from the first on, until it returns false. Signal-safe:
 /// system calls.
@@ -20,7 +20,7 @@ pub(super) fn for_each(descriptor: i32, mut visit: impl FnMut(&CStr) -> bool) {
     let descriptor = descriptor as usize;
     // SAFETY: a plain call on a descriptor.
     unsafe { system_call(libc::SYS_lseek, [descriptor, 0, libc::SEEK_SET as usize, 0, 0, 0]) };
-    let mut entries = Entries([0; 2048]);
+    let mut entries = DirentBuffer([0; 2048]);
     loop {
         let arguments = [descriptor, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
         // SAFETY: the kernel writes at most as many bytes into the buffer as it is told.

@@ -102,19 +102,19 @@ impl<'n> Entry<'n> {
     /// # Errors
     /// The error number of `lstat(2)`.
     pub(crate) fn status(&self) -> Result<Status, i32> {
-        self.ask(libc::AT_SYMLINK_NOFOLLOW)
+        self.stat(libc::AT_SYMLINK_NOFOLLOW)
     }
 
     /// What stands there, or where the symbolic link leads that stands there.
     ///
     /// # Errors
     /// The error number of `stat(2)`.
-    pub(crate) fn status_behind_links(&self) -> Result<Status, i32> {
-        self.ask(0)
+    pub(crate) fn status_following_links(&self) -> Result<Status, i32> {
+        self.stat(0)
     }
 
     /// By the call that knows inode numbers of 64 bits on every machine.
-    fn ask(&self, flags: i32) -> Result<Status, i32> {
+    fn stat(&self, flags: i32) -> Result<Status, i32> {
         // SAFETY: all fields are integers, for which zero is a value.
         let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
         // SAFETY: the name is NUL-terminated, the structure a local, and both outlive the call.
@@ -204,7 +204,7 @@ impl File {
 ///
 /// # Safety
 /// * `path` is a NUL-terminated string, or points where the kernel finds that it is none.
-pub(crate) unsafe fn is_no_program(path: *const core::ffi::c_char) -> bool {
+pub(crate) unsafe fn is_not_executable(path: *const core::ffi::c_char) -> bool {
     // SAFETY: the kernel reads the path, and answers for one that cannot be read.
     let result = unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::X_OK, libc::AT_EACCESS) };
     // Other errors are those of the question: sandboxes that do not know faccessat2(2) refuse it with EPERM.

@@ -5,26 +5,26 @@
 #![allow(unsafe_code)]
 
 /// Error numbers that callers tell apart.
-pub(crate) const NO_SUCH_FILE: i32 = libc::ENOENT;
-pub(crate) const IS_DIRECTORY: i32 = libc::EISDIR;
-pub(crate) const NO_ACCESS: i32 = libc::EACCES;
-pub(crate) const EXISTS: i32 = libc::EEXIST;
-pub(crate) const NOT_PERMITTED: i32 = libc::EPERM;
-pub(crate) const AGAIN: i32 = libc::EAGAIN;
-pub(crate) const BUSY: i32 = libc::EBUSY;
-pub(crate) const INVALID: i32 = libc::EINVAL;
-pub(crate) const NO_SPACE: i32 = libc::ENOSPC;
-pub(crate) const TOO_LARGE: i32 = libc::EFBIG;
-pub(crate) const NOT_SUPPORTED: i32 = libc::EOPNOTSUPP;
-pub(crate) const IO: i32 = libc::EIO;
-pub(crate) const NOT_A_DIRECTORY: i32 = libc::ENOTDIR;
-pub(crate) const TOO_MANY_LINKS: i32 = libc::ELOOP;
-pub(crate) const READ_ONLY: i32 = libc::EROFS;
-pub(crate) const STALE: i32 = libc::ESTALE;
-pub(crate) const NO_DEVICE: i32 = libc::ENXIO;
-pub(crate) const OPEN_FILES: i32 = libc::EMFILE;
-pub(crate) const OPEN_FILES_OF_ALL: i32 = libc::ENFILE;
-pub(crate) const NO_MEMORY: i32 = libc::ENOMEM;
+pub(crate) const ENOENT: i32 = libc::ENOENT;
+pub(crate) const EISDIR: i32 = libc::EISDIR;
+pub(crate) const EACCES: i32 = libc::EACCES;
+pub(crate) const EEXIST: i32 = libc::EEXIST;
+pub(crate) const EPERM: i32 = libc::EPERM;
+pub(crate) const EAGAIN: i32 = libc::EAGAIN;
+pub(crate) const EBUSY: i32 = libc::EBUSY;
+pub(crate) const EINVAL: i32 = libc::EINVAL;
+pub(crate) const ENOSPC: i32 = libc::ENOSPC;
+pub(crate) const EFBIG: i32 = libc::EFBIG;
+pub(crate) const EOPNOTSUPP: i32 = libc::EOPNOTSUPP;
+pub(crate) const EIO: i32 = libc::EIO;
+pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
+pub(crate) const ELOOP: i32 = libc::ELOOP;
+pub(crate) const EROFS: i32 = libc::EROFS;
+pub(crate) const ESTALE: i32 = libc::ESTALE;
+pub(crate) const ENXIO: i32 = libc::ENXIO;
+pub(crate) const EMFILE: i32 = libc::EMFILE;
+pub(crate) const ENFILE: i32 = libc::ENFILE;
+pub(crate) const ENOMEM: i32 = libc::ENOMEM;
 
 /// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.
 pub(crate) fn description(number: i32) -> &'static str {

@@ -8,7 +8,7 @@
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
 #![allow(unsafe_code)]
 
-use super::{arch::system_call, decimal::decimal, thread::Time};
+use super::{arch::system_call, decimal::decimal, thread::Timespec};
 use core::ffi::{CStr, c_long};
 
 /// Bytes of the longest path the kernel takes, its NUL included.
@@ -116,7 +116,7 @@ impl PathBuffer {
 const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
 
 /// Milliseconds that a write waits for a full pipe to move.
-const MOST_WAITS: u32 = 2000;
+const MAX_WAITS: u32 = 2000;
 
 /// A file descriptor of ours, closed when dropped.
 pub(crate) struct File(i32);
@@ -176,7 +176,7 @@ impl File {
                     waits = 0;
                 }
                 // A pipe that nobody empties: the program waits for it as little as for anything else of ours.
-                Err(libc::EAGAIN) if waits == MOST_WAITS => return Err(libc::ETIMEDOUT),
+                Err(libc::EAGAIN) if waits == MAX_WAITS => return Err(libc::ETIMEDOUT),
                 Err(libc::EAGAIN) => {
                     waits += 1;
                     super::thread::pause();
@@ -274,13 +274,13 @@ pub(super) fn close(descriptor: i32) -> Result<(), i32> {
 /// Writes a line to a descriptor of the host's, or leaves it out where nobody takes it within a tenth of a second.
 /// All signals are blocked meanwhile, and those that the write raises are taken back.
 pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
-    const PATIENCE_MILLIS: c_long = 100;
+    const TIMEOUT_MILLIS: c_long = 100;
     let _blocked = super::signal::AllBlocked::new();
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
-    let patience = Time { seconds: 0, nanos: PATIENCE_MILLIS * 1_000_000 };
+    let backoff = Timespec { seconds: 0, nanos: TIMEOUT_MILLIS * 1_000_000 };
     // SAFETY: one structure and a time, both locals; no mask.
     let ready = unsafe {
-        system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const patience as usize, 0, 0, 0])
+        system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const backoff as usize, 0, 0, 0])
     };
     if ready != 1 || poll.revents & libc::POLLOUT == 0 {
         return;
@@ -319,14 +319,14 @@ const FSTAT: c_long = libc::SYS_fstat;
 /// Device and inode of an open descriptor. By system call: libraries like fakeroot make a function of libc's that takes
 /// locks, and handlers ask this.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
-    find_identity(descriptor).ok()
+    try_identity(descriptor).ok()
 }
 
 /// The same.
 ///
 /// # Errors
 /// The error number of `fstat(2)`.
-pub(super) fn find_identity(descriptor: i32) -> Result<(u64, u64), i32> {
+pub(super) fn try_identity(descriptor: i32) -> Result<(u64, u64), i32> {
     // SAFETY: all fields are integers, for which zero is a value.
     let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
@@ -400,7 +400,7 @@ pub(crate) fn random() -> u64 {
         )
     };
     // O_EXCL keeps a guessable name harmless; it only has to be a fresh one.
-    if result == 8 { number } else { super::clock::monotonic() ^ u64::from(super::process::id()) << 32 }
+    if result == 8 { number } else { super::clock::monotonic_nanos() ^ u64::from(super::process::id()) << 32 }
 }
 
 /// A system call's result, or its error number.

@@ -13,25 +13,25 @@ use super::{
 };
 
 /// Links that are followed on one way, as the kernel's limit is.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Why a path leads to no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Astray {
+pub(crate) enum ResolveError {
     /// A link of another user's, in a directory that is open to all.
     ForeignLink,
     /// An error number.
     System(i32),
 }
 
-impl From<i32> for Astray {
+impl From<i32> for ResolveError {
     fn from(errno: i32) -> Self {
         Self::System(errno)
     }
 }
 
-/// Room to work in.
-pub(crate) struct Room {
+/// ResolveBuffers to work in.
+pub(crate) struct ResolveBuffers {
     rest: PathBuffer,
     link: PathBuffer,
 }
@@ -41,13 +41,13 @@ pub(crate) struct Room {
 ///
 /// # Errors
 /// A link that is not followed, or an error number of `lstat(2)` and `readlink(2)`; `ELOOP` for too many links.
-pub(crate) fn resolve(path: &mut PathBuffer, room: &mut Room) -> Result<(), Astray> {
-    room.rest.replace(path.as_bytes())?;
+pub(crate) fn resolve(path: &mut PathBuffer, buffers: &mut ResolveBuffers) -> Result<(), ResolveError> {
+    buffers.rest.replace(path.as_bytes())?;
     path.truncate(0);
     let mut links = 0;
     let mut done = 0;
     loop {
-        let rest = room.rest.as_bytes();
+        let rest = buffers.rest.as_bytes();
         let Some(start) = (done..rest.len()).find(|&at| rest.get(at) != Some(&b'/')) else { return Ok(()) };
         let end = (start..rest.len()).find(|&at| rest.get(at) == Some(&b'/')).unwrap_or(rest.len());
         let component = rest.get(start..end).unwrap_or_default();
@@ -66,29 +66,29 @@ pub(crate) fn resolve(path: &mut PathBuffer, room: &mut Room) -> Result<(), Astr
         path.push(component)?;
         let status = match Entry::at(path.as_c_str()).status() {
             Ok(status) => status,
-            Err(errno::NO_SUCH_FILE) if is_last => return Ok(()),
+            Err(errno::ENOENT) if is_last => return Ok(()),
             Err(errno) => return Err(errno.into()),
         };
         match status.kind {
-            FileKind::SymbolicLink if links == MOST_LINKS => return Err(errno::TOO_MANY_LINKS.into()),
+            FileKind::SymbolicLink if links == MAX_LINKS => return Err(errno::ELOOP.into()),
             FileKind::SymbolicLink => {
                 links += 1;
-                Entry::at(path.as_c_str()).read_link(&mut room.link)?;
-                room.link.push(rest.get(end..).unwrap_or_default())?;
+                Entry::at(path.as_c_str()).read_link(&mut buffers.link)?;
+                buffers.link.push(rest.get(end..).unwrap_or_default())?;
                 path.truncate(parent);
                 if !is_followed(&status, path) {
-                    return Err(Astray::ForeignLink);
+                    return Err(ResolveError::ForeignLink);
                 }
-                if room.link.as_bytes().starts_with(b"/") {
+                if buffers.link.as_bytes().starts_with(b"/") {
                     path.truncate(0);
                 }
-                core::mem::swap(&mut room.rest, &mut room.link);
+                core::mem::swap(&mut buffers.rest, &mut buffers.link);
                 done = 0;
             }
             FileKind::Directory => {}
             _ if is_last => {}
             FileKind::Regular | FileKind::Special | FileKind::Socket => {
-                return Err(errno::NOT_A_DIRECTORY.into());
+                return Err(errno::ENOTDIR.into());
             }
         }
     }
@@ -118,10 +118,10 @@ mod tests {
         path::Path,
     };
 
-    fn resolved(path: &Path) -> Result<String, Astray> {
+    fn resolved(path: &Path) -> Result<String, ResolveError> {
         let mut buffer = PathBuffer::new();
         buffer.push(path.as_os_str().as_bytes()).unwrap();
-        resolve(&mut buffer, &mut Room { rest: PathBuffer::new(), link: PathBuffer::new() })?;
+        resolve(&mut buffer, &mut ResolveBuffers { rest: PathBuffer::new(), link: PathBuffer::new() })?;
         Ok(String::from_utf8(buffer.as_bytes().to_vec()).unwrap())
     }
 
@@ -156,9 +156,9 @@ mod tests {
         fs::write(root.join("file"), "").unwrap();
         symlink("loop", root.join("loop")).unwrap();
         assert_eq!(resolved(&root.join("dangling")).as_deref(), Ok(root.join("gone").to_str().unwrap()));
-        assert_eq!(resolved(&root.join("dangling/file")), Err(Astray::System(libc::ENOENT)));
-        assert_eq!(resolved(&root.join("file/below")), Err(Astray::System(libc::ENOTDIR)));
-        assert_eq!(resolved(&root.join("loop")), Err(Astray::System(libc::ELOOP)));
+        assert_eq!(resolved(&root.join("dangling/file")), Err(ResolveError::System(libc::ENOENT)));
+        assert_eq!(resolved(&root.join("file/below")), Err(ResolveError::System(libc::ENOTDIR)));
+        assert_eq!(resolved(&root.join("loop")), Err(ResolveError::System(libc::ELOOP)));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
             let expected = if followed {
                 Ok(root.join("file").to_str().unwrap().to_owned())
             } else {
-                Err(Astray::ForeignLink)
+                Err(ResolveError::ForeignLink)
             };
             assert_eq!(resolved(&root.join("link")), expected, "{mode:o} {stranger}");
         }

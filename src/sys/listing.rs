@@ -15,7 +15,7 @@
 
 use super::{
     signal::AllBlocked,
-    thread::{self, Patience},
+    thread::{self, Backoff},
 };
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -28,24 +28,24 @@ static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// Lasts while the calling thread lists the loader's objects. No handler that forks can interrupt it.
 pub(crate) struct Listing {
     #[expect(dead_code, reason = "held for its drop")]
-    undisturbed: AllBlocked,
+    blocked: AllBlocked,
 }
 
 impl Listing {
     /// Waits for a fork that is going on. For ordinary context.
     pub(crate) fn begin() -> Self {
-        let undisturbed = AllBlocked::new();
-        let mut patience = Patience::new();
+        let blocked = AllBlocked::new();
+        let mut backoff = Backoff::bounded();
         let mut has_time = true;
         loop {
             LISTING.fetch_add(1, Ordering::SeqCst);
             let forker = FORKER.load(Ordering::SeqCst);
             // A hook of the host's may list on the thread that forks.
-            if forker == 0 || forker == thread::itself() || !has_time {
-                return Self { undisturbed };
+            if forker == 0 || forker == thread::pthread_self() || !has_time {
+                return Self { blocked };
             }
             LISTING.fetch_sub(1, Ordering::SeqCst);
-            has_time = patience.wait();
+            has_time = backoff.wait();
         }
     }
 }
@@ -56,15 +56,15 @@ impl Drop for Listing {
     }
 }
 
-/// Lets nobody list until [`allow`], and waits for those who do. For a fork's first hook.
-pub(crate) fn hold_off() {
-    FORKER.store(thread::itself(), Ordering::SeqCst);
-    let mut patience = Patience::new();
-    while LISTING.load(Ordering::SeqCst) > 0 && patience.wait() {}
+/// Lets nobody list until [`resume_after_fork`], and waits for those who do. For a fork's first hook.
+pub(crate) fn pause_for_fork() {
+    FORKER.store(thread::pthread_self(), Ordering::SeqCst);
+    let mut backoff = Backoff::bounded();
+    while LISTING.load(Ordering::SeqCst) > 0 && backoff.wait() {}
 }
 
-/// The end of [`hold_off`].
-pub(crate) fn allow() {
+/// The end of [`pause_for_fork`].
+pub(crate) fn resume_after_fork() {
     FORKER.store(0, Ordering::SeqCst);
 }
 

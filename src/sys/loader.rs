@@ -40,9 +40,9 @@ type FindFunction = unsafe extern "C" fn(*mut libc::c_void, *mut DlFindObject) -
 static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// An address in the loader.
-static LOADERS_OWN: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static LOADER_ADDRESS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// The main program's link map, once [`note_main_program`] has stored its range.
+/// The main program's link map, once [`set_main_program_range`] has stored its range.
 static MAIN_MAP: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 static MAIN_START: AtomicUsize = AtomicUsize::new(0);
 static MAIN_END: AtomicUsize = AtomicUsize::new(0);
@@ -113,7 +113,7 @@ pub(crate) fn resolve() {
     let base = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
     // A program that was started by naming the loader has no base; one that is made with a sanitizer has that function, too.
     let own = if base == 0 { symbol(c"__tls_get_addr").cast() } else { ptr::without_provenance_mut(base) };
-    LOADERS_OWN.store(own, Ordering::Release);
+    LOADER_ADDRESS.store(own, Ordering::Release);
     let found = symbol(c"_dl_find_object");
     FIND_OBJECT.store(found.cast(), Ordering::Release);
 }
@@ -123,10 +123,10 @@ pub(crate) fn resolve() {
 /// A program with unused pages between its segments is several ranges to the loader, which gives the one that an address is
 /// in (glibc 2.36, `_dlfo_process_initial`); its program headers are in the first one only. lld leaves such a page if a
 /// segment ends just before a page does. A library is one range: the loader reserves what lies between its segments.
-pub(crate) fn note_main_program(range: Range<usize>) {
+pub(crate) fn set_main_program_range(range: Range<usize>) {
     // SAFETY: reads a list that the kernel has left to the process.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
-    let Some(found) = ask(entry).filter(|_| range.contains(&entry)) else { return };
+    let Some(found) = dl_find_object(entry).filter(|_| range.contains(&entry)) else { return };
     // Relaxed: the release of the link map comes after both.
     MAIN_START.store(range.start, Ordering::Relaxed);
     MAIN_END.store(range.end, Ordering::Relaxed);
@@ -141,7 +141,7 @@ pub(crate) fn can_find() -> bool {
 
 /// True when `address` lies in the loader itself. Signal-safe.
 pub(crate) fn is_in_loader(address: usize) -> bool {
-    let function = LOADERS_OWN.load(Ordering::Acquire);
+    let function = LOADER_ADDRESS.load(Ordering::Acquire);
     find(function as usize).is_some_and(|loader| (loader.start..loader.end).contains(&address))
 }
 
@@ -155,14 +155,14 @@ pub(crate) fn is_in_program(address: usize) -> bool {
 /// Signal-safe: glibc's manual (section "Dynamic Linker Introspection") calls `_dl_find_object`
 /// async-signal-safe; it takes no lock, and its address was looked up before.
 pub(crate) fn find(address: usize) -> Option<LoadedObject> {
-    let found = ask(address)?;
+    let found = dl_find_object(address)?;
     let name = if found.link_map.is_null() {
         0
     } else {
         // SAFETY: the loader's own record of an object that is loaded.
         unsafe { (*found.link_map).name as usize }
     };
-    // Acquire: pairs with the release in `note_main_program`.
+    // Acquire: pairs with the release in `set_main_program_range`.
     let is_main = !found.link_map.is_null() && MAIN_MAP.load(Ordering::Acquire) == found.link_map;
     let (start, end) = if is_main {
         // Relaxed: stored before the link map.
@@ -174,7 +174,7 @@ pub(crate) fn find(address: usize) -> Option<LoadedObject> {
 }
 
 /// What `_dl_find_object` says of `address`. Signal-safe, as [`find`].
-fn ask(address: usize) -> Option<DlFindObject> {
+fn dl_find_object(address: usize) -> Option<DlFindObject> {
     let function = FIND_OBJECT.load(Ordering::Acquire);
     if function.is_null() {
         return None;
@@ -207,14 +207,14 @@ pub(crate) fn symbol(name: &CStr) -> *mut libc::c_void {
 }
 
 /// True where the process has no second thread, as libc keeps track of it since glibc 2.32. Ordinary context.
-pub(crate) fn is_alone() -> bool {
+pub(crate) fn is_single_threaded() -> bool {
     let flag = symbol(c"__libc_single_threaded").cast::<u8>();
     // SAFETY: it is a `char` of libc's (`<sys/single_threaded.h>`).
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
 }
 
 /// What the loader says of `address`, by `dladdr(3)`. For ordinary context: it takes the loader's lock.
-pub(crate) fn describe(address: usize) -> Option<libc::Dl_info> {
+pub(crate) fn dladdr(address: usize) -> Option<libc::Dl_info> {
     // SAFETY: all fields are pointers, for which null is a value.
     let mut info: libc::Dl_info = unsafe { mem::zeroed() };
     // SAFETY: any address may be asked for; the structure is a local.
@@ -222,16 +222,16 @@ pub(crate) fn describe(address: usize) -> Option<libc::Dl_info> {
     (found != 0).then_some(info)
 }
 
-/// The exported symbol that `address` lies behind. For ordinary context, as [`describe`].
+/// The exported symbol that `address` lies behind. For ordinary context, as [`dladdr`].
 pub(crate) fn exported_name(address: usize) -> Option<String> {
-    let name = describe(address).map(|info| info.dli_sname).filter(|name| !name.is_null())?;
+    let name = dladdr(address).map(|info| info.dli_sname).filter(|name| !name.is_null())?;
     // SAFETY: the loader's string, of an object that is loaded.
     Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-/// The file of the object that `address` lies in: the program's is as it was called. For ordinary context, as [`describe`].
+/// The file of the object that `address` lies in: the program's is as it was called. For ordinary context, as [`dladdr`].
 pub(crate) fn file_of(address: usize) -> Option<Vec<u8>> {
-    let name = describe(address).map(|info| info.dli_fname).filter(|name| !name.is_null())?;
+    let name = dladdr(address).map(|info| info.dli_fname).filter(|name| !name.is_null())?;
     // SAFETY: as above.
     Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
@@ -358,7 +358,7 @@ mod tests {
         let main = unsafe { program_headers(first) }.unwrap();
         // SAFETY: as above.
         let last = unsafe { main.segments() }.map(|segment| segment.end).max().unwrap();
-        note_main_program(first..last);
+        set_main_program_range(first..last);
         let object = find(here).unwrap();
         assert!((object.start..object.end).contains(&here));
         assert_ne!(object.eh_frame_hdr, 0);

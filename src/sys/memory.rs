@@ -22,7 +22,7 @@ use core::{
 pub(crate) use super::arch::PAGE;
 
 /// The unit in which memory is protected: the largest page of any kernel for this machine, so that it serves all.
-pub(crate) const PROTECTED: usize = LARGEST_PAGE;
+pub(crate) const PROTECTION_BYTES: usize = LARGEST_PAGE;
 
 /// A mapping of our own, zeroed, kept out of core dumps and huge pages; unmapped when dropped. It is anonymous and
 /// private, or, from [`of_file`](Mapping::of_file), a file's.
@@ -67,12 +67,12 @@ impl Mapping {
     /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` where advice is not taken in earnest.
     pub(crate) fn zeroed_in_children(length: usize) -> Result<Self, i32> {
         let mapping = Self::writable(length)?;
-        mapping.advise_in_earnest(0, mapping.length(), libc::MADV_WIPEONFORK)?;
+        mapping.advise_verified(0, mapping.length(), libc::MADV_WIPEONFORK)?;
         Ok(mapping)
     }
 
     /// Gives advice on bytes `from..to` that is not a hint.
-    fn advise_in_earnest(&self, from: usize, to: usize, advice: libc::c_int) -> Result<(), i32> {
+    fn advise_verified(&self, from: usize, to: usize, advice: libc::c_int) -> Result<(), i32> {
         const IMPOSSIBLE: libc::c_int = 0x7fff_ffff;
         // Most advice is a hint, so an emulator may grant all of it and follow none (qemu-user 7.2 does).
         if self.advise(from, to, IMPOSSIBLE).is_ok() {
@@ -82,10 +82,12 @@ impl Mapping {
     }
 
     fn new(length: usize, protection: libc::c_int) -> Result<Self, i32> {
-        let length =
-            length.checked_next_multiple_of(PROTECTED).and_then(NonZeroUsize::new).ok_or(libc::EINVAL)?;
+        let length = length
+            .checked_next_multiple_of(PROTECTION_BYTES)
+            .and_then(NonZeroUsize::new)
+            .ok_or(libc::EINVAL)?;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
-        let start = check(unsafe {
+        let start = check_address(unsafe {
             system_call(MAP_MEMORY, [0, length.get(), protection as usize, ANONYMOUS as usize, NO_FILE, 0])
         })?;
         let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
@@ -95,7 +97,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The first `length` bytes of `file` (a multiple of [`PROTECTED`]), shared with it; a forked child has no such
+    /// The first `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), shared with it; a forked child has no such
     /// mapping. Nothing of it can be touched before [`commit`](Self::commit), so that no `mlockall(2)` makes all of it
     /// resident, and nothing may be before [`populate`](Self::populate) has found room for it: a full file system would
     /// raise SIGBUS.
@@ -106,7 +108,7 @@ impl Mapping {
         let length = NonZeroUsize::new(length).ok_or(libc::EINVAL)?;
         // First without any access, and unlocked: under `mlockall(MCL_FUTURE)` all of it would become resident.
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let start = check(unsafe {
+        let start = check_address(unsafe {
             system_call(
                 MAP_MEMORY,
                 [
@@ -122,12 +124,12 @@ impl Mapping {
         let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
         // SAFETY: the range is the mapping just made; the call changes no contents.
         unsafe { system_call(libc::SYS_munlock, [start, length.get(), 0, 0, 0, 0]) };
-        mapping.advise_in_earnest(0, mapping.length(), libc::MADV_DONTFORK)?;
+        mapping.advise_verified(0, mapping.length(), libc::MADV_DONTFORK)?;
         mapping.advise_all(&[libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE]);
         Ok(mapping)
     }
 
-    /// Gives bytes `from..to` (multiples of [`PROTECTED`]) of a file's mapping memory and room in the file.
+    /// Gives bytes `from..to` (multiples of [`PROTECTION_BYTES`]) of a file's mapping memory and room in the file.
     ///
     /// Signal-safe: one `madvise` system call (MADV_POPULATE_WRITE, Linux 5.14), on memory of our own.
     ///
@@ -145,7 +147,7 @@ impl Mapping {
         result
     }
 
-    /// Puts anonymous memory in the place of a file's from byte `from` (a multiple of [`PROTECTED`]) on, zeroed and
+    /// Puts anonymous memory in the place of a file's from byte `from` (a multiple of [`PROTECTION_BYTES`]) on, zeroed and
     /// not yet usable. For who knows that nobody uses it.
     ///
     /// Signal-safe: system calls on memory of our own.
@@ -155,12 +157,12 @@ impl Mapping {
     ///
     /// # Safety
     /// * Nobody uses the bytes from `from` on, now or until they have been made usable again.
-    pub(crate) unsafe fn part_from_file(&self, from: usize) -> Result<(), i32> {
+    pub(crate) unsafe fn detach_from_file(&self, from: usize) -> Result<(), i32> {
         let length = self.length().checked_sub(from).ok_or(libc::EINVAL)?;
         let start = self.start.as_ptr() as usize + from;
         let flags = (ANONYMOUS | libc::MAP_FIXED) as usize;
         // SAFETY: the range lies within this mapping; the caller's word that nobody uses it.
-        check(unsafe {
+        check_address(unsafe {
             system_call(MAP_MEMORY, [start, length, libc::PROT_NONE as usize, flags, NO_FILE, 0])
         })?;
         for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE] {
@@ -196,7 +198,9 @@ impl Mapping {
         }
         let start = self.start.as_ptr() as usize + from;
         // SAFETY: the range lies within this mapping. What frees contents is asked for by `punch` alone.
-        check(unsafe { system_call(libc::SYS_madvise, [start, to - from, advice as usize, 0, 0, 0]) })?;
+        check_address(unsafe {
+            system_call(libc::SYS_madvise, [start, to - from, advice as usize, 0, 0, 0])
+        })?;
         Ok(())
     }
 
@@ -208,7 +212,7 @@ impl Mapping {
         self.length.get()
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTED`]) readable and writable.
+    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) readable and writable.
     ///
     /// Signal-safe: one `mprotect` system call, on memory of our own.
     ///
@@ -218,7 +222,7 @@ impl Mapping {
         self.protect(from, to, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTED`]) fault when touched: a guard below a stack.
+    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) fault when touched: a guard below a stack.
     ///
     /// A guard region (`madvise(2)`, Linux 6.13) does not split the mapping. Protected pages do, and each start, each
     /// fork and each exit pays for the parts.
@@ -226,7 +230,7 @@ impl Mapping {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub(crate) fn guard(&self, from: usize, to: usize) -> Result<(), i32> {
-        self.advise_in_earnest(from, to, GUARD_INSTALL).or_else(|_| self.protect(from, to, libc::PROT_NONE))
+        self.advise_verified(from, to, GUARD_INSTALL).or_else(|_| self.protect(from, to, libc::PROT_NONE))
     }
 
     fn protect(&self, from: usize, to: usize, protection: libc::c_int) -> Result<(), i32> {
@@ -235,7 +239,9 @@ impl Mapping {
         }
         let start = self.start.as_ptr() as usize + from;
         // SAFETY: the range lies within this mapping, which holds no Rust object while it is inaccessible.
-        check(unsafe { system_call(libc::SYS_mprotect, [start, to - from, protection as usize, 0, 0, 0]) })?;
+        check_address(unsafe {
+            system_call(libc::SYS_mprotect, [start, to - from, protection as usize, 0, 0, 0])
+        })?;
         Ok(())
     }
 }
@@ -249,12 +255,12 @@ impl Drop for Mapping {
     }
 }
 
-fn check(result: isize) -> Result<usize, i32> {
+fn check_address(result: isize) -> Result<usize, i32> {
     if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
 }
 
 /// Runs `function` with `stack`, which nobody else uses meanwhile, as its stack. It must not unwind.
-pub(crate) fn run_on<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T)) {
+pub(crate) fn run_on_stack<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T)) {
     let mut call = (argument, function);
     // SAFETY: one past the end of the mapping.
     let top = unsafe { stack.start.add(stack.length()) };
@@ -264,7 +270,7 @@ pub(crate) fn run_on<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T))
 
 /// The other side of a switch of stacks: `call` points to an argument and the function that takes it.
 pub(crate) extern "C" fn enter_call<T>(call: *mut u8) {
-    // SAFETY: only `run_on` and `Slot::run_on_stack` name this function, with a pair of this type.
+    // SAFETY: only `run_on_stack` and `Slot::run_on_stack` name this function, with a pair of this type.
     let (argument, function) = unsafe { &mut *call.cast::<(&mut T, fn(&mut T))>() };
     function(argument);
 }
@@ -311,7 +317,7 @@ impl<T: Zeroable> DerefMut for MappedBox<T> {
 static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
 
 /// A function of the object that valgrind loads into each program (`vgpreload_core`).
-const OF_VALGRIND: &CStr = c"_vgnU_freeres";
+const VALGRIND_SYMBOL: &CStr = c"_vgnU_freeres";
 
 /// Finds out whether this kernel answers the cheap probe as Linux does, and uses the slower one where it does not
 /// (another system's emulation of Linux may look at the arguments in another order), and under valgrind, which prints
@@ -320,11 +326,12 @@ const OF_VALGRIND: &CStr = c"_vgnU_freeres";
 /// # Errors
 /// The error number of `mmap(2)`; or `ENOSYS` where neither probe works, so that no stack could be read safely.
 pub(crate) fn choose_probe() -> Result<(), i32> {
-    let pages = Mapping::writable(2 * PROTECTED)?;
-    pages.guard(PROTECTED, 2 * PROTECTED)?;
-    let (readable, guarded) = (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PROTECTED);
+    let pages = Mapping::writable(2 * PROTECTION_BYTES)?;
+    pages.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES)?;
+    let (readable, guarded) =
+        (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PROTECTION_BYTES);
     let answers = |probe: fn(usize) -> bool| probe(readable) && !probe(guarded);
-    let cheap = loader::symbol(OF_VALGRIND).is_null() && answers(probe_by_mask);
+    let cheap = loader::symbol(VALGRIND_SYMBOL).is_null() && answers(probe_by_mask);
     CHEAP_PROBE.store(cheap, Ordering::Relaxed);
     if cheap || answers(|address| fetch_word(address).is_some()) { Ok(()) } else { Err(libc::ENOSYS) }
 }
@@ -378,14 +385,14 @@ mod tests {
 
     #[test]
     fn readable_memory_is_told_from_unreadable() {
-        let mapping = Mapping::writable(2 * PROTECTED).unwrap();
+        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
-        mapping.guard(PROTECTED, 2 * PROTECTED).unwrap();
+        mapping.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
         assert!(is_readable(start));
-        assert!(is_readable(start + PROTECTED - 8));
-        assert!(!is_readable(start + PROTECTED));
-        assert!(!is_readable(start + PROTECTED - 4), "half of it cannot be read");
+        assert!(is_readable(start + PROTECTION_BYTES - 8));
+        assert!(!is_readable(start + PROTECTION_BYTES));
+        assert!(!is_readable(start + PROTECTION_BYTES - 4), "half of it cannot be read");
         assert!(!is_readable(0));
         assert!(!is_readable(usize::MAX - 7));
         assert!(!is_readable(1 << (usize::BITS - 4) | usize::MAX << (usize::BITS - 1)));
@@ -401,26 +408,26 @@ mod tests {
 
     #[test]
     fn a_locked_mapping_is_guarded() {
-        let mapping = Mapping::writable(2 * PROTECTED).unwrap();
+        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start();
         // SAFETY: the range is the first half of the mapping; the call changes no contents.
-        assert_eq!(unsafe { libc::mlock(start.as_ptr().cast(), PROTECTED) }, 0);
-        mapping.guard(0, PROTECTED).unwrap();
+        assert_eq!(unsafe { libc::mlock(start.as_ptr().cast(), PROTECTION_BYTES) }, 0);
+        mapping.guard(0, PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
         assert!(!is_readable(start.as_ptr() as usize));
-        assert!(is_readable(start.as_ptr() as usize + PROTECTED));
+        assert!(is_readable(start.as_ptr() as usize + PROTECTION_BYTES));
     }
 
     #[test]
     fn a_guard_holds_in_a_child() {
-        let mapping = Mapping::writable(2 * PROTECTED).unwrap();
+        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
-        mapping.guard(0, PROTECTED).unwrap();
+        mapping.guard(0, PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
         // SAFETY: the child makes system calls only.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let is_guarded = !is_readable(start) && is_readable(start + PROTECTED);
+            let is_guarded = !is_readable(start) && is_readable(start + PROTECTION_BYTES);
             // SAFETY: it ends the child, and runs no code of this process.
             unsafe { libc::_exit(i32::from(!is_guarded)) };
         }
@@ -432,10 +439,10 @@ mod tests {
 
     #[test]
     fn a_range_outside_the_mapping_is_refused() {
-        let mapping = Mapping::reserved(PROTECTED).unwrap();
-        assert_eq!(mapping.commit(0, 2 * PROTECTED), Err(libc::EINVAL));
+        let mapping = Mapping::reserved(PROTECTION_BYTES).unwrap();
+        assert_eq!(mapping.commit(0, 2 * PROTECTION_BYTES), Err(libc::EINVAL));
         assert!(!is_readable(mapping.start().as_ptr() as usize));
-        mapping.commit(0, PROTECTED).unwrap();
+        mapping.commit(0, PROTECTION_BYTES).unwrap();
         assert!(is_readable(mapping.start().as_ptr() as usize));
     }
 }

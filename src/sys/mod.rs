@@ -4,6 +4,7 @@
 //! the signal handler uses say so ("signal-safe") and why; all others belong to ordinary context.
 
 pub(crate) mod arch;
+pub(crate) mod checked_file;
 pub(crate) mod clock;
 mod decimal;
 pub(crate) mod directory;
@@ -11,7 +12,6 @@ mod entries;
 pub(crate) mod entry;
 pub(crate) mod errno;
 pub(crate) mod file;
-pub(crate) mod kept_file;
 pub(crate) mod links;
 pub(crate) mod listing;
 pub(crate) mod loader;

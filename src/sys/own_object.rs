@@ -19,17 +19,17 @@ type OpenFunction = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 ///
 /// # Errors
 /// The object is a library, and the loader does not know it by its own name.
-pub(crate) fn keep() -> Result<(), i32> {
-    static IS_KEPT: AtomicBool = AtomicBool::new(false);
-    if IS_KEPT.load(Ordering::Acquire) {
+pub(crate) fn pin() -> Result<(), i32> {
+    static IS_PINNED: AtomicBool = AtomicBool::new(false);
+    if IS_PINNED.load(Ordering::Acquire) {
         return Ok(());
     }
-    let own = keep as *const () as usize;
+    let own = pin as *const () as usize;
     // Without the loader's look-up the program cannot be told from a library; then the former is not found, and need
     // not be.
     let (name, is_library) = match loader::find(own) {
         Some(object) => (object.name(), object.has_name()),
-        None => (loader::describe(own).map_or(core::ptr::null(), |info| info.dli_fname), false),
+        None => (loader::dladdr(own).map_or(core::ptr::null(), |info| info.dli_fname), false),
     };
     // By its address, since linkers warn of any static program that names it.
     let address = symbol(c"dlopen");
@@ -39,22 +39,22 @@ pub(crate) fn keep() -> Result<(), i32> {
         let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         // SAFETY: the loader's own string, of an object that is loaded: nothing is loaded or initialised here.
         if unsafe { open(name, flags) }.is_null() && is_library {
-            return Err(errno::NO_SUCH_FILE);
+            return Err(errno::ENOENT);
         }
     }
-    IS_KEPT.store(true, Ordering::Release);
+    IS_PINNED.store(true, Ordering::Release);
     Ok(())
 }
 
 /// True when `address` lies in the object. For ordinary context: it takes the loader's lock.
-pub(crate) fn has(address: usize) -> bool {
-    let start = |address| loader::describe(address).map(|info| info.dli_fbase as usize);
-    address != 0 && start(address).is_some_and(|found| Some(found) == start(keep as *const () as usize))
+pub(crate) fn contains(address: usize) -> bool {
+    let start = |address| loader::dladdr(address).map(|info| info.dli_fbase as usize);
+    address != 0 && start(address).is_some_and(|found| Some(found) == start(pin as *const () as usize))
 }
 
-/// The file of the object. For ordinary context, as [`has`].
+/// The file of the object. For ordinary context, as [`contains`].
 pub(crate) fn file() -> Option<Vec<u8>> {
-    loader::file_of(keep as *const () as usize)
+    loader::file_of(pin as *const () as usize)
 }
 
 #[cfg(test)]
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn the_program_is_its_own_object_and_needs_no_keeping() {
         loader::resolve();
-        assert_eq!(keep(), Ok(()));
-        assert!(has(keep as *const () as usize));
-        assert!(!has(symbol(c"getpid") as usize));
-        assert!(!has(0));
+        assert_eq!(pin(), Ok(()));
+        assert!(contains(pin as *const () as usize));
+        assert!(!contains(symbol(c"getpid") as usize));
+        assert!(!contains(0));
         let file = file().unwrap();
         assert!(file.starts_with(b"/") || file.contains(&b'/'), "{}", String::from_utf8_lossy(&file));
     }

@@ -74,31 +74,31 @@ impl TaskClock {
     /// The error number of `perf_event_open(2)`: `EACCES` if `kernel.perf_event_paranoid` is above 2, or above 1 for
     /// [`Scope::WithKernel`]; `ENOENT`, `ENOSYS` or `EPERM` if the kernel or a sandbox has none. Or that of `fcntl(2)`.
     pub(crate) fn open(thread: u32, signal: i32, scope: Scope) -> Result<Self, i32> {
-        let low = Self::open_at_first(thread, 0).or_else(|errno| match (scope, errno) {
+        let low = Self::open_low(thread, 0).or_else(|errno| match (scope, errno) {
             (Scope::KernelIfPermitted, libc::EACCES | libc::EPERM) => {
-                Self::open_at_first(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR)
+                Self::open_low(thread, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR)
             }
             (_, errno) => Err(errno),
         })?;
         let event = Self(low);
-        event.address(thread, signal).inspect_err(|_| {
+        event.set_owner(thread, signal).inspect_err(|_| {
             let _ = close(low);
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
                 // Owner and signal belong to both. The application may have closed the first meanwhile: low numbers are its own.
-                event.leave(thread, signal);
+                event.close_copy(thread, signal);
                 Self(high)
             }
             None => event,
         };
         // The signal contains the number of the descriptor by which this is asked for.
-        event.control(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| event).inspect_err(|_| {
-            event.leave(thread, signal);
+        event.fcntl(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| event).inspect_err(|_| {
+            event.close_copy(thread, signal);
         })
     }
 
-    fn open_at_first(thread: u32, excluded: u64) -> Result<i32, i32> {
+    fn open_low(thread: u32, excluded: u64) -> Result<i32, i32> {
         let attributes = Attributes {
             kind: PERF_TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
@@ -127,10 +127,10 @@ impl TaskClock {
             .map(|descriptor| descriptor as i32)
     }
 
-    fn address(self, thread: u32, signal: i32) -> Result<(), i32> {
+    fn set_owner(self, thread: u32, signal: i32) -> Result<(), i32> {
         let owner = Owner { kind: F_OWNER_TID, id: thread as i32 };
-        self.control(F_SETOWN_EX, &raw const owner as usize)?;
-        self.control(F_SETSIG, signal as usize).map(|_| ())
+        self.fcntl(F_SETOWN_EX, &raw const owner as usize)?;
+        self.fcntl(F_SETSIG, signal as usize).map(|_| ())
     }
 
     /// Lets it send its signal in `nanos`, and then each time as much has passed. Signal-safe: system calls.
@@ -144,8 +144,8 @@ impl TaskClock {
 
     /// Ends it, if the descriptor still is what sends `signal` to the thread; in children that have copies of the descriptor,
     /// too. Signal-safe: system calls.
-    pub(crate) fn end(self, thread: u32, signal: i32) {
-        if self.is_there(thread, signal) {
+    pub(crate) fn disable_and_close(self, thread: u32, signal: i32) {
+        if self.is_open(thread, signal) {
             // SAFETY: no pointer is passed.
             unsafe { system_call(libc::SYS_ioctl, [self.0 as usize, PERF_EVENT_IOC_DISABLE, 0, 0, 0, 0]) };
             let _ = close(self.0);
@@ -153,23 +153,23 @@ impl TaskClock {
     }
 
     /// Closes a forked child's copy of the descriptor, likewise: the event is the parent's.
-    pub(crate) fn leave(self, thread: u32, signal: i32) {
-        if self.is_there(thread, signal) {
+    pub(crate) fn close_copy(self, thread: u32, signal: i32) {
+        if self.is_open(thread, signal) {
             let _ = close(self.0);
         }
     }
 
     /// False if the application has closed the descriptor, whatever has its number now. Signal-safe: system calls.
-    pub(crate) fn is_there(self, thread: u32, signal: i32) -> bool {
+    pub(crate) fn is_open(self, thread: u32, signal: i32) -> bool {
         let mut owner = Owner { kind: -1, id: 0 };
-        self.control(F_GETSIG, 0) == Ok(signal as usize)
-            && self.control(F_GETOWN_EX, &raw mut owner as usize).is_ok()
+        self.fcntl(F_GETSIG, 0) == Ok(signal as usize)
+            && self.fcntl(F_GETOWN_EX, &raw mut owner as usize).is_ok()
             && owner.kind == F_OWNER_TID
             // 0 once the thread has ended, and in a child, where it is not to be seen.
             && (owner.id == thread as i32 || owner.id == 0)
     }
 
-    fn control(self, command: i32, argument: usize) -> Result<usize, i32> {
+    fn fcntl(self, command: i32, argument: usize) -> Result<usize, i32> {
         // SAFETY: commands above that take a pointer are given one to a local of theirs.
         check(unsafe { system_call(libc::SYS_fcntl, [self.0 as usize, command as usize, argument, 0, 0, 0]) })
     }
@@ -188,22 +188,18 @@ mod tests {
         // Where the kernel has none, or forbids it, there is nothing to close.
         if let Ok(event) = TaskClock::open(thread, libc::SIGURG, Scope::KernelIfPermitted) {
             assert!(event.0 >= 20, "{event:?}");
-            assert!(event.is_there(thread, libc::SIGURG));
-            event.end(thread, libc::SIGUSR1);
-            event.end(thread + 1, libc::SIGURG);
-            assert_eq!(
-                event.control(F_GETSIG, 0),
-                Ok(libc::SIGURG as usize),
-                "closed though it is another's"
-            );
-            event.end(thread, libc::SIGURG);
+            assert!(event.is_open(thread, libc::SIGURG));
+            event.disable_and_close(thread, libc::SIGUSR1);
+            event.disable_and_close(thread + 1, libc::SIGURG);
+            assert_eq!(event.fcntl(F_GETSIG, 0), Ok(libc::SIGURG as usize), "closed though it is another's");
+            event.disable_and_close(thread, libc::SIGURG);
             // Another test may have taken the number meanwhile, for a file that sends nothing.
-            assert_ne!(event.control(F_GETSIG, 0), Ok(libc::SIGURG as usize), "it was not closed");
+            assert_ne!(event.fcntl(F_GETSIG, 0), Ok(libc::SIGURG as usize), "it was not closed");
         }
         let file = std::fs::File::open("/dev/null").unwrap();
         let other = TaskClock(std::os::fd::AsRawFd::as_raw_fd(&file));
         other.arm(1_000_000);
-        other.end(thread, libc::SIGURG);
-        assert_eq!(other.control(F_GETSIG, 0), Ok(0));
+        other.disable_and_close(thread, libc::SIGURG);
+        assert_eq!(other.fcntl(F_GETSIG, 0), Ok(0));
     }
 }

@@ -5,7 +5,7 @@
 //! have interposed it.
 #![allow(unsafe_code)]
 
-use super::{arch::system_call, clock, process, thread::Time, timer::IntervalTimer};
+use super::{arch::system_call, clock, process, thread::Timespec, timer::IntervalTimer};
 use core::{
     ffi::c_long,
     mem::{self, MaybeUninit},
@@ -14,9 +14,9 @@ use core::{
 
 /// `struct itimerspec` as the system call without "64" in its name takes it.
 #[repr(C)]
-struct Setting {
-    interval: Time,
-    value: Time,
+struct Itimerspec {
+    interval: Timespec,
+    value: Timespec,
 }
 
 /// The kernel's name of a timer.
@@ -68,7 +68,7 @@ impl PosixTimer {
         value: usize,
     ) -> Result<Self, i32> {
         let clock = match like {
-            IntervalTimer::Cpu => clock::of_thread(thread),
+            IntervalTimer::Cpu => clock::thread_clock_id(thread),
             IntervalTimer::Real => libc::CLOCK_MONOTONIC,
         };
         // SAFETY: all fields are integers or pointers, for which zero is a value.
@@ -85,11 +85,11 @@ impl PosixTimer {
     /// # Errors
     /// The error number of `timer_settime(2)`.
     pub(crate) fn set(self, first: u64, period: u64) -> Result<(), i32> {
-        let time = |nanos: u64| Time {
+        let time = |nanos: u64| Timespec {
             seconds: (nanos / 1_000_000_000) as c_long,
             nanos: (nanos % 1_000_000_000) as c_long,
         };
-        let setting = Setting { interval: time(period), value: time(first) };
+        let setting = Itimerspec { interval: time(period), value: time(first) };
         let arguments = [self.0 as usize, 0, &raw const setting as usize, 0, 0, 0];
         // SAFETY: the setting is a local; a null old one is allowed.
         let armed = unsafe { system_call(libc::SYS_timer_settime, arguments) };
@@ -97,8 +97,8 @@ impl PosixTimer {
     }
 
     /// False if the application has deleted it. Signal-safe: one system call.
-    pub(crate) fn is_there(self) -> bool {
-        let mut setting = MaybeUninit::<Setting>::uninit();
+    pub(crate) fn exists(self) -> bool {
+        let mut setting = MaybeUninit::<Itimerspec>::uninit();
         // SAFETY: the setting is a local that outlives the call.
         let got = unsafe {
             system_call(libc::SYS_timer_gettime, [self.0 as usize, setting.as_mut_ptr() as usize, 0, 0, 0, 0])

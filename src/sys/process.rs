@@ -86,7 +86,7 @@ pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
 }
 
 /// True where this process's first thread has ended and others run. Signal-safe: system calls.
-pub(crate) fn is_first_thread_over() -> bool {
+pub(crate) fn has_first_thread_exited() -> bool {
     let mut line = [0; 128];
     let got = File::read(c"/proc/self/stat").and_then(|file| file.read_some(&mut line)).unwrap_or(0);
     is_zombie_in(line.get(..got).unwrap_or_default())
@@ -95,14 +95,14 @@ pub(crate) fn is_first_thread_over() -> bool {
 /// The inode of this process's namespace of process ids; None without /proc. Signal-safe: `stat` is on the list of
 /// `signal-safety(7)`.
 pub(crate) fn namespace() -> Option<u64> {
-    Some(Entry::at(c"/proc/self/ns/pid").status_behind_links().ok()?.identity.1)
+    Some(Entry::at(c"/proc/self/ns/pid").status_following_links().ok()?.identity.1)
 }
 
 /// What can be said of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum Liveness {
     /// The process with this id began then: it runs, or waits to be waited for.
-    Same,
+    Exists,
     /// There is no such process, or another one has its id.
     Gone,
     /// It cannot be told.
@@ -111,17 +111,17 @@ pub(crate) enum Life {
 
 /// Whether the process `id` that began at `start_ticks` still is there. Both are of this process's namespace of process
 /// ids. Signal-safe: `kill` is on the list of `signal-safety(7)`, the rest are system calls.
-pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
-    let Some(raw) = i32::try_from(id).ok().filter(|raw| *raw > 0) else { return Life::Gone };
+pub(crate) fn liveness(id: u32, start_ticks: u64) -> Liveness {
+    let Some(raw) = i32::try_from(id).ok().filter(|raw| *raw > 0) else { return Liveness::Gone };
     // SAFETY: signal 0 is sent to nobody.
     let exists = unsafe { libc::kill(raw, 0) } == 0 || super::errno::get() != libc::ESRCH;
     if !exists {
-        return Life::Gone;
+        return Liveness::Gone;
     }
     // A /proc of another namespace would tell of another process.
     let mut own = [0; 20];
     if link(c"/proc/self", &mut own) != decimal(&mut [0; 20], self::id().into()) {
-        return Life::Unknown;
+        return Liveness::Unknown;
     }
     let mut path = [0; 32];
     let mut digits = [0; 20];
@@ -130,9 +130,9 @@ pub(crate) fn life_of(id: u32, start_ticks: u64) -> Life {
         *place = *byte;
     }
     match core::ffi::CStr::from_bytes_until_nul(&path).ok().and_then(|stat| start_ticks_of(stat).ok()) {
-        Some(ticks) if ticks == start_ticks => Life::Same,
-        Some(_) => Life::Gone,
-        None => Life::Unknown,
+        Some(ticks) if ticks == start_ticks => Liveness::Exists,
+        Some(_) => Liveness::Gone,
+        None => Liveness::Unknown,
     }
 }
 
@@ -285,12 +285,12 @@ mod tests {
     #[test]
     fn a_process_is_the_same_only_with_its_beginning() {
         let start = start_ticks().unwrap();
-        assert_eq!(life_of(id(), start), Life::Same);
-        assert_eq!(life_of(id(), start + 1), Life::Gone);
+        assert_eq!(liveness(id(), start), Liveness::Exists);
+        assert_eq!(liveness(id(), start + 1), Liveness::Gone);
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         child.wait().unwrap();
-        assert_eq!(life_of(child.id(), start), Life::Gone);
-        assert_eq!([life_of(0, start), life_of(u32::MAX, start)], [Life::Gone; 2]);
+        assert_eq!(liveness(child.id(), start), Liveness::Gone);
+        assert_eq!([liveness(0, start), liveness(u32::MAX, start)], [Liveness::Gone; 2]);
     }
 
     #[test]

@@ -9,11 +9,11 @@ const TICKS_PER_SECOND: i64 = 100;
 
 /// When the process began, in nanoseconds since 1970; up to a tick (10 ms) too early, never too late unless the clock
 /// was set since. None without /proc.
-pub(crate) fn began() -> Option<i64> {
+pub(crate) fn start_time_nanos() -> Option<i64> {
     let ticks = i64::try_from(process::start_ticks().ok()?).ok()?;
     // In this order: what passes in between makes it earlier.
-    let now = clock::since_epoch();
-    let age = clock::since_boot().checked_sub(ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND)?)?;
+    let now = clock::epoch_nanos();
+    let age = clock::boottime_nanos().checked_sub(ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND)?)?;
     now.checked_sub(age)
 }
 
@@ -37,9 +37,9 @@ mod tests {
 
     #[test]
     fn the_process_began_before_now_and_after_the_machine() {
-        let began = began().unwrap();
-        let now = clock::since_epoch();
-        assert!(began <= now && now - began <= clock::since_boot(), "{began} {now}");
+        let began = start_time_nanos().unwrap();
+        let now = clock::epoch_nanos();
+        assert!(began <= now && now - began <= clock::boottime_nanos(), "{began} {now}");
     }
 
     #[test]

@@ -9,15 +9,16 @@ mod pending;
 mod set;
 
 pub(crate) use alternate_stack::{alternate_stack, is_large_enough};
-pub(crate) use blocked::{AllBlocked, refuse_cancellation};
+pub(crate) use blocked::{AllBlocked, disable_cancellation};
 pub(crate) use context::{interrupted_registers, last_written};
 pub(crate) use disposition::{
-    Action, HandlerStack, action, ignore, install, kernel_handler, real_sigaction, run_default_action,
-    run_host_handler, set_real_sigaction,
+    Disposition, HandlerStack, disposition, ignore, install, kernel_handler, real_sigaction, run_app_handler,
+    run_default_action, set_real_sigaction,
 };
 pub(crate) use name::{number, real_time};
 pub(crate) use pending::{
-    Origin, discard_all_pending, discard_pending, interval_timer_info, is_pending, is_real_time, take_back,
+    Origin, discard_all_pending, discard_own_pending, discard_pending, interval_timer_info, is_pending,
+    is_real_time,
 };
 pub(crate) use set::contains;
 

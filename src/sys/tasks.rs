@@ -12,7 +12,7 @@ use core::{ffi::CStr, mem};
 
 /// How many threads beside the calling one, which has all signals blocked, block `signal`; 0 without /proc. Signal-safe: system
 /// calls, and none but those for files.
-pub(crate) fn blocking(signal: i32) -> u32 {
+pub(crate) fn count_blocking(signal: i32) -> u32 {
     let mut blocking = 0;
     for_each(|id| {
         blocking += u32::from(blocked_by(id).is_some_and(|mask| mask >> (signal - 1) & 1 == 1));
@@ -45,21 +45,21 @@ fn for_each_in(descriptor: i32, mut visit: impl FnMut(u32)) {
 
 /// The list of threads, kept open under a high number: a handler that opened it for a moment could take the number that
 /// another thread of the host is about to count on. One reader at a time, since it has one place to read at.
-pub(crate) struct Tasks {
+pub(crate) struct TaskDirectory {
     /// Or -1.
     descriptor: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
 }
 
-impl Tasks {
+impl TaskDirectory {
     pub(crate) const fn closed() -> Self {
         Self { descriptor: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
     /// Opens it, unless it is. Where it cannot be, no thread is told of. Signal-safe: system calls.
     pub(crate) fn open(&self) {
-        if self.opened().is_some() {
+        if self.checked_descriptor().is_some() {
             return;
         }
         let Ok(low) = open() else { return };
@@ -76,7 +76,7 @@ impl Tasks {
 
     /// Closes it, if it is still what was opened. Signal-safe, likewise.
     pub(crate) fn close(&self) {
-        let opened = self.opened();
+        let opened = self.checked_descriptor();
         self.descriptor.store(-1, Ordering::Relaxed);
         if let Some(descriptor) = opened {
             let _ = file::close(descriptor);
@@ -85,13 +85,13 @@ impl Tasks {
 
     /// Calls `visit` with the id of each thread. Signal-safe, likewise.
     pub(crate) fn for_each(&self, visit: impl FnMut(u32)) {
-        if let Some(descriptor) = self.opened() {
+        if let Some(descriptor) = self.checked_descriptor() {
             for_each_in(descriptor, visit);
         }
     }
 
     /// The host may have closed it, and opened something else under its number.
-    fn opened(&self) -> Option<i32> {
+    fn checked_descriptor(&self) -> Option<i32> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
         (descriptor >= 0 && file::identity(descriptor) == Some(identity)).then_some(descriptor)
@@ -102,7 +102,7 @@ impl Tasks {
 pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
     // With the newline that /proc adds.
     let mut name = [0; NAME_BYTES + 1];
-    let got = open_of(thread, b"/comm\0")?.read_some(&mut name).ok()?;
+    let got = open_task_file(thread, b"/comm\0")?.read_some(&mut name).ok()?;
     let [name @ .., _] = &mut name;
     let length = got.saturating_sub(1);
     name.get_mut(length..)?.fill(0);
@@ -111,8 +111,8 @@ pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
 
 /// The signals that a thread blocks, as bits.
 fn blocked_by(thread: u32) -> Option<u64> {
-    let status = open_of(thread, b"/status\0")?;
-    let mut mask = Mask::default();
+    let status = open_task_file(thread, b"/status\0")?;
+    let mut mask = MaskParser::default();
     let mut buffer = [0; 512];
     loop {
         let got = status.read_some(&mut buffer).ok().filter(|got| *got > 0)?;
@@ -125,7 +125,7 @@ fn blocked_by(thread: u32) -> Option<u64> {
 }
 
 /// Opens a file that /proc has of a thread, whose name ends in a NUL.
-fn open_of(thread: u32, name: &[u8]) -> Option<File> {
+fn open_task_file(thread: u32, name: &[u8]) -> Option<File> {
     let mut path = Path::new();
     path.push(b"/proc/self/task/");
     path.push_decimal(thread);
@@ -164,14 +164,14 @@ impl Path {
 /// Finds the line `SigBlk:` of `proc_pid_status(5)` in text that comes byte by byte: a line before it, `Groups:`, can be
 /// longer than any buffer.
 #[derive(Default)]
-struct Mask {
+struct MaskParser {
     /// Bytes of the present line that are the name's; None in a line that is another one.
     matched: Option<usize>,
     has_begun: bool,
     value: u64,
 }
 
-impl Mask {
+impl MaskParser {
     const NAME: &[u8] = b"SigBlk:\t";
 
     fn take(&mut self, byte: u8) -> Option<u64> {
@@ -216,7 +216,7 @@ mod tests {
             begin.wait();
             let _own = AllBlocked::new();
             // Other tests' threads may block it, too.
-            assert!(blocking(libc::SIGPROF) >= 2);
+            assert!(count_blocking(libc::SIGPROF) >= 2);
             end.wait();
         });
         let mut threads = Vec::new();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_list_is_kept_open_and_another_file_under_its_number_is_left_alone() {
-        let tasks = Tasks::closed();
+        let tasks = TaskDirectory::closed();
         let count = || {
             let mut threads = 0;
             tasks.for_each(|_| threads += 1);
@@ -234,7 +234,7 @@ mod tests {
         };
         assert_eq!(count(), 0);
         tasks.open();
-        let descriptor = tasks.opened().unwrap();
+        let descriptor = tasks.checked_descriptor().unwrap();
         assert!(descriptor >= 20 && count() >= 1);
         let (begin, end) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn the_mask_is_found_behind_lines_of_any_length() {
         let find = |text: &str| {
-            let mut mask = Mask::default();
+            let mut mask = MaskParser::default();
             text.bytes().find_map(|byte| mask.take(byte))
         };
         let groups = "1000 ".repeat(10_000);

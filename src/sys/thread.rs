@@ -10,7 +10,7 @@ use core::ffi::c_long;
 
 /// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
 #[repr(C)]
-pub(crate) struct Time {
+pub(crate) struct Timespec {
     pub(crate) seconds: c_long,
     pub(crate) nanos: c_long,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Time {
 ///
 /// Signal-safe: `pthread_self` is on the list of `signal-safety(7)`.
 #[allow(clippy::unnecessary_cast, reason = "a pointer in some C libraries")]
-pub(crate) fn itself() -> usize {
+pub(crate) fn pthread_self() -> usize {
     // SAFETY: no precondition.
     unsafe { libc::pthread_self() as usize }
 }
@@ -52,8 +52,8 @@ pub(crate) fn is_gone(id: u32) -> bool {
 pub(crate) fn pause() {
     // Until a point in time: what is left of a sleep grows by the timer's slack (50 us) at each signal, and would never
     // come to an end under many.
-    let end = clock::monotonic() + 1_000_000;
-    let time = Time { seconds: (end / 1_000_000_000) as c_long, nanos: (end % 1_000_000_000) as c_long };
+    let end = clock::monotonic_nanos() + 1_000_000;
+    let time = Timespec { seconds: (end / 1_000_000_000) as c_long, nanos: (end % 1_000_000_000) as c_long };
     let arguments =
         [libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize, &raw const time as usize, 0, 0, 0];
     // SAFETY: the time is a local; nothing is written for an absolute one.
@@ -63,13 +63,13 @@ pub(crate) fn pause() {
 /// How long ordinary context, or the end of a program, waits for another thread: two seconds, in pauses, of each of which ten
 /// milliseconds count at most. On a machine that other guests or many threads keep busy the other thread gets no processor for
 /// seconds, and neither does who waits: that is no time in which it could have come back.
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     rounds: u32,
     /// Nanoseconds that are left.
     left: u64,
 }
 
-impl Patience {
+impl Backoff {
     /// Rounds that only let others run. Behind them it sleeps: the other thread may have lower priority.
     const YIELDS: u32 = 100;
     /// Nanoseconds.
@@ -77,12 +77,12 @@ impl Patience {
     /// Nanoseconds that a pause counts for at most: it takes a millisecond, and with coarse timers ten.
     const LONGEST: u64 = 10_000_000;
 
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn bounded() -> Self {
         Self { rounds: 0, left: Self::TIME }
     }
 
     /// That of who has nothing else to do: centuries.
-    pub(crate) const fn endless() -> Self {
+    pub(crate) const fn unbounded() -> Self {
         Self { rounds: 0, left: u64::MAX }
     }
 
@@ -96,9 +96,9 @@ impl Patience {
             self.rounds += 1;
             std::thread::yield_now();
         } else {
-            let begin = clock::monotonic();
+            let begin = clock::monotonic_nanos();
             pause();
-            self.spend(clock::monotonic().saturating_sub(begin));
+            self.spend(clock::monotonic_nanos().saturating_sub(begin));
         }
         true
     }
@@ -157,21 +157,21 @@ mod tests {
     #[test]
     fn patience_is_over_when_its_pauses_are_and_stays_so() {
         const PAUSES: u64 = 3;
-        let mut patience = Patience { left: PAUSES * Patience::LONGEST, ..Patience::new() };
+        let mut backoff = Backoff { left: PAUSES * Backoff::LONGEST, ..Backoff::bounded() };
         let begin = Instant::now();
-        let rounds = core::iter::repeat_with(|| patience.wait()).take_while(|&waited| waited).count() as u64;
-        assert!(begin.elapsed() >= Duration::from_nanos(PAUSES * Patience::LONGEST), "it did not pause");
-        assert!(rounds - u64::from(Patience::YIELDS) >= PAUSES, "{rounds} rounds");
-        assert!(!patience.wait());
+        let rounds = core::iter::repeat_with(|| backoff.wait()).take_while(|&waited| waited).count() as u64;
+        assert!(begin.elapsed() >= Duration::from_nanos(PAUSES * Backoff::LONGEST), "it did not pause");
+        assert!(rounds - u64::from(Backoff::YIELDS) >= PAUSES, "{rounds} rounds");
+        assert!(!backoff.wait());
     }
 
     #[test]
     fn a_machine_that_stands_still_takes_little_patience() {
-        let mut patience = Patience::new();
-        patience.spend(3_600_000_000_000);
-        assert_eq!(patience.left, 1_990_000_000);
-        patience.spend(1_060_000);
-        assert_eq!(patience.left, 1_988_940_000);
+        let mut backoff = Backoff::bounded();
+        backoff.spend(3_600_000_000_000);
+        assert_eq!(backoff.left, 1_990_000_000);
+        backoff.spend(1_060_000);
+        assert_eq!(backoff.left, 1_988_940_000);
     }
 
     #[test]

@@ -9,17 +9,17 @@ use super::arch::system_call;
 use core::ffi::c_long;
 
 /// C's `struct itimerval`.
-pub type CSetting = libc::itimerval;
+pub type CItimerval = libc::itimerval;
 
 /// A time as these system calls take it: in the kernel's `long`s on every machine, whatever libc's `timeval` is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Time {
+struct Timeval {
     seconds: c_long,
     micros: c_long,
 }
 
-impl Time {
+impl Timeval {
     const NONE: Self = Self { seconds: 0, micros: 0 };
 
     fn from_micros(micros: u32) -> Self {
@@ -40,18 +40,18 @@ impl Time {
 /// `struct itimerval`, likewise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
-    interval: Time,
-    value: Time,
+pub(crate) struct Itimerval {
+    interval: Timeval,
+    value: Timeval,
 }
 
-impl Setting {
+impl Itimerval {
     /// A timer that is not armed.
-    pub(crate) const NONE: Self = Self { interval: Time::NONE, value: Time::NONE };
+    pub(crate) const NONE: Self = Self { interval: Timeval::NONE, value: Timeval::NONE };
 
     /// The first expiry after one period, and then one each period.
     pub(crate) fn every(period_micros: u32) -> Self {
-        let period = Time::from_micros(period_micros);
+        let period = Timeval::from_micros(period_micros);
         Self { interval: period, value: period }
     }
 
@@ -61,20 +61,20 @@ impl Setting {
     }
 
     pub(crate) fn is_armed(&self) -> bool {
-        self.value != Time::NONE
+        self.value != Timeval::NONE
     }
 
     /// The same interval, but the next expiry in so many nanoseconds, at least a microsecond.
     pub(crate) fn next_in(self, nanos: u64) -> Self {
         let micros = (nanos / 1000).clamp(1, u32::MAX.into()) as u32;
-        Self { value: Time::from_micros(micros), ..self }
+        Self { value: Timeval::from_micros(micros), ..self }
     }
 
     /// True where both have about the same interval: kernels before 4.11 round it to their ticks. What is left to the next
     /// expiry differs all the time.
     pub(crate) fn has_interval_of(&self, other: &Self) -> bool {
         const ROUNDING: u64 = 20_000_000;
-        self.interval != Time::NONE && self.interval().abs_diff(other.interval()) < ROUNDING
+        self.interval != Timeval::NONE && self.interval().abs_diff(other.interval()) < ROUNDING
     }
 
     /// Nanoseconds to the next expiry.
@@ -88,16 +88,16 @@ impl Setting {
     }
 
     #[allow(clippy::unnecessary_cast, reason = "as wide as the field on some machines")]
-    pub(crate) fn from_c(setting: &CSetting) -> Self {
+    pub(crate) fn from_c(setting: &CItimerval) -> Self {
         let time =
-            |time: &libc::timeval| Time { seconds: time.tv_sec as c_long, micros: time.tv_usec as c_long };
+            |time: &libc::timeval| Timeval { seconds: time.tv_sec as c_long, micros: time.tv_usec as c_long };
         Self { interval: time(&setting.it_interval), value: time(&setting.it_value) }
     }
 
     #[allow(clippy::unnecessary_cast, reason = "as wide as the field on some machines")]
-    pub(crate) fn to_c(self) -> CSetting {
-        let time = |time: Time| libc::timeval { tv_sec: time.seconds as _, tv_usec: time.micros as _ };
-        CSetting { it_interval: time(self.interval), it_value: time(self.value) }
+    pub(crate) fn to_c(self) -> CItimerval {
+        let time = |time: Timeval| libc::timeval { tv_sec: time.seconds as _, tv_usec: time.micros as _ };
+        CItimerval { it_interval: time(self.interval), it_value: time(self.value) }
     }
 }
 
@@ -139,8 +139,8 @@ impl IntervalTimer {
     ///
     /// # Errors
     /// The error number of `setitimer(2)`.
-    pub(crate) fn set(self, new: Setting) -> Result<Setting, i32> {
-        let mut old = Setting::NONE;
+    pub(crate) fn set(self, new: Itimerval) -> Result<Itimerval, i32> {
+        let mut old = Itimerval::NONE;
         let arguments = [self.which() as usize, &raw const new as usize, &raw mut old as usize, 0, 0, 0];
         // SAFETY: both settings are locals that outlive the call.
         let result = unsafe { system_call(libc::SYS_setitimer, arguments) };
@@ -151,8 +151,8 @@ impl IntervalTimer {
     ///
     /// # Errors
     /// The error number of `getitimer(2)`.
-    pub(crate) fn get(self) -> Result<Setting, i32> {
-        let mut present = Setting::NONE;
+    pub(crate) fn get(self) -> Result<Itimerval, i32> {
+        let mut present = Itimerval::NONE;
         let arguments = [self.which() as usize, &raw mut present as usize, 0, 0, 0, 0];
         // SAFETY: the setting is a local that outlives the call.
         let result = unsafe { system_call(libc::SYS_getitimer, arguments) };
@@ -166,22 +166,26 @@ mod tests {
 
     #[test]
     fn a_setting_survives_the_way_through_c() {
-        let setting =
-            Setting { interval: Time { seconds: 3, micros: 999_999 }, value: Time { seconds: 0, micros: 1 } };
-        assert_eq!(Setting::from_c(&setting.to_c()), setting);
+        let setting = Itimerval {
+            interval: Timeval { seconds: 3, micros: 999_999 },
+            value: Timeval { seconds: 0, micros: 1 },
+        };
+        assert_eq!(Itimerval::from_c(&setting.to_c()), setting);
         assert_eq!((setting.value(), setting.interval()), (1000, 3_999_999_000));
     }
 
     #[test]
     fn what_the_kernel_refuses_is_known_before() {
-        let good = Setting::every(10_000);
-        assert!(good.is_valid() && good.is_armed() && Setting::NONE.is_valid() && !Setting::NONE.is_armed());
+        let good = Itimerval::every(10_000);
+        assert!(
+            good.is_valid() && good.is_armed() && Itimerval::NONE.is_valid() && !Itimerval::NONE.is_armed()
+        );
         for time in [
-            Time { seconds: 0, micros: 1_000_000 },
-            Time { seconds: 0, micros: -1 },
-            Time { seconds: -1, micros: 0 },
+            Timeval { seconds: 0, micros: 1_000_000 },
+            Timeval { seconds: 0, micros: -1 },
+            Timeval { seconds: -1, micros: 0 },
         ] {
-            for setting in [Setting { value: time, ..good }, Setting { interval: time, ..good }] {
+            for setting in [Itimerval { value: time, ..good }, Itimerval { interval: time, ..good }] {
                 assert!(!setting.is_valid(), "{setting:?}");
                 assert_eq!(IntervalTimer::Real.set(setting), Err(libc::EINVAL), "{setting:?}");
             }

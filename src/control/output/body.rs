@@ -146,7 +146,7 @@ impl Sources<'_> {
             let whole: usize = MovedRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
             if whole == 0 {
                 // Somebody has written into it.
-                return Err(io::Error::from_raw_os_error(errno::IO).into());
+                return Err(io::Error::from_raw_os_error(errno::EIO).into());
             }
             if !visit(MovedRecords(words))? {
                 return Ok(false);
@@ -209,7 +209,7 @@ impl Write for Buffered<'_> {
 
 fn errno_of(error: &WriteError) -> i32 {
     match error {
-        WriteError::Io(error) => error.raw_os_error().unwrap_or(errno::IO),
-        _ => errno::INVALID,
+        WriteError::Io(error) => error.raw_os_error().unwrap_or(errno::EIO),
+        _ => errno::EINVAL,
     }
 }

@@ -37,7 +37,7 @@ use crate::{
         entry::{Entry, FileKind, Status},
         errno,
         file::{self, PATH_BYTES, PathBuffer},
-        links::{self, Astray},
+        links::{self, ResolveError},
         memory::{MappedBox, Zeroable},
     },
 };
@@ -61,7 +61,7 @@ struct Buffers {
     target: PathBuffer,
     /// For the name while it is written.
     temporary: PathBuffer,
-    room: links::Room,
+    room: links::ResolveBuffers,
     buffer: [u8; BUFFER_BYTES],
     /// For the lines of /proc/self/maps: room for the longest.
     lines: [u8; 4 * PATH_BYTES],
@@ -109,12 +109,12 @@ impl Output {
     pub(crate) fn open(path: &[u8], opening: Opening<'_>) -> Result<Self, Failure> {
         let mut buffers = Buffers::new()?;
         if path.is_empty() {
-            return Err(fails("find a file name")(errno::NO_SUCH_FILE));
+            return Err(fails("find a file name")(errno::ENOENT));
         }
         buffers.given.replace(path).map_err(fails("take the path"))?;
         absolute(path, &mut buffers.asked)?;
         if matches!(last_name(path), b"" | b"." | b"..") {
-            return Err(fails("write a file")(errno::IS_DIRECTORY));
+            return Err(fails("write a file")(errno::EISDIR));
         }
         let target = match opening.near.map(|near| beside(&mut buffers, near)).transpose()?.flatten() {
             Some(target) => target,
@@ -188,11 +188,11 @@ impl Output {
             add_number(target, lengths.1, number)?;
             match reach.entry(target, *name).status() {
                 Ok(_) => {}
-                Err(errno::NO_SUCH_FILE) => return Ok(()),
+                Err(errno::ENOENT) => return Ok(()),
                 Err(errno) => return Err(fails("look for a free name")(errno)),
             }
         }
-        Err(fails("find a free name")(errno::EXISTS))
+        Err(fails("find a free name")(errno::EEXIST))
     }
 
     fn try_out(&mut self) -> Result<(), Failure> {
@@ -254,7 +254,7 @@ pub(crate) fn is_special(path: &[u8]) -> bool {
     MappedBox::<PathBuffer>::zeroed().is_ok_and(|mut buffer| {
         buffer.push(path).is_ok()
             && Entry::at(buffer.as_c_str())
-                .status_behind_links()
+                .status_following_links()
                 .is_ok_and(|status| status.kind == FileKind::Special)
     })
 }
@@ -282,30 +282,30 @@ fn beside(buffers: &mut Buffers, near: &Place) -> Result<Option<Target>, Failure
 /// Follows the links of what is asked for, and opens its directory.
 fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     let Buffers { asked, target, room, .. } = buffers;
-    let behind = Entry::at(asked.as_c_str()).status_behind_links().ok();
+    let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
     target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
     let followed = links::resolve(target, room);
-    if let Err(Astray::ForeignLink) = followed {
-        return Err(lost(Astray::ForeignLink));
+    if let Err(ResolveError::ForeignLink) = followed {
+        return Err(lost(ResolveError::ForeignLink));
     }
     let found = Entry::at(target.as_c_str()).status();
     if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Ok(behind.identity)) {
         // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
         return match behind.kind {
             FileKind::Special => Ok(Target::Descriptor(behind.identity)),
-            FileKind::Socket => Err(fails("open a socket")(errno::NO_DEVICE)),
+            FileKind::Socket => Err(fails("open a socket")(errno::ENXIO)),
             _ => refuse_own_output(&behind).and(Err(match (followed, found) {
-                (Err(Astray::System(errno)), _) if errno != errno::NO_SUCH_FILE => {
-                    lost(Astray::System(errno))
+                (Err(ResolveError::System(errno)), _) if errno != errno::ENOENT => {
+                    lost(ResolveError::System(errno))
                 }
-                (_, Err(errno)) if errno != errno::NO_SUCH_FILE => fails("look at the file")(errno),
-                _ => fails("find the name of what the link leads to")(errno::NO_SUCH_FILE),
+                (_, Err(errno)) if errno != errno::ENOENT => fails("look at the file")(errno),
+                _ => fails("find the name of what the link leads to")(errno::ENOENT),
             })),
         };
     }
     followed.map_err(lost)?;
     if target.as_bytes().is_empty() {
-        return Err(fails("write a file")(errno::IS_DIRECTORY));
+        return Err(fails("write a file")(errno::EISDIR));
     }
     let (directory, name) = split(target.as_bytes());
     let is_link =
@@ -315,12 +315,12 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
 }
 
 /// Why links could not be followed.
-fn lost(astray: Astray) -> Failure {
-    match astray {
-        Astray::ForeignLink => {
-            fails("follow another user's link in a directory that is open to all")(errno::NO_ACCESS)
+fn lost(error: ResolveError) -> Failure {
+    match error {
+        ResolveError::ForeignLink => {
+            fails("follow another user's link in a directory that is open to all")(errno::EACCES)
         }
-        Astray::System(errno) => fails("find the directory")(errno),
+        ResolveError::System(errno) => fails("find the directory")(errno),
     }
 }
 
@@ -328,7 +328,7 @@ fn lost(astray: Astray) -> Failure {
 /// there.
 fn refuse_own_output(status: &Status) -> Result<(), Failure> {
     let is_own = (0..=2).any(|descriptor| file::identity(descriptor) == Some(status.identity));
-    if is_own { Err(fails("share the program's own output")(errno::BUSY)) } else { Ok(()) }
+    if is_own { Err(fails("share the program's own output")(errno::EBUSY)) } else { Ok(()) }
 }
 
 fn add_number(path: &mut PathBuffer, length: usize, number: u64) -> Result<(), Failure> {

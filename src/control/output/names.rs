@@ -32,7 +32,7 @@ pub(crate) fn is_own_work(file: &Status) -> bool {
     // A file that was made for the profile beforehand, as by mktemp(1), is empty.
     let holds_something = file.kind == FileKind::Regular && file.bytes > 0;
     holds_something
-        && process_age::began().is_none_or(|began| file.modified >= began - COARSE)
+        && process_age::start_time_nanos().is_none_or(|began| file.modified >= began - COARSE)
         && process_age::bytes_written().is_none_or(|written| written >= file.bytes)
 }
 

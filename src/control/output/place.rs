@@ -109,13 +109,14 @@ impl Place {
             Ok(directory) => {
                 // Links of /proc may say that they lead to one directory and lead to another.
                 let asked = if asked.is_empty() { c"/" } else { place.paths.asked.as_c_str() };
-                let status = Entry::at(asked).status_behind_links().map_err(fails("find the directory"))?;
+                let status =
+                    Entry::at(asked).status_following_links().map_err(fails("find the directory"))?;
                 if status.identity != directory.identity() {
-                    return Err(fails("find the directory")(errno::NO_SUCH_FILE));
+                    return Err(fails("find the directory")(errno::ENOENT));
                 }
                 place.kept = directory.duplicate_high();
             }
-            Err(errno::OPEN_FILES | errno::OPEN_FILES_OF_ALL) => {}
+            Err(errno::EMFILE | errno::ENFILE) => {}
             Err(errno) => return Err(fails("open the directory")(errno)),
         }
         Ok(place)
@@ -136,7 +137,7 @@ impl Place {
 
     /// The directory for another file, where it could be kept open.
     pub(super) fn beside(&self) -> Option<Beside> {
-        let directory = self.kept.as_ref()?.unowned();
+        let directory = self.kept.as_ref()?.borrowed();
         let mut path = MappedBox::<PathBuffer>::zeroed().ok()?;
         path.replace(self.resolved()).ok()?;
         Some(Beside { directory, path })
@@ -166,11 +167,11 @@ impl Place {
             return Ok(Reach::Kept(directory));
         }
         if self.root != Some(root().map_err(fails("look at the root directory"))?) {
-            return Err(fails("find the directory from another root than at the start")(errno::NO_SUCH_FILE));
+            return Err(fails("find the directory from another root than at the start")(errno::ENOENT));
         }
         match Directory::open(self.path()) {
             Ok(directory) => Ok(Reach::Opened(directory)),
-            Err(errno::OPEN_FILES | errno::OPEN_FILES_OF_ALL) => Ok(Reach::ByPath),
+            Err(errno::EMFILE | errno::ENFILE) => Ok(Reach::ByPath),
             Err(errno) => Err(fails("open the directory")(errno)),
         }
     }

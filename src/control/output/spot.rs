@@ -54,7 +54,7 @@ impl<'s> Spot<'s> {
     fn found(&self) -> Result<Option<Status>, Failure> {
         match self.entry().status() {
             Ok(status) => Ok(Some(status)),
-            Err(errno::NO_SUCH_FILE) => Ok(None),
+            Err(errno::ENOENT) => Ok(None),
             Err(errno) => Err(self.fails("look at the file")(errno)),
         }
     }
@@ -68,8 +68,8 @@ impl<'s> Spot<'s> {
         let found = self.found()?;
         if let Some(status) = &found {
             match status.kind {
-                FileKind::Directory => return Err(fails("write a file")(errno::IS_DIRECTORY)),
-                FileKind::Socket => return Err(fails("open a socket")(errno::NO_DEVICE)),
+                FileKind::Directory => return Err(fails("write a file")(errno::EISDIR)),
+                FileKind::Socket => return Err(fails("open a socket")(errno::ENXIO)),
                 FileKind::Special if !self.place.is_trusted(&self.reach, status) => return Err(foreign()),
                 _ => self.entry().ensure_writable().map_err(fails("write the file"))?,
             }
@@ -100,7 +100,7 @@ impl<'s> Spot<'s> {
         let found = self.found()?;
         match found {
             Some(status) if status.kind == FileKind::Socket => {
-                return Err(fails("open a socket")(errno::NO_DEVICE));
+                return Err(fails("open a socket")(errno::ENXIO));
             }
             Some(status) if status.kind != FileKind::Special => {}
             Some(status) if self.place.is_trusted(&self.reach, &status) => {
@@ -127,7 +127,7 @@ impl<'s> Spot<'s> {
             (Err(errno), _, _) => Err(fails("write the file")(errno)),
             (Ok(result), Ok(()), _) => Ok(result),
             // Something else is mounted on the name, or it came to belong to somebody else.
-            (_, Err(errno), Some(status)) if is_refusal(errno) || errno == errno::BUSY => {
+            (_, Err(errno), Some(status)) if is_refusal(errno) || errno == errno::EBUSY => {
                 self.write_in_place(status, fill)
             }
             (_, Err(errno), _) => Err(self.fails("name the file")(errno)),
@@ -153,7 +153,7 @@ impl<'s> Spot<'s> {
     /// Creates a file under a fresh name in the target's directory.
     fn create_temporary(&mut self) -> Result<File, i32> {
         const TRIES: usize = 4;
-        let mut last = errno::EXISTS;
+        let mut last = errno::EEXIST;
         for _ in 0..TRIES {
             self.temporary.truncate(0);
             if self.reach.directory().is_none() {
@@ -164,7 +164,7 @@ impl<'s> Spot<'s> {
             self.temporary.push_hexadecimal(file::random())?;
             match self.temporary_entry().create() {
                 Ok(created) => return Ok(created),
-                Err(errno::EXISTS) => {}
+                Err(errno::EEXIST) => {}
                 Err(errno) => {
                     last = errno;
                     break;
@@ -196,7 +196,7 @@ impl<'s> Spot<'s> {
         let is_other = self.place.has_changed_user();
         move |errno| {
             let action = match errno {
-                errno::NO_ACCESS | errno::NOT_PERMITTED if is_other => {
+                errno::EACCES | errno::EPERM if is_other => {
                     "write there as the user that the program has become"
                 }
                 _ => action,
@@ -218,7 +218,7 @@ pub(super) fn write_special<R>(
 ) -> Result<R, Failure> {
     let file = entry.open_for_writing(follows).map_err(fails("open it"))?;
     if file.status().map(|status| status.identity) != Ok(identity) {
-        return Err(fails("write to what has taken its place")(errno::STALE));
+        return Err(fails("write to what has taken its place")(errno::ESTALE));
     }
     let written = fill(&file);
     written.and_then(|result| file.close().map(|()| result)).map_err(fails("write to it"))
@@ -226,7 +226,7 @@ pub(super) fn write_special<R>(
 
 /// The directory takes no file from us.
 fn is_refusal(errno: i32) -> bool {
-    matches!(errno, errno::NO_ACCESS | errno::NOT_PERMITTED | errno::READ_ONLY)
+    matches!(errno, errno::EACCES | errno::EPERM | errno::EROFS)
 }
 
 fn ensure_ours(status: &Status) -> Result<(), Failure> {
@@ -235,5 +235,5 @@ fn ensure_ours(status: &Status) -> Result<(), Failure> {
 }
 
 fn foreign() -> Failure {
-    fails("write into another user's file")(errno::NOT_PERMITTED)
+    fails("write into another user's file")(errno::EPERM)
 }

@@ -17,7 +17,7 @@ use crate::{
         recording, stamps, thread_timers,
         tick_source::{self, Stopped},
     },
-    sys::{tasks, thread::Patience},
+    sys::{tasks, thread::Backoff},
     thread::Thread,
 };
 
@@ -79,7 +79,7 @@ impl Session {
         let mut end = self.now();
         self.end = Some(end);
         if self.summary().is_short_of_time() {
-            end.blocking = tasks::blocking(self.recording.get().signal);
+            end.blocking = tasks::count_blocking(self.recording.get().signal);
             self.end = Some(end);
         }
         if thread_timers::misses_threads() {
@@ -92,7 +92,7 @@ impl Session {
             notices::tell(self.path(), Notice::TimerTaken);
         }
         recording::withdraw();
-        let stuck_handlers = Engine::get().map_or(0, |engine| wait_for_handlers(engine, Patience::new()));
+        let stuck_handlers = Engine::get().map_or(0, |engine| wait_for_handlers(engine, Backoff::bounded()));
         if stuck_handlers == 0 {
             thread_timers::close_list();
         }
@@ -193,14 +193,14 @@ impl Session {
     }
 }
 
-/// Waits until every slot has been seen free once, as far as [`Patience`] goes; gives the number that never was.
-pub(in crate::control) fn wait_for_handlers(engine: &Engine, mut patience: Patience) -> u64 {
+/// Waits until every slot has been seen free once, as far as [`Backoff`] goes; gives the number that never was.
+pub(in crate::control) fn wait_for_handlers(engine: &Engine, mut backoff: Backoff) -> u64 {
     // They are inside for microseconds; one that is not back by then belongs to a thread that is stopped, or that left its filter
     // by a jump.
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {
         while !scratch.is_free(slot) {
-            if !patience.wait() {
+            if !backoff.wait() {
                 return true;
             }
         }

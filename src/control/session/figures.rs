@@ -35,7 +35,7 @@ impl Session {
     }
 
     pub(super) fn now(&self) -> End {
-        let (monotonic, cpu) = (clock::monotonic(), clock::process_cpu());
+        let (monotonic, cpu) = (clock::monotonic_nanos(), clock::process_cpu_nanos());
         let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::uncharged(cpu));
         End { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
     }
@@ -82,7 +82,7 @@ impl Session {
             moved,
             moved_lost,
             not_moved: recording.drain.failure(),
-            handler_replaced: signal::action(signal).is_ok_and(|action| !ticks::is_ours(&action)),
+            handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_ours(&action)),
             timer_refused: self.had_no_timer,
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
@@ -94,9 +94,9 @@ impl Session {
     }
 }
 
-/// As [`clock::process_interrupted`], but 0 in a sandbox, which may forbid the call.
+/// As [`clock::process_prof_nanos`], but 0 in a sandbox, which may forbid the call.
 pub(super) fn process_interrupted() -> u64 {
-    if caller::are_forbidden() { 0 } else { clock::process_interrupted() }
+    if caller::are_forbidden() { 0 } else { clock::process_prof_nanos() }
 }
 
 pub(super) fn timers_refused() -> u64 {
@@ -113,7 +113,7 @@ fn sampled_threads(recording: &Recording) -> SampledThreads {
     };
     for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
         if let Some(thread) = recording.identities.thread(identity) {
-            let cpu = clock::cpu_of_thread(thread.id).map(Duration::from_nanos);
+            let cpu = clock::cpu_nanos_of_thread(thread.id).map(Duration::from_nanos);
             *place = ThreadUse { thread, samples, cpu };
         }
     }

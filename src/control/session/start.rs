@@ -26,7 +26,7 @@ use crate::{
         thread_timers, weight,
     },
     sync::{AtomicU64, Ordering},
-    sys::{clock, file::PathBuffer, memory::MappedBox, process, thread::Patience},
+    sys::{clock, file::PathBuffer, memory::MappedBox, process, thread::Backoff},
 };
 
 impl Session {
@@ -147,8 +147,8 @@ impl Session {
             frequency: options.frequency,
             max_memory: options.max_memory,
             start_time,
-            start_monotonic: clock::monotonic(),
-            start_cpu: clock::process_cpu(),
+            start_monotonic: clock::monotonic_nanos(),
+            start_cpu: clock::process_cpu_nanos(),
             start_interrupted: process_interrupted(),
             end: None,
             refused_at_start: timers_refused(),
@@ -163,7 +163,7 @@ impl Session {
         session.recording.publish();
         if let Err(failure) = ticks::arm(clock, signal, period_micros) {
             recording::withdraw();
-            let is_unused = wait_for_handlers(engine, Patience::new()) == 0;
+            let is_unused = wait_for_handlers(engine, Backoff::bounded()) == 0;
             session.discard_spool(is_unused);
             if !is_unused {
                 session.recording.abandon();

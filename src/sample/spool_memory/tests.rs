@@ -201,7 +201,7 @@ fn lines_are_kept_behind_each_other() {
     let paths: Vec<_> = rig.listed().into_iter().map(|line| line.path.into_owned()).collect();
     assert_eq!(paths, [b"/a", b"/b"]);
     let rest = vec![b'x'; TEXT_BYTES];
-    assert_eq!(rig.memory.keep_text(&rest), Err(errno::NO_SPACE));
+    assert_eq!(rig.memory.keep_text(&rest), Err(errno::ENOSPC));
     assert_eq!(rig.listed().len(), 2, "and stay when more does not fit");
 }
 

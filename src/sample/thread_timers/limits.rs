@@ -27,7 +27,7 @@ impl Quota {
             return Ok(());
         }
         self.give_back();
-        Err(errno::AGAIN)
+        Err(errno::EAGAIN)
     }
 
     pub(super) fn give_back(&self) {
@@ -73,11 +73,11 @@ mod tests {
     #[test]
     fn a_quota_is_a_part_of_the_limit_and_what_is_given_back_can_be_taken_again() {
         let quota = Quota::none();
-        assert_eq!(quota.take(), Err(errno::AGAIN));
+        assert_eq!(quota.take(), Err(errno::EAGAIN));
         quota.allow(Some(17), 8);
-        assert_eq!([quota.take(), quota.take(), quota.take()], [Ok(()), Ok(()), Err(errno::AGAIN)]);
+        assert_eq!([quota.take(), quota.take(), quota.take()], [Ok(()), Ok(()), Err(errno::EAGAIN)]);
         quota.give_back();
-        assert_eq!([quota.take(), quota.take()], [Ok(()), Err(errno::AGAIN)]);
+        assert_eq!([quota.take(), quota.take()], [Ok(()), Err(errno::EAGAIN)]);
         quota.reset();
         quota.allow(None, 8);
         assert!((0..10_000).all(|_| quota.take().is_ok()));

@@ -17,7 +17,7 @@ use crate::sys::{
     arch::{
         CALLEE_SAVED, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, STACK_POINTER,
         code::{
-            BYTES_OF_CALL, DIRECT_CALL_BYTES, call_target, ends_in_call, is_return, leading_pushes,
+            CALL_BYTES, DIRECT_CALL_BYTES, call_target, is_after_call, is_return, leading_pushes,
             pops_before_return,
         },
         is_user_address,
@@ -71,7 +71,7 @@ pub(crate) fn is_about_to_return(registers: &Registers, stack: &mut StackReader)
 
 /// True where a call stands right before `pc`, in a loaded object. Signal-safe.
 pub(crate) fn is_behind_call(pc: usize, stack: &mut StackReader) -> bool {
-    call_before::<BYTES_OF_CALL>(pc, stack).is_some_and(|code| ends_in_call(&code))
+    call_before::<CALL_BYTES>(pc, stack).is_some_and(|code| is_after_call(&code))
 }
 
 /// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is
@@ -101,8 +101,8 @@ pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader)
 fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> bool {
     let sp = registers.sp();
     let Some(caller) = stack.read(sp).filter(|&word| loader::is_in_loader(word)) else { return false };
-    let code = stack.read_bytes(caller.wrapping_sub(BYTES_OF_CALL));
-    if !code.is_some_and(|code| ends_in_call(&code)) {
+    let code = stack.read_bytes(caller.wrapping_sub(CALL_BYTES));
+    if !code.is_some_and(|code| is_after_call(&code)) {
         return false;
     }
     registers.set(STACK_POINTER, Some(sp.wrapping_add(WORD)));

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering},
-    sys::{arch::VENDOR, thread::Patience},
+    sys::{arch::VENDOR, thread::Backoff},
 };
 use core::{ops::Range, ptr};
 use gimli::{BaseAddresses, DebugFrame, EndianSlice, NativeEndian};
@@ -242,12 +242,12 @@ pub(crate) fn publish(mut objects: Vec<Arc<ObjectFrames>>) {
 
 /// Waits until no handler reads, two seconds at most.
 fn is_left_by_all() -> bool {
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::bounded();
     loop {
         if READERS.load(Ordering::SeqCst) == 0 {
             return true;
         }
-        if !patience.wait() {
+        if !backoff.wait() {
             return false;
         }
     }

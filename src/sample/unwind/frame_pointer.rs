@@ -6,7 +6,7 @@
 
 use super::{Trust, memory::StackReader, objects};
 use crate::sys::arch::{
-    FRAME_POINTER, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, ReturnAddressPlace, STACK_POINTER, code,
+    FRAME_POINTER, HAS_LINK_REGISTER, PROGRAM_COUNTER, Registers, ReturnAddressLocation, STACK_POINTER, code,
     code_address, is_user_address,
 };
 
@@ -29,12 +29,12 @@ pub(crate) enum FramePointerStep {
 pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact: bool) -> FramePointerStep {
     const WORD: usize = size_of::<usize>();
     let sp = registers.sp();
-    let place = if is_exact { return_address_place(registers.pc(), stack) } else { None };
+    let place = if is_exact { return_address_location(registers.pc(), stack) } else { None };
     let (caller, word, sp) = match place {
-        Some(ReturnAddressPlace::Top) => {
+        Some(ReturnAddressLocation::Top) => {
             (registers.get(FRAME_POINTER), stack.read(sp), sp.wrapping_add(WORD))
         }
-        Some(ReturnAddressPlace::BelowFramePointer) => {
+        Some(ReturnAddressLocation::BelowFramePointer) => {
             (stack.read(sp), stack.read(sp.wrapping_add(WORD)), sp.wrapping_add(2 * WORD))
         }
         None => {
@@ -68,17 +68,17 @@ pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact:
     FramePointerStep::Caller
 }
 
-fn return_address_place(pc: usize, stack: &mut StackReader) -> Option<ReturnAddressPlace> {
-    code::return_address_place(&stack.read_bytes(pc)?)
+fn return_address_location(pc: usize, stack: &mut StackReader) -> Option<ReturnAddressLocation> {
+    code::return_address_location(&stack.read_bytes(pc)?)
 }
 
 /// False where `pc` lies in an object, and no call stands before it. Code outside all objects may come from a JIT
 /// compiler, and is not looked at: were the word no return address at all, its page could go at any moment.
 fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
-    let call = pc.wrapping_sub(code::BYTES_OF_CALL);
+    let call = pc.wrapping_sub(code::CALL_BYTES);
     let Some(keeper) = objects::keep(call, Trust::Guessed) else { return true };
     let Some(_object) = keeper.find(call) else { return true };
-    stack.read_bytes(call).is_some_and(|bytes| code::ends_in_call(&bytes))
+    stack.read_bytes(call).is_some_and(|bytes| code::is_after_call(&bytes))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::sys::{
     listing::Listing,
     loader::{self, LoadedObject},
     memory::{PAGE, is_readable},
-    thread::Patience,
+    thread::Backoff,
 };
 use core::marker::PhantomData;
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
@@ -68,7 +68,7 @@ pub(crate) fn prepare() {
     STAYING.get_or_init(|| {
         // The loader lists the main program first.
         if let Some(&(_, start, end)) = named_ranges().first() {
-            loader::note_main_program(start..end);
+            loader::set_main_program_range(start..end);
         }
         Box::new(staying_ranges())
     });
@@ -197,9 +197,9 @@ pub(crate) fn stays(pc: usize) -> bool {
 /// A handler is inside the gate for microseconds, unless its thread gets no processor; and it cannot be our own
 /// thread's, because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
 pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() -> R) -> Option<R> {
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::bounded();
     GATE.unload(
-        || patience.wait(),
+        || backoff.wait(),
         forget,
         || {
             let result = unload();

@@ -13,7 +13,7 @@ use super::{
     objects::KeptObject,
 };
 use crate::sys::{
-    arch::{HAS_LINK_REGISTER, MOST_RULES, RETURN_ADDRESS, VENDOR},
+    arch::{HAS_LINK_REGISTER, MAX_RULES, RETURN_ADDRESS, VENDOR},
     loader::{Segment, program_headers},
 };
 use gimli::{
@@ -33,7 +33,7 @@ const LONGEST_ENTRY: usize = 256 << 10;
 pub(super) struct Arrays;
 
 impl UnwindContextStorage<usize> for Arrays {
-    type Rules = [(Register, RegisterRule<usize>); MOST_RULES];
+    type Rules = [(Register, RegisterRule<usize>); MAX_RULES];
     type Stack = [UnwindTableRow<usize, Self>; 5];
 }
 

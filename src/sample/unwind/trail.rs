@@ -44,7 +44,7 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Forgets the last walk. In a forked child, for a walk that was keeping its steps when the process was copied: steps
-    /// that are half one walk's and half another's would lead astray.
+    /// that are half one walk's and half another's would lead error.
     pub(crate) fn forget(&mut self) {
         self.kept_length = 0;
     }

@@ -4,13 +4,13 @@
 //! four bytes, least significant first. The return address is in a register where it is not on the stack, so pushes and
 //! pops tell nothing here.
 
-use super::ReturnAddressPlace;
+use super::ReturnAddressLocation;
 
 /// Bytes of any call.
 pub(crate) const DIRECT_CALL_BYTES: usize = 4;
-/// Bytes before a return address that [`ends_in_call`] looks at.
-pub(crate) const BYTES_OF_CALL: usize = 4;
-/// Bytes at the PC that [`return_address_place`] and [`is_signal_return`] look at.
+/// Bytes before a return address that [`is_after_call`] looks at.
+pub(crate) const CALL_BYTES: usize = 4;
+/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] look at.
 pub(crate) const BYTES_AT_PC: usize = 8;
 
 /// `mov x8, #139` (rt_sigreturn); `svc #0`.
@@ -35,7 +35,7 @@ pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) 
 }
 
 /// The frame record's place is known from the frame pointer alone.
-pub(crate) fn return_address_place(_code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressPlace> {
+pub(crate) fn return_address_location(_code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressLocation> {
     None
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
 }
 
 /// True for a call: no other instruction stands before a return address.
-pub(crate) fn ends_in_call(code: &[u8; BYTES_OF_CALL]) -> bool {
+pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
     let instruction = u32::from_le_bytes(*code);
     let is_direct = instruction >> 26 == 0b100101;
     let is_indirect = instruction & 0xffff_fc1f == 0xd63f_0000;
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn calls_are_told_from_other_code() {
-        let call = |instruction: u32| ends_in_call(&instruction.to_le_bytes());
+        let call = |instruction: u32| is_after_call(&instruction.to_le_bytes());
         // bl; blr x3; blraaz x3; blraa x3, x4; blrab x3, sp.
         for instruction in [0x9400_0001, 0x97ff_ffff, 0xd63f_0060, 0xd63f_087f, 0xd73f_0864, 0xd73f_0c7f] {
             assert!(call(instruction), "{instruction:#x}");

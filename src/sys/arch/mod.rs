@@ -27,7 +27,7 @@ use x86_64 as machine;
 #[cfg(sigprof_stamps)]
 pub(crate) use machine::time_stamp;
 pub(crate) use machine::{
-    CALLEE_SAVED, FRAME_POINTER, HAS_LINK_REGISTER, LARGEST_PAGE, MAP_MEMORY, MOST_RULES, PROGRAM_COUNTER,
+    CALLEE_SAVED, FRAME_POINTER, HAS_LINK_REGISTER, LARGEST_PAGE, MAP_MEMORY, MAX_RULES, PROGRAM_COUNTER,
     RETURN_ADDRESS, STACK_POINTER, VENDOR, call_on_stack, code_address, is_user_address, last_written,
     system_call,
 };
@@ -40,7 +40,7 @@ pub(crate) const PAGE: usize = 4096;
 /// taken down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "code there says nothing of it"))]
-pub(crate) enum ReturnAddressPlace {
+pub(crate) enum ReturnAddressLocation {
     /// At the stack pointer; the frame pointer is still, or again, the caller's.
     Top,
     /// Above the caller's frame pointer, which is at the stack pointer.

@@ -1,20 +1,20 @@
 //! The registers of one frame.
 
-use super::machine::{COUNT, Known, PROGRAM_COUNTER, STACK_POINTER};
+use super::machine::{COUNT, KnownBits, PROGRAM_COUNTER, STACK_POINTER};
 
 /// The integer registers of one frame, by DWARF number, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
     values: [usize; COUNT],
     /// Bit n is set when register n is known.
-    known: Known,
+    known: KnownBits,
 }
 
 impl Registers {
     /// Each register known.
     #[inline]
     pub(super) fn all(values: [usize; COUNT]) -> Self {
-        Self { values, known: Known::MAX >> (Known::BITS - COUNT as u32) }
+        Self { values, known: KnownBits::MAX >> (KnownBits::BITS - COUNT as u32) }
     }
 
     /// Registers with the given values and none other.

@@ -21,7 +21,7 @@ pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
 /// A call leaves the return address on the stack.
 pub(crate) const HAS_LINK_REGISTER: bool = false;
 /// The most registers that a row is seen to name: 9 in the kernel's signal trampolines, and some room.
-pub(crate) const MOST_RULES: usize = 16;
+pub(crate) const MAX_RULES: usize = 16;
 /// Whose extensions of call frame information are in use.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 /// The largest page of any kernel for this machine.
@@ -31,13 +31,13 @@ pub(crate) const LARGEST_PAGE: usize = 4096;
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap2;
 
 pub(super) const COUNT: usize = 9;
-pub(super) type Known = u16;
+pub(super) type KnownBits = u16;
 
 impl Registers {
     /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         // Register n of DWARF stands at this place in `gregs`.
-        const PLACES: [libc::c_int; COUNT] = [
+        const MCONTEXT_INDICES: [libc::c_int; COUNT] = [
             libc::REG_EAX,
             libc::REG_ECX,
             libc::REG_EDX,
@@ -50,7 +50,7 @@ impl Registers {
         ];
         let gregs = &context.uc_mcontext.gregs;
         let mut values = [0; COUNT];
-        for (value, place) in values.iter_mut().zip(PLACES) {
+        for (value, place) in values.iter_mut().zip(MCONTEXT_INDICES) {
             *value = gregs.get(place as usize).map_or(0, |&word| word as usize);
         }
         Self::all(values)
@@ -113,7 +113,7 @@ pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
 // All six arguments of a system call and its number leave no register for anything else, not even for the frame
 // pointer. So it is a function of its own, which says at each instruction where the caller's registers are: a signal that
 // was blocked comes right behind the call that unblocks it, and its walk begins there. Compilers know nothing of pushes
-// within inline assembly, and would lead the walk astray.
+// within inline assembly, and would lead the walk error.
 //
 // Weak and hidden: each shared object has its own, and two versions of this crate in one program share one.
 global_asm!(

@@ -21,7 +21,7 @@ pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
 /// A call leaves the return address on the stack.
 pub(crate) const HAS_LINK_REGISTER: bool = false;
 /// The most registers that a row is seen to name: 17 in glibc's signal trampoline.
-pub(crate) const MOST_RULES: usize = 24;
+pub(crate) const MAX_RULES: usize = 24;
 /// Whose extensions of call frame information are in use.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 /// The largest page of any kernel for this machine.
@@ -30,10 +30,10 @@ pub(crate) const LARGEST_PAGE: usize = 4096;
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
 
 pub(super) const COUNT: usize = 17;
-pub(super) type Known = u32;
+pub(super) type KnownBits = u32;
 
 /// Register n of DWARF stands at this place in `gregs`.
-const PLACES: [libc::c_int; COUNT] = [
+const MCONTEXT_INDICES: [libc::c_int; COUNT] = [
     libc::REG_RAX,
     libc::REG_RDX,
     libc::REG_RCX,
@@ -58,7 +58,7 @@ impl Registers {
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let gregs = &context.uc_mcontext.gregs;
         let mut values = [0; COUNT];
-        for (value, place) in values.iter_mut().zip(PLACES) {
+        for (value, place) in values.iter_mut().zip(MCONTEXT_INDICES) {
             *value = gregs.get(place as usize).map_or(0, |&word| word as usize);
         }
         Self::all(values)
@@ -69,7 +69,7 @@ impl Registers {
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = mem::offset_of!(libc::ucontext_t, uc_mcontext);
         let mut values = [0; COUNT];
-        for (value, place) in values.iter_mut().zip(PLACES) {
+        for (value, place) in values.iter_mut().zip(MCONTEXT_INDICES) {
             *value = read(sp.wrapping_add(FIRST + place as usize * size_of::<usize>()))?;
         }
         Some(Self::all(values))
@@ -119,7 +119,7 @@ impl Registers {
 pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
     /// Where the kernel says how long the state is (`struct _fpx_sw_bytes` of `<asm/sigcontext.h>`), and its mark.
     const SOFTWARE_BYTES: usize = 464;
-    const MARK: u32 = 0x4650_5853;
+    const MAGIC: u32 = 0x4650_5853;
     const LEGACY_BYTES: usize = 512;
     let state = context.uc_mcontext.fpregs.cast::<u8>();
     if state.is_null() {
@@ -127,7 +127,7 @@ pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
     }
     // SAFETY: the kernel's state is at least LEGACY_BYTES long.
     let [mark, length] = unsafe { state.wrapping_add(SOFTWARE_BYTES).cast::<[u32; 2]>().read_unaligned() };
-    let length = if mark == MARK { length as usize } else { LEGACY_BYTES };
+    let length = if mark == MAGIC { length as usize } else { LEGACY_BYTES };
     (state as usize).wrapping_add(length).wrapping_sub(1)
 }
 

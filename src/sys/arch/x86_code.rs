@@ -4,13 +4,13 @@
 //! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP, MOV, RET, CALL,
 //! ENDBR64, SYSCALL.
 
-use super::ReturnAddressPlace;
+use super::ReturnAddressLocation;
 
 /// What x86-64 code has of its own: prefixes, and the order of DWARF's numbers.
 #[cfg(target_arch = "x86_64")]
 mod own {
     /// The landing mark of indirect branches, `endbr64`.
-    pub(super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     /// DWARF numbers of the registers in the order of their encodings.
     pub(super) const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
     /// The prefix of one-register instructions for r8 to r15.
@@ -26,7 +26,7 @@ mod own {
 #[cfg(target_arch = "x86")]
 mod own {
     /// `endbr32`.
-    pub(super) const LANDING: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfb];
+    pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfb];
     pub(super) const BY_ENCODING: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
     pub(super) const UPPER_REGISTERS: Option<u8> = None;
     pub(super) const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x89, 0xe5], &[0x8b, 0xec]];
@@ -34,7 +34,7 @@ mod own {
     pub(super) const SIGNAL_RETURNS: &[&[u8]] = &[];
 }
 
-use own::{BY_ENCODING, LANDING, SET_FRAME_POINTER, SIGNAL_RETURNS, UPPER_REGISTERS};
+use own::{BY_ENCODING, ENDBR, SET_FRAME_POINTER, SIGNAL_RETURNS, UPPER_REGISTERS};
 
 /// Bytes of a direct call, `e8` and the distance to its target.
 pub(crate) const DIRECT_CALL_BYTES: usize = 5;
@@ -42,7 +42,7 @@ pub(crate) const DIRECT_CALL_BYTES: usize = 5;
 /// The pushes of registers that `code`, a function's entry, begins with: the register's DWARF number, and the offset of
 /// the instruction behind the push.
 pub(crate) fn leading_pushes(code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
-    let mut offset = if code.starts_with(LANDING) { 4 } else { 0 };
+    let mut offset = if code.starts_with(ENDBR) { 4 } else { 0 };
     core::iter::from_fn(move || {
         let (register, length) = one_register(code.get(offset..)?, 0x50)?;
         offset += length;
@@ -84,21 +84,21 @@ const POP_AND_RETURN: &[u8] = &[0x5d, 0xc3];
 /// `ret`, `ret` with the prefix that old processors liked, `ret n`.
 const RETURNS: [&[u8]; 3] = [&[0xc3], &[0xf3, 0xc3], &[0xc2]];
 
-/// Bytes at the PC that [`return_address_place`] and [`is_signal_return`] look at.
+/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] look at.
 pub(crate) const BYTES_AT_PC: usize = 9;
 
-/// Bytes before a return address that [`ends_in_call`] looks at: the longest `call`.
-pub(crate) const BYTES_OF_CALL: usize = 7;
+/// Bytes before a return address that [`is_after_call`] looks at: the longest `call`.
+pub(crate) const CALL_BYTES: usize = 7;
 
 /// Where the return address is when `code` is about to run, if that is in the first or last instructions of a
 /// function that keeps a frame pointer, or at a return.
-pub(crate) fn return_address_place(code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressPlace> {
-    let entered = code.strip_prefix(LANDING).unwrap_or(code);
+pub(crate) fn return_address_location(code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressLocation> {
+    let entered = code.strip_prefix(ENDBR).unwrap_or(code);
     let sets = |code: &[u8]| SET_FRAME_POINTER.iter().any(|instruction| code.starts_with(instruction));
     if entered.strip_prefix(PUSH_FRAME_POINTER).is_some_and(sets) || is_return(code) {
-        Some(ReturnAddressPlace::Top)
+        Some(ReturnAddressLocation::Top)
     } else if sets(code) || code.starts_with(POP_AND_RETURN) {
-        Some(ReturnAddressPlace::BelowFramePointer)
+        Some(ReturnAddressLocation::BelowFramePointer)
     } else {
         None
     }
@@ -115,12 +115,12 @@ pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
 }
 
 /// True when a `call` ends where `code` ends: no other address is a return address.
-pub(crate) fn ends_in_call(code: &[u8; BYTES_OF_CALL]) -> bool {
+pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
     /// `call` to a displacement of 32 bits.
     const CALL_RELATIVE: u8 = 0xe8;
     let [_, _, relative, ..] = code;
     *relative == CALL_RELATIVE
-        || (2..=BYTES_OF_CALL).any(|length| is_indirect_call(code.split_at(BYTES_OF_CALL - length).1))
+        || (2..=CALL_BYTES).any(|length| is_indirect_call(code.split_at(CALL_BYTES - length).1))
 }
 
 /// True for `call` through a register or memory: opcode, ModRM byte, maybe a SIB byte, maybe a displacement.
@@ -177,14 +177,14 @@ mod tests {
         core::array::from_fn(|i| code.get(i).copied().unwrap_or(0x90))
     }
 
-    fn before(code: &[u8]) -> [u8; BYTES_OF_CALL] {
-        let padding = BYTES_OF_CALL - code.len();
+    fn before(code: &[u8]) -> [u8; CALL_BYTES] {
+        let padding = CALL_BYTES - code.len();
         core::array::from_fn(|i| i.checked_sub(padding).map_or(0x90, |i| code[i]))
     }
 
     #[test]
     fn the_ends_of_functions_are_known() {
-        use ReturnAddressPlace::{BelowFramePointer, Top};
+        use ReturnAddressLocation::{BelowFramePointer, Top};
         for (code, place) in [
             (&[0x55, 0x48, 0x89, 0xe5][..], Some(Top)),
             (&[0x55, 0x48, 0x8b, 0xec], Some(Top)),
@@ -201,7 +201,7 @@ mod tests {
             (&[0xc9, 0xc3], None),
             (&[0xf3, 0x0f, 0x1e, 0xfa], None),
         ] {
-            assert_eq!(return_address_place(&at_pc(code)), place, "{code:x?}");
+            assert_eq!(return_address_location(&at_pc(code)), place, "{code:x?}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
             &[0xff, 0x94, 0x24, 0, 1, 0, 0], // call [rsp + 256]
             &[0xff, 0x14, 0xc5, 0, 1, 0, 0], // call [rax * 8 + 256]
         ] {
-            assert!(ends_in_call(&before(call)), "{call:x?}");
+            assert!(is_after_call(&before(call)), "{call:x?}");
         }
         for other in [
             &[0xff, 0xe0][..],   // jmp rax
@@ -238,7 +238,7 @@ mod tests {
             &[0x48, 0x89, 0xe5], // mov rbp, rsp
             &[],
         ] {
-            assert!(!ends_in_call(&before(other)), "{other:x?}");
+            assert!(!is_after_call(&before(other)), "{other:x?}");
         }
     }
 }

@@ -61,7 +61,7 @@ impl Drop for AllBlocked {
 }
 
 /// Lets no request to cancel the calling thread be fulfilled any more. Signal-safe, as [`AllBlocked`].
-pub(crate) fn refuse_cancellation() {
+pub(crate) fn disable_cancellation() {
     let mut unused = 0;
     // SAFETY: the state is a known one, the old one is written into a local.
     unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut unused) };

@@ -25,7 +25,7 @@ pub(crate) fn set_real_sigaction(function: SigactionFunction) {
 
 /// A signal's disposition, as the kernel keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Action {
+pub(crate) struct Disposition {
     /// The handler's address, or `SIG_DFL`, or `SIG_IGN`.
     pub(crate) handler: usize,
     /// `SA_*` flags.
@@ -34,7 +34,7 @@ pub(crate) struct Action {
     pub(crate) mask: u64,
 }
 
-impl Action {
+impl Disposition {
     /// The disposition of a signal that nobody touched.
     pub(crate) const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, mask: 0 };
 
@@ -47,7 +47,7 @@ impl Action {
     }
 
     /// True when the handler is to run once only.
-    pub(crate) fn resets(&self) -> bool {
+    pub(crate) fn is_one_shot(&self) -> bool {
         self.flags & libc::SA_RESETHAND != 0
     }
 
@@ -56,7 +56,7 @@ impl Action {
     }
 
     /// What the kernel makes of it: these two signals are never blocked.
-    pub(crate) fn as_kept(self) -> Self {
+    pub(crate) fn without_unblockable(self) -> Self {
         Self { mask: self.mask & !(1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1)), ..self }
     }
 
@@ -74,11 +74,11 @@ impl Action {
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal.
-pub(crate) fn action(signal: i32) -> Result<Action, i32> {
-    let mut old = Action::DEFAULT.to_c();
+pub(crate) fn disposition(signal: i32) -> Result<Disposition, i32> {
+    let mut old = Disposition::DEFAULT.to_c();
     // SAFETY: a null new action changes nothing; the old one is written into a local.
     if unsafe { real_sigaction()(signal, ptr::null(), &mut old) } == 0 {
-        Ok(Action::from_c(&old))
+        Ok(Disposition::from_c(&old))
     } else {
         Err(errno::get())
     }
@@ -96,19 +96,19 @@ pub(crate) fn kernel_handler(signal: i32) -> usize {
     handler
 }
 
-/// Changes the disposition of `signal`, and gives the one before. Signal-safe, as [`action`].
+/// Changes the disposition of `signal`, and gives the one before. Signal-safe, as [`disposition`].
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal, or one that cannot be handled.
 ///
 /// # Safety
 /// * The action's handler, if it is one, must be sound to run in any thread at any instruction.
-unsafe fn set_action(signal: i32, action: Action) -> Result<Action, i32> {
+unsafe fn set_disposition(signal: i32, action: Disposition) -> Result<Disposition, i32> {
     let new = action.to_c();
-    let mut old = Action::DEFAULT.to_c();
+    let mut old = Disposition::DEFAULT.to_c();
     // SAFETY: both structures are locals; the handler is the caller's word.
     if unsafe { real_sigaction()(signal, &new, &mut old) } == 0 {
-        Ok(Action::from_c(&old))
+        Ok(Disposition::from_c(&old))
     } else {
         Err(errno::get())
     }
@@ -122,26 +122,26 @@ pub(crate) fn real_sigaction() -> SigactionFunction {
 }
 
 /// Installs `handler` for `signal`: with every signal blocked while it runs, restarting the system calls that it
-/// interrupts, and on the alternate stack if `stack` says so. Signal-safe, as [`action`].
+/// interrupts, and on the alternate stack if `stack` says so. Signal-safe, as [`disposition`].
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal, or one that cannot be handled.
 pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Result<(), i32> {
     let on_stack = if stack == HandlerStack::Alternate { libc::SA_ONSTACK } else { 0 };
-    let action = Action {
+    let action = Disposition {
         handler: handler as *const () as usize,
         flags: libc::SA_SIGINFO | libc::SA_RESTART | on_stack,
         mask: u64::MAX,
     };
     // SAFETY: the handlers of this crate keep the contract of signal context.
-    unsafe { set_action(signal, action) }.map(|_| ())
+    unsafe { set_disposition(signal, action) }.map(|_| ())
 }
 
 /// Ignores `signal`, as the next program of this process then does. Signal-safe: one system call, which takes less stack than
 /// libc's function, for who has little.
 pub(crate) fn ignore(signal: i32) {
     // The kernel's structure begins with the handler on every machine; no flag, and no signal in the mask.
-    let action: [usize; 6] = [Action::IGNORED, 0, 0, 0, 0, 0];
+    let action: [usize; 6] = [Disposition::IGNORED, 0, 0, 0, 0, 0];
     let arguments = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the structure is a local, and longer than the kernel's; there is no handler.
     unsafe { system_call(libc::SYS_rt_sigaction, arguments) };
@@ -165,8 +165,8 @@ pub(crate) enum HandlerStack {
 /// * `action.is_handler()`, and the action was registered by the host for `signal`.
 /// * The pointers are those that the kernel gave to our handler for this delivery.
 #[inline(never)]
-pub(crate) unsafe fn run_host_handler(
-    action: Action,
+pub(crate) unsafe fn run_app_handler(
+    action: Disposition,
     signal: i32,
     info: *mut SignalInfo,
     context: *mut Context,
@@ -193,7 +193,7 @@ pub(crate) unsafe fn run_host_handler(
 #[inline(never)]
 pub(crate) unsafe fn run_default_action(signal: i32) {
     // SAFETY: SIG_DFL is no handler.
-    let _ = unsafe { set_action(signal, Action::DEFAULT) };
+    let _ = unsafe { set_disposition(signal, Disposition::DEFAULT) };
     // SAFETY: `raise` is on the list of `signal-safety(7)`.
     unsafe { libc::raise(signal) };
     let set = mask_set(1 << (signal - 1));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_action_survives_the_way_through_c() {
-        let action = Action { handler: 0x1234, flags: libc::SA_RESTART, mask: 1 << 40 | 5 };
-        assert_eq!(Action::from_c(&action.to_c()), action);
+        let action = Disposition { handler: 0x1234, flags: libc::SA_RESTART, mask: 1 << 40 | 5 };
+        assert_eq!(Disposition::from_c(&action.to_c()), action);
     }
 }

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::SignalInfo;
-use crate::sys::{arch::system_call, process, thread::Time};
+use crate::sys::{arch::system_call, process, thread::Timespec};
 use core::{mem, ptr};
 
 /// Where a signal comes from.
@@ -83,7 +83,7 @@ pub(crate) fn is_pending(signal: i32) -> bool {
 /// Takes `signal` back as often as it is pending for the calling thread, which has it blocked, and `is_ours` says so of
 /// its origin. What is not ours stays pending; if the calling thread is not the first one, with this process as its
 /// sender. Signal-safe: system calls.
-pub(crate) fn take_back(signal: i32, is_ours: impl Fn(Origin) -> bool) {
+pub(crate) fn discard_own_pending(signal: i32, is_ours: impl Fn(Origin) -> bool) {
     // The kernel keeps one signal that was sent to the thread and one that was sent to the process, beside timers' own.
     const KEPT: usize = 8;
     let mut kept = [const { None::<SignalInfo> }; KEPT];
@@ -127,7 +127,7 @@ pub(crate) fn discard_all_pending(signal: i32) {
 /// By system call: the shared library interposes the function, to hide just what is looked for here.
 fn take_pending(signal: i32) -> Option<SignalInfo> {
     let set = 1u64 << (signal - 1);
-    let now = Time { seconds: 0, nanos: 0 };
+    let now = Timespec { seconds: 0, nanos: 0 };
     // SAFETY: all fields are integers, for which zero is a value.
     let mut info: SignalInfo = unsafe { mem::zeroed() };
     let arguments =

@@ -16,13 +16,13 @@ use super::{
 use core::{ffi::CStr, mem};
 
 /// See the module.
-pub(crate) struct KeptFile {
+pub(crate) struct CheckedFile {
     descriptor: i32,
     /// Device and inode.
     identity: (u64, u64),
 }
 
-impl KeptFile {
+impl CheckedFile {
     /// Creates a file that must not exist yet, for nobody but this user. Signal-safe: system calls alone.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl KeptFile {
         // like fakeroot make one that takes locks.
         // SAFETY: a plain call on our own descriptor; where it fails the file keeps what the umask left.
         unsafe { system_call(libc::SYS_fchmod, [file.number() as usize, 0o600, 0, 0, 0, 0]) };
-        Self::keep(file)
+        Self::from_file(file)
     }
 
     /// Opens it again, where the host has closed it. Signal-safe, as above.
@@ -41,24 +41,24 @@ impl KeptFile {
     /// # Errors
     /// The error number of `open(2)`; `ESTALE` where another file has the name.
     pub(crate) fn reopen(&mut self, directory: &Directory, name: &CStr) -> Result<(), i32> {
-        let kept = Self::keep(Self::open(directory, name, 0)?)?;
+        let kept = Self::from_file(Self::open(directory, name, 0)?)?;
         if kept.identity != self.identity {
-            return Err(errno::STALE);
+            return Err(errno::ESTALE);
         }
         *self = kept;
         Ok(())
     }
 
     fn open(directory: &Directory, name: &CStr, flags: i32) -> Result<File, i32> {
-        if !directory.is_ours() {
+        if !directory.is_still_open() {
             return Err(libc::EBADF);
         }
         File::open_with_mode(directory.number(), name, libc::O_RDWR | libc::O_NOFOLLOW | flags, 0o600)
     }
 
     /// Under a high number, where it is in nobody's way, if there is room for one.
-    fn keep(file: File) -> Result<Self, i32> {
-        let identity = file::find_identity(file.number())?;
+    fn from_file(file: File) -> Result<Self, i32> {
+        let identity = file::try_identity(file.number())?;
         if let Some(descriptor) = file::duplicate_high(file.number()) {
             return Ok(Self { descriptor, identity });
         }
@@ -73,7 +73,7 @@ impl KeptFile {
     }
 
     /// True while the descriptor is what it was opened as.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn is_still_open(&self) -> bool {
         file::identity(self.descriptor) == Some(self.identity)
     }
 
@@ -142,9 +142,9 @@ fn at(descriptor: i32, start: usize, length: usize, offset: u64) -> [usize; 6] {
     [descriptor as usize, start, length, offset as usize, high, 0]
 }
 
-impl Drop for KeptFile {
+impl Drop for CheckedFile {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_still_open() {
             let _ = file::close(self.descriptor);
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     fn what_is_written_at_a_place_is_read_from_there() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = directory(scratch.path());
-        let kept = KeptFile::create(&directory, c"file").unwrap();
+        let kept = CheckedFile::create(&directory, c"file").unwrap();
         assert!(kept.descriptor >= 20, "{}", kept.descriptor);
         kept.write_at(5 << 30, b"far away").unwrap();
         kept.write_at(1, b"near").unwrap();
@@ -174,7 +174,7 @@ mod tests {
         kept.read_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0nea");
         assert_eq!(kept.read_at((5 << 30) + 5, &mut bytes), Err(libc::EIO), "behind the end");
-        assert_eq!(KeptFile::create(&directory, c"file").err(), Some(libc::EEXIST));
+        assert_eq!(CheckedFile::create(&directory, c"file").err(), Some(libc::EEXIST));
         let (number, own) = (kept.descriptor, kept.identity);
         drop(kept);
         // Another test may have taken the number meanwhile.
@@ -185,22 +185,22 @@ mod tests {
     fn a_file_that_the_host_has_closed_is_opened_again() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = directory(scratch.path());
-        let mut kept = KeptFile::create(&directory, c"file").unwrap();
+        let mut kept = CheckedFile::create(&directory, c"file").unwrap();
         kept.write_at(0, b"kept").unwrap();
         // The host opens something else under the number.
         let host = std::fs::File::open("/dev/null").unwrap();
         // SAFETY: both are open; what ours was is closed by it, and is not used before it is opened again.
         assert!(unsafe { libc::dup2(host.as_raw_fd(), kept.descriptor) } >= 0);
-        assert!(!kept.is_ours());
+        assert!(!kept.is_still_open());
         let taken = kept.descriptor;
         kept.reopen(&directory, c"file").unwrap();
-        assert!(kept.is_ours() && file::identity(taken).is_some(), "the host's descriptor was closed");
+        assert!(kept.is_still_open() && file::identity(taken).is_some(), "the host's descriptor was closed");
         let mut bytes = [0; 4];
         kept.read_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"kept");
         file::close(taken).unwrap();
         std::fs::remove_file(scratch.path().join("file")).unwrap();
         std::fs::write(scratch.path().join("file"), "another").unwrap();
-        assert_eq!(kept.reopen(&directory, c"file"), Err(errno::STALE));
+        assert_eq!(kept.reopen(&directory, c"file"), Err(errno::ESTALE));
     }
 }
