@@ -5,7 +5,7 @@ use crate::{
     control::{Session, Summary, write_maps_text},
     format::{ProfileWriter, SlotLayout, WriteError, write_records},
     report::Report,
-    sample::{identities::Identity, met_objects::MetObject},
+    sample::{sampled_dsos::SampledDso, thread_table::ThreadIndex},
     sync::{Ordering, modelled::AtomicUsize},
     thread::Thread,
 };
@@ -36,15 +36,15 @@ pub struct Sample {
 }
 
 impl Profile {
-    pub(crate) fn of(session: &Session, met: &[MetObject]) -> Self {
+    pub(crate) fn of(session: &Session, met: &[SampledDso]) -> Self {
         let recording = session.recording();
         let sample = |(count, words): (usize, &[AtomicUsize])| {
             let (pcs, thread) = recording.parts(words);
-            let identity = thread.map(|word| Identity::from_word(word.load(Ordering::Relaxed)));
+            let identity = thread.map(|word| ThreadIndex::from_word(word.load(Ordering::Relaxed)));
             Sample {
                 count: count as u64,
                 chain: pcs.iter().map(|pc| Pc::from_address(pc.load(Ordering::Relaxed))).collect(),
-                thread: identity.and_then(|identity| recording.identities.thread(identity)),
+                thread: identity.and_then(|identity| recording.threads.thread(identity)),
             }
         };
         let mut samples: Vec<Sample> = recording.table.records().map(sample).collect();

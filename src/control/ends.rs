@@ -17,7 +17,7 @@
 
 use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended, ticks::silence_for_next_program};
 use crate::{
-    sample::{process_mark, tick_source, weight},
+    sample::{fork_guard, tick_source, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::ErrnoGuard,
@@ -41,7 +41,7 @@ struct Stack {
 
 static STACK: OnceBox<Stack> = OnceBox::new();
 
-/// Threads between [`suspend`] and [`resume`]: their number, and in the upper half their process, as above.
+/// TimerTable between [`suspend`] and [`resume`]: their number, and in the upper half their process, as above.
 static REPLACING: AtomicU64 = AtomicU64::new(0);
 
 /// Maps the stack. Not for signal context.
@@ -77,7 +77,7 @@ pub(crate) fn suspend(is_in_vain: bool) -> bool {
     }
     count(|threads| threads.saturating_add(1));
     let suspended = with_control(|control| {
-        control.take_met();
+        control.drain_sampled_dsos();
         let Some(session) = &mut control.session else { return false };
         session.suspend(is_in_vain, &control.met);
         true
@@ -142,7 +142,7 @@ fn threads_in(word: u64) -> u32 {
 
 /// True in the session's own process.
 fn is_here() -> bool {
-    SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !process_mark::is_in_copy()
+    SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !fork_guard::is_forked_copy()
 }
 
 /// Calls `f` with the lock, on the prepared stack; None where these are not to be had in time. Not inlined: what is done then

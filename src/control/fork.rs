@@ -20,7 +20,7 @@
 //!
 //! `vfork`, `_Fork` and raw `clone` run none of this. Their children have no timer (`fork(2)`), and an exit path
 //! that finds another process id than the session's leaves the session alone; so does a tick that is sent to them
-//! (`sample/process_mark.rs`).
+//! (`sample/fork_guard.rs`).
 //!
 //! # Safety
 //! Keeps the lock's guard in a static from one hook to the next, on one thread; resets the lock in the child.
@@ -28,7 +28,7 @@
 
 use super::{CONTROL, Control, Locked, frame_files, is_elsewhere, toggle};
 use crate::{
-    sample::{engine::Engine, host_action, met_objects, recording, tick_source, unwind::objects},
+    sample::{app_disposition, engine::Engine, recording, sampled_dsos, tick_source, unwind::objects},
     sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{listing, process, thread},
 };
@@ -83,8 +83,8 @@ unsafe extern "C" fn before() {
         return;
     }
     listing::pause_for_fork();
-    // What waits could be out of reach in the child, see `met_objects::reset_after_fork`.
-    locked.take_met();
+    // What waits could be out of reach in the child, see `sampled_dsos::reset_after_fork`.
+    locked.drain_sampled_dsos();
     // SAFETY: the lock is ours.
     unsafe { *HELD.0.get() = Some(locked) };
     FORKING.store(thread::pthread_self(), Ordering::Relaxed);
@@ -127,14 +127,14 @@ fn end_of_fork() -> Option<Locked> {
 /// Makes a copy of the parent a process of its own.
 fn put_right(locked: &mut Locked) {
     let handlers_were_inside = Engine::get().is_some_and(|engine| {
-        engine.askers().reset_after_fork();
+        engine.clock_readers().reset_after_fork();
         engine.scratch().reset_after_fork()
     });
-    met_objects::reset_after_fork(handlers_were_inside);
+    sampled_dsos::reset_after_fork(handlers_were_inside);
     objects::reset_after_fork();
     frame_files::reset_after_fork();
     listing::reset_after_fork();
-    host_action::reset_after_fork();
+    app_disposition::reset_after_fork();
     tick_source::reset_after_fork();
     toggle::reset_after_fork();
     // One of the host's hooks may have started a session here already.

@@ -9,7 +9,7 @@
 
 use crate::{
     format::{Device, Mapping, Permissions, SlotWidth},
-    sample::met_objects::{MetObject, MetSegment},
+    sample::sampled_dsos::{SampledDso, SampledSegment},
     sys::{
         errno,
         file::File,
@@ -132,7 +132,7 @@ const SEGMENTS: usize = 1024;
 pub(crate) fn write(
     out: &mut impl Write,
     lines: &mut [u8],
-    met: &[MetObject],
+    met: &[SampledDso],
     kept: &[u8],
 ) -> io::Result<Result<(), i32>> {
     let mut covered = Covered::new();
@@ -212,11 +212,11 @@ fn copy_lines(
     }
 }
 
-fn segments_of(met: &[MetObject]) -> impl Iterator<Item = (&MetObject, MetSegment)> {
+fn segments_of(met: &[SampledDso]) -> impl Iterator<Item = (&SampledDso, SampledSegment)> {
     met.iter().rev().flat_map(|object| object.segments().iter().map(move |segment| (object, *segment)))
 }
 
-fn gone_line<'m>(object: &'m MetObject, segment: MetSegment) -> Mapping<'m> {
+fn gone_line<'m>(object: &'m SampledDso, segment: SampledSegment) -> Mapping<'m> {
     Mapping {
         start: segment.start as u64,
         end: segment.end as u64,
@@ -239,7 +239,7 @@ impl Covered {
         Self { marks: [false; SEGMENTS] }
     }
 
-    fn mark(&mut self, met: &[MetObject], start: u64, end: u64) {
+    fn mark(&mut self, met: &[SampledDso], start: u64, end: u64) {
         for (mark, (_, segment)) in self.marks.iter_mut().zip(segments_of(met)) {
             *mark |= start < segment.end as u64 && (segment.start as u64) < end;
         }

@@ -46,8 +46,8 @@ use crate::{
     error::Failure,
     sample::{
         engine::Engine,
-        met_objects::{self, MetObject},
-        process_mark,
+        fork_guard,
+        sampled_dsos::{self, SampledDso},
     },
     sync::{AtomicU32, Ordering},
     sys::{errno, own_object, process, signal::AllBlocked, thread::Backoff},
@@ -60,7 +60,7 @@ use wish::Wish;
 pub(crate) struct Control {
     session: Option<Session>,
     /// Objects that handlers met, loaded after the first start. Room is made by [`prepare`].
-    met: Vec<MetObject>,
+    met: Vec<SampledDso>,
 }
 
 static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, met: Vec::new() });
@@ -144,7 +144,7 @@ impl Drop for Locked {
 /// whose copy of the lock may be held by a thread that does not exist there.
 fn is_elsewhere() -> bool {
     let process = SESSION_PROCESS.load(Ordering::SeqCst);
-    process != 0 && (process != process::id() || process_mark::is_in_copy())
+    process != 0 && (process != process::id() || fork_guard::is_forked_copy())
 }
 
 impl Deref for Locked {
@@ -214,7 +214,7 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
 pub(crate) fn let_handlers_leave() {
     if let Some(engine) = Engine::get() {
         let mut backoff = Backoff::bounded();
-        engine.askers().have_left(|| backoff.wait());
+        engine.clock_readers().wait_until_done(|| backoff.wait());
         session::wait_for_handlers(engine, backoff);
     }
 }
@@ -243,7 +243,7 @@ impl Which {
 /// [`Failure::NotRunning`]. A file that could not be written is told in the result.
 pub(crate) fn stop<R>(
     which: Which,
-    finish: impl FnOnce(&Session, &[MetObject]) -> R,
+    finish: impl FnOnce(&Session, &[SampledDso]) -> R,
 ) -> Result<(Ended, R), Failure> {
     if is_elsewhere() {
         return Err(Failure::NotRunning);
@@ -270,18 +270,18 @@ pub(crate) fn flush(which: Which) -> Result<(), Failure> {
     }
     let mut control = Locked::new();
     let control = &mut *control;
-    control.take_met();
+    control.drain_sampled_dsos();
     let session = control.session.as_mut().filter(|session| which.means(session));
     session.ok_or(Failure::NotRunning)?.flush(&control.met)
 }
 
 /// Calls `f` with the running session, if it is the one that is meant, and the objects met.
-pub(crate) fn with_session<R>(which: Which, f: impl FnOnce(Option<&Session>, &[MetObject]) -> R) -> R {
+pub(crate) fn with_session<R>(which: Which, f: impl FnOnce(Option<&Session>, &[SampledDso]) -> R) -> R {
     if is_elsewhere() {
         return f(None, &[]);
     }
     let mut control = Locked::new();
-    control.take_met();
+    control.drain_sampled_dsos();
     f(control.session.as_ref().filter(|session| which.means(session)), &control.met)
 }
 
@@ -289,7 +289,7 @@ pub(crate) fn with_session<R>(which: Which, f: impl FnOnce(Option<&Session>, &[M
 pub(crate) fn take_met_objects() {
     if let Some(mut control) = Locked::try_new() {
         control.serves_toggles = true;
-        control.take_met();
+        control.drain_sampled_dsos();
     }
 }
 
@@ -302,19 +302,19 @@ impl Control {
 
     fn stop_locked<R>(
         &mut self,
-        finish: impl FnOnce(&Session, &[MetObject]) -> R,
+        finish: impl FnOnce(&Session, &[SampledDso]) -> R,
     ) -> Result<(Ended, R), Failure> {
         let mut session = self.session.take().ok_or(Failure::NotRunning)?;
         let stuck_handlers = session.end_recording();
-        self.take_met();
+        self.drain_sampled_dsos();
         let result = finish(&session, &self.met);
         Ok((session.finish(&self.met, stuck_handlers), result))
     }
 
     /// Takes what handlers have met since, as far as there is room; the rest waits in its queue.
-    fn take_met(&mut self) {
+    fn drain_sampled_dsos(&mut self) {
         while self.met.len() < self.met.capacity() {
-            let Some(met) = met_objects::take() else { break };
+            let Some(met) = sampled_dsos::pop() else { break };
             // The same library may have been opened, met and closed many times; it is now the last one met.
             if let Some(known) = self.met.iter().position(|known| known.is_same(&met)) {
                 self.met.remove(known);

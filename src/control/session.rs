@@ -17,8 +17,8 @@ use crate::{
     error::Failure,
     format::spool::Ancestors,
     sample::{
-        met_objects::MetObject,
         recording::{OwnedRecording, Recording},
+        sampled_dsos::SampledDso,
     },
     sys::{errno, file::PathBuffer, memory::MappedBox},
 };
@@ -90,11 +90,11 @@ impl Session {
     ///
     /// # Errors
     /// Why it could not be written.
-    fn write_file(&mut self, met: &[MetObject]) -> Result<u64, Failure> {
+    fn write_file(&mut self, met: &[SampledDso]) -> Result<u64, Failure> {
         let Some(output) = &mut self.output else { return Ok(0) };
         let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
         let recording = self.recording.get();
-        let mut hold = recording.drain.hold().ok_or(Failure::System {
+        let mut hold = recording.spiller.lock().ok_or(Failure::System {
             action: "wait for records that are being moved",
             errno: errno::EBUSY,
         })?;
@@ -116,7 +116,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub(super) fn flush(&mut self, met: &[MetObject]) -> Result<(), Failure> {
+    pub(super) fn flush(&mut self, met: &[SampledDso]) -> Result<(), Failure> {
         if self.keeps_spool && self.spool.as_ref().is_some_and(Spool::is_there) {
             return Ok(());
         }

@@ -20,7 +20,7 @@ pub(crate) struct StartOptions<'a> {
     /// Ticks per second.
     pub(crate) frequency: u32,
     pub(crate) max_depth: usize,
-    /// Whose a sample is is part of it.
+    /// TimerOwner a sample is is part of it.
     pub(crate) by_thread: bool,
     pub(crate) filter: Option<Filter>,
     /// Address ranges that are not recorded.

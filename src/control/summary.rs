@@ -45,7 +45,7 @@ pub struct Summary {
     /// CPU time of the process as the kernel's timer interrupts count it: each counts one interval for the thread that it
     /// interrupts. Zero if it is not known; see [`is_in_step`](Self::is_in_step).
     pub interrupted: Duration,
-    /// Threads that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
+    /// TimerTable that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
     /// [`is_short_of_time`](Self::is_short_of_time).
     pub blocking_threads: u32,
     /// Ticks of the process's timer on threads that cannot have a timer: there are too many threads, or the user has too
@@ -369,7 +369,7 @@ impl Facts {
             threads: self.threads,
             losses,
             walks: Walks {
-                whole: get(Counter::Whole),
+                whole: get(Counter::Complete),
                 depth: get(Counter::Depth),
                 unreadable: get(Counter::Unreadable),
                 no_rule: get(Counter::NoRule),

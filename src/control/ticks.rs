@@ -8,8 +8,8 @@ use crate::{
     config::Clock,
     error::Failure,
     sample::{
+        app_disposition::{self, AppDisposition},
         handler::{self, on_signal},
-        host_action::{self, HostAction},
         thread_timers, tick_source,
     },
     sync::{AtomicBool, AtomicUsize, Ordering},
@@ -37,7 +37,7 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     let is_to_be_had = ensure_handler_possible(asked).and_then(|_| {
         let other =
             Failure::System { action: "use another signal than in the last session", errno: errno::EBUSY };
-        host_action::keep_other(asked).then_some(()).ok_or(other)
+        app_disposition::choose_signal(asked).then_some(()).ok_or(other)
     });
     match is_to_be_had {
         Ok(()) => asked,
@@ -77,7 +77,7 @@ pub(super) fn stop_for_next_program(timer: IntervalTimer, path: &[u8]) {
 }
 
 /// Handles the signal again, where [`stop_for_next_program`] has had it ignored and the program was not replaced.
-pub(super) fn handle_again(signal: i32) {
+pub(super) fn handle_after_failed_exec(signal: i32) {
     if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
         let _ = handler::install(signal);
     }
@@ -121,16 +121,16 @@ pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
     if is_ours(&present) {
         return Ok(());
     }
-    let host = HostAction::of(signal);
+    let host = AppDisposition::of(signal);
     if let Some(host) = host {
-        host.take_over(present);
+        host.replace(present);
     }
     if !signal::is_large_enough(&signal::alternate_stack()) {
         handler::avoid_alternate_stacks();
     }
     handler::install(signal).map_err(|errno| {
         if let Some(host) = host {
-            host.give_back();
+            host.restore();
         }
         Failure::System { action: "install the profiling signal's handler", errno }
     })?;

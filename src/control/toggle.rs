@@ -13,7 +13,7 @@ use super::{
 use crate::{
     config::{Clock, SpoolChoice},
     error::Failure,
-    sample::host_action,
+    sample::app_disposition,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::{self, ErrnoGuard},
@@ -61,7 +61,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Failure> {
     super::prepare()?;
     let system = |errno| Failure::System { action: "install its handler", errno };
-    if host_action::signals().contains(&signal) || options.signal == Some(signal) {
+    if app_disposition::signals().contains(&signal) || options.signal == Some(signal) {
         return Err(Failure::System { action: "use a profiling timer's own signal", errno: errno::EBUSY });
     }
     let present = signal::disposition(signal).map_err(system)?;

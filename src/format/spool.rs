@@ -162,12 +162,12 @@ pub(crate) const OBJECT_SEGMENTS: usize = 4;
 pub(crate) const OBJECT_NAME_BYTES: usize = 512;
 pub(crate) const THREADS: usize = OBJECTS + (192 << 10);
 /// Most threads that are kept.
-pub(crate) const MOST_THREADS: usize = 4096;
+pub(crate) const MAX_THREADS: usize = 4096;
 /// The id, 0 until the name is there, and the name.
 pub(crate) const THREAD_BYTES: usize = 8 + NAME_BYTES;
 pub(crate) const ARENA: usize = THREADS + (128 << 10);
 const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= THREADS);
-const _: () = assert!(THREADS + MOST_THREADS * THREAD_BYTES <= ARENA && ARENA % (64 << 10) == 0);
+const _: () = assert!(THREADS + MAX_THREADS * THREAD_BYTES <= ARENA && ARENA % (64 << 10) == 0);
 
 /// What a record's depth is marked with: half of it is no address of any program.
 pub(crate) const RECORD_MARK: usize =

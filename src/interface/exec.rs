@@ -6,7 +6,7 @@
 
 use crate::{
     control,
-    sample::host_action,
+    sample::app_disposition,
     sys::{entry, errno},
 };
 use core::ffi::c_char;
@@ -31,7 +31,7 @@ pub unsafe fn before_exec(path: *const c_char) -> Replacing {
     // SAFETY: the caller's word.
     let is_in_vain = !path.is_null() && unsafe { entry::is_not_executable(path) };
     let had_session = control::suspend(is_in_vain);
-    Replacing { had_session, ignores: host_action::ignore_for_next_program() }
+    Replacing { had_session, ignores: app_disposition::ignore_across_exec() }
 }
 
 /// The program was not replaced, as [`before_exec`] had been told: all is as it was before, and ticks come again. Keeps
@@ -39,7 +39,7 @@ pub unsafe fn before_exec(path: *const c_char) -> Replacing {
 pub fn after_failed_exec(replacing: Replacing) {
     let _errno = errno::ErrnoGuard::new();
     if replacing.ignores {
-        host_action::handle_again();
+        app_disposition::handle_after_failed_exec();
     }
     if replacing.had_session {
         control::resume();

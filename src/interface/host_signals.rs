@@ -7,9 +7,10 @@
 use crate::{
     control::{self, Notice},
     sample::{
+        app_disposition::{self, AppDisposition},
+        app_timer, fork_guard,
         handler::{self, LIVE_TICKS},
-        host_action::{self, HostAction},
-        host_timer, process_mark, tick_source,
+        tick_source,
     },
     sync::Ordering,
     sys::{
@@ -32,7 +33,7 @@ pub unsafe fn set_real_sigaction(function: SigactionFunction) {
 
 /// True for the signal whose handler is ours. Signal-safe.
 pub fn owns_signal(number: c_int) -> bool {
-    HostAction::of(number).is_some_and(HostAction::is_taken_over)
+    AppDisposition::of(number).is_some_and(AppDisposition::is_replaced)
 }
 
 /// `sigaction(2)` for the host: for the signal that is ours, the host's setting is kept aside. Signal-safe.
@@ -40,7 +41,7 @@ pub fn owns_signal(number: c_int) -> bool {
 /// # Safety
 /// * As for `sigaction(2)`.
 pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
-    let Some(host) = HostAction::of(number).filter(|host| host.is_taken_over()) else {
+    let Some(host) = AppDisposition::of(number).filter(|host| host.is_replaced()) else {
         // SAFETY: the caller's word.
         return unsafe { signal::real_sigaction()(number, new, old) };
     };
@@ -64,7 +65,7 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
 pub unsafe fn may_meet_ticks(set: *const SignalSet) -> bool {
     // SAFETY: the caller's word.
     unsafe { set.as_ref() }.is_some_and(|set| {
-        host_action::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
+        app_disposition::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
     })
 }
 
@@ -74,21 +75,21 @@ pub fn is_tick(info: &mut SignalInfo) -> bool {
     let number = info.si_signo;
     // SAFETY: the kernel has filled it.
     let origin = unsafe { Origin::of(info) };
-    if !HostAction::of(number).is_some_and(HostAction::is_taken_over) {
+    if !AppDisposition::of(number).is_some_and(AppDisposition::is_replaced) {
         return false;
     }
     let is_cpu = number == IntervalTimer::Cpu.signal();
-    if !tick_source::hides(number, origin, process_mark::running_signal()) {
+    if !tick_source::swallows(number, origin, fork_guard::running_signal()) {
         if is_cpu && origin == Origin::IntervalTimer {
-            host_timer::note_served();
+            app_timer::mark_delivered();
         }
         return false;
     }
-    if is_cpu && host_timer::is_owed() {
+    if is_cpu && app_timer::has_missed_expiration() {
         *info = signal::interval_timer_info(number);
         return false;
     }
-    if tick_source::note_hidden(number, LIVE_TICKS.load(Ordering::Relaxed)) {
+    if tick_source::count_swallowed_tick(number, LIVE_TICKS.load(Ordering::Relaxed)) {
         tell_of_no_ticks();
     }
     true
@@ -102,8 +103,8 @@ pub fn is_tick(info: &mut SignalInfo) -> bool {
 pub unsafe fn host_reads_signals(set: *const SignalSet) {
     // SAFETY: the caller's word.
     let Some(set) = (unsafe { set.as_ref() }) else { return };
-    for number in host_action::signals() {
-        if number != 0 && signal::contains(set, number) && tick_source::leave_to_readers(number) {
+    for number in app_disposition::signals() {
+        if number != 0 && signal::contains(set, number) && tick_source::yield_signal_to_readers(number) {
             tell_of_no_ticks();
         }
     }
@@ -111,7 +112,7 @@ pub unsafe fn host_reads_signals(set: *const SignalSet) {
 
 fn tell_of_no_ticks() {
     let _errno = errno::ErrnoGuard::new();
-    control::tell(&[], Notice::NoTicks(tick_source::Refusal::ReadByHost.into()));
+    control::tell(&[], Notice::NoTicks(tick_source::Refusal::ReadByApp.into()));
 }
 
 /// The host is about to register this alternate stack for a thread. Signal-safe.

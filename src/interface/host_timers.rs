@@ -26,7 +26,7 @@ pub unsafe fn host_setitimer(which: c_int, new: *const CItimerval, old: *mut CIt
     }
     // SAFETY: the caller's word: null or valid. Null disarms, as the kernel has it.
     let new = unsafe { new.as_ref() }.map_or(Itimerval::NONE, Itimerval::from_c);
-    let before = match tick_source::set_for_host(new) {
+    let before = match tick_source::set_for_app(new) {
         Err(number) => return Some(fail(number)),
         Ok((before, None)) => before,
         Ok((before, Some(refusal))) => {
@@ -50,7 +50,7 @@ pub unsafe fn host_getitimer(which: c_int, present: *mut CItimerval) -> Option<c
     if which != IntervalTimer::Cpu.which() || present.is_null() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }
-    Some(match tick_source::get_for_host() {
+    Some(match tick_source::get_for_app() {
         Err(number) => fail(number),
         Ok(setting) => {
             // SAFETY: the caller's word: writable.

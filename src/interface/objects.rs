@@ -2,7 +2,7 @@
 
 use crate::{
     control,
-    sample::{engine::Engine, met_objects, unwind::objects},
+    sample::{engine::Engine, sampled_dsos, unwind::objects},
     sys::{loader, own_object},
 };
 use core::{
@@ -46,9 +46,9 @@ pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
     let Some(engine) = Engine::get() else { return Some(unload()) };
     let has_forgotten = Cell::new(false);
     let forget = || {
-        engine.rules().retain(&objects::stays);
+        engine.rules().retain(&objects::is_permanent);
         control::take_met_objects();
-        met_objects::forget_seen();
+        sampled_dsos::forget_seen();
         has_forgotten.set(true);
     };
     let result = objects::while_unloading(forget, unload)?;

@@ -33,7 +33,7 @@ pub struct FileOptions<'a> {
     pub frequency: u32,
     /// Frames.
     pub max_depth: usize,
-    /// Whose a sample is is part of it.
+    /// TimerOwner a sample is is part of it.
     pub by_thread: bool,
     /// `filter_in_thread` and its argument.
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
@@ -47,14 +47,14 @@ pub struct FileOptions<'a> {
     pub max_memory: usize,
 }
 
-/// Makes what later calls must not allocate. `unloads_are_seen` says that the library was loaded with the program
+/// Makes what later calls must not allocate. `set_dlclose_interposed` says that the library was loaded with the program
 /// and that its `dlclose` is the one that the program calls.
 ///
 /// # Errors
 /// What the system refused.
-pub fn prepare(unloads_are_seen: bool) -> Result<(), Failure> {
-    if unloads_are_seen {
-        objects::unloads_are_seen();
+pub fn prepare(set_dlclose_interposed: bool) -> Result<(), Failure> {
+    if set_dlclose_interposed {
+        objects::set_dlclose_interposed();
     }
     control::prepare()
 }

@@ -8,7 +8,7 @@ use crate::{
     sample::{
         engine::Engine,
         scratch::Held,
-        unwind::{self, PcForm, trail::Trail},
+        unwind::{self, PcForm, last_walk::LastWalk},
     },
     sys::{
         arch::Registers,
@@ -53,13 +53,13 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
         held: Held<'w>,
         registers: Registers,
         chain: &'w mut [usize],
-        trail: &'w mut Trail,
+        last_walk: &'w mut LastWalk,
         depth: usize,
     }
     fn run(walk: &mut Walk<'_>) {
         let slot = walk.held.slot();
         walk.depth =
-            unwind::walk(walk.engine, slot, walk.registers, 0, PcForm::Exact, walk.chain, walk.trail).0;
+            unwind::walk(walk.engine, slot, walk.registers, 0, PcForm::Exact, walk.chain, walk.last_walk).0;
     }
     let Some(engine) = Engine::get() else { return 0 };
     let _blocked = AllBlocked::new();
@@ -72,8 +72,8 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
         engine.scratch().claim(registers.sp())
     });
     let Some(mut claim) = claim else { return 0 };
-    let (held, chain, trail) = claim.parts();
-    let mut walk = Walk { engine, held, registers, chain, trail, depth: 0 };
+    let (held, chain, last_walk) = claim.parts();
+    let mut walk = Walk { engine, held, registers, chain, last_walk, depth: 0 };
     held.slot().run_on_stack(&mut walk, run);
     let Walk { chain, depth, .. } = walk;
     f(chain.get(..depth).unwrap_or_default())

@@ -19,7 +19,7 @@ pub struct SessionEnd {
     pub unaccounted: Duration,
     /// CPU time of the process as the kernel's timer interrupts count it; zero if it is not known.
     pub interrupted: Duration,
-    /// Threads that blocked the signal of the ticks at the end, if that was looked for.
+    /// TimerTable that blocked the signal of the ticks at the end, if that was looked for.
     pub blocking_threads: u64,
     /// How often a thread could not have a timer of its own.
     pub timers_refused: u64,

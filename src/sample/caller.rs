@@ -13,7 +13,7 @@
 //! | asks, unless it is forbidden | waits until each count has been zero |
 //! | leaves the count | enters |
 
-use super::{engine::Engine, thread_timers, threads::Met};
+use super::{engine::Engine, thread_timers, timer_table::TickThread};
 use crate::{
     sync::{
         AtomicBool, Ordering,
@@ -33,7 +33,7 @@ static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 pub(super) struct Caller {
     /// Its id, as the kernel has it.
     pub(super) thread: u32,
-    /// [`Threads::generation`](super::threads::Threads::generation) when the clock was read; 0 if threads have no timers.
+    /// [`TimerTable::generation`](super::timer_table::TimerTable::generation) when the clock was read; 0 if threads have no timers.
     pub(super) generation: u32,
     /// Its clock, as [`thread_timers::now`], for that session.
     pub(super) now: u64,
@@ -41,8 +41,8 @@ pub(super) struct Caller {
 
 impl Caller {
     /// The calling thread; None if the process may be killed for asking. Signal-safe: `gettid`, `clock_gettime`, and atomics.
-    pub(super) fn ask(engine: &Engine, stack: usize) -> Option<Self> {
-        engine.askers().ask(stack, are_forbidden, || {
+    pub(super) fn read(engine: &Engine, stack: usize) -> Option<Self> {
+        engine.clock_readers().read(stack, are_forbidden, || {
             let generation = engine.threads().generation();
             let now = if generation == 0 { 0 } else { thread_timers::now() };
             Self { thread: thread::id(), generation, now }
@@ -50,9 +50,9 @@ impl Caller {
     }
 
     /// The thread for the table of threads. None if the session of the clock is over, or has no such table.
-    pub(super) fn met(self, engine: &Engine) -> Option<Met> {
+    pub(super) fn met(self, engine: &Engine) -> Option<TickThread> {
         let Self { thread, generation, now } = self;
-        (generation != 0 && generation == engine.threads().generation()).then_some(Met {
+        (generation != 0 && generation == engine.threads().generation()).then_some(TickThread {
             thread,
             generation,
             now,
@@ -60,7 +60,7 @@ impl Caller {
     }
 }
 
-/// The kernel is not asked any more, once [`Askers::have_left`]. For good.
+/// The kernel is not asked any more, once [`ClockReaders::wait_until_done`]. For good.
 pub(crate) fn forbid() {
     IS_FORBIDDEN.store(true, Ordering::SeqCst);
     // See the module: partner of the one in `ask`.
@@ -76,15 +76,15 @@ pub(crate) fn are_forbidden() -> bool {
 struct Count(AtomicU32);
 
 /// The handlers that ask now.
-pub(crate) struct Askers([Count; COUNTS]);
+pub(crate) struct ClockReaders([Count; COUNTS]);
 
-impl Askers {
+impl ClockReaders {
     pub(crate) fn new() -> Self {
         Self(core::array::from_fn(|_| Count(AtomicU32::new(0))))
     }
 
     /// Calls `ask`, unless it `is_forbidden`, and returns what it returns. Not needed in a handler that holds a slot.
-    pub(super) fn ask<T>(
+    pub(super) fn read<T>(
         &self,
         stack: usize,
         is_forbidden: impl Fn() -> bool,
@@ -105,7 +105,7 @@ impl Askers {
     }
 
     /// Calls `wait` until the handlers that asked before [`forbid`] have left, or it returns false.
-    pub(crate) fn have_left(&self, mut wait: impl FnMut() -> bool) -> bool {
+    pub(crate) fn wait_until_done(&self, mut wait: impl FnMut() -> bool) -> bool {
         self.0.iter().all(|Count(count)| {
             while count.load(Ordering::Acquire) != 0 {
                 if !wait() {
@@ -133,19 +133,19 @@ mod loom_models {
     #[test]
     fn loom_no_handler_asks_in_a_sandbox() {
         loom::model(|| {
-            let state = Arc::new((Askers::new(), AtomicBool::new(false), AtomicBool::new(false)));
+            let state = Arc::new((ClockReaders::new(), AtomicBool::new(false), AtomicBool::new(false)));
             let handler = {
                 let state = Arc::clone(&state);
                 loom::thread::spawn(move || {
-                    let (askers, forbidden, sandbox) = &*state;
+                    let (clock_readers, forbidden, sandbox) = &*state;
                     let ask = || assert!(!sandbox.load(Ordering::Relaxed), "asked in a sandbox");
-                    askers.ask(0, || forbidden.load(Ordering::Relaxed), ask);
+                    clock_readers.read(0, || forbidden.load(Ordering::Relaxed), ask);
                 })
             };
-            let (askers, forbidden, sandbox) = &*state;
+            let (clock_readers, forbidden, sandbox) = &*state;
             forbidden.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            assert!(askers.have_left(|| {
+            assert!(clock_readers.wait_until_done(|| {
                 loom::thread::yield_now();
                 true
             }));
@@ -161,23 +161,23 @@ mod tests {
 
     #[test]
     fn a_handler_that_is_asking_is_waited_for() {
-        let askers = Askers::new();
-        let has_left = |askers: &Askers| {
+        let clock_readers = ClockReaders::new();
+        let has_left = |clock_readers: &ClockReaders| {
             let mut rounds = 0;
-            askers.have_left(|| {
+            clock_readers.wait_until_done(|| {
                 rounds += 1;
                 rounds < 3
             })
         };
         for stack in (0..64).map(|i| i << 16) {
-            assert!(has_left(&askers));
-            assert_eq!(askers.ask(stack, || false, || has_left(&askers)), Some(false));
-            assert_eq!(askers.ask(stack, || true, || ()), None);
+            assert!(has_left(&clock_readers));
+            assert_eq!(clock_readers.read(stack, || false, || has_left(&clock_readers)), Some(false));
+            assert_eq!(clock_readers.read(stack, || true, || ()), None);
         }
         // A thread of the parent that was asking does not exist in a child.
-        askers.0[0].0.store(3, Ordering::Relaxed);
-        assert!(!has_left(&askers));
-        askers.reset_after_fork();
-        assert!(has_left(&askers));
+        clock_readers.0[0].0.store(3, Ordering::Relaxed);
+        assert!(!has_left(&clock_readers));
+        clock_readers.reset_after_fork();
+        assert!(has_left(&clock_readers));
     }
 }

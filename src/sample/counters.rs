@@ -25,7 +25,7 @@ pub(crate) enum Counter {
     /// Ticks whose interrupted PC is no address.
     NoPc,
     /// Walks by their end.
-    Whole,
+    Complete,
     Depth,
     Unreadable,
     NoRule,

@@ -8,11 +8,11 @@
 #![allow(unsafe_code)]
 
 use super::{
-    caller::Askers,
-    met_objects,
+    caller::ClockReaders,
+    sampled_dsos,
     scratch::Scratch,
     thread_timers,
-    threads::{self, MOST_THREADS, Threads},
+    timer_table::{self, MAX_THREADS, TimerTable},
     unwind::{
         objects,
         rule_cache::{Line, RuleCache},
@@ -30,8 +30,8 @@ const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32
 /// more slots than processors. One that is not used takes address space alone; half as many where a process may have only
 /// so much of that.
 const SLOTS_PER_PROCESSOR: usize = 8;
-const FEWEST_SLOTS: usize = 32;
-const MOST_SLOTS: usize = 128;
+const MIN_SLOTS: usize = 32;
+const MAX_SLOTS: usize = 128;
 
 static ENGINE: OnceBox<Engine> = OnceBox::new();
 
@@ -39,8 +39,8 @@ static ENGINE: OnceBox<Engine> = OnceBox::new();
 pub(crate) struct Engine {
     scratch: Scratch,
     rules: RuleCache<Lines>,
-    threads: Threads<Entries>,
-    askers: Askers,
+    threads: TimerTable<Entries>,
+    clock_readers: ClockReaders,
 }
 
 /// A mapping as the rule cache's lines.
@@ -59,10 +59,10 @@ impl AsRef<[Line]> for Lines {
 /// A mapping as the entries of threads.
 pub(crate) struct Entries(Mapping);
 
-impl AsRef<[threads::Entry]> for Entries {
+impl AsRef<[timer_table::Entry]> for Entries {
     #[inline]
-    fn as_ref(&self) -> &[threads::Entry] {
-        let length = self.0.length() / size_of::<threads::Entry>();
+    fn as_ref(&self) -> &[timer_table::Entry] {
+        let length = self.0.length() / size_of::<timer_table::Entry>();
         // SAFETY: as for the lines of rules.
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
@@ -81,7 +81,7 @@ impl Engine {
     /// The error number of `mmap(2)`.
     pub(crate) fn get_or_make() -> Result<&'static Self, i32> {
         objects::prepare();
-        met_objects::prepare();
+        sampled_dsos::prepare();
         thread_timers::prepare();
         ENGINE.get_or_try_init(|| Ok(Box::new(Self::new()?)))
     }
@@ -93,15 +93,15 @@ impl Engine {
     pub(crate) fn new() -> Result<Self, i32> {
         choose_probe()?;
         let processors = thread::processors();
-        let slots = (processors * SLOTS_PER_PROCESSOR).clamp(FEWEST_SLOTS, MOST_SLOTS);
+        let slots = (processors * SLOTS_PER_PROCESSOR).clamp(MIN_SLOTS, MAX_SLOTS);
         let slots = if process::has_limited_memory() { slots / 2 } else { slots };
         let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
-        let threads = Entries(Mapping::writable(MOST_THREADS * size_of::<threads::Entry>())?);
+        let threads = Entries(Mapping::writable(MAX_THREADS * size_of::<timer_table::Entry>())?);
         Ok(Self {
             scratch: Scratch::new(slots)?,
             rules,
-            threads: Threads::new(threads),
-            askers: Askers::new(),
+            threads: TimerTable::new(threads),
+            clock_readers: ClockReaders::new(),
         })
     }
 
@@ -111,8 +111,8 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn askers(&self) -> &Askers {
-        &self.askers
+    pub(crate) fn clock_readers(&self) -> &ClockReaders {
+        &self.clock_readers
     }
 
     #[inline]
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn threads(&self) -> &Threads<Entries> {
+    pub(crate) fn threads(&self) -> &TimerTable<Entries> {
         &self.threads
     }
 }

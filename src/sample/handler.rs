@@ -6,20 +6,21 @@
 #![allow(unsafe_code)]
 
 use super::{
+    app_disposition::{self, AppDisposition, Forward},
+    app_timer,
     caller::{self, Caller},
     counters::Counter,
     engine::Engine,
-    host_action::{self, HostAction, Service},
-    host_timer, process_mark,
+    fork_guard,
     recording::{self, Recording},
     remainder::{self, Ticked},
     scratch::Held,
     stamps::{Marks, Stamps},
     table::Full,
     thread_timers::{self, OwnTimers},
-    threads::{FirstTick, Met},
-    tick_source::{self, Whose},
-    unwind::{self, End, PcForm, trail::Trail},
+    tick_source::{self, TimerOwner},
+    timer_table::{FirstTick, TickThread},
+    unwind::{self, End, PcForm, last_walk::LastWalk},
     weight,
 };
 use crate::{
@@ -61,8 +62,8 @@ pub(crate) fn avoid_alternate_stacks() {
     if AVOID_ALTERNATE_STACKS.swap(true, Ordering::AcqRel) {
         return;
     }
-    for signal in host_action::signals() {
-        if HostAction::of(signal).is_some_and(HostAction::is_taken_over) {
+    for signal in app_disposition::signals() {
+        if AppDisposition::of(signal).is_some_and(AppDisposition::is_replaced) {
             let _ = install(signal);
         }
     }
@@ -75,7 +76,7 @@ pub(crate) fn avoid_alternate_stacks() {
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
     let errno = errno::get();
     let mut next = Next::Nothing;
-    sort(number, info, context, &mut next);
+    classify(number, info, context, &mut next);
     match next {
         Next::Nothing => {}
         // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
@@ -99,28 +100,28 @@ enum Next {
 /// interface that nothing unwinds through: see [`on_signal`].
 #[inline(never)]
 #[allow(improper_ctypes_definitions, reason = "both sides are ours")]
-extern "C" fn sort(number: i32, info: *mut SignalInfo, context: *mut Context, next: &mut Next) {
+extern "C" fn classify(number: i32, info: *mut SignalInfo, context: *mut Context, next: &mut Next) {
     let mut stamps = Stamps::begin();
     // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
     let origin = unsafe { Origin::of(info) };
     // 0 in a copy of the session's process, whose table may be shared with it.
-    let running_signal = process_mark::running_signal();
+    let running_signal = fork_guard::running_signal();
     let is_own_tick = match origin {
         // One that comes late, when its session is over, is nobody's.
         _ if thread_timers::is_own_tick(number, origin) => true,
-        Origin::IntervalTimer => match tick_source::whose(number, running_signal) {
-            Whose::Ours => true,
-            Whose::Hosts => {
-                *next = next_for_host_timer(number);
+        Origin::IntervalTimer => match tick_source::timer_owner(number, running_signal) {
+            TimerOwner::Profiler => true,
+            TimerOwner::Application => {
+                *next = next_for_app_timer(number);
                 return;
             }
-            Whose::Unclear if tick_source::was_own_tick(number) => return,
-            Whose::Unclear => false,
+            TimerOwner::Unknown if tick_source::was_own_tick(number) => return,
+            TimerOwner::Unknown => false,
         },
         Origin::PosixTimer { .. } | Origin::File(_) | Origin::Elsewhere => false,
     };
     if !is_own_tick {
-        if let Some(hosts) = next_for_host(number, origin == Origin::IntervalTimer) {
+        if let Some(hosts) = next_for_app(number, origin == Origin::IntervalTimer) {
             *next = hosts;
             return;
         }
@@ -129,35 +130,35 @@ extern "C" fn sort(number: i32, info: *mut SignalInfo, context: *mut Context, ne
         return;
     }
     let Some(engine) = Engine::get() else { return };
-    sample(engine, is_own_tick.then_some(origin), context, &mut stamps);
-    if is_own_tick && number == IntervalTimer::Cpu.signal() && host_timer::is_owed() {
+    handle_tick(engine, is_own_tick.then_some(origin), context, &mut stamps);
+    if is_own_tick && number == IntervalTimer::Cpu.signal() && app_timer::has_missed_expiration() {
         // The kernel has dropped the signal of the host's own timer.
         // SAFETY: the kernel's structure is ours until we return.
         unsafe { info.write(signal::interval_timer_info(number)) };
-        *next = next_for_host_timer(number);
+        *next = next_for_app_timer(number);
     }
 }
 
 /// Takes what the tick stands for into the running session; `own` is where it comes from, if it is ours. Not inlined: its stack
 /// is not needed for what comes behind it.
 #[inline(never)]
-fn sample(engine: &'static Engine, own: Option<Origin>, context: *mut Context, stamps: &mut Stamps) {
+fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Context, stamps: &mut Stamps) {
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { signal::interrupted_registers(context) };
     // SAFETY: as above, and we have not returned.
     let written = unsafe { signal::last_written(context) };
-    let caller = Caller::ask(engine, registers.sp());
+    let caller = Caller::read(engine, registers.sp());
     // A timer's tick consumes time even when it is not recorded.
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else {
         let weigh = |origin| weigh_without_slot(engine, origin, caller);
         let weight = own.map_or(Some(1), |origin| {
-            engine.askers().ask(registers.sp(), caller::are_forbidden, || weigh(origin))
+            engine.clock_readers().read(registers.sp(), caller::are_forbidden, || weigh(origin))
         });
         let weight = weight.unwrap_or(0);
         LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
         return;
     };
-    let (held, chain, trail) = claim.parts();
+    let (held, chain, last_walk) = claim.parts();
     let weight = match own {
         Some(origin) => {
             // Behind the claim: who has ended threads' timers waits for the slots, and no handler is at them then.
@@ -172,8 +173,19 @@ fn sample(engine: &'static Engine, own: Option<Origin>, context: *mut Context, s
     let Some(weight) = weight else { return };
     // After the claim: whoever forbids to ask for names waits for the slot.
     let thread = caller.filter(|_| !caller::are_forbidden()).map(|caller| caller.thread);
-    let (marks, is_own) = (stamps.marks(), own.is_some());
-    tick(Tick { engine, held, chain, trail, thread, registers, written, weight, is_own, marks });
+    let (marks, is_timer_tick) = (stamps.marks(), own.is_some());
+    filter_tick(Tick {
+        engine,
+        held,
+        chain,
+        last_walk,
+        thread,
+        registers,
+        written,
+        weight,
+        is_timer_tick,
+        marks,
+    });
 }
 
 /// What one tick works with.
@@ -181,7 +193,7 @@ struct Tick<'t> {
     engine: &'static Engine,
     held: Held<'t>,
     chain: &'t mut [usize],
-    trail: &'t mut Trail,
+    last_walk: &'t mut LastWalk,
     /// The thread, if it may be asked for.
     thread: Option<u32>,
     registers: Registers,
@@ -190,7 +202,7 @@ struct Tick<'t> {
     /// Periods.
     weight: usize,
     /// Of our timer, not from elsewhere.
-    is_own: bool,
+    is_timer_tick: bool,
     marks: Marks<'t>,
 }
 
@@ -199,11 +211,11 @@ struct Tick<'t> {
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
-        let met = caller.and_then(|caller| caller.met(engine));
-        let is_first = met.is_some_and(|met| !threads.has_ticked(met));
+        let tick_thread = caller.and_then(|caller| caller.met(engine));
+        let is_first = tick_thread.is_some_and(|tick_thread| !threads.has_ticked(tick_thread));
         let weight = weigh_thread(engine, index, caller);
         if thread_timers::are_awaited() {
-            thread_timers::look_for_threads(engine);
+            thread_timers::scan_threads(engine);
             return Some(weight);
         }
         let rest = remainder::weigh(engine, Ticked::Thread, is_first && weight > 0);
@@ -213,30 +225,30 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     if threads.generation() == 0 || !threads.is_here(&OwnTimers) {
         return Some(weight::consume());
     }
-    let Some(met) = caller.and_then(|caller| caller.met(engine)) else { return Some(0) };
+    let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return Some(0) };
     if thread_timers::is_wall() {
-        return weigh_first_thread(engine, met);
+        return weigh_first_thread(engine, tick_thread);
     }
-    let is_covered = threads.covers(&OwnTimers, met);
+    let is_covered = threads.covers(&OwnTimers, tick_thread);
     // A thread that has not ticked yet represents threads that ended before their first tick. If the kernel directs all ticks to
     // one thread, that thread represents the others.
     let is_representative =
-        !is_covered || !threads.has_ticked(met) || thread_timers::meets_one_thread(origin);
+        !is_covered || !threads.has_ticked(tick_thread) || thread_timers::meets_one_thread(origin);
     let weight = remainder::weigh(engine, Ticked::Process, is_representative);
     if !is_representative {
         return None;
     }
     if !is_covered {
-        threads.adopt(&OwnTimers, met, FirstTick::AtRandom);
+        threads.adopt(&OwnTimers, tick_thread, FirstTick::AtRandom);
     }
     (!is_covered || weight > 0).then_some(weight)
 }
 
 /// The same in clock `wall`, where the process's timer interrupts the first thread, and stands for it where that has no timer
 /// of its own.
-fn weigh_first_thread(engine: &Engine, met: Met) -> Option<usize> {
-    thread_timers::look_for_threads(engine);
-    if engine.threads().has(met) { None } else { Some(weight::consume()) }
+fn weigh_first_thread(engine: &Engine, tick_thread: TickThread) -> Option<usize> {
+    thread_timers::scan_threads(engine);
+    if engine.threads().has(tick_thread) { None } else { Some(weight::consume()) }
 }
 
 /// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
@@ -250,12 +262,12 @@ fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -
 
 fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize {
     // It may come late, and nothing may be asked for: see `thread_timers::forbid`.
-    let Some(met) = caller.and_then(|caller| caller.met(engine)) else { return 0 };
-    let weight = engine.threads().tick(&OwnTimers, index, met, weight::charge);
+    let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return 0 };
+    let weight = engine.threads().tick(&OwnTimers, index, tick_thread, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }
 
-fn tick(tick: Tick<'_>) {
+fn filter_tick(tick: Tick<'_>) {
     let slot = tick.held.slot();
     // Behind the claim: a recording found now stays until the slot is released.
     let Some(recording) = recording::running(tick.held) else { return };
@@ -281,21 +293,28 @@ fn tick(tick: Tick<'_>) {
             return;
         }
     }
-    slot.run_on_stack(&mut (tick, recording), record);
+    slot.run_on_stack(&mut (tick, recording), walk_and_store);
 }
 
 /// Walks and counts, on the slot's stack.
-fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
+fn walk_and_store((tick, recording): &mut (Tick<'_>, &Recording)) {
     let slot = tick.held.slot();
     let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
     tick.marks.claimed(slot);
-    let (depth, end) =
-        unwind::walk(tick.engine, slot, tick.registers, tick.written, PcForm::ForReaders, room, tick.trail);
+    let (depth, end) = unwind::walk(
+        tick.engine,
+        slot,
+        tick.registers,
+        tick.written,
+        PcForm::ForReaders,
+        room,
+        tick.last_walk,
+    );
     tick.marks.walked(slot, depth);
-    let identity = recording.identify(tick.thread);
-    let length = recording.sign(tick.chain, depth, identity);
+    let thread_index = recording.thread_index_of(tick.thread);
+    let length = recording.append_thread_tag(tick.chain, depth, thread_index);
     slot.count(match end {
-        End::Whole => Counter::Whole,
+        End::Complete => Counter::Complete,
         End::Depth => Counter::Depth,
         End::Unreadable => Counter::Unreadable,
         End::NoRule => Counter::NoRule,
@@ -305,9 +324,9 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
     let weight = tick.weight as u64;
     match recording.table.add(tick.chain.get(..length).unwrap_or_default(), tick.weight) {
         Ok(()) => {
-            recording.identities.count(identity, weight);
+            recording.threads.count(thread_index, weight);
             slot.count_many(Counter::Samples, weight);
-            slot.count(if tick.is_own { Counter::TimerTicks } else { Counter::ForeignTicks });
+            slot.count(if tick.is_timer_tick { Counter::TimerTicks } else { Counter::ForeignTicks });
             LIVE_TICKS.fetch_add(1, Ordering::Relaxed);
         }
         Err(Full) => {
@@ -315,29 +334,29 @@ fn record((tick, recording): &mut (Tick<'_>, &Recording)) {
             recording.memory().note_lost(weight);
         }
     }
-    recording.drain.step(&recording.table, &tick.engine.scratch().beside(tick.held));
+    recording.spiller.step(&recording.table, &tick.engine.scratch().beside(tick.held));
     tick.marks.added();
 }
 
 /// What a signal of the host's own interval timer comes to, as if we were not there.
-fn next_for_host_timer(number: i32) -> Next {
+fn next_for_app_timer(number: i32) -> Next {
     if number == IntervalTimer::Cpu.signal() {
-        if host_timer::is_too_early() {
+        if app_timer::is_too_early() {
             return Next::Nothing;
         }
-        host_timer::note_served();
+        app_timer::mark_delivered();
     }
-    if HostAction::of(number).is_some_and(HostAction::is_ignored) {
+    if AppDisposition::of(number).is_some_and(AppDisposition::is_ignored) {
         return Next::Nothing;
     }
-    next_for_host(number, false).unwrap_or(Next::Default)
+    next_for_app(number, false).unwrap_or(Next::Default)
 }
 
 /// What the host is to have of a signal that is no tick of ours, if it has a handler for it.
-fn next_for_host(number: i32, from_timer: bool) -> Option<Next> {
-    let host = HostAction::of(number)?;
-    match host.service() {
-        Service::Handler(action) => {
+fn next_for_app(number: i32, from_timer: bool) -> Option<Next> {
+    let host = AppDisposition::of(number)?;
+    match host.forward() {
+        Forward::Handler(action) => {
             if action.is_one_shot() {
                 // Flags and mask stay, as with the kernel.
                 host.exchange(Some(Disposition { handler: Disposition::DEFAULT.handler, ..action }));
@@ -345,7 +364,7 @@ fn next_for_host(number: i32, from_timer: bool) -> Option<Next> {
             Some(Next::Handler(action))
         }
         // A timer's signal may be a late tick of our own, which must not end the program.
-        Service::Default if !from_timer => Some(Next::Default),
-        Service::Default | Service::Tick => None,
+        Forward::Default if !from_timer => Some(Next::Default),
+        Forward::Default | Forward::Tick => None,
     }
 }

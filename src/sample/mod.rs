@@ -18,27 +18,27 @@
 //! Preparation (mapping memory, resolving symbols, publishing a session) belongs to `control/`, in ordinary
 //! context. Functions here that only ordinary context may call say so.
 
+pub(crate) mod app_disposition;
+pub(crate) mod app_timer;
 pub(crate) mod caller;
 pub(crate) mod counters;
-pub(crate) mod drain;
 pub(crate) mod engine;
-mod growth;
+pub(crate) mod fork_guard;
 pub(crate) mod handler;
-pub(crate) mod host_action;
-pub(crate) mod host_timer;
-pub(crate) mod identities;
-pub(crate) mod met_objects;
-pub(crate) mod process_mark;
+mod lazy_commit;
 pub(crate) mod recording;
-pub(crate) mod records_file;
 mod remainder;
+pub(crate) mod sampled_dsos;
 pub(crate) mod scratch;
+pub(crate) mod spill;
+pub(crate) mod spill_file;
 pub(crate) mod spool_memory;
 #[cfg_attr(not(sigprof_stamps), path = "no_stamps.rs")]
 pub(crate) mod stamps;
 pub(crate) mod table;
+pub(crate) mod thread_table;
 pub(crate) mod thread_timers;
-pub(crate) mod threads;
 pub(crate) mod tick_source;
+pub(crate) mod timer_table;
 pub(crate) mod unwind;
 pub(crate) mod weight;

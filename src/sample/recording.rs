@@ -10,15 +10,15 @@
 
 use super::{
     counters::Totals,
-    drain::Drain,
     engine::Engine,
-    identities::{self, Identities, Identity},
-    met_objects::MetObject,
-    process_mark,
-    records_file::{Beside, RecordsFile},
+    fork_guard,
+    sampled_dsos::SampledDso,
     scratch::{Held, Slot},
+    spill::Spiller,
+    spill_file::{Beside, SpillFile},
     spool_memory::SpoolMemory,
     table::{Memory, Moving, Shape, Table, index_words},
+    thread_table::{self, ThreadIndex, ThreadTable},
 };
 use crate::{
     config::{Clock, Filter, MAX_DEPTH},
@@ -48,8 +48,8 @@ const EXCLUDED: usize = 64;
 /// What a handler needs of a session.
 pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
-    pub(crate) drain: Drain<RecordsFile>,
-    pub(crate) identities: Identities<IdentityEntries>,
+    pub(crate) spiller: Spiller<SpillFile>,
+    pub(crate) threads: ThreadTable<ThreadEntries>,
     pub(crate) clock: Clock,
     /// Of the ticks.
     pub(crate) signal: i32,
@@ -102,7 +102,7 @@ impl OwnedRecording {
         memory: TableMemory,
         options: RecordingOptions<'_>,
     ) -> Result<Self, i32> {
-        process_mark::prepare();
+        fork_guard::prepare();
         let home = Mapping::writable(size_of::<Recording>())?;
         let place = home.start().cast::<Recording>();
         let mut excluded = [(0, 0); EXCLUDED];
@@ -111,11 +111,11 @@ impl OwnedRecording {
             *to = *from;
             excluded_count += 1;
         }
-        let entries = identities::MOST_THREADS * size_of::<identities::Entry>();
+        let entries = thread_table::MAX_THREADS * size_of::<thread_table::Entry>();
         let deepest = if options.is_by_thread { MAX_DEPTH - 1 } else { MAX_DEPTH };
         let recording = Recording {
-            identities: Identities::new(IdentityEntries(Mapping::writable(entries)?)),
-            drain: Drain::new(RecordsFile::new(options.beside, memory.arena.is_spooled())),
+            threads: ThreadTable::new(ThreadEntries(Mapping::writable(entries)?)),
+            spiller: Spiller::new(SpillFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
             clock: options.clock,
             signal: options.signal,
@@ -144,7 +144,7 @@ impl OwnedRecording {
     pub(crate) fn publish(&self) {
         // SeqCst: see the module. Release is part of it, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
-        process_mark::set(self.get().signal);
+        fork_guard::set_running_signal(self.get().signal);
     }
 
     /// Leaves the memory behind for good: a handler that never came back may be using it.
@@ -153,15 +153,15 @@ impl OwnedRecording {
     }
 
     /// Drops it in a forked child, which has no such spool memory.
-    pub(crate) fn leave_to_parent(self) {
+    pub(crate) fn release_to_parent(self) {
         // SAFETY: nobody else uses it: it is withdrawn, and no other thread exists.
         let recording = unsafe { self.0.read() };
         core::mem::forget(self);
-        let Recording { table, drain, home, .. } = recording;
-        table.into_memory().arena.leave_to_parent();
+        let Recording { table, spiller, home, .. } = recording;
+        table.into_memory().arena.release_to_parent();
         // Where another thread was at it when the process was copied it is half done, and is left as it is.
-        if drain.is_busy() {
-            core::mem::forget(drain);
+        if spiller.is_busy() {
+            core::mem::forget(spiller);
         }
         drop(home);
     }
@@ -179,13 +179,13 @@ impl Drop for OwnedRecording {
 
 /// Hides the running recording from handlers that come from now on.
 pub(crate) fn withdraw() {
-    process_mark::set(0);
+    fork_guard::set_running_signal(0);
     RUNNING.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
 /// True while `recording` is the one that is published, in the process that published it. Signal-safe.
 pub(crate) fn is_running(recording: &Recording) -> bool {
-    ptr::eq(RUNNING.load(Ordering::SeqCst), recording) && process_mark::running_signal() != 0
+    ptr::eq(RUNNING.load(Ordering::SeqCst), recording) && fork_guard::running_signal() != 0
 }
 
 /// The running recording, for as long as the slot is held. Signal-safe.
@@ -200,15 +200,15 @@ pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
 
 /// Keeps an object in the spool of the running recording, if there is one and it finds a place. Signal-safe. For the
 /// slot's holder.
-pub(super) fn keep_object(_held: &Slot, met: &MetObject) {
+pub(super) fn spool_dso(_held: &Slot, tick_thread: &SampledDso) {
     // A copy of the process does not have the spool's memory.
-    if process_mark::running_signal() == 0 {
+    if fork_guard::running_signal() == 0 {
         return;
     }
     let recording = RUNNING.load(Ordering::SeqCst);
     // SAFETY: as in `running`: the caller holds the slot.
     if let Some(recording) = unsafe { recording.as_ref() } {
-        recording.memory().keep_object(met);
+        recording.memory().spool_dso(tick_thread);
     }
 }
 
@@ -220,32 +220,37 @@ impl Recording {
 
     /// Finds who a tick was of, and now and then their name. Signal-safe: system calls, and memory of the session's. For the
     /// tick's thread, while it holds a slot.
-    pub(crate) fn identify(&self, thread: Option<u32>) -> Identity {
-        let Some(id) = thread else { return Identity::OTHER };
-        let (identity, is_to_be_named) = self.identities.meet(id);
+    pub(crate) fn thread_index_of(&self, thread: Option<u32>) -> ThreadIndex {
+        let Some(id) = thread else { return ThreadIndex::OTHER };
+        let (thread_index, is_to_be_named) = self.threads.meet(id);
         if is_to_be_named {
-            self.name(identity, Thread { id, name: thread::name() });
+            self.name(thread_index, Thread { id, name: thread::name() });
         }
-        identity
+        thread_index
     }
 
     /// Notes what a thread is called. Signal-safe.
-    pub(crate) fn name(&self, identity: Identity, thread: Thread) {
-        self.identities.rename(identity, thread.name);
+    pub(crate) fn name(&self, thread_index: ThreadIndex, thread: Thread) {
+        self.threads.rename(thread_index, thread.name);
         // Before a record names it: the process may be killed at any instruction.
         if self.is_by_thread {
-            self.memory().keep_thread(identity, thread);
+            self.memory().keep_thread(thread_index, thread);
         }
     }
 
     /// Puts behind a chain of so many PCs whose it is, where records say that; gives the number of words. Signal-safe.
-    pub(crate) fn sign(&self, chain: &mut [usize], depth: usize, identity: Identity) -> usize {
+    pub(crate) fn append_thread_tag(
+        &self,
+        chain: &mut [usize],
+        depth: usize,
+        thread_index: ThreadIndex,
+    ) -> usize {
         if !self.is_by_thread {
             return depth;
         }
         match chain.get_mut(depth) {
             Some(place) => {
-                *place = identity.word();
+                *place = thread_index.word();
                 depth + 1
             }
             None => depth,
@@ -272,12 +277,12 @@ impl Recording {
 }
 
 /// A mapping as the entries of threads.
-pub(crate) struct IdentityEntries(Mapping);
+pub(crate) struct ThreadEntries(Mapping);
 
-impl AsRef<[identities::Entry]> for IdentityEntries {
+impl AsRef<[thread_table::Entry]> for ThreadEntries {
     #[inline]
-    fn as_ref(&self) -> &[identities::Entry] {
-        let length = self.0.length() / size_of::<identities::Entry>();
+    fn as_ref(&self) -> &[thread_table::Entry] {
+        let length = self.0.length() / size_of::<thread_table::Entry>();
         // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics are no
         // plain words, no recording is ever made.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
@@ -349,14 +354,14 @@ impl TableMemory {
     /// # Errors
     /// The error number of `mmap(2)`, when not even a small table is to be had.
     pub(crate) fn anonymous(bytes: usize, is_halved: bool) -> Result<Self, i32> {
-        const FEWEST: usize = 1 << 20;
-        let mut bytes = bytes.max(FEWEST);
+        const MIN: usize = 1 << 20;
+        let mut bytes = bytes.max(MIN);
         loop {
             let shape = Shape::of(bytes, is_halved);
             match SpoolMemory::anonymous(shape.arena_bytes()) {
                 Ok(arena) => return Self::new(arena, shape),
-                Err(error) if bytes <= FEWEST => return Err(error),
-                Err(_) => bytes = (bytes / 4).max(FEWEST),
+                Err(error) if bytes <= MIN => return Err(error),
+                Err(_) => bytes = (bytes / 4).max(MIN),
             }
         }
     }

@@ -208,7 +208,7 @@ fn pause_after(taken: u64, share: u64) -> u64 {
 impl Survey {
     fn new(cpu: u64, unaccounted: i64, since: u64, taken: u64) -> Self {
         let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
-        let remainder = weight::uncharged(represented_until);
+        let remainder = weight::unaccounted_nanos(represented_until);
         let conceded = REMAINDER.conceded.load(Ordering::Relaxed);
         let (pause, period) = (pause_after(taken, SHARE), weight::period());
         Self { cpu, represented_until, remainder, since, pause, period, conceded }
@@ -263,7 +263,7 @@ mod tests {
         assert!(is_in_order(&conceded, left), "no thread can represent it");
     }
 
-    /// Threads' ticks are two periods apart at most, and the next survey may come a pause later.
+    /// TimerTable' ticks are two periods apart at most, and the next survey may come a pause later.
     #[test]
     fn a_timer_that_ticks_soon_calls_for_a_survey() {
         for (since, least) in [(0, 22_000_000), (PERIOD, 22_000_000), (50_000_000, 62_000_000)] {
@@ -274,7 +274,7 @@ mod tests {
         assert!(!started.is_in_order(&survey(0, PERIOD)), "a timer that is not postponed");
     }
 
-    /// Threads that have exited since are in the estimate.
+    /// TimerTable that have exited since are in the estimate.
     #[test]
     fn a_timer_that_ticks_very_late_calls_for_a_survey() {
         assert!(is_in_order(&survey(0, PERIOD), 88_000_000));

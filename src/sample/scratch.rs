@@ -22,8 +22,8 @@
 
 use super::{
     counters::{Counter, Counters, Totals},
-    drain::Slots,
-    unwind::trail::Trail,
+    spill::Slots,
+    unwind::last_walk::LastWalk,
 };
 use crate::{
     config::MAX_DEPTH,
@@ -74,7 +74,7 @@ impl Occupancy {
 pub(crate) struct Slot {
     occupancy: Occupancy,
     counters: Counters,
-    trail: UnsafeCell<Trail>,
+    last_walk: UnsafeCell<LastWalk>,
     chain: UnsafeCell<[usize; MAX_DEPTH]>,
 }
 
@@ -183,7 +183,7 @@ impl Scratch {
         // Looked at first: a slot that nobody has used has no memory yet, and writing to it would take some.
         for slot in self.all().filter(|slot| !slot.occupancy.is_free()) {
             // SAFETY: the slot's holder does not exist here, and neither does any other thread.
-            unsafe { &mut *slot.trail.get() }.forget();
+            unsafe { &mut *slot.last_walk.get() }.forget();
             slot.occupancy.release();
             were_held = true;
         }
@@ -245,12 +245,12 @@ impl<'c> Held<'c> {
 impl Claim<'_> {
     /// The slot, its chain buffer, and the trail of the last walk.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize], &mut Trail) {
+    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize], &mut LastWalk) {
         // SAFETY: the claim is the only way to the buffer, and it is borrowed for as long.
         let chain = unsafe { &mut *self.slot.chain.get() };
         // SAFETY: as above.
-        let trail = unsafe { &mut *self.slot.trail.get() };
-        (Held { slot: self.slot }, chain, trail)
+        let last_walk = unsafe { &mut *self.slot.last_walk.get() };
+        (Held { slot: self.slot }, chain, last_walk)
     }
 }
 
@@ -405,11 +405,11 @@ mod tests {
         let scratch = Scratch::new(2).unwrap();
         let (mut first, mut second) = (scratch.claim(0).unwrap(), scratch.claim(0).unwrap());
         let (first, second) = (first.parts().0, second.parts().0);
-        first.slot().count(Counter::Whole);
-        second.slot().count_many(Counter::Whole, 4);
+        first.slot().count(Counter::Complete);
+        second.slot().count_many(Counter::Complete, 4);
         let start = scratch.totals();
-        assert_eq!(start.get(Counter::Whole), 5);
-        first.slot().count(Counter::Whole);
-        assert_eq!(scratch.totals().since(&start).get(Counter::Whole), 1);
+        assert_eq!(start.get(Counter::Complete), 5);
+        first.slot().count(Counter::Complete);
+        assert_eq!(scratch.totals().since(&start).get(Counter::Complete), 1);
     }
 }

@@ -1,16 +1,16 @@
 //! The memory that a session's records lie in: a spool file's, shared with it, or anonymous.
 //!
-//! It becomes usable from its start on, as records need it; `growth.rs` says how.
+//! It becomes usable from its start on, as records need it; `lazy_commit.rs` says how.
 //!
 //! # Safety
 //! Makes references to numbers in a mapping that lives as long as they do.
 #![allow(unsafe_code)]
 
 use super::{
-    growth::{Ground, Growth, SLICE},
-    identities::Identity,
-    met_objects::{MetObject, MetSegment},
+    lazy_commit::{ANONYMOUS_STEP_BYTES, Backing, LazyCommit},
+    sampled_dsos::{SampledDso, SampledSegment},
     table::Moving,
+    thread_table::ThreadIndex,
 };
 use crate::{
     format::spool::{
@@ -35,7 +35,7 @@ pub(crate) struct SpoolMemory {
     mapping: Mapping,
     /// Where the records begin: [`ARENA`], or 0 without a spool.
     arena: usize,
-    growth: Growth,
+    lazy_commit: LazyCommit,
     /// Bytes of records that the spool's file may take.
     most_spooled: usize,
     /// Bytes of records that are mapped for reading and writing, as far as they are the spool's.
@@ -69,9 +69,9 @@ impl SpoolMemory {
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
-        let mapping = Mapping::reserved(bytes.next_multiple_of(SLICE))?;
-        let growth = Growth::anonymous(mapping.length());
-        Ok(Self::new(mapping, 0, growth, 0))
+        let mapping = Mapping::reserved(bytes.next_multiple_of(ANONYMOUS_STEP_BYTES))?;
+        let lazy_commit = LazyCommit::anonymous(mapping.length());
+        Ok(Self::new(mapping, 0, lazy_commit, 0))
     }
 
     /// The memory of a spool file, whose mapping this is, new and all zeros; of records it takes `most_spooled` bytes at
@@ -90,8 +90,8 @@ impl SpoolMemory {
             // By its end others may have filled the file system, and a session that says nothing counts as killed.
             prepare(&mapping, END, TEXT)?;
         }
-        let growth = Growth::spooled(mapping.length() - ARENA);
-        let memory = Self::new(mapping, ARENA, growth, most_spooled);
+        let lazy_commit = LazyCommit::spooled(mapping.length() - ARENA);
+        let memory = Self::new(mapping, ARENA, lazy_commit, most_spooled);
         let numbers = [
             (field::VERSION, VERSION),
             (field::WORD_BYTES, size_of::<usize>() as u64),
@@ -120,10 +120,10 @@ impl SpoolMemory {
         Ok(memory)
     }
 
-    fn new(mapping: Mapping, arena: usize, growth: Growth, most_spooled: usize) -> Self {
+    fn new(mapping: Mapping, arena: usize, lazy_commit: LazyCommit, most_spooled: usize) -> Self {
         let objects = [const { AtomicU64::new(0) }; MOST_OBJECTS.div_ceil(64)];
         let (committed, stand) = (AtomicUsize::new(0), modelled::AtomicU64::new(0));
-        Self { mapping, arena, growth, most_spooled, committed, stand, objects }
+        Self { mapping, arena, lazy_commit, most_spooled, committed, stand, objects }
     }
 
     /// Bytes of records that fit.
@@ -168,7 +168,7 @@ impl SpoolMemory {
     #[inline]
     pub(crate) fn words(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
         let end = to.checked_mul(size_of::<usize>())?;
-        if from > to || !self.growth.covers(end) {
+        if from > to || !self.lazy_commit.covers(end) {
             return None;
         }
         // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
@@ -181,17 +181,17 @@ impl SpoolMemory {
     /// Makes the first `needed` bytes of the records usable. Signal-safe: one system call for many records.
     #[inline]
     pub(crate) fn grow(&self, needed: usize) -> bool {
-        if self.growth.covers(needed.saturating_add(AHEAD)) {
+        if self.lazy_commit.covers(needed.saturating_add(AHEAD)) {
             return true;
         }
         let most = self.mapping.length() - self.arena;
-        self.growth.grow(self, needed.saturating_add(AHEAD).min(most).max(needed));
-        self.growth.covers(needed)
+        self.lazy_commit.grow(self, needed.saturating_add(AHEAD).min(most).max(needed));
+        self.lazy_commit.covers(needed)
     }
 
     /// True for a spool whose file system was full.
     pub(crate) fn is_cut(&self) -> bool {
-        self.is_spooled() && self.growth.is_anonymous()
+        self.is_spooled() && self.lazy_commit.is_anonymous()
     }
 
     /// True for a spool's.
@@ -257,15 +257,15 @@ impl SpoolMemory {
 
     /// Keeps an object that a handler met; not twice. Signal-safe: writes to a place of its own, behind system calls that
     /// find room for it.
-    pub(crate) fn keep_object(&self, met: &MetObject) {
+    pub(crate) fn spool_dso(&self, tick_thread: &SampledDso) {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
         let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
         let meeting =
             self.head(field::MEETINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
         // Every time that a library is closed those that stay are met anew. One that was closed and opened again takes no
-        // second place; it is then the last one met.
-        if let Some(i) = (0..present).find(|i| self.is_kept(*i, met)) {
+        // second place; it is then the last one tick_thread.
+        if let Some(i) = (0..present).find(|i| self.is_kept(*i, tick_thread)) {
             if let Some(number) = self.number(object_place(i)) {
                 number.fetch_max(meeting, Ordering::Relaxed);
             }
@@ -279,8 +279,8 @@ impl SpoolMemory {
         if prepare(&self.mapping, place, place + OBJECT_BYTES).is_err() {
             return;
         }
-        let segments = met.segments().iter().take(OBJECT_SEGMENTS);
-        let name = met.name().get(..OBJECT_NAME_BYTES).unwrap_or(met.name());
+        let segments = tick_thread.segments().iter().take(OBJECT_SEGMENTS);
+        let name = tick_thread.name().get(..OBJECT_NAME_BYTES).unwrap_or(tick_thread.name());
         self.set(place + 8, name.len() as u64);
         self.set(place + 16, segments.len() as u64);
         for (i, segment) in segments.enumerate() {
@@ -297,22 +297,22 @@ impl SpoolMemory {
     }
 
     /// True where place `i` holds this object.
-    fn is_kept(&self, i: usize, met: &MetObject) -> bool {
+    fn is_kept(&self, i: usize, tick_thread: &SampledDso) -> bool {
         // Acquire: a place that is marked was made usable, and is complete.
         let is_ready =
             self.objects.get(i / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (i % 64) & 1 == 1);
         let place = object_place(i);
         let number = |i: usize| self.number(place + 8 * i).map_or(0, |number| number.load(Ordering::Relaxed));
-        let is_same_segment = |(i, segment): (usize, &MetSegment)| {
+        let is_same_segment = |(i, segment): (usize, &SampledSegment)| {
             let numbers = [segment.start, segment.end, segment.offset];
             numbers.iter().enumerate().all(|(j, value)| number(3 + 3 * i + j) == *value as u64)
         };
         // An object elsewhere may have the same segments: the name decides, by its length and its bytes, eight at a time.
         is_ready
-            && number(2) == met.segments().len() as u64
-            && met.segments().iter().enumerate().all(is_same_segment)
-            && number(1) == met.name().len() as u64
-            && met.name().chunks(8).enumerate().all(|(i, chunk)| {
+            && number(2) == tick_thread.segments().len() as u64
+            && tick_thread.segments().iter().enumerate().all(is_same_segment)
+            && number(1) == tick_thread.name().len() as u64
+            && tick_thread.name().chunks(8).enumerate().all(|(i, chunk)| {
                 let mut word = [0; 8];
                 for (to, from) in word.iter_mut().zip(chunk) {
                     *to = *from;
@@ -323,8 +323,8 @@ impl SpoolMemory {
 
     /// Keeps a thread, or its newer name. Signal-safe: writes to a place of the thread's own, behind system calls that find room
     /// for it; where there is none the thread's records stay without it.
-    pub(crate) fn keep_thread(&self, identity: Identity, thread: Thread) {
-        let Some(place) = identity.place().filter(|_| self.is_spooled()) else { return };
+    pub(crate) fn keep_thread(&self, thread_index: ThreadIndex, thread: Thread) {
+        let Some(place) = thread_index.place().filter(|_| self.is_spooled()) else { return };
         let place = THREADS + place * THREAD_BYTES;
         if place + THREAD_BYTES > ARENA || prepare(&self.mapping, place, place + THREAD_BYTES).is_err() {
             return;
@@ -369,7 +369,7 @@ impl SpoolMemory {
     }
 
     /// Lets go of a spool's memory in a forked child, which does not have it.
-    pub(crate) fn leave_to_parent(self) {
+    pub(crate) fn release_to_parent(self) {
         if self.is_spooled() {
             self.mapping.forget();
         }
@@ -422,7 +422,7 @@ fn prepare(mapping: &Mapping, from: usize, to: usize) -> Result<(), i32> {
 }
 
 /// The records, which begin at `arena`.
-impl Ground for SpoolMemory {
+impl Backing for SpoolMemory {
     fn populate(&self, from: usize, to: usize) -> bool {
         if to > self.most_spooled {
             return false;
@@ -430,7 +430,7 @@ impl Ground for SpoolMemory {
         // Not all at once: `mlockall(2)` would make all that can be written resident.
         let committed = self.committed.load(Ordering::Acquire);
         if to > committed {
-            let target = to.next_multiple_of(SLICE).min(self.mapping.length() - self.arena);
+            let target = to.next_multiple_of(ANONYMOUS_STEP_BYTES).min(self.mapping.length() - self.arena);
             if self.mapping.commit(self.arena + committed, self.arena + target).is_err() {
                 return false;
             }
@@ -443,11 +443,11 @@ impl Ground for SpoolMemory {
         self.head(field::ARENA_BYTES, |number| number.fetch_max(to as u64, Ordering::Relaxed));
     }
 
-    fn note_cut(&self) {
+    fn mark_truncated(&self) {
         self.head(field::IS_CUT, |number| number.store(1, Ordering::Relaxed));
     }
 
-    fn part(&self, from: usize) -> bool {
+    fn detach_from_file(&self, from: usize) -> bool {
         // SAFETY: the growth word says that nobody uses what lies behind `from`.
         unsafe { self.mapping.detach_from_file(self.arena + from) }.is_ok()
     }

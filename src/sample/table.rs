@@ -5,7 +5,7 @@
 //!
 //! A table may have two *halves*, each with an arena and an index of its own. Records are added to one; when it is full
 //! the other, if it is clean, takes its place by one compare-exchange on the *stand*, and the full one is moved to a
-//! file and cleared, slice after slice (`moving.rs`). Within a half nothing is removed or moved before all handlers have
+//! file and cleared, slice after slice (`spilling.rs`). Within a half nothing is removed or moved before all handlers have
 //! left it, so there is no ABA.
 //!
 //! The *arena* is an array of words that holds records laid out as in the file, one behind another. A record
@@ -32,7 +32,7 @@
 //! half could not be moved, its chains still count.
 
 mod hash;
-pub(crate) mod moving;
+pub(crate) mod spilling;
 
 use crate::{
     format::{
@@ -145,7 +145,7 @@ impl<M: Memory> Table<M> {
 
     /// How the halves stand.
     pub(crate) fn stand(&self) -> Stand {
-        // SeqCst: behind the claim of the caller's slot, see `moving.rs`.
+        // SeqCst: behind the claim of the caller's slot, see `spilling.rs`.
         Stand::from_word(self.memory.stand().load(Ordering::SeqCst))
     }
 

@@ -6,12 +6,12 @@
 //! | `perf`, `auto` | perf event of its task clock; POSIX timer if it cannot have one | the event's descriptor; a mark |
 //! | `wall` | POSIX timer of elapsed time | a mark |
 //!
-//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. Threads'
+//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. TimerTable'
 //! timers take a share of each ([`Quota`]).
 //!
-//! Threads that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
+//! TimerTable that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
 //! shared library tells of those that are created by `pthread_create`; and for the others the handler looks into
-//! /proc/self/task some times in a second ([`look_for_threads`]).
+//! /proc/self/task some times in a second ([`scan_threads`]).
 //!
 //! The table is [`threads`](super::threads). Who begins and ends: whoever may write in [`tick_source`](super::tick_source).
 
@@ -22,12 +22,12 @@ use descriptors::DescriptorSet;
 use limits::{Quota, Rate};
 
 use super::{
+    app_disposition::AppDisposition,
     caller::Caller,
     engine::Engine,
-    host_action::HostAction,
-    process_mark, remainder,
-    threads::{FirstTick, MOST_THREADS, Met, Timers},
-    tick_source, weight,
+    fork_guard, remainder, tick_source,
+    timer_table::{FirstTick, MAX_THREADS, TickThread, Timers},
+    weight,
 };
 use crate::{
     config::Clock,
@@ -52,7 +52,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CLOCK: AtomicU32 = AtomicU32::new(Clock::Itimer.number());
 /// File descriptors, of perf events.
 static DESCRIPTORS: Quota = Quota::none();
-/// Threads' events take one part of so many of the process's descriptors.
+/// TimerTable' events take one part of so many of the process's descriptors.
 const DESCRIPTOR_PARTS: usize = 8;
 /// Pending signals of the user, of POSIX timers.
 static PENDING_SIGNALS: Quota = Quota::none();
@@ -81,7 +81,7 @@ static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 
 /// The first one's address is the value in the signals of the process's POSIX timer, those of the others the values in the
 /// signals of threads' timers. A second copy of the library has others.
-static MARKS: [AtomicBool; 1 + MOST_THREADS] = [const { AtomicBool::new(false) }; 1 + MOST_THREADS];
+static COOKIES: [AtomicBool; 1 + MAX_THREADS] = [const { AtomicBool::new(false) }; 1 + MAX_THREADS];
 
 /// The first tick of the next session's first thread is at random, too.
 static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
@@ -118,8 +118,8 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     DESCRIPTORS.allow(process::open_files_limit(), DESCRIPTOR_PARTS);
     PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
     engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
-    LOOK.begin();
-    LOOK.at_threads(engine);
+    SCAN.begin();
+    SCAN.scan(engine);
     if clock != Clock::Wall {
         // Its ticks find the others.
         close_list();
@@ -130,7 +130,7 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
 /// Closes the list of threads. For who knows that no handler reads it: none has been in a session yet, or all have left it.
 /// Signal-safe: system calls.
 pub(crate) fn close_list() {
-    LOOK.tasks.close();
+    SCAN.tasks.close();
 }
 
 /// Ends all of them. Signal-safe.
@@ -167,7 +167,7 @@ fn leave() -> bool {
     let signal = SIGNAL.load(Ordering::Relaxed);
     if signal != 0 && !leaves_pending(signal) {
         signal::discard_own_pending(signal, |origin| match origin {
-            Origin::PosixTimer { .. } => place_of_mark(origin).is_some_and(|place| place > 0),
+            Origin::PosixTimer { .. } => index_of_cookie(origin).is_some_and(|place| place > 0),
             Origin::File(_) => is_own_tick(signal, origin),
             Origin::IntervalTimer | Origin::Elsewhere => false,
         });
@@ -186,14 +186,14 @@ pub(super) fn leaves_pending(signal: i32) -> bool {
 
 /// True where threads may have none.
 fn are_forbidden(signal: i32) -> bool {
-    let is_handled = HostAction::of(signal).is_some_and(HostAction::has_had_handler);
+    let is_handled = AppDisposition::of(signal).is_some_and(AppDisposition::has_had_handler);
     IS_LEFT_TO_HANDLER.store(is_handled, Ordering::Relaxed);
     is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
 /// True in a session of clock `wall` whose threads may have no timers, so that it is of the first one alone, where there are
 /// others or were when that began. Signal-safe: system calls for files.
-pub(crate) fn misses_threads() -> bool {
+pub(crate) fn has_unseen_threads() -> bool {
     let others = || {
         let mut threads = 0u32;
         tasks::for_each(|_| threads = threads.saturating_add(1));
@@ -243,7 +243,7 @@ pub(crate) fn is_elsewhere() -> bool {
 /// In a forked child, which has none of the timers but copies of the events' descriptors.
 pub(super) fn reset_after_fork() {
     prepare();
-    LOOK.reset_after_fork();
+    SCAN.reset_after_fork();
     remainder::reset_after_fork();
     DESCRIPTORS.reset();
     PENDING_SIGNALS.reset();
@@ -252,7 +252,7 @@ pub(super) fn reset_after_fork() {
     }
 }
 
-/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. Threads have no timers of
+/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. TimerTable have no timers of
 /// their own in a program that forbids itself system calls, or handles their signal itself.
 pub(crate) fn present(clock: Clock) -> Clock {
     match clock {
@@ -299,7 +299,7 @@ pub(crate) fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
 }
 
 /// When threads are looked for that no tick finds.
-struct Look {
+struct ThreadScan {
     tasks: TaskDirectory,
     /// Somebody does it now.
     is_on: AtomicBool,
@@ -311,7 +311,7 @@ struct Look {
     missed: AtomicU64,
 }
 
-static LOOK: Look = Look {
+static SCAN: ThreadScan = ThreadScan {
     tasks: TaskDirectory::closed(),
     is_on: AtomicBool::new(false),
     last: AtomicU64::new(0),
@@ -319,7 +319,7 @@ static LOOK: Look = Look {
     missed: AtomicU64::new(0),
 };
 
-impl Look {
+impl ThreadScan {
     /// Nanoseconds between two looks, at least.
     const PAUSE: u64 = 50_000_000;
     /// It takes one part of the time of this many; where it was kept from going on for long, that is no reason for more than
@@ -337,7 +337,7 @@ impl Look {
     }
 
     /// Gives all threads that have none a timer of their own, if it is time for that.
-    fn at_threads(&self, engine: &Engine) {
+    fn scan(&self, engine: &Engine) {
         let start = clock::monotonic_nanos();
         if start < self.next.load(Ordering::Relaxed) || self.is_on.swap(true, Ordering::Acquire) {
             return;
@@ -348,18 +348,18 @@ impl Look {
         let (mut with_timer, mut without) = (0u32, 0u64);
         self.tasks.for_each(|thread| {
             let now = if is_wall { Some(start) } else { clock::cpu_nanos_of_thread(thread) };
-            if let Some(met) = now.map(|now| Met { thread, generation, now }) {
-                if generation != 0 && !threads.has(met) {
-                    threads.adopt(&OwnTimers, met, first_tick(met.thread));
+            if let Some(tick_thread) = now.map(|now| TickThread { thread, generation, now }) {
+                if generation != 0 && !threads.has(tick_thread) {
+                    threads.adopt(&OwnTimers, tick_thread, first_tick(tick_thread.thread));
                 }
-                let has_timer = threads.has(met);
+                let has_timer = threads.has(tick_thread);
                 with_timer = with_timer.saturating_add(u32::from(has_timer));
                 without = without.saturating_add(u64::from(!has_timer));
             }
         });
         // What has ended counts where ticks are shared out among all.
         if threads.used() > with_timer {
-            threads.reap(&OwnTimers, MOST_THREADS as u32);
+            threads.reap(&OwnTimers, MAX_THREADS as u32);
         }
         let since = start.saturating_sub(self.last.swap(start, Ordering::Relaxed));
         self.missed.fetch_add(without.saturating_mul(since), Ordering::Relaxed);
@@ -378,8 +378,8 @@ impl Look {
 
 /// In clock `wall`: gives threads that have none a timer of their own, and takes it from those that have ended, some times in a
 /// second. For a handler, on its own stack. Signal-safe.
-pub(crate) fn look_for_threads(engine: &Engine) {
-    LOOK.at_threads(engine);
+pub(crate) fn scan_threads(engine: &Engine) {
+    SCAN.scan(engine);
 }
 
 /// True while a session of clock `wall` runs. Signal-safe.
@@ -403,7 +403,7 @@ pub(crate) fn claim_new_thread() -> bool {
     }
 }
 
-/// Threads that get their timer when they begin.
+/// TimerTable that get their timer when they begin.
 static NEW_THREADS: Rate = Rate::rested();
 
 /// True in a session of clock `wall` whose first thread has a timer of its own.
@@ -411,7 +411,7 @@ pub(super) fn has_first_thread() -> bool {
     let has = |engine: &Engine| {
         let threads = engine.threads();
         let generation = threads.generation();
-        generation != 0 && threads.has(Met { thread: process::id(), generation, now: 0 })
+        generation != 0 && threads.has(TickThread { thread: process::id(), generation, now: 0 })
     };
     is_wall() && Engine::get().is_some_and(has)
 }
@@ -428,9 +428,13 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
         threads.drop_timer(&OwnTimers, process::id());
     }
     // What the process's timer stands for, where it is the one that samples the first thread.
-    let rest = if tick_source::is_threads_alone() { 0 } else { weight::uncharged(clock::monotonic_nanos()) };
+    let rest = if tick_source::has_only_thread_timers() {
+        0
+    } else {
+        weight::unaccounted_nanos(clock::monotonic_nanos())
+    };
     let unaccounted = if threads.generation() == 0 { 0 } else { threads.unaccounted(&OwnTimers) };
-    let missed = LOOK.missed.load(Ordering::Relaxed);
+    let missed = SCAN.missed.load(Ordering::Relaxed);
     Some(rest.saturating_add(missed).saturating_add(u64::try_from(unaccounted).unwrap_or(0)))
 }
 
@@ -442,27 +446,27 @@ pub(crate) fn adopt_caller() {
     let generation = threads.generation();
     // A copy of the process has no session, whatever it has copied.
     let signal = SIGNAL.load(Ordering::Relaxed);
-    if generation == 0 || process_mark::running_signal() != signal || is_elsewhere() {
+    if generation == 0 || fork_guard::running_signal() != signal || is_elsewhere() {
         return;
     }
-    let met = Met { thread: thread::id(), generation, now: now() };
-    if !(if is_wall() { threads.has(met) } else { threads.covers(&OwnTimers, met) }) {
+    let tick_thread = TickThread { thread: thread::id(), generation, now: now() };
+    if !(if is_wall() { threads.has(tick_thread) } else { threads.covers(&OwnTimers, tick_thread) }) {
         // As many as are created end sooner or later.
         threads.reap(&OwnTimers, 4);
-        threads.adopt(&OwnTimers, met, first_tick(met.thread));
+        threads.adopt(&OwnTimers, tick_thread, first_tick(tick_thread.thread));
     }
 }
 
 /// The value in the signals of the process's POSIX timer.
-pub(super) fn process_mark() -> usize {
-    MARKS.as_ptr() as usize
+pub(super) fn process_cookie() -> usize {
+    COOKIES.as_ptr() as usize
 }
 
 /// True for a signal `number` of a timer of ours that is not the interval timer. Signal-safe.
 #[inline]
 pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
-        Origin::PosixTimer { .. } => place_of_mark(origin).is_some(),
+        Origin::PosixTimer { .. } => index_of_cookie(origin).is_some(),
         // Of an event that is closed by now, too: the program's handler may end the program.
         Origin::File(descriptor) => number == EVENT_SIGNAL && EVENT_DESCRIPTORS.contains(descriptor),
         Origin::IntervalTimer | Origin::Elsewhere => false,
@@ -473,7 +477,7 @@ pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
 #[inline]
 pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     match origin {
-        Origin::PosixTimer { .. } => place_of_mark(origin)?.checked_sub(1),
+        Origin::PosixTimer { .. } => index_of_cookie(origin)?.checked_sub(1),
         Origin::File(descriptor) => {
             // One that is not there any more weighs nothing, and asks for nothing.
             let threads = engine.threads();
@@ -484,11 +488,11 @@ pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller
     }
 }
 
-/// Which of [`MARKS`] a signal's value is.
+/// Which of [`COOKIES`] a signal's value is.
 #[inline]
-fn place_of_mark(origin: Origin) -> Option<usize> {
+fn index_of_cookie(origin: Origin) -> Option<usize> {
     let Origin::PosixTimer { value } = origin else { return None };
-    value.checked_sub(process_mark()).filter(|place| *place < MARKS.len())
+    value.checked_sub(process_cookie()).filter(|place| *place < COOKIES.len())
 }
 
 /// True for a tick of the process's that comes to the first thread whichever was running, as long as that takes it: a POSIX
@@ -520,21 +524,21 @@ impl Timers for OwnTimers {
                 Ok(event) if EVENT_DESCRIPTORS.add(event.0) => return Ok(Self::of_event(event.0)),
                 Ok(event) => {
                     event.disable_and_close(thread, EVENT_SIGNAL);
-                    DESCRIPTORS.give_back();
+                    DESCRIPTORS.restore();
                 }
-                Err(_) => DESCRIPTORS.give_back(),
+                Err(_) => DESCRIPTORS.restore(),
             }
         }
-        self.create_instead(index, thread)
+        self.create_fallback(index, thread)
     }
 
-    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+    fn create_fallback(&self, index: usize, thread: u32) -> Result<i32, i32> {
         PENDING_SIGNALS.take()?;
         let like = session_clock().timer();
         // A mark has one byte.
-        let value = process_mark().wrapping_add(1).wrapping_add(index);
+        let value = process_cookie().wrapping_add(1).wrapping_add(index);
         let timer = PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)
-            .inspect_err(|_| PENDING_SIGNALS.give_back())?;
+            .inspect_err(|_| PENDING_SIGNALS.restore())?;
         if session_clock().has_events() {
             WITHOUT_EVENT.fetch_add(1, Ordering::Relaxed);
         }
@@ -564,16 +568,16 @@ impl Timers for OwnTimers {
         match Self::event(timer) {
             Some(event) => {
                 event.disable_and_close(thread, EVENT_SIGNAL);
-                DESCRIPTORS.give_back();
+                DESCRIPTORS.restore();
             }
             None => {
                 PosixTimer(timer).delete();
-                PENDING_SIGNALS.give_back();
+                PENDING_SIGNALS.restore();
             }
         }
     }
 
-    fn leave_to_parent(&self, timer: i32, thread: u32) {
+    fn release_to_parent(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
             event.close_copy(thread, EVENT_SIGNAL);
         }
@@ -595,7 +599,7 @@ impl Timers for OwnTimers {
     }
 
     fn periods_of_a_tick(&self, used: u32) -> u32 {
-        /// Threads whose ticks may come in one period.
+        /// TimerTable whose ticks may come in one period.
         const CROWD: u32 = 32;
         if is_wall() { used.div_ceil(CROWD).max(1) } else { 1 }
     }

@@ -23,9 +23,10 @@
 //! blocked. Who reads: the handler.
 
 use super::{
+    app_disposition::AppDisposition,
+    app_timer,
     engine::Engine,
-    host_action::HostAction,
-    host_timer, remainder,
+    remainder,
     thread_timers::{self, is_own_tick},
     weight,
 };
@@ -65,18 +66,18 @@ static OF_CPU: Source = Source::new();
 static OF_REAL: Source = Source::new();
 
 /// Signals whose ticks would reach the host by other ways than handlers: bit n - 1 for signal n.
-static READ_BY_HOST: AtomicU64 = AtomicU64::new(0);
+static READ_BY_APP: AtomicU64 = AtomicU64::new(0);
 
 /// Set while somebody writes.
-static WRITING: AtomicBool = AtomicBool::new(false);
+static IS_STATE_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Whose the signal of an interval timer is.
+/// TimerOwner the signal of an interval timer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    Ours,
-    Hosts,
+pub(crate) enum TimerOwner {
+    Profiler,
+    Application,
     /// A late tick of ours, or of a timer that the host has armed by a system call of its own.
-    Unclear,
+    Unknown,
 }
 
 /// Why no ticks come though they are wanted.
@@ -87,7 +88,7 @@ pub(crate) enum Refusal {
     /// The system call for the interval timer fails with this error number.
     NotArmed(i32),
     /// The host takes the signal by `signalfd(2)`, or by `sigwait(3)` while all threads block it.
-    ReadByHost,
+    ReadByApp,
 }
 
 impl Source {
@@ -143,7 +144,7 @@ impl Source {
             // What has passed was of threads' own timers.
             weight::charge_all();
         }
-        let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_mark())
+        let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_cookie())
             .map_err(Refusal::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
         remainder::on_timer_start();
@@ -162,7 +163,7 @@ impl Source {
 }
 
 /// True while elapsed time is sampled by threads' own timers, the first one's among them. Signal-safe.
-pub(super) fn is_threads_alone() -> bool {
+pub(super) fn has_only_thread_timers() -> bool {
     OF_REAL.state.load(Ordering::Relaxed) == THREADS
 }
 
@@ -173,12 +174,12 @@ pub(super) fn is_threads_alone() -> bool {
 pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Refusal> {
     let timer = clock.timer();
     let source = Source::of(timer);
-    let _writing = Writing::begin();
+    let _writing = StateLock::begin();
     source.signal.store(signal, Ordering::Relaxed);
     // Before any timer is made: what it sends would be read.
-    if READ_BY_HOST.load(Ordering::Relaxed) & bit(signal) != 0 {
+    if READ_BY_APP.load(Ordering::Relaxed) & bit(signal) != 0 {
         source.period_micros.store(period_micros, Ordering::Relaxed);
-        return Err(Refusal::ReadByHost);
+        return Err(Refusal::ReadByApp);
     }
     let Some(engine) = Engine::get() else {
         return start_process(source, timer, period_micros);
@@ -197,7 +198,7 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
 /// Sets after how much CPU time, in nanoseconds, the process's timer ticks next; its interval stays one period. False if another
 /// thread writes now. For handlers of ticks. Signal-safe: system calls.
 pub(super) fn set_next(nanos: u64) -> bool {
-    let Some(_writing) = Writing::try_begin() else { return false };
+    let Some(_writing) = StateLock::try_begin() else { return false };
     OF_CPU.set_next(nanos);
     true
 }
@@ -205,7 +206,7 @@ pub(super) fn set_next(nanos: u64) -> bool {
 /// Ends threads' own timers, for good: from now on the process's timer samples what it can. Signal-safe.
 pub(crate) fn leave_threads() {
     if !thread_timers::is_elsewhere() {
-        let _writing = Writing::begin();
+        let _writing = StateLock::begin();
         continue_without_threads(thread_timers::forbid());
     }
 }
@@ -213,7 +214,7 @@ pub(crate) fn leave_threads() {
 /// The host has a handler of its own for `number` from now on: threads' own timers of this signal end. Signal-safe.
 pub(crate) fn leave_threads_to_handler(number: i32) {
     if !thread_timers::is_elsewhere() {
-        let _writing = Writing::begin();
+        let _writing = StateLock::begin();
         continue_without_threads(thread_timers::leave_to_handler(number));
     }
 }
@@ -224,7 +225,7 @@ fn continue_without_threads(have_ended: bool) {
     if have_ended {
         OF_CPU.set_next(u64::from(OF_CPU.period_micros.load(Ordering::Relaxed)) * 1000);
     }
-    if is_threads_alone() && !thread_timers::has_first_thread() {
+    if has_only_thread_timers() && !thread_timers::has_first_thread() {
         OF_REAL.state.store(NONE, Ordering::Release);
         let _ = start_process(&OF_REAL, IntervalTimer::Real, OF_REAL.period_micros.load(Ordering::Relaxed));
     }
@@ -253,7 +254,7 @@ fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> R
     // The host may have armed it where nobody saw it: before we were loaded, or in a program that has only linked the crate.
     if !source.is_hosts.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
         if let Some(setting) = timer.get().ok().filter(Itimerval::is_armed) {
-            host_timer::armed(&setting);
+            app_timer::on_armed(&setting);
             source.is_hosts.store(true, Ordering::Release);
         }
     }
@@ -279,7 +280,7 @@ pub(crate) enum Stopped {
 /// The error number of `setitimer(2)`: they go on.
 pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
     let source = Source::of(timer);
-    let _writing = Writing::begin();
+    let _writing = StateLock::begin();
     thread_timers::end_if_any();
     let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
     if let Some(posix) = source.posix_timer() {
@@ -316,7 +317,7 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     source.state.store(NONE, Ordering::SeqCst);
     // A handler that has found the old state sets the timer once more.
     let mut backoff = Backoff::bounded();
-    while WRITING.load(Ordering::SeqCst) {
+    while IS_STATE_LOCKED.load(Ordering::SeqCst) {
         if !backoff.wait() {
             return Err(errno::EBUSY);
         }
@@ -331,7 +332,7 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
 
 /// Takes back ticks that are pending for the process or the calling thread, which has all signals blocked. For who has
 /// stopped them. Signal-safe.
-pub(crate) fn take_back(timer: IntervalTimer) {
+pub(crate) fn discard_pending_ticks(timer: IntervalTimer) {
     let signal = signal_of(timer);
     if thread_timers::leaves_pending(signal) {
         return;
@@ -361,16 +362,16 @@ pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
     Source::of(timer).state.load(Ordering::Relaxed) != NONE
 }
 
-/// Whose the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
+/// TimerOwner the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
 #[inline]
-pub(crate) fn whose(number: i32, running: i32) -> Whose {
-    let Some(source) = Source::of_interval(number) else { return Whose::Unclear };
+pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
+    let Some(source) = Source::of_interval(number) else { return TimerOwner::Unknown };
     if running == number && source.state.load(Ordering::Acquire) == INTERVAL {
-        Whose::Ours
+        TimerOwner::Profiler
     } else if source.is_hosts.load(Ordering::Acquire) {
-        Whose::Hosts
+        TimerOwner::Application
     } else {
-        Whose::Unclear
+        TimerOwner::Unknown
     }
 }
 
@@ -387,13 +388,13 @@ pub(crate) fn was_own_tick(number: i32) -> bool {
 ///
 /// # Errors
 /// The error number for the host.
-pub(crate) fn set_for_host(new: Itimerval) -> Result<(Itimerval, Option<Refusal>), i32> {
+pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<Refusal>), i32> {
     const TIMER: IntervalTimer = IntervalTimer::Cpu;
     if !new.is_valid() {
         return Err(errno::EINVAL);
     }
     let source = Source::of(TIMER);
-    let _writing = Writing::begin();
+    let _writing = StateLock::begin();
     let is_ours = source.state.load(Ordering::Relaxed) == INTERVAL;
     if is_ours && !new.is_armed() {
         return Ok((Itimerval::NONE, None));
@@ -417,10 +418,10 @@ pub(crate) fn set_for_host(new: Itimerval) -> Result<(Itimerval, Option<Refusal>
     }
     if new.is_armed() {
         // Before it is: its first signal finds itself the host's.
-        host_timer::armed(&new);
+        app_timer::on_armed(&new);
         source.is_hosts.store(true, Ordering::Release);
     } else {
-        host_timer::disarmed();
+        app_timer::on_disarmed();
     }
     let old = TIMER.set(new)?;
     Ok((if is_ours { Itimerval::NONE } else { old }, refusal))
@@ -430,7 +431,7 @@ pub(crate) fn set_for_host(new: Itimerval) -> Result<(Itimerval, Option<Refusal>
 ///
 /// # Errors
 /// The error number for the host.
-pub(crate) fn get_for_host() -> Result<Itimerval, i32> {
+pub(crate) fn get_for_app() -> Result<Itimerval, i32> {
     if OF_CPU.state.load(Ordering::Acquire) == INTERVAL {
         return Ok(Itimerval::NONE);
     }
@@ -439,8 +440,8 @@ pub(crate) fn get_for_host() -> Result<Itimerval, i32> {
 
 /// The host is about to read `number` by `signalfd(2)`: ticks would turn up there, as signals that nobody has sent. Ends
 /// them, for good; true if there were any. Signal-safe.
-pub(crate) fn leave_to_readers(number: i32) -> bool {
-    READ_BY_HOST.fetch_or(bit(number), Ordering::Relaxed);
+pub(crate) fn yield_signal_to_readers(number: i32) -> bool {
+    READ_BY_APP.fetch_or(bit(number), Ordering::Relaxed);
     end(number)
 }
 
@@ -452,37 +453,37 @@ fn end(number: i32) -> bool {
     };
     let _ = stop(timer);
     let _blocked = AllBlocked::new();
-    take_back(timer);
+    discard_pending_ticks(timer);
     true
 }
 
 /// How often in a row a host may be kept waiting by ticks.
-const MOST_HIDDEN: u32 = 20;
+const MAX_SWALLOWED: u32 = 20;
 
 /// Ticks that were hidden from the host since the last one that was recorded, and the number of those at that time.
-static HIDDEN: AtomicU32 = AtomicU32::new(0);
+static SWALLOWED: AtomicU32 = AtomicU32::new(0);
 static RECORDED: AtomicI32 = AtomicI32::new(0);
 /// When the last of them was hidden that counts, by the clock of [`weight`].
-static HIDDEN_AT: AtomicU64 = AtomicU64::new(0);
+static SWALLOWED_AT: AtomicU64 = AtomicU64::new(0);
 
 /// A tick was taken by who waits for the signal, so the thread that was running blocks it. Where that goes on all threads do,
 /// no tick comes to anything, and one that is pending makes the kernel drop the host's own signals: ticks end then, and
 /// this is true. Those that come in no time count as one: of events with a real-time signal as many are pending as came while it
 /// was blocked, which says nothing of what goes on. Signal-safe.
-pub(crate) fn note_hidden(number: i32, recorded: i32) -> bool {
-    is_one_too_many(recorded, weight::has_passed_since(HIDDEN_AT.load(Ordering::Relaxed))) && end(number)
+pub(crate) fn count_swallowed_tick(number: i32, recorded: i32) -> bool {
+    is_one_too_many(recorded, weight::has_passed_since(SWALLOWED_AT.load(Ordering::Relaxed))) && end(number)
 }
 
 /// The same, at the moment `now`, of a tick that `is_apart` from the last one that counts.
 fn is_one_too_many(recorded: i32, (is_apart, now): (bool, u64)) -> bool {
     if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
-        HIDDEN.store(0, Ordering::Relaxed);
+        SWALLOWED.store(0, Ordering::Relaxed);
     }
-    if HIDDEN.load(Ordering::Relaxed) > 0 && !is_apart {
+    if SWALLOWED.load(Ordering::Relaxed) > 0 && !is_apart {
         return false;
     }
-    HIDDEN_AT.store(now, Ordering::Relaxed);
-    HIDDEN.fetch_add(1, Ordering::Relaxed) >= MOST_HIDDEN
+    SWALLOWED_AT.store(now, Ordering::Relaxed);
+    SWALLOWED.fetch_add(1, Ordering::Relaxed) >= MAX_SWALLOWED
 }
 
 /// In a forked child: it has no timer, and no other thread.
@@ -493,9 +494,9 @@ pub(crate) fn reset_after_fork() {
         source.may_be_ours.store(false, Ordering::Relaxed);
     }
     thread_timers::reset_after_fork();
-    host_timer::disarmed();
-    HIDDEN.store(0, Ordering::Relaxed);
-    WRITING.store(false, Ordering::Release);
+    app_timer::on_disarmed();
+    SWALLOWED.store(0, Ordering::Relaxed);
+    IS_STATE_LOCKED.store(false, Ordering::Release);
 }
 
 impl From<Refusal> for Failure {
@@ -503,7 +504,7 @@ impl From<Refusal> for Failure {
         let (action, errno) = match refusal {
             Refusal::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
             Refusal::NotArmed(errno) => ("arm the profiling timer", errno),
-            Refusal::ReadByHost => ("send ticks to a program that uses their signal itself", errno::EBUSY),
+            Refusal::ReadByApp => ("send ticks to a program that uses their signal itself", errno::EBUSY),
         };
         Self::System { action, errno }
     }
@@ -511,15 +512,15 @@ impl From<Refusal> for Failure {
 
 /// True when the signal `number`, which was taken by `sigwait(3)` and its like, is a tick of ours, so that the host goes on
 /// waiting. Signal-safe.
-pub(crate) fn hides(number: i32, origin: Origin, running: i32) -> bool {
+pub(crate) fn swallows(number: i32, origin: Origin, running: i32) -> bool {
     match origin {
         Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(number, origin),
-        Origin::IntervalTimer => match whose(number, running) {
-            Whose::Ours => true,
-            Whose::Hosts => number == IntervalTimer::Cpu.signal() && host_timer::is_too_early(),
+        Origin::IntervalTimer => match timer_owner(number, running) {
+            TimerOwner::Profiler => true,
+            TimerOwner::Application => number == IntervalTimer::Cpu.signal() && app_timer::is_too_early(),
             // A late tick, unless the host uses timers in ways that nobody sees; then it has a handler, or reads them.
-            Whose::Unclear => {
-                HostAction::of(number).is_some_and(HostAction::is_taken_over) && is_late(number)
+            TimerOwner::Unknown => {
+                AppDisposition::of(number).is_some_and(AppDisposition::is_replaced) && is_late(number)
             }
         },
         Origin::Elsewhere => false,
@@ -531,18 +532,21 @@ fn is_late(number: i32) -> bool {
 }
 
 /// The right to write, with all signals blocked.
-struct Writing {
+struct StateLock {
     /// None in a handler, in which all signals are blocked. The end of [`AllBlocked`] can cancel the thread, which would unwind the
     /// handler.
     #[expect(dead_code, reason = "held for its drop")]
     blocked: Option<AllBlocked>,
 }
 
-impl Writing {
+impl StateLock {
     fn begin() -> Self {
         let blocked = AllBlocked::new();
         let mut backoff = Backoff::unbounded();
-        while WRITING.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while IS_STATE_LOCKED
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             backoff.wait();
         }
         Self { blocked: Some(blocked) }
@@ -550,16 +554,17 @@ impl Writing {
 
     /// The same for a handler of ticks; None if another thread has it.
     fn try_begin() -> Option<Self> {
-        let is_ours = WRITING.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        let is_ours =
+            IS_STATE_LOCKED.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         // Made only in this case: its drop ends the right to write.
         is_ours.then(|| Self { blocked: None })
     }
 }
 
-impl Drop for Writing {
+impl Drop for StateLock {
     fn drop(&mut self) {
         // Before the mask comes back.
-        WRITING.store(false, Ordering::Release);
+        IS_STATE_LOCKED.store(false, Ordering::Release);
     }
 }
 
@@ -574,17 +579,17 @@ mod tests {
 
     #[test]
     fn a_handler_that_may_not_write_takes_the_right_from_nobody() {
-        let first = Writing::try_begin().expect("nobody writes");
-        assert!(Writing::try_begin().is_none() && Writing::try_begin().is_none());
+        let first = StateLock::try_begin().expect("nobody writes");
+        assert!(StateLock::try_begin().is_none() && StateLock::try_begin().is_none());
         drop(first);
-        drop(Writing::try_begin().expect("nobody writes"));
-        drop(Writing::begin());
+        drop(StateLock::try_begin().expect("nobody writes"));
+        drop(StateLock::begin());
     }
 
     /// All that there is to count in, so that no test of it runs beside another.
     #[test]
     fn ticks_are_hidden_in_a_row_until_one_is_recorded_or_the_process_is_a_copy() {
-        const AFTER: u32 = MOST_HIDDEN + 1;
+        const AFTER: u32 = MAX_SWALLOWED + 1;
         assert_eq!(count_hidden(1), AFTER);
         assert_eq!(count_hidden(1), 1, "the row goes on");
         assert_eq!(count_hidden(2), AFTER, "one was recorded");
@@ -594,6 +599,6 @@ mod tests {
         // Those that come at one moment are one.
         reset_after_fork();
         assert!((0..10 * AFTER).all(|_| !is_one_too_many(2, (false, 1))));
-        assert_eq!(count_hidden(2), MOST_HIDDEN);
+        assert_eq!(count_hidden(2), MAX_SWALLOWED);
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn period() -> u64 {
 }
 
 /// Nanoseconds that no tick stands for, when the clock is at `now`.
-pub(crate) fn uncharged(now: u64) -> u64 {
+pub(crate) fn unaccounted_nanos(now: u64) -> u64 {
     now.saturating_sub(CHARGED.load(Ordering::Relaxed))
 }
 

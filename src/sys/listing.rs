@@ -19,7 +19,7 @@ use super::{
 };
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Threads that list.
+/// TimerTable that list.
 static LISTING: AtomicUsize = AtomicUsize::new(0);
 
 /// The thread that forks, or 0; there is one at a time.

@@ -4,9 +4,9 @@ use crate::{
     config::MAX_DEPTH,
     format::{ProfileWriter, SlotLayout, WriteError, write_records},
     sample::{
-        met_objects::MetObject,
         recording::{Recording, TableMemory},
-        records_file::RecordsFile,
+        sampled_dsos::SampledDso,
+        spill_file::SpillFile,
         table::Table,
     },
     sync::Ordering,
@@ -27,8 +27,8 @@ pub(crate) struct Written {
 pub(crate) struct Contents<'c> {
     pub(crate) recording: &'c Recording,
     /// The records that were moved to a file meanwhile; nobody moves any while this is held.
-    pub(crate) moved: &'c mut RecordsFile,
-    pub(crate) met: &'c [MetObject],
+    pub(crate) moved: &'c mut SpillFile,
+    pub(crate) met: &'c [SampledDso],
     /// Lines of /proc/self/maps as they were at the start.
     pub(crate) kept: &'c [u8],
 }
@@ -100,7 +100,7 @@ fn write_profile(
 /// Where a session's records are.
 struct Sources<'s> {
     recording: &'s Recording,
-    moved: &'s mut RecordsFile,
+    moved: &'s mut SpillFile,
     /// Words of the file that count.
     in_file: u64,
     words: &'s mut [usize],

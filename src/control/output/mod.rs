@@ -32,7 +32,7 @@ use crate::{
     config::MAX_DEPTH,
     error::Failure,
     format::spool::FileStamp,
-    sample::records_file::Beside,
+    sample::spill_file::Beside,
     sys::{
         entry::{Entry, FileKind, Status},
         errno,

@@ -12,7 +12,7 @@
 use super::{Buffers, fails};
 use crate::{
     error::Failure,
-    sample::records_file::Beside,
+    sample::spill_file::Beside,
     sys::{
         directory::Directory,
         entry::{Entry, Status},

@@ -13,8 +13,9 @@ use crate::{
     sample::{
         caller,
         engine::Engine,
-        met_objects::MetObject,
-        recording, stamps, thread_timers,
+        recording,
+        sampled_dsos::SampledDso,
+        stamps, thread_timers,
         tick_source::{self, Stopped},
     },
     sys::{tasks, thread::Backoff},
@@ -24,10 +25,10 @@ use crate::{
 impl Session {
     /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
     /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
-    pub(in crate::control) fn suspend(&mut self, is_in_vain: bool, met: &[MetObject]) {
+    pub(in crate::control) fn suspend(&mut self, is_in_vain: bool, met: &[SampledDso]) {
         let timer = self.recording.get().clock.timer();
         ticks::stop_for_next_program(timer, self.path());
-        tick_source::take_back(timer);
+        tick_source::discard_pending_ticks(timer);
         if is_in_vain {
             return;
         }
@@ -66,7 +67,7 @@ impl Session {
             recording.memory().clear_end();
         }
         recording.memory().set_state(State::Running);
-        ticks::handle_again(recording.signal);
+        ticks::handle_after_failed_exec(recording.signal);
         if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
             notices::tell(self.path(), Notice::NoTicks(failure));
         } else if self.starts_at_random {
@@ -82,7 +83,7 @@ impl Session {
             end.blocking = tasks::count_blocking(self.recording.get().signal);
             self.end = Some(end);
         }
-        if thread_timers::misses_threads() {
+        if thread_timers::has_unseen_threads() {
             notices::tell(self.path(), Notice::FirstThreadAlone);
         }
         let timer = self.recording.get().clock.timer();
@@ -107,8 +108,8 @@ impl Session {
             return;
         }
         let recording = self.recording.get();
-        for (_, identity) in recording.identities.busiest().threads {
-            let Some(thread) = recording.identities.thread(identity) else { break };
+        for (_, identity) in recording.threads.busiest().threads {
+            let Some(thread) = recording.threads.thread(identity) else { break };
             if let Some(name) = tasks::name_of(thread.id) {
                 recording.name(identity, Thread { name, ..thread });
             }
@@ -116,7 +117,7 @@ impl Session {
     }
 
     /// Writes the file and frees the memory, unless a handler may still be using it.
-    pub(in crate::control) fn finish(mut self, met: &[MetObject], stuck_handlers: u64) -> Ended {
+    pub(in crate::control) fn finish(mut self, met: &[SampledDso], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
         let is_skipped = !self.ancestors.is_empty() && summary.samples == 0 && summary.losses.periods() == 0;
         let is_left = !is_skipped && self.has_all_in_spool();
@@ -131,7 +132,7 @@ impl Session {
             Ended { summary, file, output: self.output, spool: self.spool, keeps_spool: self.keeps_spool };
         if stuck_handlers > 0 {
             // One that comes back must move nothing to a file that nobody would remove.
-            core::mem::forget(self.recording.get().drain.hold());
+            core::mem::forget(self.recording.get().spiller.lock());
             self.recording.abandon();
         }
         ended
@@ -180,7 +181,7 @@ impl Session {
 
     /// Removes the file of moved records, if nobody is writing to it.
     fn remove_moved(&self) {
-        if let Some(mut hold) = self.recording.get().drain.hold() {
+        if let Some(mut hold) = self.recording.get().spiller.lock() {
             hold.sink.remove();
         }
     }

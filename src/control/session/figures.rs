@@ -24,7 +24,7 @@ pub(super) struct End {
     pub(super) interrupted: u64,
     /// Time of its clock that no tick stands for.
     pub(super) uncharged: u64,
-    /// Threads that block the signal, if that was looked for.
+    /// TimerTable that block the signal, if that was looked for.
     pub(super) blocking: u32,
 }
 
@@ -36,7 +36,7 @@ impl Session {
 
     pub(super) fn now(&self) -> End {
         let (monotonic, cpu) = (clock::monotonic_nanos(), clock::process_cpu_nanos());
-        let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::uncharged(cpu));
+        let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
         End { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
     }
 
@@ -49,7 +49,7 @@ impl Session {
 
     /// Periods whose records are in a file, and as many if that is gone.
     fn moved(&self) -> (u64, u64) {
-        let hold = self.recording.get().drain.hold();
+        let hold = self.recording.get().spiller.lock();
         match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
             Some((periods, false)) => (periods, periods),
             Some((periods, true)) => (periods, 0),
@@ -81,7 +81,7 @@ impl Session {
             threads: sampled_threads(recording),
             moved,
             moved_lost,
-            not_moved: recording.drain.failure(),
+            not_moved: recording.spiller.failure(),
             handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_ours(&action)),
             timer_refused: self.had_no_timer,
             spool: match &self.spool {
@@ -105,14 +105,14 @@ pub(super) fn timers_refused() -> u64 {
 
 /// The threads that have samples. Signal-safe: clocks, and atomics.
 fn sampled_threads(recording: &Recording) -> SampledThreads {
-    let busiest = recording.identities.busiest();
+    let busiest = recording.threads.busiest();
     let mut threads = SampledThreads {
         count: busiest.count,
-        others: recording.identities.others(),
+        others: recording.threads.others(),
         ..SampledThreads::default()
     };
     for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
-        if let Some(thread) = recording.identities.thread(identity) {
+        if let Some(thread) = recording.threads.thread(identity) {
             let cpu = clock::cpu_nanos_of_thread(thread.id).map(Duration::from_nanos);
             *place = ThreadUse { thread, samples, cpu };
         }

@@ -20,8 +20,8 @@ use crate::{
     sample::{
         engine::Engine,
         handler::LOST_WITHOUT_SLOT,
-        met_objects,
         recording::{self, OwnedRecording, RecordingOptions, TableMemory},
+        sampled_dsos,
         table::Shape,
         thread_timers, weight,
     },
@@ -157,7 +157,7 @@ impl Session {
             had_no_timer: false,
         };
         // Since an earlier session others may have come to the addresses of objects seen then.
-        met_objects::forget_seen();
+        sampled_dsos::forget_seen();
         weight::begin(options.clock.timer(), period_micros);
         thread_timers::set_start(options.starts_at_random);
         session.recording.publish();
@@ -183,7 +183,7 @@ impl Session {
     /// Why the child goes on unprofiled.
     pub(in crate::control) fn restart_in_child(mut self, process: u32) -> Result<Option<Self>, Failure> {
         let child = self.start_in_child(process);
-        self.recording.leave_to_parent();
+        self.recording.release_to_parent();
         child
     }
 

@@ -128,7 +128,7 @@ impl Head {
     }
 }
 
-/// Whose a spool is in which no sample lies.
+/// TimerOwner a spool is in which no sample lies.
 pub(crate) struct EmptyOwner {
     pub(crate) process: u32,
     pub(crate) process_start: u64,

@@ -1,7 +1,7 @@
 //! The records of a spool, and those of the file of moved ones: call chains and their counts.
 
 use super::{
-    ARENA, DEPTH_MASK, Head, MARK_OF_4, MARK_OF_8, MOST_DEPTH, MOST_THREADS, Source, THREAD_BYTES, THREADS,
+    ARENA, DEPTH_MASK, Head, MARK_OF_4, MARK_OF_8, MAX_THREADS, MOST_DEPTH, Source, THREAD_BYTES, THREADS,
     number_at, read,
 };
 use crate::thread::{Thread, ThreadName};
@@ -14,7 +14,7 @@ pub(crate) struct SpooledRecord {
     pub(crate) count: u64,
     /// Leaf first, at least one.
     pub(crate) pcs: Vec<u64>,
-    /// Whose it is, as its last word says: see [`thread_of`].
+    /// TimerOwner it is, as its last word says: see [`thread_of`].
     pub(crate) thread: u64,
 }
 
@@ -94,7 +94,7 @@ impl Head {
         if !self.is_by_thread {
             return Ok(Vec::new());
         }
-        let bytes = read(source, THREADS as u64, (MOST_THREADS * THREAD_BYTES) as u64)?;
+        let bytes = read(source, THREADS as u64, (MAX_THREADS * THREAD_BYTES) as u64)?;
         let thread = |bytes: &[u8]| {
             let id = u32::try_from(number_at(bytes, 0)?).ok().filter(|id| *id != 0)?;
             let name = ThreadName::from_words([number_at(bytes, 8)?, number_at(bytes, 16)?]);

@@ -58,7 +58,7 @@ fn the_last_word_says_whose_a_record_is_where_the_head_says_so() {
     let threads = head.threads(&bytes).unwrap();
     let found = thread_of(&threads, 2).map(|thread| (thread.id, thread.name.to_string()));
     assert_eq!(found, Some((77, "one".to_owned())));
-    for word in [0, 1, 3, 9, 2 + MOST_THREADS as u64, u64::MAX] {
+    for word in [0, 1, 3, 9, 2 + MAX_THREADS as u64, u64::MAX] {
         assert_eq!(thread_of(&threads, word), None, "{word}");
     }
 }

@@ -5,10 +5,10 @@ use crate::{
     format::{
         Mapping as Listed,
         halves::{Other, Stand},
-        spool::{Head, MOST_THREADS, SpooledRecord, thread_of},
+        spool::{Head, MAX_THREADS, SpooledRecord, thread_of},
     },
     sample::{
-        met_objects::MetSegment,
+        sampled_dsos::SampledSegment,
         table::{Memory, Moving, Shape, Table, tests::Fixed},
     },
     sys::private_directory::{Access, Directory},
@@ -110,8 +110,8 @@ fn chain(i: usize) -> Vec<usize> {
     (0..50).map(|depth| 0x10_0000 + 0x100 * i + depth).collect()
 }
 
-fn met(name: &[u8], start: usize) -> MetObject {
-    MetObject::made_of(name, MetSegment { start, end: start + 0x1000, offset: 0x40 })
+fn met(name: &[u8], start: usize) -> SampledDso {
+    SampledDso::with_segment(name, SampledSegment { start, end: start + 0x1000, offset: 0x40 })
 }
 
 #[test]
@@ -209,11 +209,11 @@ fn lines_are_kept_behind_each_other() {
 fn an_object_takes_one_place_however_often_it_is_met() {
     let rig = Rig::new(ARENA_BYTES);
     for _ in 0..2 * MOST_OBJECTS {
-        rig.memory.keep_object(&met(b"/one", 0x10_0000));
-        rig.memory.keep_object(&met(b"/other", 0x10_0000));
+        rig.memory.spool_dso(&met(b"/one", 0x10_0000));
+        rig.memory.spool_dso(&met(b"/other", 0x10_0000));
     }
-    rig.memory.keep_object(&met(b"/one", 0x20_0000));
-    rig.memory.keep_object(&met(b"/one", 0x10_0000));
+    rig.memory.spool_dso(&met(b"/one", 0x20_0000));
+    rig.memory.spool_dso(&met(b"/one", 0x10_0000));
     let listed: Vec<_> = rig.listed().into_iter().map(|line| (line.start, line.path.into_owned())).collect();
     assert_eq!(listed, [(0x10_0000, b"/one".to_vec()), (0x20_0000, b"/one".to_vec())], "last met first");
 }
@@ -222,7 +222,7 @@ fn an_object_takes_one_place_however_often_it_is_met() {
 fn objects_beyond_the_places_for_them_change_nothing() {
     let rig = Rig::new(ARENA_BYTES);
     for i in 0..MOST_OBJECTS + 10 {
-        rig.memory.keep_object(&met(b"/o", 0x10_0000 + 0x1000 * i));
+        rig.memory.spool_dso(&met(b"/o", 0x10_0000 + 0x1000 * i));
     }
     assert_eq!(rig.listed().len(), MOST_OBJECTS);
 }
@@ -236,26 +236,26 @@ fn threads_are_kept_with_their_newest_names() {
         bytes[..name.len()].copy_from_slice(name);
         Thread { id, name: ThreadName::new(bytes) }
     };
-    let identities = [1, 2, 300, MOST_THREADS].map(|number| Identity::from_word(number + 1));
+    let indices = [1, 2, 300, MAX_THREADS].map(|number| ThreadIndex::from_word(number + 1));
     let expected = [named(5, b"one"), named(6, b"new"), named(7, b""), named(8, b"fifteen letters")];
-    rig.memory.keep_thread(identities[1], named(6, b"older and long"));
-    for (identity, thread) in identities.into_iter().zip(expected) {
-        rig.memory.keep_thread(identity, thread);
+    rig.memory.keep_thread(indices[1], named(6, b"older and long"));
+    for (index, thread) in indices.into_iter().zip(expected) {
+        rig.memory.keep_thread(index, thread);
     }
-    rig.memory.keep_thread(Identity::OTHER, named(9, b"other"));
+    rig.memory.keep_thread(ThreadIndex::OTHER, named(9, b"other"));
     assert_eq!(rig.head().0.threads(&rig.head().1).unwrap(), [], "the head says that there are none");
     rig.memory.set(field::IS_BY_THREAD, 1);
     let (head, bytes) = rig.head();
     let threads = head.threads(&bytes).unwrap();
     assert_eq!(threads.iter().flatten().count(), 4);
-    assert_eq!(identities.map(|identity| thread_of(&threads, identity.word() as u64)), expected.map(Some));
+    assert_eq!(indices.map(|index| thread_of(&threads, index.word() as u64)), expected.map(Some));
 }
 
 #[test]
 fn a_thread_that_finds_no_room_is_not_kept() {
     let rig = Rig::new(ARENA_BYTES);
     fs::File::options().write(true).open(&rig.path).unwrap().set_len(THREADS as u64).unwrap();
-    rig.memory.keep_thread(Identity::from_word(2), Thread::default());
+    rig.memory.keep_thread(ThreadIndex::from_word(2), Thread::default());
 }
 
 #[test]

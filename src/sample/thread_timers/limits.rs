@@ -26,11 +26,11 @@ impl Quota {
         if self.used.fetch_add(1, Ordering::Relaxed) < self.most.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.give_back();
+        self.restore();
         Err(errno::EAGAIN)
     }
 
-    pub(super) fn give_back(&self) {
+    pub(super) fn restore(&self) {
         self.used.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(quota.take(), Err(errno::EAGAIN));
         quota.allow(Some(17), 8);
         assert_eq!([quota.take(), quota.take(), quota.take()], [Ok(()), Ok(()), Err(errno::EAGAIN)]);
-        quota.give_back();
+        quota.restore();
         assert_eq!([quota.take(), quota.take()], [Ok(()), Err(errno::EAGAIN)]);
         quota.reset();
         quota.allow(None, 8);

@@ -10,7 +10,7 @@ use super::{
     expression::{self, Operand, Value, Values},
     frame_index,
     memory::StackReader,
-    objects::KeptObject,
+    objects::PinnedDso,
     rule::{Cfa, Row, Rule},
     sections::{Arrays, Description, Found, Sections},
 };
@@ -31,7 +31,7 @@ pub(crate) enum Resolved {
 
 /// Finds the rule for `pc`, in `object`, or steps `registers` where there is none that fits. Signal-safe.
 pub(crate) fn resolve(
-    object: &KeptObject<'_>,
+    object: &PinnedDso<'_>,
     pc: usize,
     registers: &mut Registers,
     stack: &mut StackReader,
@@ -43,7 +43,7 @@ pub(crate) fn resolve(
 /// Signal-safe if that is.
 #[inline(never)]
 pub(crate) fn resolve_unless(
-    object: &KeptObject<'_>,
+    object: &PinnedDso<'_>,
     pc: usize,
     registers: &mut Registers,
     stack: &mut StackReader,
@@ -226,7 +226,7 @@ mod tests {
 
     fn resolve_here(pc: usize, registers: &mut Registers) -> Resolved {
         objects::prepare();
-        let keeper = objects::keep(pc, Trust::Live).unwrap();
+        let keeper = objects::pin(pc, Trust::Live).unwrap();
         let object = keeper.find(pc).unwrap();
         resolve(&object, pc, registers, &mut StackReader::new(0, 0))
     }
@@ -247,7 +247,7 @@ mod tests {
     fn memory_without_frames_has_no_rule() {
         let mapping = Mapping::writable(PAGE).unwrap();
         objects::prepare();
-        let keeper = objects::keep(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
+        let keeper = objects::pin(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
         assert!(keeper.find(mapping.start().as_ptr() as usize).is_none());
     }
 

@@ -16,7 +16,7 @@ use crate::sys::{
     memory::{Mapping, PAGE, choose_probe},
 };
 
-const FEWEST: usize = 100;
+const MIN_OUTCOMES: usize = 100;
 
 /// Bytes that end where memory ends: whoever reads beyond them faults.
 fn before_guard(bytes: &[u8]) -> &'static mut [u8] {
@@ -48,7 +48,7 @@ impl Seen {
     }
 
     fn has_all(&self) -> bool {
-        self.0.iter().all(|&count| count >= FEWEST)
+        self.0.iter().all(|&count| count >= MIN_OUTCOMES)
     }
 }
 
@@ -87,7 +87,7 @@ impl Own {
     fn new() -> Self {
         objects::prepare();
         let here = objects::prepare as *const () as usize;
-        let keeper = objects::keep(here, Trust::Live).unwrap();
+        let keeper = objects::pin(here, Trust::Live).unwrap();
         let kept = keeper.find(here).unwrap();
         let frames = Description::find(&kept, None, here).unwrap().sections.frames;
         let frames = gimli::Section::reader(&frames).slice();

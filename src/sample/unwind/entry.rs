@@ -66,11 +66,11 @@ pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader
 /// function's start; no call stands before that. Signal-safe.
 pub(crate) fn is_about_to_return(registers: &Registers, stack: &mut StackReader) -> bool {
     stack.read_bytes(registers.pc()).is_some_and(|code| is_return(&code))
-        && stack.read(registers.sp()).is_some_and(|caller| is_behind_call(caller, stack))
+        && stack.read(registers.sp()).is_some_and(|caller| is_after_call_instruction(caller, stack))
 }
 
 /// True where a call stands right before `pc`, in a loaded object. Signal-safe.
-pub(crate) fn is_behind_call(pc: usize, stack: &mut StackReader) -> bool {
+pub(crate) fn is_after_call_instruction(pc: usize, stack: &mut StackReader) -> bool {
     call_before::<CALL_BYTES>(pc, stack).is_some_and(|code| is_after_call(&code))
 }
 
@@ -113,7 +113,7 @@ fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> boo
 /// The bytes before `return_address`, if they are code of a loaded object: nothing else on the stack is looked at.
 fn call_before<const N: usize>(return_address: usize, stack: &mut StackReader) -> Option<[u8; N]> {
     let start = return_address.checked_sub(N)?;
-    let keeper = objects::keep(start, Trust::Guessed)?;
+    let keeper = objects::pin(start, Trust::Guessed)?;
     let _object = keeper.find(start)?;
     stack.read_bytes(start)
 }

@@ -11,11 +11,11 @@ pub(super) fn run(
     operand: &mut dyn FnMut(Operand) -> Option<Value>,
 ) -> Option<()> {
     // The longest that linkers and compilers write have a dozen; a branch may go back.
-    const MOST_OPERATIONS: usize = 256;
+    const MAX_OPERATIONS: usize = 256;
     let encoding =
         gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
     let mut rest = EndianSlice::new(code, NativeEndian);
-    for _ in 0..MOST_OPERATIONS {
+    for _ in 0..MAX_OPERATIONS {
         if rest.is_empty() {
             return Some(());
         }

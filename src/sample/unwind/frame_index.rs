@@ -22,7 +22,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    objects::KeptObject,
+    objects::PinnedDso,
     sections::{Bytes, Description, Entry, Sections, eh_frame, entry_at, entry_size},
 };
 use crate::{
@@ -210,7 +210,7 @@ impl Drop for Reading {
 
 impl Reading {
     /// What is known of an object. Signal-safe.
-    pub(super) fn find(&self, kept: &KeptObject<'_>) -> Option<&ObjectFrames> {
+    pub(super) fn find(&self, kept: &PinnedDso<'_>) -> Option<&ObjectFrames> {
         // SAFETY: published, so never changed; and not freed, since we are counted among the readers. Never null
         // again once it was not.
         let objects = unsafe { &*self.objects };
@@ -270,10 +270,10 @@ mod tests {
     const ROUNDS: usize = 100;
 
     /// Calls `f` with this test program, its range and a copy of its section, which reaches to its segment's end.
-    fn with_this_program(f: impl FnOnce(&KeptObject<'_>, Range<usize>, SectionCopy)) {
+    fn with_this_program(f: impl FnOnce(&PinnedDso<'_>, Range<usize>, SectionCopy)) {
         let here = objects::prepare as *const () as usize;
         objects::prepare();
-        let keeper = objects::keep(here, Trust::Live).unwrap();
+        let keeper = objects::pin(here, Trust::Live).unwrap();
         let kept = keeper.find(here).unwrap();
         let sections = Description::find(&kept, None, here).unwrap().sections;
         let bytes = gimli::Section::reader(&sections.frames).slice();

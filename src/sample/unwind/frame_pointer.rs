@@ -76,7 +76,7 @@ fn return_address_location(pc: usize, stack: &mut StackReader) -> Option<ReturnA
 /// compiler, and is not looked at: were the word no return address at all, its page could go at any moment.
 fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
     let call = pc.wrapping_sub(code::CALL_BYTES);
-    let Some(keeper) = objects::keep(call, Trust::Guessed) else { return true };
+    let Some(keeper) = objects::pin(call, Trust::Guessed) else { return true };
     let Some(_object) = keeper.find(call) else { return true };
     stack.read_bytes(call).is_some_and(|bytes| code::is_after_call(&bytes))
 }

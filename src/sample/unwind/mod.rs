@@ -13,6 +13,7 @@ mod expression;
 pub(crate) mod frame_index;
 mod frame_pointer;
 mod gate;
+pub(crate) mod last_walk;
 mod memory;
 pub(crate) mod objects;
 pub(crate) mod rule;
@@ -21,12 +22,11 @@ mod sections;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
-pub(crate) mod trail;
 #[cfg(any(all(test, target_arch = "x86_64"), fuzzing))]
 pub(crate) mod trial;
 
 use crate::{
-    sample::{counters::Counter, engine::Engine, met_objects, scratch::Slot},
+    sample::{counters::Counter, engine::Engine, sampled_dsos, scratch::Slot},
     sys::arch::{
         FRAME_POINTER, HAS_LINK_REGISTER, PROGRAM_COUNTER, RETURN_ADDRESS, Registers, STACK_POINTER, code,
         code_address, is_user_address,
@@ -34,16 +34,16 @@ use crate::{
 };
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
+use last_walk::{FrameReuse, LastWalk, Step as TrailStep};
 use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
 use rule_cache::{Line, RuleCache};
-use trail::{Step as TrailStep, Tracing, Trail};
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// At the outermost frame.
-    Whole,
+    Complete,
     /// The chain's buffer is full.
     Depth,
     /// The next frame's memory cannot be read, or a register it needs is not known.
@@ -78,7 +78,7 @@ pub(crate) enum Trust {
 
 /// A program may run part of its work on another stack (coroutines, `makecontext`, code that grows its stack); the
 /// stack pointer of such a frame's caller may lie anywhere. More than this many times in one chain is no program.
-const MOST_STACK_SWITCHES: u32 = 16;
+const MAX_STACK_SWITCHES: u32 = 16;
 
 /// Walks from `registers` outwards and fills `chain` with PCs, innermost first. Signal-safe. Needs some kilobytes of
 /// stack: callers run it on a slot's.
@@ -92,14 +92,14 @@ pub(crate) fn walk(
     written: usize,
     form: PcForm,
     chain: &mut [usize],
-    trail: &mut Trail,
+    last_walk: &mut LastWalk,
 ) -> (usize, End) {
-    let mut tracing = trail.begin(engine.rules().generation());
+    let mut tracing = last_walk.begin(engine.rules().generation());
     let mut stack = StackReader::new(registers.sp(), written);
     let mut depth = 0;
     let mut exact = true;
     let mut trust = Trust::Live;
-    let mut switches_left = MOST_STACK_SWITCHES;
+    let mut switches_left = MAX_STACK_SWITCHES;
     let mut hits = 0;
     let end = loop {
         if !exact {
@@ -112,7 +112,7 @@ pub(crate) fn walk(
         if !is_user_address(pc) {
             // A return address of zero also marks the outermost frame; anything else is no code.
             let is_outermost = pc == 0 && depth > 0 && trust == Trust::Live;
-            break if is_outermost { End::Whole } else { End::NoRule };
+            break if is_outermost { End::Complete } else { End::NoRule };
         }
         let Some(place) = chain.get_mut(depth) else { break End::Depth };
         let is_innermost = depth == 0;
@@ -120,7 +120,7 @@ pub(crate) fn walk(
         *place = if adjusted { pc + 1 } else { pc };
         depth += 1;
         let sp = registers.sp();
-        let frame = FramePlace { pc, lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
+        let frame = FrameLocation { pc, lookup: if exact { pc } else { pc - 1 }, trust, is_innermost };
         let rule = engine.rules().get(frame.lookup);
         hits += usize::from(rule.is_some());
         if rule != Some(Rule::OUTERMOST) {
@@ -173,7 +173,7 @@ pub(crate) fn walk(
 #[inline]
 fn follow_calls<L: AsRef<[Line]>>(
     rules: &RuleCache<L>,
-    tracing: &mut Tracing<'_>,
+    tracing: &mut FrameReuse<'_>,
     registers: &mut Registers,
     stack: &mut StackReader,
     room: &mut [usize],
@@ -182,9 +182,9 @@ fn follow_calls<L: AsRef<[Line]>>(
     let mut pc = registers.pc();
     let mut taken = 0;
     while let Some(left) = room.get_mut(taken..).filter(|left| !left.is_empty()) {
-        if tracing.may_retrace(sp) {
+        if tracing.can_reuse(sp) {
             let retraced;
-            (retraced, (pc, sp)) = tracing.retrace((pc, sp), registers, stack, left);
+            (retraced, (pc, sp)) = tracing.reuse_frames((pc, sp), registers, stack, left);
             taken += retraced;
             if retraced > 0 {
                 continue;
@@ -227,7 +227,7 @@ fn is_outside(outer: usize, inner: usize, callee_was_interrupted: bool) -> bool 
 }
 
 /// One frame of a walk.
-struct FramePlace {
+struct FrameLocation {
     pc: usize,
     /// The address to look up.
     lookup: usize,
@@ -260,11 +260,11 @@ fn apply(
     slot: &Slot,
     registers: &mut Registers,
     stack: &mut StackReader,
-    frame: &FramePlace,
+    frame: &FrameLocation,
 ) -> Step {
     match rule.kind() {
         RuleKind::Compact(cfa) => apply_compact(rule, cfa, registers, stack),
-        RuleKind::Outermost => Step::End(End::Whole),
+        RuleKind::Outermost => Step::End(End::Complete),
         RuleKind::Evaluate => Step::End(End::NoRule),
         RuleKind::SignalReturn => match Registers::of_signal_frame(registers.sp(), |place| stack.read(place))
         {
@@ -283,7 +283,7 @@ fn apply(
             match frame_pointer::step(registers, stack, is_exact) {
                 FramePointerStep::Caller => Step::Caller(Caller::Guessed),
                 // Code that was interrupted may have any zero in that register.
-                FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Whole),
+                FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Complete),
                 FramePointerStep::Outermost | FramePointerStep::Lost => Step::End(End::NoRule),
             }
         }
@@ -310,7 +310,7 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
                 Cfa::Stored => stack.read(base)?,
             }
         }
-        None => cfa_behind_frame_pointer(rule, registers)?,
+        None => cfa_from_frame_pointer(rule, registers)?,
     };
     let pc = match rule.return_address() {
         Some(below) => stack.read(frame_address.wrapping_sub(below))?,
@@ -335,7 +335,7 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
 /// no stack pointer. If the function has stored its caller's frame pointer, its own points there. Otherwise its callee
 /// is taken to have stored the frame pointer and the return address first, as code of JIT compilers does.
 #[cold]
-fn cfa_behind_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
+fn cfa_from_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
     if !HAS_LINK_REGISTER || rule.register() != STACK_POINTER {
         return None;
     }
@@ -353,23 +353,25 @@ fn look_up(
     slot: &Slot,
     registers: &mut Registers,
     stack: &mut StackReader,
-    frame: &FramePlace,
+    frame: &FrameLocation,
 ) -> Step {
-    let Some(keeper) = objects::keep(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
+    let Some(keeper) = objects::pin(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
     let Some(object) = keeper.find(frame.lookup) else {
         // Not remembered: an object may be loaded there later.
         let is_trampoline = HAS_LINK_REGISTER && frame.trust == Trust::Live && is_signal_return(stack, frame);
         let rule = if is_trampoline { Rule::SIGNAL_RETURN } else { Rule::UNKNOWN };
         return apply(rule, slot, registers, stack, frame);
     };
-    met_objects::note(&object, slot);
+    sampled_dsos::note(&object, slot);
     let mut resolved = if HAS_LINK_REGISTER && is_signal_return(stack, frame) {
         // Old kernels' information for it names the wrong register for the PC.
         Resolved::Rule(Rule::SIGNAL_RETURN)
     } else {
         let resolved = cfi::resolve_unless(&object, frame.lookup, registers, stack, |end, stack| {
             // Nothing was called here, and so the function that ends at the trampoline tells nothing of it.
-            end == frame.pc && is_signal_return(stack, frame) && !entry::is_behind_call(frame.pc, stack)
+            end == frame.pc
+                && is_signal_return(stack, frame)
+                && !entry::is_after_call_instruction(frame.pc, stack)
         });
         resolved.unwrap_or(Resolved::Rule(Rule::SIGNAL_RETURN))
     };
@@ -405,6 +407,6 @@ fn look_up(
     step
 }
 
-fn is_signal_return(stack: &mut StackReader, frame: &FramePlace) -> bool {
+fn is_signal_return(stack: &mut StackReader, frame: &FrameLocation) -> bool {
     stack.read_bytes(frame.pc).is_some_and(|code| code::is_signal_return(&code))
 }

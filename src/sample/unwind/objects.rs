@@ -33,10 +33,10 @@ use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
 use once_cell::race::OnceBox;
 
 /// Set where every unload goes through [`while_unloading`] and the library was loaded with the program.
-static UNLOADS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+static IS_DLCLOSE_INTERPOSED: AtomicBool = AtomicBool::new(false);
 
 /// Address ranges of the objects that are taken to stay, in order.
-static STAYING: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
+static PERMANENT: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 
 /// The objects of now, in order, where the loader cannot be asked from a handler.
 #[cfg(not(loom))]
@@ -58,19 +58,19 @@ const ELF_HEADER_BYTES: usize = 64;
 
 /// Says that every `dlclose` of the host comes by [`while_unloading`] from now on, and that all objects of now were
 /// loaded with the program. For the shared library, at load.
-pub(crate) fn unloads_are_seen() {
-    UNLOADS_ARE_SEEN.store(true, Ordering::Release);
+pub(crate) fn set_dlclose_interposed() {
+    IS_DLCLOSE_INTERPOSED.store(true, Ordering::Release);
 }
 
 /// Takes note of the loaded objects. For ordinary context, at each start.
 pub(crate) fn prepare() {
     loader::resolve();
-    STAYING.get_or_init(|| {
+    PERMANENT.get_or_init(|| {
         // The loader lists the main program first.
         if let Some(&(_, start, end)) = named_ranges().first() {
             loader::set_main_program_range(start..end);
         }
-        Box::new(staying_ranges())
+        Box::new(permanent_ranges())
     });
     if !loader::can_find() {
         SNAPSHOT.publish(loaded_ranges());
@@ -78,17 +78,17 @@ pub(crate) fn prepare() {
 }
 
 /// An object that is not unloaded while this lives.
-pub(crate) struct KeptObject<'k> {
+pub(crate) struct PinnedDso<'k> {
     pub(crate) object: LoadedObject,
     /// False for an object that may be unloaded.
     pub(crate) stays: bool,
-    keeper: PhantomData<&'k Keeper>,
+    keeper: PhantomData<&'k PinGuard>,
 }
 
 /// What keeps the object of one PC from being unloaded.
-pub(crate) enum Keeper {
+pub(crate) enum PinGuard {
     /// It is taken to stay.
-    Stays,
+    Permanent,
     /// The handler is inside the gate.
     Gate { _inside: Inside<'static> },
     /// Objects are being unloaded, but not this one: code of it is running.
@@ -99,45 +99,45 @@ pub(crate) enum Keeper {
 
 /// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them, or where that is not
 /// to be known. Signal-safe.
-pub(crate) fn keep(pc: usize, trust: Trust) -> Option<Keeper> {
-    if stays(pc) {
-        return Some(Keeper::Stays);
+pub(crate) fn pin(pc: usize, trust: Trust) -> Option<PinGuard> {
+    if is_permanent(pc) {
+        return Some(PinGuard::Permanent);
     }
     // The object of a mere guess may just be going, and nobody waits for us. Code outside all objects is another matter.
-    if trust != Trust::Live && !UNLOADS_ARE_SEEN.load(Ordering::Relaxed) {
-        return if find(pc).is_some() { None } else { Some(Keeper::Outside) };
+    if trust != Trust::Live && !IS_DLCLOSE_INTERPOSED.load(Ordering::Relaxed) {
+        return if find(pc).is_some() { None } else { Some(PinGuard::Outside) };
     }
     match GATE.enter() {
-        Some(inside) => Some(Keeper::Gate { _inside: inside }),
-        None if trust == Trust::Live => Some(Keeper::Running),
+        Some(inside) => Some(PinGuard::Gate { _inside: inside }),
+        None if trust == Trust::Live => Some(PinGuard::Running),
         None => None,
     }
 }
 
-impl Keeper {
+impl PinGuard {
     /// False while objects are being unloaded: whoever unloads has forgotten their rules, and none may be added.
     /// Signal-safe.
     pub(crate) fn may_be_remembered(&self) -> bool {
         match self {
-            Self::Stays => true,
+            Self::Permanent => true,
             // Where unloads are not seen, nobody would forget the rule when the object goes.
-            Self::Gate { .. } => UNLOADS_ARE_SEEN.load(Ordering::Relaxed),
+            Self::Gate { .. } => IS_DLCLOSE_INTERPOSED.load(Ordering::Relaxed),
             Self::Running | Self::Outside => false,
         }
     }
 
     /// The object of `pc`, which is the one that this was made for. Signal-safe.
-    pub(crate) fn find(&self, pc: usize) -> Option<KeptObject<'_>> {
+    pub(crate) fn find(&self, pc: usize) -> Option<PinnedDso<'_>> {
         let stays = match self {
-            Self::Stays => true,
+            Self::Permanent => true,
             Self::Gate { .. } | Self::Running => false,
             Self::Outside => return None,
         };
-        Some(KeptObject { object: find(pc)?, stays, keeper: PhantomData })
+        Some(PinnedDso { object: find(pc)?, stays, keeper: PhantomData })
     }
 }
 
-impl KeptObject<'_> {
+impl PinnedDso<'_> {
     /// An object that the caller keeps.
     #[cfg(all(test, target_pointer_width = "64"))]
     pub(crate) fn of(object: LoadedObject) -> Self {
@@ -186,8 +186,8 @@ fn find(pc: usize) -> Option<LoadedObject> {
 }
 
 /// True when `pc` belongs to an object that is taken to stay. Signal-safe.
-pub(crate) fn stays(pc: usize) -> bool {
-    STAYING.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
+pub(crate) fn is_permanent(pc: usize) -> bool {
+    PERMANENT.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
 }
 
 /// Runs `unload`, which may unload objects, while no handler looks anything up in them, and before that `forget`, if
@@ -224,8 +224,8 @@ fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
 
 /// The objects that are not unloaded: all that came with the program, if we did; otherwise those that no program
 /// unloads, since libraries opened in the meantime cannot be told from them.
-fn staying_ranges() -> Vec<(usize, usize)> {
-    if UNLOADS_ARE_SEEN.load(Ordering::Acquire) {
+fn permanent_ranges() -> Vec<(usize, usize)> {
+    if IS_DLCLOSE_INTERPOSED.load(Ordering::Acquire) {
         return loaded_ranges();
     }
     const NAMES: [&str; 9] = [
@@ -240,7 +240,7 @@ fn staying_ranges() -> Vec<(usize, usize)> {
         "libdl.so",
         "libstdc++",
     ];
-    let own = staying_ranges as *const () as usize;
+    let own = permanent_ranges as *const () as usize;
     let stays = |(i, (path, start, end)): &(usize, (std::path::PathBuf, usize, usize))| {
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // The loader lists the main program first.
@@ -335,8 +335,8 @@ mod tests {
     fn this_program_stays_and_the_stack_is_no_object() {
         prepare();
         let code = this_program_stays_and_the_stack_is_no_object as *const () as usize;
-        assert!(stays(code));
-        assert!(!stays(&raw const code as usize));
+        assert!(is_permanent(code));
+        assert!(!is_permanent(&raw const code as usize));
         let object = find(code).unwrap();
         // SAFETY: this program's own object.
         let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) };

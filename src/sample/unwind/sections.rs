@@ -10,7 +10,7 @@
 
 use super::{
     frame_index::{ObjectFrames, Reading},
-    objects::KeptObject,
+    objects::PinnedDso,
 };
 use crate::sys::{
     arch::{HAS_LINK_REGISTER, MAX_RULES, RETURN_ADDRESS, VENDOR},
@@ -53,12 +53,12 @@ pub(super) struct Description<'b> {
 
 impl<'b> Description<'b> {
     /// What describes `pc`, by the object's own table or else by our index.
-    pub(super) fn find(kept: &'b KeptObject<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
+    pub(super) fn find(kept: &'b PinnedDso<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
         let known = index.and_then(|index| index.find(kept));
         Self::by_mapped_table(kept, known, pc).or_else(|| known?.describe(pc))
     }
 
-    fn by_mapped_table(kept: &'b KeptObject<'_>, known: Option<&ObjectFrames>, pc: usize) -> Option<Self> {
+    fn by_mapped_table(kept: &'b PinnedDso<'_>, known: Option<&ObjectFrames>, pc: usize) -> Option<Self> {
         let object = &kept.object;
         if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
             return None;
@@ -177,7 +177,7 @@ pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
 /// or where its ends are not to be found: its program headers are elsewhere than at its beginning, and it is not among
 /// the `known`.
 pub(super) fn mapped_from<'b>(
-    kept: &'b KeptObject<'_>,
+    kept: &'b PinnedDso<'_>,
     known: Option<&ObjectFrames>,
     address: usize,
 ) -> Option<Bytes<'b>> {
@@ -239,7 +239,7 @@ mod tests {
         // A hole behind the first two pages, then a segment that cannot be read, and one that can.
         write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);
         // SAFETY: the headers are there, and stay as long as the mapping.
-        let kept = KeptObject::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
+        let kept = PinnedDso::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
         let lent = |address: usize| mapped_from(&kept, None, address).map(|bytes| bytes.len());
         assert_eq!(lent(start), Some(2 * PAGE));
         assert_eq!(lent(start + 2 * PAGE - 1), Some(1));

@@ -27,7 +27,7 @@ pub(crate) const HAS_LINK_REGISTER: bool = true;
 /// The most registers that a row is expected to name: x19 to x30, v8 to v15, and the state of the return address's
 /// signature. (Functions of the vector calling convention may name more; they are walked by frame pointers.)
 pub(crate) const MAX_RULES: usize = 24;
-/// Whose extensions of call frame information are in use: `DW_CFA_AARCH64_negate_ra_state`.
+/// TimerOwner extensions of call frame information are in use: `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 /// The largest page of any kernel for this machine; they are made with 4, 16 or 64 KiB.
 pub(crate) const LARGEST_PAGE: usize = 64 << 10;

@@ -22,7 +22,7 @@ pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
 pub(crate) const HAS_LINK_REGISTER: bool = false;
 /// The most registers that a row is seen to name: 17 in glibc's signal trampoline.
 pub(crate) const MAX_RULES: usize = 24;
-/// Whose extensions of call frame information are in use.
+/// TimerOwner extensions of call frame information are in use.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 /// The largest page of any kernel for this machine.
 pub(crate) const LARGEST_PAGE: usize = 4096;

@@ -83,7 +83,7 @@ fn garbage_ends_every_walk_and_faults_in_none() {
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let (held, _, trail) = claim.parts();
+    let (held, _, last_walk) = claim.parts();
     let slot = held.slot();
     let [stack, other, forbidden] = [16, 4, 64].map(MadeStack::new);
     forbidden.set_readable(false);
@@ -102,14 +102,14 @@ fn garbage_ends_every_walk_and_faults_in_none() {
         let form = random.choose(&[PcForm::Exact, PcForm::ForReaders]);
         let mut chain = [0; ROOM];
         let registers = places.registers(&mut random);
-        let (depth, end) = walk(&engine, slot, registers, 0, form, &mut chain[..room], trail);
+        let (depth, end) = walk(&engine, slot, registers, 0, form, &mut chain[..room], last_walk);
         assert!(depth <= room);
         assert!(chain[depth..].iter().all(|&pc| pc == 0), "written behind the chain's end");
         ends[end as usize] += 1;
         deepest = deepest.max(depth);
     }
     // Otherwise the garbage is not of a kind that says anything.
-    for end in [End::Whole, End::Depth, End::Unreadable, End::NoRule] {
+    for end in [End::Complete, End::Depth, End::Unreadable, End::NoRule] {
         assert!(ends[end as usize] > WALKS / 1000, "{end:?}: {ends:?}");
     }
     assert!(deepest >= 6, "{deepest}");
@@ -127,7 +127,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let (held, _, trail) = claim.parts();
+    let (held, _, last_walk) = claim.parts();
     let slot = held.slot();
     // Made one after the other they lie side by side, mostly: near enough for a frame. Those that do not are kept, and
     // others made.
@@ -163,7 +163,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
             registers.set(PROGRAM_COUNTER, Some(NO_CODE));
             assert!(registers.get(FRAME_POINTER).unwrap() - sp < 1 << 20, "too far to be taken for a frame");
             let mut chain = [0; ROOM];
-            let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain, trail);
+            let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain, last_walk);
             assert_eq!((depth, end), (1, End::NoRule));
         }
     });

@@ -261,9 +261,9 @@ impl<'s> Program<'s> {
             }
             pcs.push(function.pc);
             let end = match function.way {
-                Way::Outermost => Some(End::Whole),
+                Way::Outermost => Some(End::Complete),
                 Way::FramePointer if !known.contains(&FRAME_POINTER) => Some(End::NoRule),
-                Way::FramePointer if function.frame_pointer == 0 && i > 0 => Some(End::Whole),
+                Way::FramePointer if function.frame_pointer == 0 && i > 0 => Some(End::Complete),
                 Way::FramePointer if function.frame_pointer == 0 => Some(End::NoRule),
                 Way::FramePointer => {
                     is_guessed = true;
@@ -286,7 +286,7 @@ impl<'s> Program<'s> {
             }
         }
         let last = self.functions.last().expect("there is one");
-        (pcs, if last.return_address == 0 && !is_guessed { End::Whole } else { End::NoRule })
+        (pcs, if last.return_address == 0 && !is_guessed { End::Complete } else { End::NoRule })
     }
 
     /// Tells the engine the rules. False where two functions do not fit into the cache together.
@@ -326,7 +326,7 @@ fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
     let engine = Engine::new().unwrap();
     super::super::objects::prepare();
     let mut claim = engine.scratch().claim(0).unwrap();
-    let (held, _, trail) = claim.parts();
+    let (held, _, last_walk) = claim.parts();
     let slot = held.slot();
     let (mut ends, mut walked) = (Vec::new(), 0);
     for case in 0..CASES {
@@ -343,13 +343,14 @@ fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
         let mut chain = [0; 64];
         let form = program.random.choose(&[PcForm::Exact, PcForm::ForReaders]);
         let written = program.random.choose(&[0, program.sp()]);
-        let (depth, end) = walk(&engine, slot, program.registers(), written, form, &mut chain[..room], trail);
+        let (depth, end) =
+            walk(&engine, slot, program.registers(), written, form, &mut chain[..room], last_walk);
         let found = (chain[..depth].to_vec(), end);
         assert_eq!(found, program.expected(room), "case {case}: {:#x?}", program.functions);
         ends.push((end, depth));
     }
     assert!(walked * 10 > CASES * 9, "{walked} cases fitted into the cache");
-    for kind in [End::Whole, End::Depth, End::Unreadable, End::NoRule, End::Loop] {
+    for kind in [End::Complete, End::Depth, End::Unreadable, End::NoRule, End::Loop] {
         let deep = ends.iter().filter(|&&(end, depth)| end == kind && depth > MOST_SWITCHES).count();
         assert!(deep * 200 > walked, "{deep} deep walks ended as {kind:?}");
     }

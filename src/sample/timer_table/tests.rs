@@ -19,7 +19,7 @@ struct Kernel {
     left: RefCell<BTreeSet<i32>>,
     clocks: RefCell<BTreeMap<u32, u64>>,
     process: RefCell<u32>,
-    /// Threads whose ticks may come in one period; 0 for all.
+    /// TimerTable whose ticks may come in one period; 0 for all.
     crowd: RefCell<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Timers for Kernel {
         self.there.borrow_mut().insert(timer);
         Ok(timer)
     }
-    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+    fn create_fallback(&self, index: usize, thread: u32) -> Result<i32, i32> {
         self.create(index, thread)
     }
     fn is_there(&self, timer: i32, _thread: u32) -> bool {
@@ -45,7 +45,7 @@ impl Timers for Kernel {
     fn is_precise(&self, _timer: i32) -> bool {
         *self.precise.borrow()
     }
-    fn leave_to_parent(&self, timer: i32, _thread: u32) {
+    fn release_to_parent(&self, timer: i32, _thread: u32) {
         assert!(self.left.borrow_mut().insert(timer));
     }
     fn delete(&self, timer: i32, _thread: u32) {
@@ -70,17 +70,17 @@ impl Timers for Kernel {
 
 const PERIOD: u64 = 10_000_000;
 
-fn table() -> Threads<Vec<Entry>> {
-    let entries = (0..MOST_THREADS).map(|_| Entry::unused());
-    Threads::new(entries.collect())
+fn table() -> TimerTable<Vec<Entry>> {
+    let entries = (0..MAX_THREADS).map(|_| Entry::unused());
+    TimerTable::new(entries.collect())
 }
 
-fn met(threads: &Threads<Vec<Entry>>, thread: u32, now: u64) -> Met {
-    Met { thread, generation: threads.generation(), now }
+fn met(threads: &TimerTable<Vec<Entry>>, thread: u32, now: u64) -> TickThread {
+    TickThread { thread, generation: threads.generation(), now }
 }
 
 /// A thread that is adopted when its clock is at `now`: the entry's index, the timer's name and the first expiry.
-fn adopted(threads: &Threads<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64) -> (usize, i32, u64) {
+fn adopted(threads: &TimerTable<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64) -> (usize, i32, u64) {
     threads.adopt(kernel, met(threads, thread, now), FirstTick::AtRandom);
     let (timer, first, _) = *kernel.armed.borrow().last().unwrap();
     let index = threads.entries.iter().position(|entry| entry.timer.load(Ordering::Relaxed) == timer + 1);
@@ -257,7 +257,7 @@ fn signals_of_timers_that_are_no_more_weigh_nothing() {
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due - 1), |_| {}), 0, "too early");
     assert_eq!(threads.tick(&kernel, index, met(&threads, 8, due), |_| {}), 0, "another's");
-    assert_eq!(threads.tick(&kernel, MOST_THREADS, met(&threads, 7, due), |_| {}), 0, "no such entry");
+    assert_eq!(threads.tick(&kernel, MAX_THREADS, met(&threads, 7, due), |_| {}), 0, "no such entry");
     threads.end(&kernel);
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 0, "over");
 }
@@ -294,7 +294,7 @@ fn ended_threads_leave_no_timer() {
 fn a_window_of_ended_threads_has_room_for_a_new_one() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
-    let of_one_window = |i: u32| 1 + i * (MOST_THREADS / WINDOW) as u32;
+    let of_one_window = |i: u32| 1 + i * (MAX_THREADS / WINDOW) as u32;
     for i in 0..WINDOW as u32 {
         adopted(&threads, &kernel, of_one_window(i), 0);
     }

@@ -1,4 +1,4 @@
-//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`; see the end for the others).
+//! TimerTable that have a timer of their own, on their own CPU clock (clock `cpu`; see the end for the others).
 //!
 //! The process's timer finds threads: whichever it interrupts for the first time is *adopted*, and from then on sampled by
 //! its own timer, which interrupts no other thread and counts nobody else's time. So each thread gets its share, and one
@@ -25,9 +25,9 @@
 //! generation and then takes all timers; who adopts first shows the timer and then looks at the generation. So one of the
 //! two sees the other, and no timer stays behind.
 //!
-//! The application can close the descriptor of a perf event (`closefrom(3)`). [`Threads::survey`], or the process's next tick on
+//! The application can close the descriptor of a perf event (`closefrom(3)`). [`TimerTable::survey`], or the process's next tick on
 //! the thread, finds that the thread's tick is overdue, and exchanges its timer for one that has no descriptor.
-//! The kernel keeps the timer of a thread that has ended. [`Threads::survey`] deletes it.
+//! The kernel keeps the timer of a thread that has ended. [`TimerTable::survey`] deletes it.
 //!
 //! A *precise* timer (clock `perf`) goes by its own counter, which differs from the CPU clock by some microseconds: its tick
 //! may come half a period before it is due.
@@ -37,15 +37,15 @@
 
 mod entry;
 
-pub(crate) use entry::{Entry, Met};
+pub(crate) use entry::{Entry, TickThread};
 
 use crate::sync::{
     Ordering,
     modelled::{AtomicU32, AtomicU64, fence},
 };
 
-/// Threads that can have a timer at a time; those beyond are sampled by the process's timer.
-pub(crate) const MOST_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
+/// TimerTable that can have a timer at a time; those beyond are sampled by the process's timer.
+pub(crate) const MAX_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
 /// A thread's entry is one of so many, which its id chooses.
 const WINDOW: usize = 8;
 /// Ticks of a thread between two draws of their place in the period, if its timer is not precise.
@@ -53,7 +53,7 @@ const TICKS_OF_A_PLACE: u32 = 4;
 /// The tick that draws first. Of a thread that exits earlier, the rest is in the remainder. A later thread's rest is zero on average.
 const FIRST_DRAW: u32 = 2;
 /// Timers that a survey deletes or replaces at most: it is made in a handler.
-const MOST_MENDED: u32 = 32;
+const MAX_REPAIRED: u32 = 32;
 /// Nanoseconds that a thread's tick may be late, beside some periods, before its timer is taken for dead: some kernel ticks pass a
 /// busy thread by.
 const PATIENCE: u64 = 200_000_000;
@@ -69,7 +69,7 @@ pub(crate) trait Timers {
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32>;
+    fn create_fallback(&self, index: usize, thread: u32) -> Result<i32, i32>;
     /// False for a timer that the application has closed.
     fn is_there(&self, timer: i32, thread: u32) -> bool;
     /// Lets it tick each period, for the first time in `first` nanoseconds. A precise one ticks each `first` nanoseconds.
@@ -78,7 +78,7 @@ pub(crate) trait Timers {
     fn is_precise(&self, timer: i32) -> bool;
     fn delete(&self, timer: i32, thread: u32);
     /// Lets go of what a forked child has of its parent's timer.
-    fn leave_to_parent(&self, timer: i32, thread: u32);
+    fn release_to_parent(&self, timer: i32, thread: u32);
     /// The calling process.
     fn process(&self) -> u32;
     /// True when the process has no such thread.
@@ -108,7 +108,7 @@ struct Place<'t> {
 }
 
 /// See the module. `E` holds the entries, which are all zero at first.
-pub(crate) struct Threads<E> {
+pub(crate) struct TimerTable<E> {
     entries: E,
     /// Of the session that adopts threads, or 0.
     generation: AtomicU32,
@@ -117,10 +117,10 @@ pub(crate) struct Threads<E> {
     /// Entries that are not free.
     used: AtomicU32,
     /// A bit for each entry that is not free.
-    bits: [AtomicU64; MOST_THREADS / 64],
+    bits: [AtomicU64; MAX_THREADS / 64],
     /// Where the next look at some of the threads begins.
     cursor: AtomicU32,
-    /// Threads that could not have a timer, each as often as the process's timer met it, since the process began.
+    /// TimerTable that could not have a timer, each as often as the process's timer met it, since the process began.
     refused: AtomicU64,
     /// Nanoseconds.
     period: AtomicU64,
@@ -130,7 +130,7 @@ pub(crate) struct Threads<E> {
     owner: AtomicU32,
 }
 
-impl<E: AsRef<[Entry]>> Threads<E> {
+impl<E: AsRef<[Entry]>> TimerTable<E> {
     /// With entries that are all zero.
     pub(crate) fn new(entries: E) -> Self {
         Self {
@@ -192,29 +192,31 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// True for a thread that has a timer, whatever that does.
-    pub(crate) fn has(&self, met: Met) -> bool {
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
-        self.window(met.thread).find(own).is_some_and(|place| place.entry.timer.load(Ordering::Acquire) != 0)
+    pub(crate) fn has(&self, tick_thread: TickThread) -> bool {
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        self.window(tick_thread.thread)
+            .find(own)
+            .is_some_and(|place| place.entry.timer.load(Ordering::Acquire) != 0)
     }
 
     /// True for a thread that its own timer samples. One whose timer has died is set free: the kernel has given its id to
     /// another thread, or the host has deleted what it did not make.
-    pub(crate) fn covers(&self, timers: &impl Timers, met: Met) -> bool {
+    pub(crate) fn covers(&self, timers: &impl Timers, tick_thread: TickThread) -> bool {
         // Acquire: pairs with the release of the timer, for the words of the thread's own.
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
-        let Some(place) = self.window(met.thread).find(own) else { return false };
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let Some(place) = self.window(tick_thread.thread).find(own) else { return false };
         let entry = place.entry;
         let timer = entry.timer.load(Ordering::Acquire);
         if timer == 0 {
             return false;
         }
         let period = self.period.load(Ordering::Relaxed);
-        let is_overdue = met.now > entry.due.load(Ordering::Relaxed).saturating_add(period / 2);
-        if is_overdue && !timers.is_there(timer.wrapping_sub(1), met.thread) {
-            return self.replace(timers, place, timer, met);
+        let is_overdue = tick_thread.now > entry.due.load(Ordering::Relaxed).saturating_add(period / 2);
+        if is_overdue && !timers.is_there(timer.wrapping_sub(1), tick_thread.thread) {
+            return self.replace(timers, place, timer, tick_thread);
         }
         let latest = entry.due.load(Ordering::Relaxed).saturating_add(PATIENCE.saturating_add(4 * period));
-        let is_alive = entry.may_be_of(met.now, period) && met.now <= latest;
+        let is_alive = entry.may_be_of(tick_thread.now, period) && tick_thread.now <= latest;
         if !is_alive {
             self.withdraw(timers, place, timer);
         }
@@ -223,8 +225,8 @@ impl<E: AsRef<[Entry]>> Threads<E> {
 
     /// Gives the thread another timer instead of `old`, which the application has closed. The cells stay: the first
     /// tick has the weight of all that have passed. False if the thread has no timer now.
-    fn replace(&self, timers: &impl Timers, place: Place<'_>, old: i32, met: Met) -> bool {
-        let Ok(new) = timers.create_instead(place.index, met.thread) else {
+    fn replace(&self, timers: &impl Timers, place: Place<'_>, old: i32, tick_thread: TickThread) -> bool {
+        let Ok(new) = timers.create_fallback(place.index, tick_thread.thread) else {
             self.withdraw(timers, place, old);
             return false;
         };
@@ -232,15 +234,15 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let stored = new.wrapping_add(1);
         // AcqRel, as for every exchange of it: whoever takes a timer out deletes it.
         if entry.timer.compare_exchange(old, stored, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            timers.delete(new, met.thread);
+            timers.delete(new, tick_thread.thread);
             return false;
         }
-        timers.delete(old.wrapping_sub(1), met.thread);
+        timers.delete(old.wrapping_sub(1), tick_thread.thread);
         // See the module: partner of the one in `end`, as in `try_adopt`. An `end` that has seen the old timer has come first.
         fence(Ordering::SeqCst);
-        let is_of_session = self.generation.load(Ordering::Relaxed) == met.generation;
+        let is_of_session = self.generation.load(Ordering::Relaxed) == tick_thread.generation;
         // Another thread's entry may have got a descriptor of the same number as `old` had.
-        let is_its_own = entry.key.load(Ordering::Relaxed) == met.key();
+        let is_its_own = entry.key.load(Ordering::Relaxed) == tick_thread.key();
         if is_of_session && is_its_own {
             let period = self.period.load(Ordering::Relaxed);
             let cell = period.saturating_mul(u64::from(entry.periods.load(Ordering::Relaxed)));
@@ -252,17 +254,17 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// Gives the thread a timer of its own, if one is to be had. It is the calling one, or one that no tick has met yet.
-    pub(crate) fn adopt(&self, timers: &impl Timers, met: Met, first: FirstTick) {
-        if !self.try_adopt(timers, met, first) {
+    pub(crate) fn adopt(&self, timers: &impl Timers, tick_thread: TickThread, first: FirstTick) {
+        if !self.try_adopt(timers, tick_thread, first) {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn try_adopt(&self, timers: &impl Timers, met: Met, first: FirstTick) -> bool {
-        let Some(place) = self.claim(met).or_else(|| {
+    fn try_adopt(&self, timers: &impl Timers, tick_thread: TickThread, first: FirstTick) -> bool {
+        let Some(place) = self.claim(tick_thread).or_else(|| {
             // Of eight threads one may well have ended.
-            self.window(met.thread).for_each(|place| self.withdraw_if_gone(timers, place));
-            self.claim(met)
+            self.window(tick_thread.thread).for_each(|place| self.withdraw_if_gone(timers, place));
+            self.claim(tick_thread)
         }) else {
             return false;
         };
@@ -270,13 +272,13 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         // clock `wall` the next look for threads.
         fence(Ordering::SeqCst);
         let is_other = |other: &Place<'_>| {
-            other.index != place.index && other.entry.key.load(Ordering::Relaxed) == met.key()
+            other.index != place.index && other.entry.key.load(Ordering::Relaxed) == tick_thread.key()
         };
-        if self.window(met.thread).any(|other| is_other(&other)) {
+        if self.window(tick_thread.thread).any(|other| is_other(&other)) {
             self.free(place);
             return true;
         }
-        let Ok(timer) = timers.create(place.index, met.thread) else {
+        let Ok(timer) = timers.create(place.index, tick_thread.thread) else {
             self.free(place);
             return false;
         };
@@ -285,19 +287,19 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let periods = self.periods_of_a_tick(timers);
         let cell = period.saturating_mul(u64::from(periods));
         let first = match first {
-            FirstTick::AtRandom => draw(met.now ^ met.key(), cell),
+            FirstTick::AtRandom => draw(tick_thread.now ^ tick_thread.key(), cell),
             FirstTick::AfterPeriod => cell,
         };
         entry.periods.store(periods, Ordering::Relaxed);
         entry.ticks.store(0, Ordering::Relaxed);
-        entry.since.store(met.now, Ordering::Relaxed);
-        entry.due.store(met.now.wrapping_add(first), Ordering::Relaxed);
+        entry.since.store(tick_thread.now, Ordering::Relaxed);
+        entry.due.store(tick_thread.now.wrapping_add(first), Ordering::Relaxed);
         entry.place.store(first, Ordering::Relaxed);
         // Release: for the words above.
         entry.timer.store(timer.wrapping_add(1), Ordering::Release);
         // See the module: partner of the one in `end`.
         fence(Ordering::SeqCst);
-        if self.generation.load(Ordering::Relaxed) == met.generation {
+        if self.generation.load(Ordering::Relaxed) == tick_thread.generation {
             // One that `end` has deleted meanwhile is not armed: no timer has its name. An event that has got its descriptor
             // is armed anew, which changes when it ticks and no weight.
             timers.arm(timer, first, cell);
@@ -310,14 +312,20 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     /// The weight of a tick of a thread's timer, in periods. The signal contains the `index`. 0 if the timer was deleted, or the
     /// signal came early. The weight is passed to `charge` before the entry changes: a survey in between finds the time
     /// unaccounted, and not accounted twice.
-    pub(crate) fn tick(&self, timers: &impl Timers, index: usize, met: Met, charge: impl FnOnce(u64)) -> u64 {
+    pub(crate) fn tick(
+        &self,
+        timers: &impl Timers,
+        index: usize,
+        tick_thread: TickThread,
+        charge: impl FnOnce(u64),
+    ) -> u64 {
         let Some(entry) = self.entries.as_ref().get(index) else { return 0 };
         let timer = entry.timer.load(Ordering::Acquire);
         // By the thread, not by the timer's name in the signal: emulators get that wrong.
-        if timer == 0 || entry.key.load(Ordering::Relaxed) != met.key() {
+        if timer == 0 || entry.key.load(Ordering::Relaxed) != tick_thread.key() {
             return 0;
         }
-        let (timer, now) = (timer.wrapping_sub(1), met.now);
+        let (timer, now) = (timer.wrapping_sub(1), tick_thread.now);
         let period = self.period.load(Ordering::Relaxed);
         let periods = u64::from(entry.periods.load(Ordering::Relaxed));
         let cell = period.saturating_mul(periods);
@@ -378,18 +386,23 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     fn mend(&self, timers: &impl Timers, place: Place<'_>) {
         let timer = place.entry.timer.load(Ordering::Acquire);
         let key = place.entry.key.load(Ordering::Relaxed);
-        let met = Met { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
-        if timer != 0 && !timers.is_there(timer.wrapping_sub(1), met.thread) && !timers.is_gone(met.thread) {
-            self.replace(timers, place, timer, met);
+        let tick_thread = TickThread { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
+        if timer != 0
+            && !timers.is_there(timer.wrapping_sub(1), tick_thread.thread)
+            && !timers.is_gone(tick_thread.thread)
+        {
+            self.replace(timers, place, timer, tick_thread);
         } else {
             self.withdraw_if_gone(timers, place);
         }
     }
 
     /// True if the thread's own timer has ticked.
-    pub(crate) fn has_ticked(&self, met: Met) -> bool {
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == met.key();
-        self.window(met.thread).find(own).is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
+    pub(crate) fn has_ticked(&self, tick_thread: TickThread) -> bool {
+        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        self.window(tick_thread.thread)
+            .find(own)
+            .is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
     }
 
     /// Nanoseconds that threads' next ticks will represent. Below zero if ticks represent cells that have only begun.
@@ -412,7 +425,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         let mut mended = 0;
         self.visit(0, |place| {
             let needs_mending = self.ask(timers, place).is_none_or(|unaccounted| unaccounted > overdue);
-            if needs_mending && mended < MOST_MENDED {
+            if needs_mending && mended < MAX_REPAIRED {
                 mended += 1;
                 self.mend(timers, place);
             }
@@ -469,7 +482,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
             visited < most
         });
         // Relaxed, and no exchange: two that look at the same entries do no harm.
-        self.cursor.store(if next < MOST_THREADS { next as u32 } else { 0 }, Ordering::Relaxed);
+        self.cursor.store(if next < MAX_THREADS { next as u32 } else { 0 }, Ordering::Relaxed);
     }
 
     /// Calls `visit` with each entry that is in use, from `start` on and around, until it returns false.
@@ -517,7 +530,7 @@ impl<E: AsRef<[Entry]>> Threads<E> {
         self.visit(0, |Place { entry, .. }| {
             let timer = entry.timer.swap(0, Ordering::Relaxed);
             if timer != 0 {
-                timers.leave_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
+                timers.release_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
             }
             entry.unaccounted.store(0, Ordering::Relaxed);
             entry.key.store(0, Ordering::Relaxed);
@@ -539,12 +552,15 @@ impl<E: AsRef<[Entry]>> Threads<E> {
     }
 
     /// A free entry, for the thread.
-    fn claim(&self, met: Met) -> Option<Place<'_>> {
+    fn claim(&self, tick_thread: TickThread) -> Option<Place<'_>> {
         let taken = |Place { entry, .. }: &Place<'_>| {
             entry.key.load(Ordering::Relaxed) == 0
-                && entry.key.compare_exchange(0, met.key(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                && entry
+                    .key
+                    .compare_exchange(0, tick_thread.key(), Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
         };
-        let place = self.window(met.thread).find(taken)?;
+        let place = self.window(tick_thread.thread).find(taken)?;
         self.used.fetch_add(1, Ordering::Relaxed);
         self.mark(place.index, true);
         Some(place)

@@ -12,7 +12,7 @@ impl Timers for Kernel {
         self.0.lock().unwrap().push(index as i32);
         Ok(index as i32)
     }
-    fn create_instead(&self, index: usize, thread: u32) -> Result<i32, i32> {
+    fn create_fallback(&self, index: usize, thread: u32) -> Result<i32, i32> {
         self.create(index + 100, thread)
     }
     fn is_there(&self, timer: i32, _thread: u32) -> bool {
@@ -22,7 +22,7 @@ impl Timers for Kernel {
     fn is_precise(&self, _timer: i32) -> bool {
         false
     }
-    fn leave_to_parent(&self, _timer: i32, _thread: u32) {}
+    fn release_to_parent(&self, _timer: i32, _thread: u32) {}
     fn process(&self) -> u32 {
         1
     }
@@ -39,9 +39,9 @@ impl Timers for Kernel {
     }
 }
 
-fn table() -> (Arc<Threads<Vec<Entry>>>, Arc<Kernel>) {
+fn table() -> (Arc<TimerTable<Vec<Entry>>>, Arc<Kernel>) {
     let entries = (0..1).map(|_| Entry::unused());
-    let threads = Threads::new(entries.collect());
+    let threads = TimerTable::new(entries.collect());
     let kernel = Kernel(Mutex::new(Vec::new()));
     threads.begin(&kernel, 1000);
     (Arc::new(threads), Arc::new(kernel))
@@ -55,9 +55,9 @@ fn loom_no_timer_outlives_its_session() {
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
             loom::thread::spawn(move || {
-                let met = Met { thread: 8, generation: threads.generation(), now: 5 };
-                if met.generation != 0 {
-                    threads.adopt(&*kernel, met, FirstTick::AtRandom);
+                let tick_thread = TickThread { thread: 8, generation: threads.generation(), now: 5 };
+                if tick_thread.generation != 0 {
+                    threads.adopt(&*kernel, tick_thread, FirstTick::AtRandom);
                 }
             })
         };
@@ -75,7 +75,7 @@ fn loom_a_timer_is_deleted_once() {
         let (threads, kernel) = table();
         threads.adopt(
             &*kernel,
-            Met { thread: 8, generation: threads.generation(), now: 5 },
+            TickThread { thread: 8, generation: threads.generation(), now: 5 },
             FirstTick::AtRandom,
         );
         let handler = {
@@ -96,10 +96,12 @@ fn loom_a_replaced_timer_is_deleted_once() {
     loom::model(|| {
         let (threads, kernel) = table();
         let generation = threads.generation();
-        threads.adopt(&*kernel, Met { thread: 8, generation, now: 5 }, FirstTick::AtRandom);
+        threads.adopt(&*kernel, TickThread { thread: 8, generation, now: 5 }, FirstTick::AtRandom);
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
-            loom::thread::spawn(move || threads.covers(&*kernel, Met { thread: 8, generation, now: 50_000 }))
+            loom::thread::spawn(move || {
+                threads.covers(&*kernel, TickThread { thread: 8, generation, now: 50_000 })
+            })
         };
         threads.end(&*kernel);
         handler.join().unwrap();

@@ -1,4 +1,4 @@
-//! All orders of handlers that fill, leave, move and clear halves which hold a record each.
+//! All orders of handlers that fill, leave, move and clear halves which guard a record each.
 
 use super::*;
 use crate::sample::table::tests::Fixed;
@@ -35,7 +35,7 @@ impl Sink for Array {
 /// A table whose halves have room for one record of one frame, and two slots.
 struct World {
     table: Table<Fixed>,
-    drain: Drain<Array>,
+    spiller: Spiller<Array>,
     taken: [AtomicBool; 2],
 }
 
@@ -59,7 +59,7 @@ fn ticks(world: &World, slot: usize, chains: &[usize]) -> usize {
         world.taken[slot].store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let is_refused = world.table.add(&[chain], 1).is_err();
-        world.drain.step(&world.table, &Beside(world, slot));
+        world.spiller.step(&world.table, &Beside(world, slot));
         world.taken[slot].store(false, Ordering::Release);
         is_refused
     });
@@ -73,15 +73,15 @@ fn two_handlers(first: &'static [usize], second: &'static [usize]) {
     model.check(move || {
         let world = Arc::new(World {
             table: Table::new(Fixed::halved(1, 3)),
-            drain: Drain::new(Array { words: Vec::new(), buffer: [0; 8] }),
+            spiller: Spiller::new(Array { words: Vec::new(), buffer: [0; 8] }),
             taken: [AtomicBool::new(false), AtomicBool::new(false)],
         });
         let other = Arc::clone(&world);
         let handler = thread::spawn(move || ticks(&other, 1, second));
         let refused = ticks(&world, 0, first) + handler.join().unwrap();
-        let hold = world.drain.try_hold().expect("nobody is inside");
-        assert_eq!(hold.sink.words.len() as u64, world.table.stand().moved);
-        let moved: usize = hold.sink.words.chunks(3).map(|record| record[0]).sum();
+        let guard = world.spiller.try_lock().expect("nobody is inside");
+        assert_eq!(guard.sink.words.len() as u64, world.table.stand().moved);
+        let moved: usize = guard.sink.words.chunks(3).map(|record| record[0]).sum();
         let kept: usize = world.table.records().map(|(count, _)| count).sum();
         assert_eq!(moved + kept + refused, first.len() + second.len());
     });

@@ -40,7 +40,7 @@ impl Words {
 }
 
 /// See the module.
-struct Mark {
+struct RunningSignal {
     /// Never null: words that live as long as the process.
     words: AtomicPtr<Words>,
     is_wiped: AtomicBool,
@@ -48,37 +48,38 @@ struct Mark {
     owner: AtomicU32,
 }
 
-static MARK: Mark = Mark::in_ordinary_memory(&ORDINARY);
+static RUNNING_SIGNAL: RunningSignal = RunningSignal::in_ordinary_memory(&ORDINARY);
 static ORDINARY: Words = Words::new();
 
 /// Finds a place that is wiped in children, once. For ordinary context, or a toggle, with the control lock held and
 /// no session published.
 pub(crate) fn prepare() {
-    if !MARK.is_wiped.load(Ordering::Relaxed) {
-        MARK.move_to_wiped_page();
+    if !RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed) {
+        RUNNING_SIGNAL.move_to_wiped_page();
     }
 }
 
 /// Tells handlers that a session with this signal runs in this process; 0: that none does. As [`prepare`].
-pub(crate) fn set(signal: i32) {
-    MARK.set(signal);
+pub(crate) fn set_running_signal(signal: i32) {
+    RUNNING_SIGNAL.set_running_signal(signal);
 }
 
 /// The signal of this process's running session, or 0. Signal-safe: two loads; where the kernel wipes no page, also
 /// `getpid` by system call.
 #[inline]
 pub(crate) fn running_signal() -> i32 {
-    MARK.signal()
+    RUNNING_SIGNAL.signal()
 }
 
 /// True in a child that has a copy of a process which published sessions, until it publishes or withdraws one itself,
 /// as our fork hook does. Whatever its process id is: in another namespace it may be the parent's. Signal-safe, as
 /// [`running_signal`].
-pub(crate) fn is_in_copy() -> bool {
-    MARK.is_wiped.load(Ordering::Relaxed) && !MARK.words().is_known.load(Ordering::Relaxed)
+pub(crate) fn is_forked_copy() -> bool {
+    RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)
+        && !RUNNING_SIGNAL.words().is_known.load(Ordering::Relaxed)
 }
 
-impl Mark {
+impl RunningSignal {
     const fn in_ordinary_memory(words: &'static Words) -> Self {
         Self {
             words: AtomicPtr::new(ptr::from_ref(words).cast_mut()),
@@ -96,7 +97,7 @@ impl Mark {
         }
     }
 
-    fn set(&self, signal: i32) {
+    fn set_running_signal(&self, signal: i32) {
         let words = self.words();
         words.is_known.store(true, Ordering::Relaxed);
         if self.is_wiped.load(Ordering::Relaxed) {
@@ -135,36 +136,36 @@ mod tests {
 
     const SIGNAL: i32 = 27;
 
-    fn expect_no_session_in_copies(mark: &Mark) {
-        mark.set(SIGNAL);
-        assert_eq!(mark.signal(), SIGNAL);
-        assert_eq!(in_raw_fork(|| mark.signal()), 0, "the child takes the parent's session for its own");
+    fn expect_no_session_in_copies(guard: &RunningSignal) {
+        guard.set_running_signal(SIGNAL);
+        assert_eq!(guard.signal(), SIGNAL);
+        assert_eq!(in_raw_fork(|| guard.signal()), 0, "the child takes the parent's session for its own");
         // A child of the child, whose parent has a session.
-        let grandchild = || in_raw_fork(|| mark.signal());
+        let grandchild = || in_raw_fork(|| guard.signal());
         let child = || {
-            mark.set(SIGNAL);
-            if mark.signal() == SIGNAL { grandchild() } else { 1 }
+            guard.set_running_signal(SIGNAL);
+            if guard.signal() == SIGNAL { grandchild() } else { 1 }
         };
         assert_eq!(in_raw_fork(child), 0);
-        assert_eq!(mark.signal(), SIGNAL);
-        mark.set(0);
-        assert_eq!(mark.signal(), 0);
+        assert_eq!(guard.signal(), SIGNAL);
+        guard.set_running_signal(0);
+        assert_eq!(guard.signal(), 0);
     }
 
     #[test]
     fn a_copy_finds_no_session_in_a_wiped_page() {
         static WORDS: Words = Words::new();
-        let mark = Mark::in_ordinary_memory(&WORDS);
-        mark.move_to_wiped_page();
-        assert!(mark.is_wiped.load(Ordering::Relaxed), "this kernel is older than 4.14, or an emulation");
-        expect_no_session_in_copies(&mark);
+        let guard = RunningSignal::in_ordinary_memory(&WORDS);
+        guard.move_to_wiped_page();
+        assert!(guard.is_wiped.load(Ordering::Relaxed), "this kernel is older than 4.14, or an emulation");
+        expect_no_session_in_copies(&guard);
         assert_eq!(WORDS.signal.load(Ordering::Relaxed), 0, "the page is what is used");
     }
 
     #[test]
     fn a_copy_finds_no_session_by_its_id_where_no_page_is_wiped() {
         static WORDS: Words = Words::new();
-        expect_no_session_in_copies(&Mark::in_ordinary_memory(&WORDS));
+        expect_no_session_in_copies(&RunningSignal::in_ordinary_memory(&WORDS));
         assert_eq!(WORDS.signal.load(Ordering::Relaxed), 0);
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! All of it is signal-safe.
 
-pub(crate) use crate::format::spool::MOST_THREADS;
+pub(crate) use crate::format::spool::MAX_THREADS;
 
 use crate::{
     sync::{
@@ -31,14 +31,14 @@ use core::mem;
 
 /// Entries that are looked at for a thread.
 const WINDOW: usize = if cfg!(loom) { 2 } else { 64 };
-/// Entries that have one bit in [`Identities::used`].
-const GROUP: usize = MOST_THREADS / 64;
+/// Entries that have one bit in [`ThreadTable::used`].
+const GROUP: usize = MAX_THREADS / 64;
 
 /// Which thread it is: 0 for the others, else one more than the entry's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity(u16);
+pub(crate) struct ThreadIndex(u16);
 
-impl Identity {
+impl ThreadIndex {
     /// One of those without an entry.
     pub(crate) const OTHER: Self = Self(0);
 
@@ -98,11 +98,11 @@ impl Entry {
 pub(crate) struct Busiest {
     /// Of all threads that have an entry and samples.
     pub(crate) count: u64,
-    pub(crate) threads: [(u64, Identity); SampledThreads::SHOWN],
+    pub(crate) threads: [(u64, ThreadIndex); SampledThreads::SHOWN],
 }
 
 /// See the module. `E` holds the entries, which are all zero at first.
-pub(crate) struct Identities<E> {
+pub(crate) struct ThreadTable<E> {
     entries: E,
     /// A bit for each group of entries that has one in use: nobody has to touch the others' memory.
     used: AtomicU64,
@@ -110,20 +110,20 @@ pub(crate) struct Identities<E> {
     others: AtomicU64,
 }
 
-impl<E: AsRef<[Entry]>> Identities<E> {
-    /// With entries that are all zero, [`MOST_THREADS`] at most.
+impl<E: AsRef<[Entry]>> ThreadTable<E> {
+    /// With entries that are all zero, [`MAX_THREADS`] at most.
     pub(crate) fn new(entries: E) -> Self {
         Self { entries, used: AtomicU64::new(0), others: AtomicU64::new(0) }
     }
 
     /// Finds the calling thread's entry, or claims one, and says whether its name is to be read: at each of its ticks whose
-    /// number is a power of two. Threads are mostly named just after they are born.
-    pub(crate) fn meet(&self, thread: u32) -> (Identity, bool) {
-        let Some((place, entry)) = self.find_or_claim(thread) else { return (Identity::OTHER, false) };
+    /// number is a power of two. TimerTable are mostly named just after they are born.
+    pub(crate) fn meet(&self, thread: u32) -> (ThreadIndex, bool) {
+        let Some((place, entry)) = self.find_or_claim(thread) else { return (ThreadIndex::OTHER, false) };
         // Relaxed, and no exchange: the thread's own.
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);
         entry.ticks.store(ticks, Ordering::Relaxed);
-        (Identity::of(place), ticks.is_power_of_two())
+        (ThreadIndex::of(place), ticks.is_power_of_two())
     }
 
     fn find_or_claim(&self, thread: u32) -> Option<(usize, &Entry)> {
@@ -153,15 +153,15 @@ impl<E: AsRef<[Entry]>> Identities<E> {
     }
 
     /// Counts periods of a recorded sample.
-    pub(crate) fn count(&self, identity: Identity, periods: u64) {
-        let own = identity.place().and_then(|place| self.entries.as_ref().get(place));
+    pub(crate) fn count(&self, thread_index: ThreadIndex, periods: u64) {
+        let own = thread_index.place().and_then(|place| self.entries.as_ref().get(place));
         // Relaxed: a count publishes nothing but itself.
         own.map_or(&self.others, |entry| &entry.periods).fetch_add(periods, Ordering::Relaxed);
     }
 
     /// Notes what a thread is called.
-    pub(crate) fn rename(&self, identity: Identity, name: ThreadName) {
-        let own = identity.place().and_then(|place| self.entries.as_ref().get(place));
+    pub(crate) fn rename(&self, thread_index: ThreadIndex, name: ThreadName) {
+        let own = thread_index.place().and_then(|place| self.entries.as_ref().get(place));
         let Some(entry) = own else { return };
         for (place, word) in entry.name.iter().zip(name.words()) {
             // Relaxed: see the module for who reads meanwhile.
@@ -170,8 +170,8 @@ impl<E: AsRef<[Entry]>> Identities<E> {
     }
 
     /// The thread; None for one of the others.
-    pub(crate) fn thread(&self, identity: Identity) -> Option<Thread> {
-        let entry = self.entries.as_ref().get(identity.place()?)?;
+    pub(crate) fn thread(&self, thread_index: ThreadIndex) -> Option<Thread> {
+        let entry = self.entries.as_ref().get(thread_index.place()?)?;
         Some(entry.thread()).filter(|thread| thread.id != 0)
     }
 
@@ -182,7 +182,7 @@ impl<E: AsRef<[Entry]>> Identities<E> {
 
     /// Those who have the most periods.
     pub(crate) fn busiest(&self) -> Busiest {
-        let mut busiest = Busiest { count: 0, threads: [(0, Identity::OTHER); SampledThreads::SHOWN] };
+        let mut busiest = Busiest { count: 0, threads: [(0, ThreadIndex::OTHER); SampledThreads::SHOWN] };
         let used = self.used.load(Ordering::Acquire);
         let groups = self.entries.as_ref().chunks(GROUP).enumerate();
         for (group, entries) in groups.filter(|(group, _)| used >> (group % 64) & 1 == 1) {
@@ -192,7 +192,7 @@ impl<E: AsRef<[Entry]>> Identities<E> {
                     continue;
                 }
                 busiest.count += 1;
-                let mut carried = (periods, Identity::of(group * GROUP + i));
+                let mut carried = (periods, ThreadIndex::of(group * GROUP + i));
                 for place in &mut busiest.threads {
                     if carried.0 > place.0 {
                         mem::swap(place, &mut carried);

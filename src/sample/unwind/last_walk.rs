@@ -31,8 +31,8 @@ pub(super) struct Step {
     pub(super) rule: Rule,
 }
 
-/// See the module. All zeros is an empty trail.
-pub(crate) struct Trail {
+/// See the module. All zeros is an empty last_walk.
+pub(crate) struct LastWalk {
     /// Filled from the end.
     kept: [Step; LONGEST],
     fresh: [Step; LONGEST],
@@ -42,7 +42,7 @@ pub(crate) struct Trail {
     generation: usize,
 }
 
-impl Trail {
+impl LastWalk {
     /// Forgets the last walk. In a forked child, for a walk that was keeping its steps when the process was copied: steps
     /// that are half one walk's and half another's would lead error.
     pub(crate) fn forget(&mut self) {
@@ -51,19 +51,19 @@ impl Trail {
 
     /// Begins a walk, while the rule cache is of this `generation`.
     #[inline]
-    pub(super) fn begin(&mut self, generation: usize) -> Tracing<'_> {
+    pub(super) fn begin(&mut self, generation: usize) -> FrameReuse<'_> {
         if self.generation != generation {
             self.generation = generation;
             self.kept_length = 0;
         }
         let next = LONGEST.saturating_sub(self.kept_length);
-        Tracing { trail: self, next, joined: None, unrestored: next, written: 0 }
+        FrameReuse { last_walk: self, next, joined: None, unrestored: next, written: 0 }
     }
 }
 
 /// A walk under way.
-pub(super) struct Tracing<'t> {
-    trail: &'t mut Trail,
+pub(super) struct FrameReuse<'t> {
+    last_walk: &'t mut LastWalk,
     /// The first step of the last walk that is not known to lie further in than the frame at hand.
     next: usize,
     /// Where the last walk was joined, if all frames since then were its.
@@ -74,11 +74,11 @@ pub(super) struct Tracing<'t> {
     written: usize,
 }
 
-impl Tracing<'_> {
+impl FrameReuse<'_> {
     /// True when the next frame to be met may be one of the last walk's.
     #[inline(always)]
-    pub(super) fn may_retrace(&self, sp: usize) -> bool {
-        self.trail.kept.get(self.next).is_some_and(|step| step.sp <= sp)
+    pub(super) fn can_reuse(&self, sp: usize) -> bool {
+        self.last_walk.kept.get(self.next).is_some_and(|step| step.sp <= sp)
     }
 
     /// Steps through frames that are those of the last walk, from the one at `pc` and `sp`; fills `room` with their PCs.
@@ -86,7 +86,7 @@ impl Tracing<'_> {
     ///
     /// Other registers are left as they are: mostly nobody asks for them, and [`restore`](Self::restore) makes up for it.
     #[inline(never)]
-    pub(super) fn retrace(
+    pub(super) fn reuse_frames(
         &mut self,
         (mut pc, mut sp): (usize, usize),
         registers: &mut Registers,
@@ -94,7 +94,7 @@ impl Tracing<'_> {
         room: &mut [usize],
     ) -> (usize, (usize, usize)) {
         let first = self.next;
-        let left = self.trail.kept.get(first..).unwrap_or_default();
+        let left = self.last_walk.kept.get(first..).unwrap_or_default();
         let passed = left.iter().take_while(|step| step.sp < sp).count();
         let left = left.get(passed..).unwrap_or_default();
         let mut taken = 0;
@@ -124,7 +124,7 @@ impl Tracing<'_> {
     #[inline]
     pub(super) fn restore(&mut self, registers: &mut Registers, stack: &mut StackReader) {
         if self.joined.is_some() && self.unrestored < self.next {
-            for step in self.trail.kept.get(self.unrestored..self.next).unwrap_or_default() {
+            for step in self.last_walk.kept.get(self.unrestored..self.next).unwrap_or_default() {
                 step.rule.for_each_saved(|register, below| {
                     let value = stack.read(step.cfa.wrapping_sub(below));
                     registers.set(register, value);
@@ -153,14 +153,14 @@ impl Tracing<'_> {
     #[inline(never)]
     fn refresh(&mut self) {
         for place in self.joined.take().unwrap_or(self.next)..self.next {
-            let Some(&step) = self.trail.kept.get(place) else { return };
+            let Some(&step) = self.last_walk.kept.get(place) else { return };
             self.write(step);
         }
     }
 
     #[inline(always)]
     fn write(&mut self, step: Step) {
-        if let Some(place) = self.trail.fresh.get_mut(self.written) {
+        if let Some(place) = self.last_walk.fresh.get_mut(self.written) {
             *place = step;
             self.written += 1;
         }
@@ -173,7 +173,7 @@ impl Tracing<'_> {
             self.refresh();
         }
         let start = self.joined.unwrap_or(LONGEST);
-        let Trail { kept, fresh, kept_length, .. } = self.trail;
+        let LastWalk { kept, fresh, kept_length, .. } = self.last_walk;
         // Of too many, the outermost are kept.
         let fits = self.written.min(start);
         let from = fresh.get(self.written - fits..self.written).unwrap_or_default();
@@ -195,10 +195,10 @@ mod tests {
     const WORD: usize = size_of::<usize>();
     const RBX: u16 = 3;
 
-    fn empty() -> Box<Trail> {
+    fn empty() -> Box<LastWalk> {
         choose_probe().unwrap();
         let step = Step { pc: 0, sp: 0, cfa: 0, rule: Rule::ENTRY };
-        Box::new(Trail { kept: [step; LONGEST], fresh: [step; LONGEST], kept_length: 0, generation: 0 })
+        Box::new(LastWalk { kept: [step; LONGEST], fresh: [step; LONGEST], kept_length: 0, generation: 0 })
     }
 
     /// A stack that frames are put on.
@@ -215,18 +215,23 @@ mod tests {
 
         /// Walks over frames, given as PC and place on the stack, each with a register saved in its lowest word; gives
         /// for which of them the trail led on.
-        fn walk(&mut self, trail: &mut Trail, generation: usize, frames: &[(usize, usize)]) -> Vec<bool> {
+        fn walk(
+            &mut self,
+            last_walk: &mut LastWalk,
+            generation: usize,
+            frames: &[(usize, usize)],
+        ) -> Vec<bool> {
             for pair in frames.windows(2) {
                 self.0[pair[1].1 - 1] = pair[1].0;
             }
             let mut stack = StackReader::new(self.at(0), 0);
             let mut registers = Registers::from_values(&[]);
-            let mut tracing = trail.begin(generation);
+            let mut tracing = last_walk.begin(generation);
             let (mut known, mut at) = (Vec::new(), 0);
             while at < frames.len() {
                 let (pc, sp) = (frames[at].0, self.at(frames[at].1));
                 let mut room = vec![0; frames.len() - at];
-                let (taken, beyond) = tracing.retrace((pc, sp), &mut registers, &mut stack, &mut room);
+                let (taken, beyond) = tracing.reuse_frames((pc, sp), &mut registers, &mut stack, &mut room);
                 assert!(room[..taken].iter().eq(frames[at..at + taken].iter().map(|(pc, _)| pc)));
                 known.extend(vec![true; taken]);
                 at += taken;
@@ -254,61 +259,61 @@ mod tests {
 
     #[test]
     fn frames_that_were_met_by_the_last_walk_are_known() {
-        let (mut trail, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), Memory::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130), (0x1004, 140)];
-        assert_eq!(memory.walk(&mut trail, 0, &frames), [false; 4]);
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames), [false; 4]);
         // Beyond the outermost frame the trail leads to a word that is no frame of the test's.
-        assert_eq!(memory.walk(&mut trail, 0, &frames)[..3], [true; 3]);
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames)[..3], [true; 3]);
         // Other frames inside, and the same outside.
         let inside = [(0x1009, 75), (0x1008, 98), (0x1002, 120), (0x1003, 130), (0x1004, 140)];
-        assert_eq!(memory.walk(&mut trail, 0, &inside)[..4], [false, false, true, true]);
+        assert_eq!(memory.walk(&mut last_walk, 0, &inside)[..4], [false, false, true, true]);
         // The same frame with another caller, and with another extent.
         assert_eq!(
-            memory.walk(&mut trail, 0, &[(0x1002, 120), (0x1007, 130), (0x1004, 140)])[..2],
+            memory.walk(&mut last_walk, 0, &[(0x1002, 120), (0x1007, 130), (0x1004, 140)])[..2],
             [true, false]
         );
-        assert!(!memory.walk(&mut trail, 0, &[(0x1002, 121), (0x1007, 130)])[0]);
+        assert!(!memory.walk(&mut last_walk, 0, &[(0x1002, 121), (0x1007, 130)])[0]);
     }
 
     #[test]
     fn nothing_is_known_once_rules_were_forgotten() {
-        let (mut trail, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), Memory::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
-        memory.walk(&mut trail, 0, &frames);
-        assert_eq!(memory.walk(&mut trail, 1, &frames), [false; 3]);
-        assert_eq!(memory.walk(&mut trail, 1, &frames)[..2], [true; 2]);
-        assert_eq!(memory.walk(&mut trail, 0, &frames), [false; 3]);
+        memory.walk(&mut last_walk, 0, &frames);
+        assert_eq!(memory.walk(&mut last_walk, 1, &frames), [false; 3]);
+        assert_eq!(memory.walk(&mut last_walk, 1, &frames)[..2], [true; 2]);
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames), [false; 3]);
     }
 
     #[test]
     fn a_trail_that_was_forgotten_leads_nowhere() {
-        let (mut trail, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), Memory::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
-        memory.walk(&mut trail, 0, &frames);
-        trail.forget();
-        assert_eq!(memory.walk(&mut trail, 0, &frames), [false; 3]);
-        assert_eq!(memory.walk(&mut trail, 0, &frames)[..2], [true; 2]);
+        memory.walk(&mut last_walk, 0, &frames);
+        last_walk.forget();
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames), [false; 3]);
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames)[..2], [true; 2]);
     }
 
     #[test]
     fn a_walk_that_did_not_come_to_its_end_does_not_count() {
-        let (mut trail, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), Memory::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
-        memory.walk(&mut trail, 0, &frames);
+        memory.walk(&mut last_walk, 0, &frames);
         let other = Step { pc: 0x1005, sp: memory.at(100), cfa: memory.at(120), rule: Rule::ENTRY };
         let (mut registers, mut stack) = (Registers::from_values(&[]), StackReader::new(0, 0));
-        trail.begin(0).note(other, &mut registers, &mut stack);
-        assert_eq!(memory.walk(&mut trail, 0, &frames)[..2], [true; 2]);
-        trail.begin(1).note(other, &mut registers, &mut stack);
-        assert_eq!(memory.walk(&mut trail, 1, &frames), [false; 3]);
+        last_walk.begin(0).note(other, &mut registers, &mut stack);
+        assert_eq!(memory.walk(&mut last_walk, 0, &frames)[..2], [true; 2]);
+        last_walk.begin(1).note(other, &mut registers, &mut stack);
+        assert_eq!(memory.walk(&mut last_walk, 1, &frames), [false; 3]);
     }
 
     #[test]
     fn a_walk_longer_than_a_trail_is_cut() {
-        let (mut trail, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), Memory::new());
         let frames: Vec<_> = (0..LONGEST + 10).map(|i| (0x1000 + i, 4 + 2 * i)).collect();
-        memory.walk(&mut trail, 0, &frames);
-        let known = memory.walk(&mut trail, 0, &frames);
+        memory.walk(&mut last_walk, 0, &frames);
+        let known = memory.walk(&mut last_walk, 0, &frames);
         assert_eq!(known.iter().filter(|&&known| known).count(), LONGEST);
     }
 }

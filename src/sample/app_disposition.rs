@@ -21,7 +21,7 @@ use crate::{
 use core::sync::atomic::fence;
 
 /// What the host set for one signal.
-pub(crate) struct HostAction {
+pub(crate) struct AppDisposition {
     /// The process whose handler is ours, or 0. A child that shares our memory (`vfork`) is another.
     owner: AtomicU32,
     version: AtomicUsize,
@@ -29,21 +29,21 @@ pub(crate) struct HostAction {
     writing: AtomicBool,
 }
 
-static OF_CPU_TIMER: HostAction = HostAction::new();
-static OF_REAL_TIMER: HostAction = HostAction::new();
-/// Of [`OTHER`].
-static OF_OTHER: HostAction = HostAction::new();
+static CPU_TIMER_SIGNAL: AppDisposition = AppDisposition::new();
+static REAL_TIMER_SIGNAL: AppDisposition = AppDisposition::new();
+/// Of [`CHOSEN`].
+static CHOSEN_SIGNAL: AppDisposition = AppDisposition::new();
 /// The signal that ticks have had in the place of a timer's own, or 0; once there is one it stays.
-static OTHER: AtomicI32 = AtomicI32::new(0);
+static CHOSEN: AtomicI32 = AtomicI32::new(0);
 
 /// The signals that ticks can have: those of the timers, and the other one, or 0. Signal-safe.
 pub(crate) fn signals() -> [i32; 3] {
-    [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal(), OTHER.load(Ordering::Acquire)]
+    [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal(), CHOSEN.load(Ordering::Acquire)]
 }
 
 /// Makes a place for ticks that are `signal`; false where another one has it. Signal-safe.
-pub(crate) fn keep_other(signal: i32) -> bool {
-    match OTHER.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
+pub(crate) fn choose_signal(signal: i32) -> bool {
+    match CHOSEN.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => true,
         Err(present) => present == signal,
     }
@@ -86,7 +86,7 @@ impl Copy {
 
 /// What a signal that is no tick of ours should come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
+pub(crate) enum Forward {
     /// The host has a handler, to be called.
     Handler(Disposition),
     /// The host had a handler and went back to the default action, which ends the process.
@@ -95,7 +95,7 @@ pub(crate) enum Service {
     Tick,
 }
 
-impl HostAction {
+impl AppDisposition {
     const fn new() -> Self {
         Self {
             owner: AtomicU32::new(0),
@@ -108,29 +108,29 @@ impl HostAction {
     /// The place for one of [`signals`]; None for any other. Signal-safe.
     pub(crate) fn of(number: i32) -> Option<&'static Self> {
         if number == IntervalTimer::Cpu.signal() {
-            Some(&OF_CPU_TIMER)
+            Some(&CPU_TIMER_SIGNAL)
         } else if number == IntervalTimer::Real.signal() {
-            Some(&OF_REAL_TIMER)
-        } else if number != 0 && number == OTHER.load(Ordering::Acquire) {
-            Some(&OF_OTHER)
+            Some(&REAL_TIMER_SIGNAL)
+        } else if number != 0 && number == CHOSEN.load(Ordering::Acquire) {
+            Some(&CHOSEN_SIGNAL)
         } else {
             None
         }
     }
 
     /// Our handler is about to be installed, in place of `before`.
-    pub(crate) fn take_over(&self, before: Disposition) {
+    pub(crate) fn replace(&self, before: Disposition) {
         self.write(before, |_| false);
         self.owner.store(process::id(), Ordering::Release);
     }
 
     /// Our handler could not be installed: what the host sets is in the kernel's hands as before.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn restore(&self) {
         self.owner.store(0, Ordering::Release);
     }
 
     /// True when this process's handler is ours. Signal-safe.
-    pub(crate) fn is_taken_over(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         let owner = self.owner.load(Ordering::Acquire);
         owner != 0 && owner == process::id()
     }
@@ -145,14 +145,14 @@ impl HostAction {
     }
 
     /// How to serve a signal that is no tick of ours. Signal-safe.
-    pub(crate) fn service(&self) -> Service {
+    pub(crate) fn forward(&self) -> Forward {
         let (action, had_handler) = self.read();
         if action.is_handler() {
-            Service::Handler(action)
+            Forward::Handler(action)
         } else if had_handler && action.handler == Disposition::DEFAULT.handler {
-            Service::Default
+            Forward::Default
         } else {
-            Service::Tick
+            Forward::Tick
         }
     }
 
@@ -208,13 +208,13 @@ impl HostAction {
 /// Lets the kernel ignore those of our signals that the host ignores, since the next program inherits that, and a handler
 /// would become the default action; true if there are any. In a child of `vfork` the change is its own. Signal-safe.
 #[inline(never)] // The stack may be small: it is for one thing after another.
-pub(crate) fn ignore_for_next_program() -> bool {
+pub(crate) fn ignore_across_exec() -> bool {
     let mut has_changed = false;
     for number in signals() {
-        let is_ignored = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        let is_ignored = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
         // The child may have chosen something else for itself.
         let is_handled = || signal::disposition(number).is_ok_and(|present| present.is_handler());
-        if HostAction::of(number).is_some_and(is_ignored) && is_handled() {
+        if AppDisposition::of(number).is_some_and(is_ignored) && is_handled() {
             signal::ignore(number);
             has_changed = true;
         }
@@ -224,10 +224,10 @@ pub(crate) fn ignore_for_next_program() -> bool {
 
 /// Puts our handler back, since the program was not replaced. Signal-safe.
 #[inline(never)] // The stack may be small: it is for one thing after another.
-pub(crate) fn handle_again() {
+pub(crate) fn handle_after_failed_exec() {
     for number in signals() {
-        let is_ours = |host: &HostAction| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
-        if HostAction::of(number).is_some_and(is_ours) {
+        let is_ours = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        if AppDisposition::of(number).is_some_and(is_ours) {
             let _ = handler::install(number);
         }
     }
@@ -235,7 +235,7 @@ pub(crate) fn handle_again() {
 
 /// In a forked child, whose handler is ours as the parent's is: a writer of another thread does not exist here.
 pub(crate) fn reset_after_fork() {
-    for host in [&OF_CPU_TIMER, &OF_REAL_TIMER, &OF_OTHER] {
+    for host in [&CPU_TIMER_SIGNAL, &REAL_TIMER_SIGNAL, &CHOSEN_SIGNAL] {
         host.writing.store(false, Ordering::Release);
         if host.owner.load(Ordering::Acquire) != 0 {
             host.owner.store(process::id(), Ordering::Release);
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn readers_see_whole_settings() {
         const LAST: usize = if cfg!(miri) { 20 } else { 19_999 };
-        let host = HostAction::new();
+        let host = AppDisposition::new();
         std::thread::scope(|scope| {
             let host = &host;
             let writer = scope.spawn(move || {
@@ -267,6 +267,6 @@ mod tests {
             }
         });
         assert_eq!(host.exchange(Some(Disposition::DEFAULT)).handler, LAST);
-        assert_eq!(host.service(), Service::Default, "the host had a handler and gave it up");
+        assert_eq!(host.forward(), Forward::Default, "the host had a handler and gave it up");
     }
 }

@@ -8,7 +8,7 @@
 //! Looks at words as bytes.
 #![allow(unsafe_code)]
 
-use super::drain::{SLICE_WORDS, Sink};
+use super::spill::{SLICE_WORDS, Sink};
 use crate::{
     format::spool::{MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX},
     sys::{
@@ -33,7 +33,7 @@ pub(crate) struct Beside {
 }
 
 /// See the module.
-pub(crate) struct RecordsFile {
+pub(crate) struct SpillFile {
     /// None where there can be no other file beside the profile.
     beside: Option<Beside>,
     is_spooled: bool,
@@ -51,7 +51,7 @@ struct Slice([usize; SLICE_WORDS]);
 // SAFETY: an array of integers.
 unsafe impl Zeroable for Slice {}
 
-impl RecordsFile {
+impl SpillFile {
     /// A file that is created when it is needed. Where the session has no spool it loses its name at once.
     pub(crate) fn new(beside: Option<Beside>, is_spooled: bool) -> Self {
         Self {
@@ -161,7 +161,7 @@ fn name(bytes: &[u8]) -> &CStr {
     CStr::from_bytes_until_nul(bytes).unwrap_or_default()
 }
 
-impl Sink for RecordsFile {
+impl Sink for SpillFile {
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
         if self.file.is_none() {
             self.create()?;

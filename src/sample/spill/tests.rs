@@ -59,11 +59,11 @@ impl Slots for Taken {
 const FREE: Taken = Taken(Vec::new(), 70);
 
 /// All chains and the sums of their counts, in the file and in the table.
-fn all(table: &Table<Fixed>, drain: &Drain<Array>) -> HashMap<Vec<usize>, usize> {
+fn all(table: &Table<Fixed>, spiller: &Spiller<Array>) -> HashMap<Vec<usize>, usize> {
     let mut sums: HashMap<Vec<usize>, usize> = HashMap::new();
-    let hold = drain.try_hold().unwrap();
+    let guard = spiller.try_lock().unwrap();
     let moved = table.stand().moved as usize;
-    let mut words = &hold.sink.words[..moved];
+    let mut words = &guard.sink.words[..moved];
     while let [count, depth, rest @ ..] = words {
         assert!(*count > 0);
         *sums.entry(rest[..*depth].to_vec()).or_default() += count;
@@ -79,56 +79,56 @@ fn all(table: &Table<Fixed>, drain: &Drain<Array>) -> HashMap<Vec<usize>, usize>
 #[test]
 fn nothing_is_lost_though_the_table_is_filled_many_times() {
     // Halves of 500 records, and 60 000 chains.
-    let (table, drain) = (Table::new(Fixed::halved(1, 2000)), Drain::new(Array::new()));
+    let (table, spiller) = (Table::new(Fixed::halved(1, 2000)), Spiller::new(Array::new()));
     let mut expected: HashMap<Vec<usize>, usize> = HashMap::new();
     for i in 0..120_000usize {
         let chain = vec![0x1000 + i % 60_000, 0x2000];
         table.add(&chain, 1 + i % 3).unwrap();
-        drain.step(&table, &FREE);
+        spiller.step(&table, &FREE);
         *expected.entry(chain).or_default() += 1 + i % 3;
     }
     assert!(table.stand().moved > 100_000, "{:?}", table.stand());
-    assert_eq!(all(&table, &drain), expected);
-    let periods = drain.try_hold().unwrap().periods as usize;
+    assert_eq!(all(&table, &spiller), expected);
+    let periods = spiller.try_lock().unwrap().periods as usize;
     assert!(periods > 0 && periods < expected.values().sum());
 }
 
 #[test]
 fn a_half_is_not_moved_while_a_handler_may_be_in_it() {
-    let (table, drain) = (Table::new(Fixed::halved(1, 40)), Drain::new(Array::new()));
+    let (table, spiller) = (Table::new(Fixed::halved(1, 40)), Spiller::new(Array::new()));
     let fill =
         |from: usize| (from..).map(|i| table.add(&[0x1000 + i, 1], 1)).take_while(Result::is_ok).count();
     // Ten records fill the first half, ten the second; nothing was moved in between.
     assert_eq!(fill(0), 20);
     let busy = Taken(vec![69], 70);
     for _ in 0..100 {
-        drain.step(&table, &busy);
+        spiller.step(&table, &busy);
     }
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Records(0), moved: 0 });
     assert_eq!(table.add(&[0x9000, 1], 1), Err(Full));
     // The other slots have been seen: one look at the last one is enough, though others are taken again.
-    drain.step(&table, &Taken((0..69).collect(), 70));
+    spiller.step(&table, &Taken((0..69).collect(), 70));
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Clearing, moved: 40 });
-    drain.step(&table, &FREE);
+    spiller.step(&table, &FREE);
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Clean, moved: 40 });
     assert_eq!(fill(100), 10, "the half is of use again");
     // And what was seen before does not count for the next time.
-    drain.step(&table, &busy);
+    spiller.step(&table, &busy);
     assert_eq!(table.stand(), Stand { active: 0, other: Other::Records(0), moved: 40 });
-    assert_eq!(all(&table, &drain).len(), 30);
+    assert_eq!(all(&table, &spiller).len(), 30);
 }
 
 #[test]
 fn what_cannot_be_moved_stays_and_counts() {
-    let (table, drain) = (Table::new(Fixed::halved(1, 40)), Drain::new(Array::new()));
+    let (table, spiller) = (Table::new(Fixed::halved(1, 40)), Spiller::new(Array::new()));
     for i in 0..15 {
         table.add(&[0x1000 + i, 1], 1).unwrap();
     }
-    drain.try_hold().unwrap().sink.failure = Some(28);
+    spiller.try_lock().unwrap().sink.failure = Some(28);
     for _ in 0..5 {
-        drain.step(&table, &FREE);
+        spiller.step(&table, &FREE);
     }
-    assert_eq!((drain.failure(), table.stand().moved), (Some(28), 0));
+    assert_eq!((spiller.failure(), table.stand().moved), (Some(28), 0));
     for i in 15..20 {
         table.add(&[0x1000 + i, 1], 1).unwrap();
     }
@@ -136,7 +136,7 @@ fn what_cannot_be_moved_stays_and_counts() {
     // Chains of both halves are known.
     table.add(&[0x1003, 1], 5).unwrap();
     table.add(&[0x1012, 1], 5).unwrap();
-    let sums = all(&table, &drain);
+    let sums = all(&table, &spiller);
     assert_eq!((sums.len(), sums.values().sum::<usize>()), (20, 30));
     assert_eq!((sums[&vec![0x1003, 1]], sums[&vec![0x1012, 1]]), (6, 6));
 }
@@ -145,16 +145,16 @@ fn what_cannot_be_moved_stays_and_counts() {
 fn what_was_moved_before_a_failure_is_counted_once() {
     // One half holds more than a slice.
     let records = 2 * SLICE_WORDS / 4;
-    let (table, drain) = (Table::new(Fixed::halved(4, 4 * records)), Drain::new(Array::new()));
+    let (table, spiller) = (Table::new(Fixed::halved(4, 4 * records)), Spiller::new(Array::new()));
     for i in 0..=records {
         table.add(&[0x10_0000 + i, 1], 1).unwrap();
     }
-    drain.step(&table, &FREE);
+    spiller.step(&table, &FREE);
     let moved = table.stand();
     assert_eq!(moved.other, Other::Records(SLICE_WORDS / 4 * 4));
-    drain.try_hold().unwrap().sink.failure = Some(5);
-    drain.step(&table, &FREE);
-    assert_eq!((table.stand(), drain.failure()), (moved, Some(5)));
+    spiller.try_lock().unwrap().sink.failure = Some(5);
+    spiller.step(&table, &FREE);
+    assert_eq!((table.stand(), spiller.failure()), (moved, Some(5)));
     // Fill the half in use; then a chain that was moved is new, and one that was not is known.
     let mut extra = 0;
     while table.add(&[0x90_0000 + extra, 1], 1).is_ok() {
@@ -162,7 +162,7 @@ fn what_was_moved_before_a_failure_is_counted_once() {
     }
     assert_eq!(table.add(&[0x10_0000, 1], 1), Err(Full));
     table.add(&[0x10_0000 + records - 1, 1], 1).unwrap();
-    let sums = all(&table, &drain);
+    let sums = all(&table, &spiller);
     assert_eq!((sums.len(), sums.values().sum::<usize>()), (records + 1 + extra, records + 1 + extra + 1));
 }
 
@@ -172,7 +172,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
     const EACH: usize = if cfg!(miri) { 200 } else { 40_000 };
     struct World {
         table: Table<Fixed>,
-        drain: Drain<Array>,
+        spiller: Spiller<Array>,
         taken: [crate::sync::AtomicBool; THREADS],
     }
     struct Others<'w>(&'w World, usize);
@@ -186,7 +186,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
     }
     let world = World {
         table: Table::new(Fixed::halved(1, 4000)),
-        drain: Drain::new(Array::new()),
+        spiller: Spiller::new(Array::new()),
         taken: [const { crate::sync::AtomicBool::new(false) }; THREADS],
     };
     let lost: usize = std::thread::scope(|scope| {
@@ -198,7 +198,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
                 // Some chains are all threads', some one's own.
                 let chain = [0x1000 + i, if i % 2 == 0 { 1 } else { thread + 2 }];
                 lost += usize::from(world.table.add(&chain, 1).is_err());
-                world.drain.step(&world.table, &Others(world, thread));
+                world.spiller.step(&world.table, &Others(world, thread));
                 world.taken[thread].store(false, Ordering::SeqCst);
             }
             lost
@@ -206,7 +206,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
         let handlers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || handler(thread))).collect();
         handlers.into_iter().map(|handler| handler.join().unwrap()).sum()
     });
-    let sums = all(&world.table, &world.drain);
+    let sums = all(&world.table, &world.spiller);
     assert_eq!(sums.values().sum::<usize>() + lost, THREADS * EACH);
     // A thread that is kept from its processor may keep both halves full, but not for long.
     assert!(sums.values().all(|&count| count <= THREADS));

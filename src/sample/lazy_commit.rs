@@ -17,36 +17,36 @@
 use crate::sync::{Ordering, modelled::AtomicUsize};
 
 /// Bytes of a spool that one system call makes usable.
-pub(super) const SPOOLED: usize = 64 << 10;
+pub(super) const FILE_STEP_BYTES: usize = 64 << 10;
 /// Bytes of anonymous memory that one system call makes usable; it becomes resident as it is touched.
-pub(super) const SLICE: usize = 1 << 20;
+pub(super) const ANONYMOUS_STEP_BYTES: usize = 1 << 20;
 
 const SWITCHING: usize = 1;
 const ANONYMOUS: usize = 2;
 const FLAGS: usize = 4095;
 
 /// The memory that is made usable, by offsets in bytes from its start. All of it is signal-safe.
-pub(super) trait Ground {
+pub(super) trait Backing {
     /// Finds room in the spool's file system for bytes `from..to`; false where it is full.
     fn populate(&self, from: usize, to: usize) -> bool;
     /// Notes that the spool may hold records up to `to`. They may come as soon as this returns.
     fn note_spooled(&self, to: usize);
     /// Notes that records may follow that the spool does not hold.
-    fn note_cut(&self);
+    fn mark_truncated(&self);
     /// Puts anonymous memory in the place of the spool's from `from` on, which nobody uses.
-    fn part(&self, from: usize) -> bool;
+    fn detach_from_file(&self, from: usize) -> bool;
     /// Makes bytes `from..to` of anonymous memory usable.
     fn commit(&self, from: usize, to: usize) -> bool;
 }
 
 /// See the module.
-pub(super) struct Growth {
+pub(super) struct LazyCommit {
     word: AtomicUsize,
     /// Bytes that may become usable.
     most: usize,
 }
 
-impl Growth {
+impl LazyCommit {
     /// For the memory of a spool.
     pub(super) fn spooled(most: usize) -> Self {
         Self { word: AtomicUsize::new(0), most }
@@ -71,27 +71,27 @@ impl Growth {
 
     /// Makes the first `needed` bytes usable; false where they cannot be.
     #[cold]
-    pub(super) fn grow(&self, ground: &impl Ground, needed: usize) -> bool {
+    pub(super) fn grow(&self, backing: &impl Backing, needed: usize) -> bool {
         loop {
             let present = self.word.load(Ordering::Acquire);
             let (bytes, flags) = (present & !FLAGS, present & FLAGS);
             if needed <= bytes {
                 return true;
             }
-            let step = if flags == ANONYMOUS { SLICE } else { SPOOLED };
+            let step = if flags == ANONYMOUS { ANONYMOUS_STEP_BYTES } else { FILE_STEP_BYTES };
             let target = needed.next_multiple_of(step).min(self.most);
             if needed > target || flags == SWITCHING {
                 return false;
             }
             let next = if flags == ANONYMOUS {
-                if !ground.commit(bytes, target) {
+                if !backing.commit(bytes, target) {
                     return false;
                 }
                 target | ANONYMOUS
-            } else if ground.populate(bytes, target) {
+            } else if backing.populate(bytes, target) {
                 // Before anybody can put a record there: the process may be killed at any instruction. Should
                 // another handler switch first, recovery finds zeros.
-                ground.note_spooled(target);
+                backing.note_spooled(target);
                 target
             } else {
                 bytes | SWITCHING
@@ -101,9 +101,9 @@ impl Growth {
                 continue;
             }
             if next & FLAGS == SWITCHING {
-                ground.note_cut();
+                backing.mark_truncated();
                 // Ours alone: nobody else goes past the flag, and nobody has used what lies behind the mark.
-                if !ground.part(bytes) {
+                if !backing.detach_from_file(bytes) {
                     return false;
                 }
                 self.word.store(bytes | ANONYMOUS, Ordering::Release);
@@ -122,7 +122,7 @@ mod loom_models {
         thread,
     };
 
-    /// Pieces of the memory, of [`SPOOLED`] bytes each.
+    /// Pieces of the memory, of [`FILE_STEP_BYTES`] bytes each.
     const PIECES: usize = 2;
     const NO_ROOM: usize = 0;
     const ROOM: usize = 1;
@@ -131,7 +131,7 @@ mod loom_models {
     /// was noted to be the spool's. The mark publishes the first and the last. What only the checks need are no atomics of
     /// loom's, which would be more orders to try.
     struct World {
-        growth: Growth,
+        lazy_commit: LazyCommit,
         rooms: [AtomicUsize; PIECES],
         records: [Tally; PIECES],
         noted: AtomicUsize,
@@ -144,7 +144,7 @@ mod loom_models {
         finds_room: bool,
     }
 
-    impl Ground for Handler {
+    impl Backing for Handler {
         fn populate(&self, from: usize, to: usize) -> bool {
             if self.finds_room {
                 self.set_rooms(from, to);
@@ -154,11 +154,11 @@ mod loom_models {
         fn note_spooled(&self, to: usize) {
             self.world.noted.fetch_max(to, Ordering::Relaxed);
         }
-        fn note_cut(&self) {
+        fn mark_truncated(&self) {
             self.world.cuts.fetch_add(1, Ordering::Relaxed);
         }
-        fn part(&self, from: usize) -> bool {
-            for piece in from / SPOOLED..PIECES {
+        fn detach_from_file(&self, from: usize) -> bool {
+            for piece in from / FILE_STEP_BYTES..PIECES {
                 self.world.rooms[piece].store(NO_ROOM, Ordering::Relaxed);
                 assert_eq!(
                     self.world.records[piece].swap(0, Ordering::Relaxed),
@@ -176,21 +176,21 @@ mod loom_models {
 
     impl Handler {
         fn set_rooms(&self, from: usize, to: usize) {
-            for piece in from / SPOOLED..to / SPOOLED {
+            for piece in from / FILE_STEP_BYTES..to / FILE_STEP_BYTES {
                 self.world.rooms[piece].store(ROOM, Ordering::Relaxed);
             }
         }
 
         /// Puts a record where it was told to, if the memory can be had; says whether it did.
         fn put(&self, piece: usize, record: usize) -> bool {
-            let end = (piece + 1) * SPOOLED;
+            let end = (piece + 1) * FILE_STEP_BYTES;
             let Self { world, .. } = self;
-            if !world.growth.covers(end) && !world.growth.grow(self, end) {
+            if !world.lazy_commit.covers(end) && !world.lazy_commit.grow(self, end) {
                 return false;
             }
             assert_eq!(world.rooms[piece].load(Ordering::Relaxed), ROOM, "bytes beyond the mark");
             // What a spool may hold is noted before it can hold it.
-            assert!(world.growth.is_anonymous() || world.noted.load(Ordering::Relaxed) >= end);
+            assert!(world.lazy_commit.is_anonymous() || world.noted.load(Ordering::Relaxed) >= end);
             world.records[piece].store(record, Ordering::Relaxed);
             true
         }
@@ -203,7 +203,7 @@ mod loom_models {
         model.preemption_bound = Some(3);
         model.check(move || {
             let world = Arc::new(World {
-                growth: Growth::spooled(PIECES * SPOOLED),
+                lazy_commit: LazyCommit::spooled(PIECES * FILE_STEP_BYTES),
                 rooms: core::array::from_fn(|_| AtomicUsize::new(NO_ROOM)),
                 records: core::array::from_fn(|_| Tally::new(0)),
                 noted: AtomicUsize::new(0),

@@ -4,7 +4,7 @@
 //! that meets one for the first time puts its name and its executable segments into a queue; ordinary context
 //! takes them out, with the signal blocked, since a queue operation waits for one that was interrupted half-way.
 
-use super::{counters::Counter, recording, scratch::Slot, unwind::objects::KeptObject};
+use super::{counters::Counter, recording, scratch::Slot, unwind::objects::PinnedDso};
 use crate::{
     sync::{AtomicBool, AtomicUsize, Ordering},
     sys::{loader::LoadedObject, process},
@@ -17,41 +17,42 @@ pub(crate) const WAITING: usize = 64;
 const NAME_BYTES: usize = 512;
 const SEGMENTS: usize = 4;
 
-static QUEUE: OnceBox<ArrayQueue<MetObject>> = OnceBox::new();
+static QUEUE: OnceBox<ArrayQueue<SampledDso>> = OnceBox::new();
 /// Set in a forked child whose copy of the queue may be in the middle of a push: whoever used it would wait for a thread
 /// that does not exist.
 static IS_TORN: AtomicBool = AtomicBool::new(false);
 /// Which objects are in the queue or were: a set with free places of 0, filled by compare-exchange.
 static SEEN: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 
-/// An object's name and executable segments, as they were when it was met.
-pub(crate) struct MetObject {
+/// An object's name and executable segments, as they were when it was tick_thread.
+pub(crate) struct SampledDso {
     name: [u8; NAME_BYTES],
     name_length: usize,
-    segments: [MetSegment; SEGMENTS],
+    segments: [SampledSegment; SEGMENTS],
     segment_count: usize,
 }
 
 /// Where an executable segment was mapped.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct MetSegment {
+pub(crate) struct SampledSegment {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Offset of `start` in the file.
     pub(crate) offset: usize,
 }
 
-impl MetObject {
+impl SampledDso {
     pub(crate) fn name(&self) -> &[u8] {
         self.name.get(..self.name_length).unwrap_or_default()
     }
 
     /// An object as a handler would have met it, for tests.
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn made_of(object_name: &[u8], segment: MetSegment) -> Self {
+    pub(crate) fn with_segment(object_name: &[u8], segment: SampledSegment) -> Self {
         let mut name = [0; NAME_BYTES];
         name[..object_name.len()].copy_from_slice(object_name);
-        let segments = [segment, MetSegment::default(), MetSegment::default(), MetSegment::default()];
+        let segments =
+            [segment, SampledSegment::default(), SampledSegment::default(), SampledSegment::default()];
         Self { name, name_length: object_name.len(), segments, segment_count: 1 }
     }
 
@@ -60,7 +61,7 @@ impl MetObject {
         self.name() == other.name() && self.segments() == other.segments()
     }
 
-    pub(crate) fn segments(&self) -> &[MetSegment] {
+    pub(crate) fn segments(&self) -> &[SampledSegment] {
         self.segments.get(..self.segment_count).unwrap_or_default()
     }
 }
@@ -72,7 +73,7 @@ pub(crate) fn prepare() {
 
 /// Notes an object, unless it stays or is known. Signal-safe: atomics, and a push that neither allocates nor
 /// waits for anyone but a taker in ordinary context, who has the signal blocked.
-pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
+pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
     if kept.stays {
         return;
     }
@@ -82,9 +83,9 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
         Seen::Before => {}
         Seen::NoRoom => slot.count(Counter::ObjectsMissed),
         Seen::First => {
-            let noted = describe(kept).is_some_and(|met| {
-                recording::keep_object(slot, &met);
-                !is_torn && queue.push(met).is_ok()
+            let noted = describe(kept).is_some_and(|tick_thread| {
+                recording::spool_dso(slot, &tick_thread);
+                !is_torn && queue.push(tick_thread).is_ok()
             });
             if !noted {
                 slot.count(Counter::ObjectsMissed);
@@ -94,7 +95,7 @@ pub(crate) fn note(kept: &KeptObject<'_>, slot: &Slot) {
 }
 
 /// Takes what was noted since. For ordinary context, with the profiling signal blocked.
-pub(crate) fn take() -> Option<MetObject> {
+pub(crate) fn pop() -> Option<SampledDso> {
     if IS_TORN.load(Ordering::Relaxed) { None } else { QUEUE.get()?.pop() }
 }
 
@@ -134,27 +135,27 @@ fn see(object: &LoadedObject) -> Seen {
 }
 
 /// None for an object whose name or segments do not fit, or that has none.
-fn describe(kept: &KeptObject<'_>) -> Option<MetObject> {
-    let mut met = MetObject {
+fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
+    let mut tick_thread = SampledDso {
         name: [0; NAME_BYTES],
         name_length: 0,
-        segments: [MetSegment::default(); SEGMENTS],
+        segments: [SampledSegment::default(); SEGMENTS],
         segment_count: 0,
     };
-    met.name_length = absolute_name(kept, &mut met.name)?;
+    tick_thread.name_length = absolute_name(kept, &mut tick_thread.name)?;
     kept.for_each_executable_segment(&mut |start, end, offset| {
-        if let Some(place) = met.segments.get_mut(met.segment_count) {
-            *place = MetSegment { start, end, offset };
-            met.segment_count += 1;
+        if let Some(place) = tick_thread.segments.get_mut(tick_thread.segment_count) {
+            *place = SampledSegment { start, end, offset };
+            tick_thread.segment_count += 1;
         }
     });
-    (met.segment_count > 0).then_some(met)
+    (tick_thread.segment_count > 0).then_some(tick_thread)
 }
 
 /// Writes the object's path, and gives its length; None for an object without a name, or whose name does not fit. The
 /// loader keeps the name that the program gave, which says little to who reads the profile elsewhere: one that counts from
 /// the working directory gets that in front, as it is now.
-fn absolute_name(kept: &KeptObject<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
+fn absolute_name(kept: &PinnedDso<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
     let mut length = kept.copy_name(name);
     if length > 0 && name.first() != Some(&b'/') {
         let mut directory = [0; NAME_BYTES];
@@ -176,16 +177,16 @@ mod tests {
     fn a_child_leaves_a_queue_alone_that_may_be_torn() {
         prepare();
         let take_one = |handlers_were_inside| {
-            let met = MetObject {
+            let tick_thread = SampledDso {
                 name: [b'x'; NAME_BYTES],
                 name_length: 1,
-                segments: [MetSegment::default(); SEGMENTS],
+                segments: [SampledSegment::default(); SEGMENTS],
                 segment_count: 0,
             };
             in_raw_fork(|| {
-                let is_pushed = QUEUE.get().is_some_and(|queue| queue.push(met).is_ok());
+                let is_pushed = QUEUE.get().is_some_and(|queue| queue.push(tick_thread).is_ok());
                 reset_after_fork(handlers_were_inside);
-                i32::from(is_pushed) + i32::from(take().is_some())
+                i32::from(is_pushed) + i32::from(pop().is_some())
             })
         };
         assert_eq!(take_one(false), 2);

@@ -1,13 +1,13 @@
 use super::*;
 
 /// As many entries as in a session. Fewer under Miri, which takes minutes for so many.
-const MOST: usize = if cfg!(miri) { 1 << 10 } else { MOST_THREADS };
+const MOST: usize = if cfg!(miri) { 1 << 10 } else { MAX_THREADS };
 
-fn table(entries: usize) -> Identities<Vec<Entry>> {
-    Identities::new((0..entries).map(|_| Entry::unused()).collect())
+fn table(entries: usize) -> ThreadTable<Vec<Entry>> {
+    ThreadTable::new((0..entries).map(|_| Entry::unused()).collect())
 }
 
-fn tick(threads: &Identities<Vec<Entry>>, thread: u32, periods: u64) -> Identity {
+fn tick(threads: &ThreadTable<Vec<Entry>>, thread: u32, periods: u64) -> ThreadIndex {
     let (identity, _) = threads.meet(thread);
     threads.count(identity, periods);
     identity
@@ -29,7 +29,7 @@ fn a_thread_keeps_its_entry() {
     let busiest = threads.busiest();
     assert_eq!(
         (busiest.count, &busiest.threads[..3]),
-        (2, &[(4, other), (3, first), (0, Identity::OTHER)][..])
+        (2, &[(4, other), (3, first), (0, ThreadIndex::OTHER)][..])
     );
 }
 
@@ -37,13 +37,13 @@ fn a_thread_keeps_its_entry() {
 fn threads_with_one_place_have_entries_of_their_own() {
     let threads = table(MOST);
     let ids = (0..WINDOW as u32).map(|i| 5 + i * MOST as u32);
-    let identities: Vec<_> = ids.clone().map(|id| tick(&threads, id, u64::from(id))).collect();
-    for (id, identity) in ids.zip(&identities) {
+    let indices: Vec<_> = ids.clone().map(|id| tick(&threads, id, u64::from(id))).collect();
+    for (id, identity) in ids.zip(&indices) {
         assert_eq!(threads.thread(*identity).map(|thread| thread.id), Some(id));
         assert_eq!(tick(&threads, id, 0), *identity);
     }
     // One more looks no further.
-    assert_eq!(tick(&threads, 5 + WINDOW as u32 * MOST as u32, 7), Identity::OTHER);
+    assert_eq!(tick(&threads, 5 + WINDOW as u32 * MOST as u32, 7), ThreadIndex::OTHER);
     assert_eq!((threads.others(), threads.busiest().count), (7, WINDOW as u64));
 }
 
@@ -51,20 +51,20 @@ fn threads_with_one_place_have_entries_of_their_own() {
 #[test]
 fn those_who_find_no_entry_are_counted_together() {
     let threads = table(8);
-    assert_eq!(threads.thread(Identity::of(6)), None, "nobody has it yet");
+    assert_eq!(threads.thread(ThreadIndex::of(6)), None, "nobody has it yet");
     // All begin at the last place but one.
     let id = |i: u32| 6 + 8 * i;
     for i in 0..8 {
-        assert_ne!(tick(&threads, id(i), 1), Identity::OTHER);
+        assert_ne!(tick(&threads, id(i), 1), ThreadIndex::OTHER);
     }
     for i in 8..100 {
-        assert_eq!(threads.meet(id(i)), (Identity::OTHER, false));
-        assert_eq!(tick(&threads, id(i), 2), Identity::OTHER);
+        assert_eq!(threads.meet(id(i)), (ThreadIndex::OTHER, false));
+        assert_eq!(tick(&threads, id(i), 2), ThreadIndex::OTHER);
     }
     assert_eq!((threads.others(), threads.busiest().count), (2 * 92, 8));
-    assert_eq!(threads.thread(Identity::OTHER), None);
-    threads.rename(Identity::OTHER, named(b"nobody"));
-    assert!((0..8).all(|i| tick(&threads, id(i), 1) != Identity::OTHER), "those that are there stay");
+    assert_eq!(threads.thread(ThreadIndex::OTHER), None);
+    threads.rename(ThreadIndex::OTHER, named(b"nobody"));
+    assert!((0..8).all(|i| tick(&threads, id(i), 1) != ThreadIndex::OTHER), "those that are there stay");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_busiest_come_first() {
     for id in 1..=100 {
         tick(&threads, id * 50, periods(id));
     }
-    // Met, and never recorded.
+    // TickThread, and never recorded.
     threads.meet(7);
     let mut expected: Vec<u64> = (1..=100).map(periods).collect();
     expected.sort_unstable_by(|a, b| b.cmp(a));
@@ -108,17 +108,17 @@ fn the_busiest_come_first() {
 
 #[test]
 fn an_identity_is_the_same_as_a_word_and_is_never_zero() {
-    for identity in [Identity::OTHER, Identity::of(0), Identity::of(MOST_THREADS - 1)] {
+    for identity in [ThreadIndex::OTHER, ThreadIndex::of(0), ThreadIndex::of(MAX_THREADS - 1)] {
         assert_ne!(identity.word(), 0);
-        assert_eq!(Identity::from_word(identity.word()), identity);
+        assert_eq!(ThreadIndex::from_word(identity.word()), identity);
     }
     for odd in [0, 1 << 17, usize::MAX] {
-        assert_eq!(Identity::from_word(odd), Identity::OTHER);
+        assert_eq!(ThreadIndex::from_word(odd), ThreadIndex::OTHER);
     }
-    assert_eq!(Identity::of(0).place(), Some(0));
+    assert_eq!(ThreadIndex::of(0).place(), Some(0));
 }
 
-/// Threads that tick at once: each has its own count, and none is lost.
+/// TimerTable that tick at once: each has its own count, and none is lost.
 #[test]
 fn threads_at_once_have_their_own_counts() {
     const EACH: u64 = if cfg!(miri) { 10 } else { 10_000 };

@@ -6,7 +6,7 @@
 //! | records from a place on | who moves them | records from a later place on, or clearing |
 //! | clearing | who clears it | clean |
 //!
-//! One at a time moves and clears (`drain.rs`). Records are moved only once nobody adds to them: a handler claims its slot
+//! One at a time moves and clears (`spill.rs`). Records are moved only once nobody adds to them: a handler claims its slot
 //! first and then looks which half is in use, so one whose slot has been seen free since the halves changed places is not
 //! in the half that was left. Both sides write before they read, sequentially consistent.
 

@@ -28,21 +28,21 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 /// The CPU clock at the last signal of the host's timer, or one interval before the first expiry.
 static LAST: AtomicU64 = AtomicU64::new(0);
 /// A single expiry was found without its signal once.
-static IS_SUSPECTED: AtomicBool = AtomicBool::new(false);
+static IS_MISS_SUSPECTED: AtomicBool = AtomicBool::new(false);
 
 /// The host is about to arm its timer, or has.
-pub(crate) fn armed(setting: &Itimerval) {
+pub(crate) fn on_armed(setting: &Itimerval) {
     let first = clock::process_cpu_nanos().saturating_add(setting.value());
     IS_EXPECTED.store(false, Ordering::SeqCst);
     INTERVAL.store(setting.interval(), Ordering::Relaxed);
     FIRST.store(first, Ordering::Relaxed);
     LAST.store(first.saturating_sub(setting.interval()), Ordering::Relaxed);
-    IS_SUSPECTED.store(false, Ordering::Relaxed);
+    IS_MISS_SUSPECTED.store(false, Ordering::Relaxed);
     IS_EXPECTED.store(true, Ordering::SeqCst);
 }
 
 /// The host has disarmed its timer.
-pub(crate) fn disarmed() {
+pub(crate) fn on_disarmed() {
     IS_EXPECTED.store(false, Ordering::SeqCst);
     FIRST.store(0, Ordering::Relaxed);
 }
@@ -55,7 +55,7 @@ pub(crate) fn is_too_early() -> bool {
 }
 
 /// The host gets a signal of its timer. Signal-safe, likewise.
-pub(crate) fn note_served() {
+pub(crate) fn mark_delivered() {
     FIRST.store(0, Ordering::Relaxed);
     LAST.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     if INTERVAL.load(Ordering::Relaxed) == 0 {
@@ -65,27 +65,28 @@ pub(crate) fn note_served() {
 
 /// True when the kernel has dropped a signal of the host's timer, since a tick of ours was pending: the caller makes up
 /// for it. Signal-safe: `clock_gettime`, and system calls.
-pub(crate) fn is_owed() -> bool {
+pub(crate) fn has_missed_expiration() -> bool {
     if !IS_EXPECTED.load(Ordering::SeqCst) {
         return false;
     }
     let interval = INTERVAL.load(Ordering::Relaxed);
-    let is_missing = if interval == 0 { is_missing_once() } else { is_missing_again(interval) };
+    let is_missing =
+        if interval == 0 { is_single_expiration_missed() } else { is_periodic_expiration_missed(interval) };
     if is_missing && !signal::is_pending(IntervalTimer::Cpu.signal()) {
-        note_served();
+        mark_delivered();
         return true;
     }
     false
 }
 
 /// A timer that has run out, and no signal of it at two ticks in a row: at the first it may be about to be delivered.
-fn is_missing_once() -> bool {
+fn is_single_expiration_missed() -> bool {
     let has_run_out = IntervalTimer::Cpu.get().is_ok_and(|setting| !setting.is_armed());
-    has_run_out && IS_SUSPECTED.swap(true, Ordering::SeqCst)
+    has_run_out && IS_MISS_SUSPECTED.swap(true, Ordering::SeqCst)
 }
 
 /// Two intervals, and more than the clocks differ by.
-fn is_missing_again(interval: u64) -> bool {
+fn is_periodic_expiration_missed(interval: u64) -> bool {
     let since = clock::process_cpu_nanos().saturating_sub(LAST.load(Ordering::Relaxed));
     since > interval.saturating_mul(2).saturating_add(4 * SLACK)
 }

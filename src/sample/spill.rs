@@ -2,7 +2,7 @@
 //!
 //! A slice is two of the longest records (64 KiB), or four times as many bytes that are set to zero. So no tick takes
 //! long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written
-//! before every slot has been seen free once, since handlers may still be adding (`table/moving.rs`); one that never
+//! before every slot has been seen free once, since handlers may still be adding (`table/spilling.rs`); one that never
 //! comes back keeps the half where it is, and what then finds both halves full is lost and counted.
 //!
 //! What cannot be written (no room, no right, a limit) stays in memory for the rest of the session.
@@ -28,7 +28,7 @@ pub(crate) const SLICE_WORDS: usize = 2 * (RECORD_HEAD + MAX_DEPTH);
 /// Words that are set to zero at once.
 const CLEARED_WORDS: usize = 4 * SLICE_WORDS;
 /// More than there are slots.
-const MOST_SLOTS: usize = 128;
+const MAX_SLOTS: usize = 128;
 
 /// Where records go. Signal-safe.
 pub(crate) trait Sink {
@@ -56,7 +56,7 @@ pub(crate) trait Slots {
 }
 
 /// See the module.
-pub(crate) struct Drain<S> {
+pub(crate) struct Spiller<S> {
     is_busy: AtomicBool,
     /// Why records stay in memory, as an error number; 0 while they need not.
     failure: AtomicI32,
@@ -66,7 +66,7 @@ pub(crate) struct Drain<S> {
 /// How far the half has come, but for what its stand says.
 pub(crate) struct Progress<S> {
     /// One bit for each slot that has been seen free since the halves changed places.
-    seen_free: [u64; MOST_SLOTS / 64],
+    seen_free: [u64; MAX_SLOTS / 64],
     /// Words that were set to zero.
     cleared: usize,
     /// Sum of the counts in the file.
@@ -74,23 +74,23 @@ pub(crate) struct Progress<S> {
     pub(crate) sink: S,
 }
 
-// SAFETY: the progress is touched only through `Hold`, of which there is one at a time.
-unsafe impl<S: Send> Sync for Drain<S> {}
+// SAFETY: the progress is touched only through `SpillGuard`, of which there is one at a time.
+unsafe impl<S: Send> Sync for Spiller<S> {}
 
 /// Shows that nobody else moves records.
-pub(crate) struct Hold<'d, S> {
-    drain: &'d Drain<S>,
+pub(crate) struct SpillGuard<'d, S> {
+    spiller: &'d Spiller<S>,
 }
 
-impl<S> Drain<S> {
+impl<S> Spiller<S> {
     /// The right to move records, for who reads all of them; None where it cannot be had within half a second. For
     /// ordinary context, or an end of the program.
-    pub(crate) fn hold(&self) -> Option<Hold<'_, S>> {
+    pub(crate) fn lock(&self) -> Option<SpillGuard<'_, S>> {
         const PATIENCE: u64 = 500_000_000;
         let start = clock::monotonic_nanos();
         loop {
-            if let Some(hold) = self.try_hold() {
-                return Some(hold);
+            if let Some(guard) = self.try_lock() {
+                return Some(guard);
             }
             // A handler has it for one slice, unless its file system hangs.
             if clock::monotonic_nanos().saturating_sub(start) > PATIENCE {
@@ -105,7 +105,7 @@ impl<S> Drain<S> {
             is_busy: AtomicBool::new(false),
             failure: AtomicI32::new(0),
             progress: UnsafeCell::new(Progress {
-                seen_free: [0; MOST_SLOTS / 64],
+                seen_free: [0; MAX_SLOTS / 64],
                 cleared: 0,
                 periods: 0,
                 sink,
@@ -124,61 +124,61 @@ impl<S> Drain<S> {
     }
 
     /// The right to move records, if nobody has it. Signal-safe.
-    pub(crate) fn try_hold(&self) -> Option<Hold<'_, S>> {
+    pub(crate) fn try_lock(&self) -> Option<SpillGuard<'_, S>> {
         // Acquire: what the last holder did is seen.
         let is_ours =
             self.is_busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Not made before that is known: its drop would end another's hold.
-        is_ours.then(|| Hold { drain: self })
+        // Not made before that is known: its drop would end another's guard.
+        is_ours.then(|| SpillGuard { spiller: self })
     }
 }
 
-impl<S: Sink> Drain<S> {
+impl<S: Sink> Spiller<S> {
     /// Moves a slice, if there is one to move and nobody else does. For a handler, when it has added its own record.
     /// Signal-safe.
     #[inline]
     pub(crate) fn step<M: Memory>(&self, table: &Table<M>, slots: &impl Slots) {
         if table.stand().other != Other::Clean && self.failure().is_none() {
-            self.move_slice(table, slots);
+            self.spill_slice(table, slots);
         }
     }
 
     #[cold]
-    fn move_slice<M: Memory>(&self, table: &Table<M>, slots: &impl Slots) {
-        let Some(mut hold) = self.try_hold() else { return };
-        if let Err(errno) = hold.move_slice(table, slots) {
+    fn spill_slice<M: Memory>(&self, table: &Table<M>, slots: &impl Slots) {
+        let Some(mut guard) = self.try_lock() else { return };
+        if let Err(errno) = guard.spill_slice(table, slots) {
             self.failure.store(errno, Ordering::Relaxed);
             table.keep_other();
         }
     }
 }
 
-impl<S> Deref for Hold<'_, S> {
+impl<S> Deref for SpillGuard<'_, S> {
     type Target = Progress<S>;
     fn deref(&self) -> &Progress<S> {
-        // SAFETY: the holder alone touches it, and the hold is borrowed.
-        unsafe { &*self.drain.progress.get() }
+        // SAFETY: the holder alone touches it, and the guard is borrowed.
+        unsafe { &*self.spiller.progress.get() }
     }
 }
 
-impl<S> DerefMut for Hold<'_, S> {
+impl<S> DerefMut for SpillGuard<'_, S> {
     fn deref_mut(&mut self) -> &mut Progress<S> {
-        // SAFETY: as above, and the hold is borrowed alone.
-        unsafe { &mut *self.drain.progress.get() }
+        // SAFETY: as above, and the guard is borrowed alone.
+        unsafe { &mut *self.spiller.progress.get() }
     }
 }
 
-impl<S> Drop for Hold<'_, S> {
+impl<S> Drop for SpillGuard<'_, S> {
     fn drop(&mut self) {
-        // Release: see `try_hold`.
-        self.drain.is_busy.store(false, Ordering::Release);
+        // Release: see `try_lock`.
+        self.spiller.is_busy.store(false, Ordering::Release);
     }
 }
 
 impl<S: Sink> Progress<S> {
     /// # Errors
     /// Why a slice could not be written, as an error number.
-    fn move_slice<M: Memory>(&mut self, table: &Table<M>, slots: &impl Slots) -> Result<(), i32> {
+    fn spill_slice<M: Memory>(&mut self, table: &Table<M>, slots: &impl Slots) -> Result<(), i32> {
         // Nobody else changes it from now on, unless it is clean.
         let stand = table.stand();
         let half = 1 - stand.active;
@@ -187,11 +187,11 @@ impl<S: Sink> Progress<S> {
             Other::Clearing => match table.clear(half, self.cleared, CLEARED_WORDS) {
                 Some(cleared) => self.cleared = cleared,
                 None => {
-                    (self.cleared, self.seen_free) = (0, [0; MOST_SLOTS / 64]);
+                    (self.cleared, self.seen_free) = (0, [0; MAX_SLOTS / 64]);
                     table.set_other(Stand { other: Other::Clean, ..stand });
                 }
             },
-            Other::Records(place) if self.is_quiet(slots) => {
+            Other::Records(place) if self.has_grace_period_passed(slots) => {
                 let buffer = self.sink.buffer()?;
                 let gathered = table.gather(half, place, buffer);
                 let moved = stand.moved.saturating_add(gathered.words as u64);
@@ -225,8 +225,8 @@ impl<S: Sink> Progress<S> {
     }
 
     /// True once every slot has been seen free since the halves changed places.
-    fn is_quiet(&mut self, slots: &impl Slots) -> bool {
-        let mut is_quiet = true;
+    fn has_grace_period_passed(&mut self, slots: &impl Slots) -> bool {
+        let mut has_grace_period_passed = true;
         for i in 0..slots.count() {
             let Some(word) = self.seen_free.get_mut(i / 64) else { return false };
             let bit = 1 << (i % 64);
@@ -234,11 +234,11 @@ impl<S: Sink> Progress<S> {
                 if slots.is_free(i) {
                     *word |= bit;
                 } else {
-                    is_quiet = false;
+                    has_grace_period_passed = false;
                 }
             }
         }
-        is_quiet
+        has_grace_period_passed
     }
 }
 

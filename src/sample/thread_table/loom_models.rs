@@ -3,11 +3,11 @@
 use super::*;
 use loom::{sync::Arc, thread};
 
-fn table(entries: usize) -> Arc<Identities<Vec<Entry>>> {
-    Arc::new(Identities::new((0..entries).map(|_| Entry::unused()).collect()))
+fn table(entries: usize) -> Arc<ThreadTable<Vec<Entry>>> {
+    Arc::new(ThreadTable::new((0..entries).map(|_| Entry::unused()).collect()))
 }
 
-fn tick(threads: &Identities<Vec<Entry>>, thread: u32, periods: u64) -> Identity {
+fn tick(threads: &ThreadTable<Vec<Entry>>, thread: u32, periods: u64) -> ThreadIndex {
     let (identity, _) = threads.meet(thread);
     threads.count(identity, periods);
     identity
@@ -43,7 +43,7 @@ fn loom_no_period_is_lost() {
             thread::spawn(move || tick(&threads, 2, 10))
         };
         tick(&threads, 3, 100);
-        assert_eq!(other.join().unwrap(), Identity::OTHER);
+        assert_eq!(other.join().unwrap(), ThreadIndex::OTHER);
         assert_eq!((threads.others(), threads.busiest().threads[0].0), (110, 1));
     });
 }

@@ -5,9 +5,9 @@ use crate::sync::{
     modelled::{AtomicI32, AtomicU32, AtomicU64},
 };
 
-/// A thread that a tick has met.
+/// A thread that a tick has tick_thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Met {
+pub(crate) struct TickThread {
     /// Its id, as the kernel has it.
     pub(crate) thread: u32,
     /// Of the session that the tick is of.
@@ -16,7 +16,7 @@ pub(crate) struct Met {
     pub(crate) now: u64,
 }
 
-impl Met {
+impl TickThread {
     pub(super) fn key(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.thread)
     }
