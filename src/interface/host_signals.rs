@@ -112,7 +112,7 @@ pub unsafe fn host_reads_signals(set: *const SignalSet) {
 
 fn tell_of_no_ticks() {
     let _errno = errno::ErrnoGuard::new();
-    control::tell(&[], Notice::NoTicks(tick_source::Refusal::ReadByApp.into()));
+    control::tell(&[], Notice::NoTicks(tick_source::StartError::ReadByApp.into()));
 }
 
 /// The host is about to register this alternate stack for a thread. Signal-safe.

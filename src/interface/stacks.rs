@@ -7,7 +7,7 @@
 use crate::{
     sample::{
         engine::Engine,
-        scratch::Held,
+        scratch::HeldSlot,
         unwind::{self, PcForm, last_walk::LastWalk},
     },
     sys::{
@@ -50,7 +50,7 @@ fn walk_behind(registers: Registers, skip: usize, result: &mut [usize]) -> usize
 fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize {
     struct Walk<'w> {
         engine: &'static Engine,
-        held: Held<'w>,
+        held: HeldSlot<'w>,
         registers: Registers,
         chain: &'w mut [usize],
         last_walk: &'w mut LastWalk,

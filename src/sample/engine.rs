@@ -15,7 +15,7 @@ use super::{
     timer_table::{self, MAX_THREADS, TimerTable},
     unwind::{
         objects,
-        rule_cache::{Line, RuleCache},
+        rule_cache::{RuleCache, RuleLine},
     },
 };
 use crate::sys::{
@@ -24,7 +24,7 @@ use crate::sys::{
 };
 use once_cell::race::OnceBox;
 
-/// Entries of the rule cache, 16 bytes each.
+/// TimerEntries of the rule cache, 16 bytes each.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
 /// A handler that is inside may lose its processor, or wait in the kernel for the right to change mappings, so there are many
 /// more slots than processors. One that is not used takes address space alone; half as many where a process may have only
@@ -38,18 +38,18 @@ static ENGINE: OnceBox<Engine> = OnceBox::new();
 /// See the module.
 pub(crate) struct Engine {
     scratch: Scratch,
-    rules: RuleCache<Lines>,
-    threads: TimerTable<Entries>,
+    rules: RuleCache<RuleLines>,
+    threads: TimerTable<TimerEntries>,
     clock_readers: ClockReaders,
 }
 
 /// A mapping as the rule cache's lines.
-pub(crate) struct Lines(Mapping);
+pub(crate) struct RuleLines(Mapping);
 
-impl AsRef<[Line]> for Lines {
+impl AsRef<[RuleLine]> for RuleLines {
     #[inline]
-    fn as_ref(&self) -> &[Line] {
-        let length = self.0.length() / size_of::<Line>();
+    fn as_ref(&self) -> &[RuleLine] {
+        let length = self.0.length() / size_of::<RuleLine>();
         // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics
         // are no plain words, no engine is ever made.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
@@ -57,12 +57,12 @@ impl AsRef<[Line]> for Lines {
 }
 
 /// A mapping as the entries of threads.
-pub(crate) struct Entries(Mapping);
+pub(crate) struct TimerEntries(Mapping);
 
-impl AsRef<[timer_table::Entry]> for Entries {
+impl AsRef<[timer_table::TimerEntry]> for TimerEntries {
     #[inline]
-    fn as_ref(&self) -> &[timer_table::Entry] {
-        let length = self.0.length() / size_of::<timer_table::Entry>();
+    fn as_ref(&self) -> &[timer_table::TimerEntry] {
+        let length = self.0.length() / size_of::<timer_table::TimerEntry>();
         // SAFETY: as for the lines of rules.
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
@@ -95,8 +95,8 @@ impl Engine {
         let processors = thread::processors();
         let slots = (processors * SLOTS_PER_PROCESSOR).clamp(MIN_SLOTS, MAX_SLOTS);
         let slots = if process::has_limited_memory() { slots / 2 } else { slots };
-        let rules = RuleCache::new(Lines(Mapping::writable(RULES * 16)?));
-        let threads = Entries(Mapping::writable(MAX_THREADS * size_of::<timer_table::Entry>())?);
+        let rules = RuleCache::new(RuleLines(Mapping::writable(RULES * 16)?));
+        let threads = TimerEntries(Mapping::writable(MAX_THREADS * size_of::<timer_table::TimerEntry>())?);
         Ok(Self {
             scratch: Scratch::new(slots)?,
             rules,
@@ -116,12 +116,12 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn rules(&self) -> &RuleCache<Lines> {
+    pub(crate) fn rules(&self) -> &RuleCache<RuleLines> {
         &self.rules
     }
 
     #[inline]
-    pub(crate) fn threads(&self) -> &TimerTable<Entries> {
+    pub(crate) fn threads(&self) -> &TimerTable<TimerEntries> {
         &self.threads
     }
 }

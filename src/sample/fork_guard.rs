@@ -27,13 +27,13 @@ use crate::{
 use core::{mem, ptr};
 
 /// What stands in the page.
-struct Words {
+struct GuardWords {
     signal: AtomicI32,
     /// Set in a process that has published a session, or withdrawn one.
     is_known: AtomicBool,
 }
 
-impl Words {
+impl GuardWords {
     const fn new() -> Self {
         Self { signal: AtomicI32::new(0), is_known: AtomicBool::new(false) }
     }
@@ -42,14 +42,14 @@ impl Words {
 /// See the module.
 struct RunningSignal {
     /// Never null: words that live as long as the process.
-    words: AtomicPtr<Words>,
+    words: AtomicPtr<GuardWords>,
     is_wiped: AtomicBool,
     /// The process that set a negative word.
     owner: AtomicU32,
 }
 
 static RUNNING_SIGNAL: RunningSignal = RunningSignal::in_ordinary_memory(&ORDINARY);
-static ORDINARY: Words = Words::new();
+static ORDINARY: GuardWords = GuardWords::new();
 
 /// Finds a place that is wiped in children, once. For ordinary context, or a toggle, with the control lock held and
 /// no session published.
@@ -80,7 +80,7 @@ pub(crate) fn is_forked_copy() -> bool {
 }
 
 impl RunningSignal {
-    const fn in_ordinary_memory(words: &'static Words) -> Self {
+    const fn in_ordinary_memory(words: &'static GuardWords) -> Self {
         Self {
             words: AtomicPtr::new(ptr::from_ref(words).cast_mut()),
             is_wiped: AtomicBool::new(false),
@@ -89,7 +89,7 @@ impl RunningSignal {
     }
 
     fn move_to_wiped_page(&self) {
-        if let Ok(page) = Mapping::zeroed_in_children(size_of::<Words>()) {
+        if let Ok(page) = Mapping::zeroed_in_children(size_of::<GuardWords>()) {
             // Zeros, as the words that it replaces are. Release: they are there before anybody is led to them.
             self.words.store(page.start().cast().as_ptr(), Ordering::Release);
             self.is_wiped.store(true, Ordering::Release);
@@ -121,7 +121,7 @@ impl RunningSignal {
     }
 
     #[inline]
-    fn words(&self) -> &'static Words {
+    fn words(&self) -> &'static GuardWords {
         // Acquire: partner of the release in `move_to_wiped_page`.
         let words = self.words.load(Ordering::Acquire);
         // SAFETY: a static, or in a page that is never unmapped, for which zeros are words.
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_copy_finds_no_session_in_a_wiped_page() {
-        static WORDS: Words = Words::new();
+        static WORDS: GuardWords = GuardWords::new();
         let guard = RunningSignal::in_ordinary_memory(&WORDS);
         guard.move_to_wiped_page();
         assert!(guard.is_wiped.load(Ordering::Relaxed), "this kernel is older than 4.14, or an emulation");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_copy_finds_no_session_by_its_id_where_no_page_is_wiped() {
-        static WORDS: Words = Words::new();
+        static WORDS: GuardWords = GuardWords::new();
         expect_no_session_in_copies(&RunningSignal::in_ordinary_memory(&WORDS));
         assert_eq!(WORDS.signal.load(Ordering::Relaxed), 0);
     }

@@ -14,13 +14,13 @@ use super::{
     fork_guard,
     recording::{self, Recording},
     remainder::{self, Ticked},
-    scratch::Held,
+    scratch::HeldSlot,
     stamps::{Marks, Stamps},
     table::Full,
     thread_timers::{self, OwnTimers},
     tick_source::{self, TimerOwner},
     timer_table::{FirstTick, TickThread},
-    unwind::{self, End, PcForm, last_walk::LastWalk},
+    unwind::{self, PcForm, WalkEnd, last_walk::LastWalk},
     weight,
 };
 use crate::{
@@ -191,7 +191,7 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
 /// What one tick works with.
 struct Tick<'t> {
     engine: &'static Engine,
-    held: Held<'t>,
+    held: HeldSlot<'t>,
     chain: &'t mut [usize],
     last_walk: &'t mut LastWalk,
     /// The thread, if it may be asked for.
@@ -314,12 +314,12 @@ fn walk_and_store((tick, recording): &mut (Tick<'_>, &Recording)) {
     let thread_index = recording.thread_index_of(tick.thread);
     let length = recording.append_thread_tag(tick.chain, depth, thread_index);
     slot.count(match end {
-        End::Complete => Counter::Complete,
-        End::Depth => Counter::Depth,
-        End::Unreadable => Counter::Unreadable,
-        End::NoRule => Counter::NoRule,
-        End::Loop => Counter::Loop,
-        End::Unloading => Counter::Unloading,
+        WalkEnd::Complete => Counter::Complete,
+        WalkEnd::Depth => Counter::Depth,
+        WalkEnd::Unreadable => Counter::Unreadable,
+        WalkEnd::NoRule => Counter::NoRule,
+        WalkEnd::Loop => Counter::Loop,
+        WalkEnd::Unloading => Counter::Unloading,
     });
     let weight = tick.weight as u64;
     match recording.table.add(tick.chain.get(..length).unwrap_or_default(), tick.weight) {
@@ -334,7 +334,7 @@ fn walk_and_store((tick, recording): &mut (Tick<'_>, &Recording)) {
             recording.memory().note_lost(weight);
         }
     }
-    recording.spiller.step(&recording.table, &tick.engine.scratch().beside(tick.held));
+    recording.spiller.step(&recording.table, &tick.engine.scratch().others(tick.held));
     tick.marks.added();
 }
 

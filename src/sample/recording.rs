@@ -13,9 +13,9 @@ use super::{
     engine::Engine,
     fork_guard,
     sampled_dsos::SampledDso,
-    scratch::{Held, Slot},
+    scratch::{HeldSlot, Slot},
     spill::Spiller,
-    spill_file::{Beside, SpillFile},
+    spill_file::{SpillDirectory, SpillFile},
     spool_memory::SpoolMemory,
     table::{Memory, Moving, Shape, Table, index_words},
     thread_table::{self, ThreadIndex, ThreadTable},
@@ -83,7 +83,7 @@ pub(crate) struct RecordingOptions<'a> {
     pub(crate) fold_bytes: usize,
     pub(crate) excluded: &'a [(usize, usize)],
     /// The profile's directory, where records may be moved to a file of their own.
-    pub(crate) beside: Option<Beside>,
+    pub(crate) beside: Option<SpillDirectory>,
 }
 
 /// Owns a recording that is not published, or not yet freed.
@@ -111,7 +111,7 @@ impl OwnedRecording {
             *to = *from;
             excluded_count += 1;
         }
-        let entries = thread_table::MAX_THREADS * size_of::<thread_table::Entry>();
+        let entries = thread_table::MAX_THREADS * size_of::<thread_table::ThreadEntry>();
         let deepest = if options.is_by_thread { MAX_DEPTH - 1 } else { MAX_DEPTH };
         let recording = Recording {
             threads: ThreadTable::new(ThreadEntries(Mapping::writable(entries)?)),
@@ -190,7 +190,7 @@ pub(crate) fn is_running(recording: &Recording) -> bool {
 
 /// The running recording, for as long as the slot is held. Signal-safe.
 #[inline]
-pub(crate) fn running<'c>(_held: Held<'c>) -> Option<&'c Recording> {
+pub(crate) fn running<'c>(_held: HeldSlot<'c>) -> Option<&'c Recording> {
     // SeqCst: behind the claim, see the module.
     let recording = RUNNING.load(Ordering::SeqCst);
     // SAFETY: it was published, and is not freed before every slot has been seen free behind its withdrawal; ours
@@ -279,10 +279,10 @@ impl Recording {
 /// A mapping as the entries of threads.
 pub(crate) struct ThreadEntries(Mapping);
 
-impl AsRef<[thread_table::Entry]> for ThreadEntries {
+impl AsRef<[thread_table::ThreadEntry]> for ThreadEntries {
     #[inline]
-    fn as_ref(&self) -> &[thread_table::Entry] {
-        let length = self.0.length() / size_of::<thread_table::Entry>();
+    fn as_ref(&self) -> &[thread_table::ThreadEntry] {
+        let length = self.0.length() / size_of::<thread_table::ThreadEntry>();
         // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics are no
         // plain words, no recording is ever made.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }

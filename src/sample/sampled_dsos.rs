@@ -80,9 +80,9 @@ pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
     let Some(queue) = QUEUE.get() else { return };
     let is_torn = IS_TORN.load(Ordering::Relaxed);
     match see(&kept.object) {
-        Seen::Before => {}
-        Seen::NoRoom => slot.count(Counter::ObjectsMissed),
-        Seen::First => {
+        Sighting::Before => {}
+        Sighting::NoRoom => slot.count(Counter::ObjectsMissed),
+        Sighting::First => {
             let noted = describe(kept).is_some_and(|tick_thread| {
                 recording::spool_dso(slot, &tick_thread);
                 !is_torn && queue.push(tick_thread).is_ok()
@@ -113,25 +113,25 @@ pub(crate) fn forget_seen() {
     }
 }
 
-enum Seen {
+enum Sighting {
     First,
     Before,
     NoRoom,
 }
 
-fn see(object: &LoadedObject) -> Seen {
+fn see(object: &LoadedObject) -> Sighting {
     let key = object.start;
     let first = (key >> 12).wrapping_mul(0x9e37_79b9) % SEEN.len();
     for i in 0..SEEN.len() {
-        let Some(place) = SEEN.get((first + i) % SEEN.len()) else { return Seen::NoRoom };
+        let Some(place) = SEEN.get((first + i) % SEEN.len()) else { return Sighting::NoRoom };
         // Relaxed: the set guards nothing but against noting twice.
         match place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return Seen::First,
-            Err(present) if present == key => return Seen::Before,
+            Ok(_) => return Sighting::First,
+            Err(present) if present == key => return Sighting::Before,
             Err(_) => {}
         }
     }
-    Seen::NoRoom
+    Sighting::NoRoom
 }
 
 /// None for an object whose name or segments do not fit, or that has none.

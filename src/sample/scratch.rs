@@ -78,7 +78,7 @@ pub(crate) struct Slot {
     chain: UnsafeCell<[usize; MAX_DEPTH]>,
 }
 
-// SAFETY: chain and trail are touched only through `Claim`, of which a slot has one at a time.
+// SAFETY: chain and trail are touched only through `SlotClaim`, of which a slot has one at a time.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -137,13 +137,13 @@ impl Scratch {
 
     /// Claims a slot, beginning the search where `hint` says. Signal-safe.
     #[inline]
-    pub(crate) fn claim(&self, hint: usize) -> Option<Claim<'_>> {
+    pub(crate) fn claim(&self, hint: usize) -> Option<SlotClaim<'_>> {
         // Stacks lie megabytes apart, or at least their size: the low bits say little.
         let start = ((hint >> 16) ^ (hint >> 23)).checked_rem(self.count).unwrap_or(0);
         (0..self.count).find_map(|i| {
             let place = start + i;
             let slot = self.slot(if place < self.count { place } else { place - self.count })?;
-            slot.occupancy.try_claim().then(|| Claim { slot })
+            slot.occupancy.try_claim().then(|| SlotClaim { slot })
         })
     }
 
@@ -172,8 +172,8 @@ impl Scratch {
     }
 
     /// All slots but the one that is held.
-    pub(crate) fn beside<'s>(&'s self, held: Held<'s>) -> Beside<'s> {
-        Beside { scratch: self, own: held.slot }
+    pub(crate) fn others<'s>(&'s self, held: HeldSlot<'s>) -> OtherSlots<'s> {
+        OtherSlots { scratch: self, own: held.slot }
     }
 
     /// In a forked child: the handlers that held slots do not exist here. True if there were any: what they were at is
@@ -207,12 +207,12 @@ impl Scratch {
 }
 
 /// The slots beside the one that a handler holds, which is done with its record.
-pub(crate) struct Beside<'s> {
+pub(crate) struct OtherSlots<'s> {
     scratch: &'s Scratch,
     own: &'s Slot,
 }
 
-impl Slots for Beside<'_> {
+impl Slots for OtherSlots<'_> {
     fn count(&self) -> usize {
         self.scratch.count
     }
@@ -224,17 +224,17 @@ impl Slots for Beside<'_> {
 }
 
 /// A handler's hold on a slot.
-pub(crate) struct Claim<'s> {
+pub(crate) struct SlotClaim<'s> {
     slot: &'s Slot,
 }
 
 /// Shows that a slot is claimed.
 #[derive(Clone, Copy)]
-pub(crate) struct Held<'c> {
+pub(crate) struct HeldSlot<'c> {
     slot: &'c Slot,
 }
 
-impl<'c> Held<'c> {
+impl<'c> HeldSlot<'c> {
     /// The slot, for counting and for its stack.
     #[inline]
     pub(crate) fn slot(self) -> &'c Slot {
@@ -242,19 +242,19 @@ impl<'c> Held<'c> {
     }
 }
 
-impl Claim<'_> {
+impl SlotClaim<'_> {
     /// The slot, its chain buffer, and the trail of the last walk.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (Held<'_>, &mut [usize], &mut LastWalk) {
+    pub(crate) fn parts(&mut self) -> (HeldSlot<'_>, &mut [usize], &mut LastWalk) {
         // SAFETY: the claim is the only way to the buffer, and it is borrowed for as long.
         let chain = unsafe { &mut *self.slot.chain.get() };
         // SAFETY: as above.
         let last_walk = unsafe { &mut *self.slot.last_walk.get() };
-        (Held { slot: self.slot }, chain, last_walk)
+        (HeldSlot { slot: self.slot }, chain, last_walk)
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for SlotClaim<'_> {
     fn drop(&mut self) {
         self.slot.occupancy.release();
     }

@@ -31,7 +31,7 @@ const CLEARED_WORDS: usize = 4 * SLICE_WORDS;
 const MAX_SLOTS: usize = 128;
 
 /// Where records go. Signal-safe.
-pub(crate) trait Sink {
+pub(crate) trait SpillSink {
     /// Writes the first `words` words of the buffer behind the first `place` words of the file.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl<S> Spiller<S> {
     }
 }
 
-impl<S: Sink> Spiller<S> {
+impl<S: SpillSink> Spiller<S> {
     /// Moves a slice, if there is one to move and nobody else does. For a handler, when it has added its own record.
     /// Signal-safe.
     #[inline]
@@ -175,7 +175,7 @@ impl<S> Drop for SpillGuard<'_, S> {
     }
 }
 
-impl<S: Sink> Progress<S> {
+impl<S: SpillSink> Progress<S> {
     /// # Errors
     /// Why a slice could not be written, as an error number.
     fn spill_slice<M: Memory>(&mut self, table: &Table<M>, slots: &impl Slots) -> Result<(), i32> {

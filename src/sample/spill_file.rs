@@ -8,7 +8,7 @@
 //! Looks at words as bytes.
 #![allow(unsafe_code)]
 
-use super::spill::{SLICE_WORDS, Sink};
+use super::spill::{SLICE_WORDS, SpillSink};
 use crate::{
     format::spool::{MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX},
     sys::{
@@ -26,7 +26,7 @@ use core::ffi::CStr;
 const RESERVE: u64 = 16 << 20;
 
 /// Where records may be moved to: the profile's directory.
-pub(crate) struct Beside {
+pub(crate) struct SpillDirectory {
     pub(crate) directory: BorrowedDirectory,
     /// Absolute, without links.
     pub(crate) path: MappedBox<PathBuffer>,
@@ -35,7 +35,7 @@ pub(crate) struct Beside {
 /// See the module.
 pub(crate) struct SpillFile {
     /// None where there can be no other file beside the profile.
-    beside: Option<Beside>,
+    profile_directory: Option<SpillDirectory>,
     is_spooled: bool,
     /// The directory, opened again since the host has closed it.
     reopened: Option<Directory>,
@@ -53,9 +53,9 @@ unsafe impl Zeroable for Slice {}
 
 impl SpillFile {
     /// A file that is created when it is needed. Where the session has no spool it loses its name at once.
-    pub(crate) fn new(beside: Option<Beside>, is_spooled: bool) -> Self {
+    pub(crate) fn new(profile_directory: Option<SpillDirectory>, is_spooled: bool) -> Self {
         Self {
-            beside,
+            profile_directory,
             is_spooled,
             reopened: None,
             name: [0; MOVED_NAME_BYTES],
@@ -98,18 +98,22 @@ impl SpillFile {
 
     /// The directory that was found.
     fn directory(&self) -> Option<&Directory> {
-        self.reopened.as_ref().or(self.beside.as_ref().map(|beside| &*beside.directory))
+        self.reopened.as_ref().or(self.profile_directory.as_ref().map(|found| &*found.directory))
     }
 
     /// Opens the directory again where the host has closed it, if its path still leads to it.
     fn find_directory(&mut self) -> Result<(), i32> {
-        let beside = self.beside.as_ref().ok_or(errno::ENOENT)?;
+        let profile_directory = self.profile_directory.as_ref().ok_or(errno::ENOENT)?;
         if self.directory().is_some_and(Directory::is_still_open) {
             return Ok(());
         }
-        let path = if beside.path.as_bytes().is_empty() { c"/" } else { beside.path.as_c_str() };
+        let path = if profile_directory.path.as_bytes().is_empty() {
+            c"/"
+        } else {
+            profile_directory.path.as_c_str()
+        };
         let opened = Directory::open(path)?;
-        if opened.identity() != beside.directory.identity() {
+        if opened.identity() != profile_directory.directory.identity() {
             return Err(errno::ESTALE);
         }
         self.reopened = Some(opened.duplicate_high().ok_or(errno::EMFILE)?);
@@ -161,7 +165,7 @@ fn name(bytes: &[u8]) -> &CStr {
     CStr::from_bytes_until_nul(bytes).unwrap_or_default()
 }
 
-impl Sink for SpillFile {
+impl SpillSink for SpillFile {
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
         if self.file.is_none() {
             self.create()?;

@@ -63,7 +63,7 @@ impl ThreadIndex {
 
 /// A thread's entry.
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct ThreadEntry {
     /// Its id, or 0.
     thread: AtomicU32,
     /// Ticks that met it.
@@ -75,7 +75,7 @@ pub(crate) struct Entry {
 }
 
 #[cfg(test)]
-impl Entry {
+impl ThreadEntry {
     fn unused() -> Self {
         Self {
             thread: AtomicU32::new(0),
@@ -86,7 +86,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl ThreadEntry {
     fn thread(&self) -> Thread {
         let [first, second] = &self.name;
         let words = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
@@ -110,7 +110,7 @@ pub(crate) struct ThreadTable<E> {
     others: AtomicU64,
 }
 
-impl<E: AsRef<[Entry]>> ThreadTable<E> {
+impl<E: AsRef<[ThreadEntry]>> ThreadTable<E> {
     /// With entries that are all zero, [`MAX_THREADS`] at most.
     pub(crate) fn new(entries: E) -> Self {
         Self { entries, used: AtomicU64::new(0), others: AtomicU64::new(0) }
@@ -126,7 +126,7 @@ impl<E: AsRef<[Entry]>> ThreadTable<E> {
         (ThreadIndex::of(place), ticks.is_power_of_two())
     }
 
-    fn find_or_claim(&self, thread: u32) -> Option<(usize, &Entry)> {
+    fn find_or_claim(&self, thread: u32) -> Option<(usize, &ThreadEntry)> {
         let entries = self.entries.as_ref();
         // Ids of threads that were made one after another find their places at once.
         let start = (thread as usize).checked_rem(entries.len())?;

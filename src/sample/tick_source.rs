@@ -44,26 +44,26 @@ use crate::{
 };
 
 /// See the module.
-struct Source {
+struct TickSource {
     state: AtomicI32,
     /// What the last ticks were, or 0.
     signal: AtomicI32,
     /// Of ticks that are on, or would be if a timer were to be had.
     period_micros: AtomicU32,
     /// The interval timer is the host's.
-    is_hosts: AtomicBool,
+    is_app_timer: AtomicBool,
     /// The interval timer may be armed by us: ever since we armed it, until it was disarmed without an error.
     may_be_ours: AtomicBool,
 }
 
-/// Values of [`Source::state`]: these, or the name of a POSIX timer and [`POSIX`].
+/// Values of [`TickSource::state`]: these, or the name of a POSIX timer and [`POSIX`].
 const THREADS: i32 = -1;
 const NONE: i32 = 0;
 const INTERVAL: i32 = 1;
 const POSIX: i32 = 2;
 
-static OF_CPU: Source = Source::new();
-static OF_REAL: Source = Source::new();
+static OF_CPU: TickSource = TickSource::new();
+static OF_REAL: TickSource = TickSource::new();
 
 /// Signals whose ticks would reach the host by other ways than handlers: bit n - 1 for signal n.
 static READ_BY_APP: AtomicU64 = AtomicU64::new(0);
@@ -82,7 +82,7 @@ pub(crate) enum TimerOwner {
 
 /// Why no ticks come though they are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum StartError {
     /// The host uses the interval timer, and a timer beside it cannot be created, with this error number.
     NoTimer(i32),
     /// The system call for the interval timer fails with this error number.
@@ -91,13 +91,13 @@ pub(crate) enum Refusal {
     ReadByApp,
 }
 
-impl Source {
+impl TickSource {
     const fn new() -> Self {
         Self {
             state: AtomicI32::new(NONE),
             signal: AtomicI32::new(0),
             period_micros: AtomicU32::new(0),
-            is_hosts: AtomicBool::new(false),
+            is_app_timer: AtomicBool::new(false),
             may_be_ours: AtomicBool::new(false),
         }
     }
@@ -138,26 +138,26 @@ impl Source {
         }
     }
 
-    fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+    fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
         let signal = self.signal.load(Ordering::Relaxed);
         if timer == IntervalTimer::Real {
             // What has passed was of threads' own timers.
             weight::charge_all();
         }
         let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_cookie())
-            .map_err(Refusal::NoTimer)?;
+            .map_err(StartError::NoTimer)?;
         self.state.store(started.0.saturating_add(POSIX), Ordering::Release);
         remainder::on_timer_start();
         Ok(())
     }
 
-    fn start_interval(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+    fn start_interval(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
         self.may_be_ours.store(true, Ordering::Relaxed);
         // Before the timer: its first tick finds itself ours.
         self.state.store(INTERVAL, Ordering::Release);
         timer.set(Itimerval::every(period_micros)).map(|_| ()).map_err(|errno| {
             self.state.store(NONE, Ordering::Release);
-            Refusal::NotArmed(errno)
+            StartError::NotArmed(errno)
         })
     }
 }
@@ -171,15 +171,15 @@ pub(super) fn has_only_thread_timers() -> bool {
 ///
 /// # Errors
 /// Why none come.
-pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Refusal> {
+pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(), StartError> {
     let timer = clock.timer();
-    let source = Source::of(timer);
+    let source = TickSource::of(timer);
     let _writing = StateLock::begin();
     source.signal.store(signal, Ordering::Relaxed);
     // Before any timer is made: what it sends would be read.
     if READ_BY_APP.load(Ordering::Relaxed) & bit(signal) != 0 {
         source.period_micros.store(period_micros, Ordering::Relaxed);
-        return Err(Refusal::ReadByApp);
+        return Err(StartError::ReadByApp);
     }
     let Some(engine) = Engine::get() else {
         return start_process(source, timer, period_micros);
@@ -231,34 +231,34 @@ fn continue_without_threads(have_ended: bool) {
     }
 }
 
-fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> Result<(), Refusal> {
+fn start_process(source: &TickSource, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
     source.period_micros.store(period_micros, Ordering::Relaxed);
     let signal = source.signal.load(Ordering::Relaxed);
     if timer == IntervalTimer::Real && thread_timers::has_first_thread() {
-        source.is_hosts.store(true, Ordering::Release);
+        source.is_app_timer.store(true, Ordering::Release);
         source.state.store(THREADS, Ordering::Release);
         return Ok(());
     }
     if signal != timer.signal() {
         return source.start_posix(timer, period_micros).map_err(|refusal| match refusal {
-            Refusal::NoTimer(errno) => Refusal::NotArmed(errno),
+            StartError::NoTimer(errno) => StartError::NotArmed(errno),
             refusal => refusal,
         });
     }
     if timer == IntervalTimer::Real {
         let started = source.start_posix(timer, period_micros);
         // With a timer of our own the signals of the interval timer are the host's, be it by `alarm(2)`.
-        source.is_hosts.store(started.is_ok(), Ordering::Release);
+        source.is_app_timer.store(started.is_ok(), Ordering::Release);
         return started.or_else(|_| source.start_interval(timer, period_micros));
     }
     // The host may have armed it where nobody saw it: before we were loaded, or in a program that has only linked the crate.
-    if !source.is_hosts.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
+    if !source.is_app_timer.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
         if let Some(setting) = timer.get().ok().filter(Itimerval::is_armed) {
             app_timer::on_armed(&setting);
-            source.is_hosts.store(true, Ordering::Release);
+            source.is_app_timer.store(true, Ordering::Release);
         }
     }
-    if source.is_hosts.load(Ordering::Relaxed) {
+    if source.is_app_timer.load(Ordering::Relaxed) {
         source.start_posix(timer, period_micros)
     } else {
         source.start_interval(timer, period_micros)
@@ -267,19 +267,19 @@ fn start_process(source: &Source, timer: IntervalTimer, period_micros: u32) -> R
 
 /// What [`stop`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StopResult {
     /// Nothing of note.
-    Ticking,
+    WasTicking,
     /// The interval timer was not as we had armed it: the host has, by a system call of its own.
-    TakenByHost,
+    TakenByApp,
 }
 
 /// Ends the ticks. What is pending may still arrive. Signal-safe.
 ///
 /// # Errors
 /// The error number of `setitimer(2)`: they go on.
-pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
-    let source = Source::of(timer);
+pub(crate) fn stop(timer: IntervalTimer) -> Result<StopResult, i32> {
+    let source = TickSource::of(timer);
     let _writing = StateLock::begin();
     thread_timers::end_if_any();
     let period_micros = source.period_micros.swap(0, Ordering::Relaxed);
@@ -290,11 +290,11 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<Stopped, i32> {
         let old = timer.set(Itimerval::NONE)?;
         source.may_be_ours.store(false, Ordering::Relaxed);
         if is_ours && !old.has_interval_of(&Itimerval::every(period_micros)) {
-            return Ok(Stopped::TakenByHost);
+            return Ok(StopResult::TakenByApp);
         }
     }
     source.state.store(NONE, Ordering::Release);
-    Ok(Stopped::Ticking)
+    Ok(StopResult::WasTicking)
 }
 
 /// Ends a timer of the process, unless that may end the process: it ends with the program in any case, and until then our handler
@@ -312,7 +312,7 @@ fn delete(timer: PosixTimer) {
 /// As [`stop`], or EBUSY if another thread may arm the timer.
 pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     thread_timers::end_if_any();
-    let source = Source::of(timer);
+    let source = TickSource::of(timer);
     let posix = source.posix_timer();
     source.state.store(NONE, Ordering::SeqCst);
     // A handler that has found the old state sets the timer once more.
@@ -337,9 +337,9 @@ pub(crate) fn discard_pending_ticks(timer: IntervalTimer) {
     if thread_timers::leaves_pending(signal) {
         return;
     }
-    let is_hosts = signal != timer.signal() || Source::of(timer).is_hosts.load(Ordering::Relaxed);
+    let is_app_timer = signal != timer.signal() || TickSource::of(timer).is_app_timer.load(Ordering::Relaxed);
     signal::discard_own_pending(signal, |origin| match origin {
-        Origin::IntervalTimer => !is_hosts,
+        Origin::IntervalTimer => !is_app_timer,
         Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(signal, origin),
         Origin::Elsewhere => false,
     });
@@ -347,7 +347,7 @@ pub(crate) fn discard_pending_ticks(timer: IntervalTimer) {
 
 /// The signal of the timer's ticks, as they were last. Signal-safe.
 pub(crate) fn signal_of(timer: IntervalTimer) -> i32 {
-    match Source::of(timer).signal.load(Ordering::Relaxed) {
+    match TickSource::of(timer).signal.load(Ordering::Relaxed) {
         0 => timer.signal(),
         signal => signal,
     }
@@ -359,16 +359,16 @@ fn bit(signal: i32) -> u64 {
 
 /// True while ticks are to come. Signal-safe.
 pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
-    Source::of(timer).state.load(Ordering::Relaxed) != NONE
+    TickSource::of(timer).state.load(Ordering::Relaxed) != NONE
 }
 
 /// TimerOwner the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
 #[inline]
 pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
-    let Some(source) = Source::of_interval(number) else { return TimerOwner::Unknown };
+    let Some(source) = TickSource::of_interval(number) else { return TimerOwner::Unknown };
     if running == number && source.state.load(Ordering::Acquire) == INTERVAL {
         TimerOwner::Profiler
-    } else if source.is_hosts.load(Ordering::Acquire) {
+    } else if source.is_app_timer.load(Ordering::Acquire) {
         TimerOwner::Application
     } else {
         TimerOwner::Unknown
@@ -379,7 +379,8 @@ pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
 /// that ended. A handler of the program may end the program. Signal-safe: one system call.
 pub(crate) fn was_own_tick(number: i32) -> bool {
     let timer = weight::timer();
-    let had_session = timer.signal() == number && Source::of(timer).signal.load(Ordering::Relaxed) == number;
+    let had_session =
+        timer.signal() == number && TickSource::of(timer).signal.load(Ordering::Relaxed) == number;
     had_session && timer.get().is_ok_and(|setting| !setting.is_armed())
 }
 
@@ -388,12 +389,12 @@ pub(crate) fn was_own_tick(number: i32) -> bool {
 ///
 /// # Errors
 /// The error number for the host.
-pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<Refusal>), i32> {
+pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<StartError>), i32> {
     const TIMER: IntervalTimer = IntervalTimer::Cpu;
     if !new.is_valid() {
         return Err(errno::EINVAL);
     }
-    let source = Source::of(TIMER);
+    let source = TickSource::of(TIMER);
     let _writing = StateLock::begin();
     let is_ours = source.state.load(Ordering::Relaxed) == INTERVAL;
     if is_ours && !new.is_armed() {
@@ -419,7 +420,7 @@ pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<Refusal>)
     if new.is_armed() {
         // Before it is: its first signal finds itself the host's.
         app_timer::on_armed(&new);
-        source.is_hosts.store(true, Ordering::Release);
+        source.is_app_timer.store(true, Ordering::Release);
     } else {
         app_timer::on_disarmed();
     }
@@ -490,7 +491,7 @@ fn is_one_too_many(recorded: i32, (is_apart, now): (bool, u64)) -> bool {
 pub(crate) fn reset_after_fork() {
     for source in [&OF_CPU, &OF_REAL] {
         source.state.store(NONE, Ordering::Relaxed);
-        source.is_hosts.store(false, Ordering::Relaxed);
+        source.is_app_timer.store(false, Ordering::Relaxed);
         source.may_be_ours.store(false, Ordering::Relaxed);
     }
     thread_timers::reset_after_fork();
@@ -499,12 +500,12 @@ pub(crate) fn reset_after_fork() {
     IS_STATE_LOCKED.store(false, Ordering::Release);
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<StartError> for Failure {
+    fn from(refusal: StartError) -> Self {
         let (action, errno) = match refusal {
-            Refusal::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
-            Refusal::NotArmed(errno) => ("arm the profiling timer", errno),
-            Refusal::ReadByApp => ("send ticks to a program that uses their signal itself", errno::EBUSY),
+            StartError::NoTimer(errno) => ("create a timer beside the program's own ITIMER_PROF", errno),
+            StartError::NotArmed(errno) => ("arm the profiling timer", errno),
+            StartError::ReadByApp => ("send ticks to a program that uses their signal itself", errno::EBUSY),
         };
         Self::System { action, errno }
     }
@@ -528,7 +529,7 @@ pub(crate) fn swallows(number: i32, origin: Origin, running: i32) -> bool {
 }
 
 fn is_late(number: i32) -> bool {
-    weight::timer().signal() == number && Source::of(weight::timer()).may_be_ours.load(Ordering::Relaxed)
+    weight::timer().signal() == number && TickSource::of(weight::timer()).may_be_ours.load(Ordering::Relaxed)
 }
 
 /// The right to write, with all signals blocked.

@@ -37,7 +37,7 @@
 
 mod entry;
 
-pub(crate) use entry::{Entry, TickThread};
+pub(crate) use entry::{TickThread, TimerEntry};
 
 use crate::sync::{
     Ordering,
@@ -102,9 +102,9 @@ pub(crate) enum FirstTick {
 
 /// An entry, and where it stands.
 #[derive(Clone, Copy)]
-struct Place<'t> {
+struct TimerSlot<'t> {
     index: usize,
-    entry: &'t Entry,
+    entry: &'t TimerEntry,
 }
 
 /// See the module. `E` holds the entries, which are all zero at first.
@@ -130,7 +130,7 @@ pub(crate) struct TimerTable<E> {
     owner: AtomicU32,
 }
 
-impl<E: AsRef<[Entry]>> TimerTable<E> {
+impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     /// With entries that are all zero.
     pub(crate) fn new(entries: E) -> Self {
         Self {
@@ -193,7 +193,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
 
     /// True for a thread that has a timer, whatever that does.
     pub(crate) fn has(&self, tick_thread: TickThread) -> bool {
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         self.window(tick_thread.thread)
             .find(own)
             .is_some_and(|place| place.entry.timer.load(Ordering::Acquire) != 0)
@@ -203,7 +203,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     /// another thread, or the host has deleted what it did not make.
     pub(crate) fn covers(&self, timers: &impl Timers, tick_thread: TickThread) -> bool {
         // Acquire: pairs with the release of the timer, for the words of the thread's own.
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         let Some(place) = self.window(tick_thread.thread).find(own) else { return false };
         let entry = place.entry;
         let timer = entry.timer.load(Ordering::Acquire);
@@ -225,7 +225,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
 
     /// Gives the thread another timer instead of `old`, which the application has closed. The cells stay: the first
     /// tick has the weight of all that have passed. False if the thread has no timer now.
-    fn replace(&self, timers: &impl Timers, place: Place<'_>, old: i32, tick_thread: TickThread) -> bool {
+    fn replace(&self, timers: &impl Timers, place: TimerSlot<'_>, old: i32, tick_thread: TickThread) -> bool {
         let Ok(new) = timers.create_fallback(place.index, tick_thread.thread) else {
             self.withdraw(timers, place, old);
             return false;
@@ -271,7 +271,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
         // Two may adopt a thread at once, itself and who begins the session: then neither does, and its next tick will, or in
         // clock `wall` the next look for threads.
         fence(Ordering::SeqCst);
-        let is_other = |other: &Place<'_>| {
+        let is_other = |other: &TimerSlot<'_>| {
             other.index != place.index && other.entry.key.load(Ordering::Relaxed) == tick_thread.key()
         };
         if self.window(tick_thread.thread).any(|other| is_other(&other)) {
@@ -372,7 +372,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
 
     /// The index of a thread's entry, which has this timer.
     pub(crate) fn index_of(&self, thread: u32, timer: i32) -> Option<usize> {
-        let has = |place: &Place<'_>| place.entry.timer.load(Ordering::Acquire) == timer.wrapping_add(1);
+        let has = |place: &TimerSlot<'_>| place.entry.timer.load(Ordering::Acquire) == timer.wrapping_add(1);
         self.window(thread).find(has).map(|place| place.index)
     }
 
@@ -383,7 +383,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Deletes the timer of a thread that has ended, or replaces a timer that the application has closed.
-    fn mend(&self, timers: &impl Timers, place: Place<'_>) {
+    fn mend(&self, timers: &impl Timers, place: TimerSlot<'_>) {
         let timer = place.entry.timer.load(Ordering::Acquire);
         let key = place.entry.key.load(Ordering::Relaxed);
         let tick_thread = TickThread { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
@@ -399,7 +399,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
 
     /// True if the thread's own timer has ticked.
     pub(crate) fn has_ticked(&self, tick_thread: TickThread) -> bool {
-        let own = |place: &Place<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         self.window(tick_thread.thread)
             .find(own)
             .is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
@@ -435,7 +435,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Notes and returns what a thread has used without a tick; None for a thread that has ended.
-    fn ask(&self, timers: &impl Timers, Place { entry, .. }: Place<'_>) -> Option<i64> {
+    fn ask(&self, timers: &impl Timers, TimerSlot { entry, .. }: TimerSlot<'_>) -> Option<i64> {
         let thread = entry.key.load(Ordering::Relaxed) as u32;
         let timer = entry.timer.load(Ordering::Acquire);
         if timer == 0 {
@@ -461,7 +461,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Keeps what a thread has used without a tick, and the sum of all.
-    fn note_unaccounted(&self, entry: &Entry, unaccounted: u64) {
+    fn note_unaccounted(&self, entry: &TimerEntry, unaccounted: u64) {
         if unaccounted == 0 && entry.unaccounted.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -472,7 +472,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Calls `visit` with the next entries that are in use, `most` at most, and each but once.
-    fn visit_some(&self, most: u32, mut visit: impl FnMut(Place<'_>)) {
+    fn visit_some(&self, most: u32, mut visit: impl FnMut(TimerSlot<'_>)) {
         let start = self.cursor.load(Ordering::Relaxed) as usize;
         let (mut visited, mut next) = (0, start);
         self.visit(start, |place| {
@@ -486,7 +486,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Calls `visit` with each entry that is in use, from `start` on and around, until it returns false.
-    fn visit(&self, start: usize, mut visit: impl FnMut(Place<'_>) -> bool) {
+    fn visit(&self, start: usize, mut visit: impl FnMut(TimerSlot<'_>) -> bool) {
         let (first, bit) = (start / 64, start % 64);
         let before = (1u64 << bit).wrapping_sub(1);
         let words = self.bits.iter().enumerate();
@@ -504,7 +504,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
             while bits != 0 {
                 let index = i * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if self.entries.as_ref().get(index).is_some_and(|entry| !visit(Place { index, entry })) {
+                if self.entries.as_ref().get(index).is_some_and(|entry| !visit(TimerSlot { index, entry })) {
                     return;
                 }
             }
@@ -527,7 +527,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
         if self.used.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        self.visit(0, |Place { entry, .. }| {
+        self.visit(0, |TimerSlot { entry, .. }| {
             let timer = entry.timer.swap(0, Ordering::Relaxed);
             if timer != 0 {
                 timers.release_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
@@ -544,16 +544,16 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// The entries that a thread may have.
-    fn window(&self, thread: u32) -> impl Iterator<Item = Place<'_>> {
+    fn window(&self, thread: u32) -> impl Iterator<Item = TimerSlot<'_>> {
         let entries = self.entries.as_ref();
         // Ids of threads that were made one after another lie beside each other.
         let start = (thread as usize).wrapping_mul(WINDOW).checked_rem(entries.len()).unwrap_or(0);
-        entries.iter().enumerate().skip(start).take(WINDOW).map(|(index, entry)| Place { index, entry })
+        entries.iter().enumerate().skip(start).take(WINDOW).map(|(index, entry)| TimerSlot { index, entry })
     }
 
     /// A free entry, for the thread.
-    fn claim(&self, tick_thread: TickThread) -> Option<Place<'_>> {
-        let taken = |Place { entry, .. }: &Place<'_>| {
+    fn claim(&self, tick_thread: TickThread) -> Option<TimerSlot<'_>> {
+        let taken = |TimerSlot { entry, .. }: &TimerSlot<'_>| {
             entry.key.load(Ordering::Relaxed) == 0
                 && entry
                     .key
@@ -566,7 +566,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
         Some(place)
     }
 
-    fn withdraw_if_gone(&self, timers: &impl Timers, place: Place<'_>) {
+    fn withdraw_if_gone(&self, timers: &impl Timers, place: TimerSlot<'_>) {
         let entry = place.entry;
         // The timer first: where the entry gets another thread meanwhile, it is not this one any more.
         let timer = entry.timer.load(Ordering::Acquire);
@@ -577,7 +577,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
     }
 
     /// Takes this timer out, deletes it, and frees the entry; nothing where somebody else has taken it.
-    fn withdraw(&self, timers: &impl Timers, place: Place<'_>, timer: i32) {
+    fn withdraw(&self, timers: &impl Timers, place: TimerSlot<'_>, timer: i32) {
         if timer != 0
             && place.entry.timer.compare_exchange(timer, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
@@ -586,7 +586,7 @@ impl<E: AsRef<[Entry]>> TimerTable<E> {
         }
     }
 
-    fn free(&self, Place { index, entry }: Place<'_>) {
+    fn free(&self, TimerSlot { index, entry }: TimerSlot<'_>) {
         self.note_unaccounted(entry, 0);
         self.mark(index, false);
         self.used.fetch_sub(1, Ordering::Relaxed);

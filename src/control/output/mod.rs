@@ -32,7 +32,7 @@ use crate::{
     config::MAX_DEPTH,
     error::Failure,
     format::spool::FileStamp,
-    sample::spill_file::Beside,
+    sample::spill_file::SpillDirectory,
     sys::{
         entry::{Entry, FileKind, Status},
         errno,
@@ -155,7 +155,7 @@ impl Output {
 
     /// Where a file of records can stand beside the profile; None where the profile is no file of its own, or its directory
     /// could not be kept open.
-    pub(crate) fn beside(&self) -> Option<Beside> {
+    pub(crate) fn beside(&self) -> Option<SpillDirectory> {
         let place = self.place()?;
         let status = place.reach().ok().and_then(|reach| match &self.target {
             Target::Named(_, name) => reach.entry(&self.buffers.target, *name).status().ok(),

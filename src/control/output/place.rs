@@ -12,7 +12,7 @@
 use super::{Buffers, fails};
 use crate::{
     error::Failure,
-    sample::spill_file::Beside,
+    sample::spill_file::SpillDirectory,
     sys::{
         directory::Directory,
         entry::{Entry, Status},
@@ -136,11 +136,11 @@ impl Place {
     }
 
     /// The directory for another file, where it could be kept open.
-    pub(super) fn beside(&self) -> Option<Beside> {
+    pub(super) fn beside(&self) -> Option<SpillDirectory> {
         let directory = self.kept.as_ref()?.borrowed();
         let mut path = MappedBox::<PathBuffer>::zeroed().ok()?;
         path.replace(self.resolved()).ok()?;
-        Some(Beside { directory, path })
+        Some(SpillDirectory { directory, path })
     }
 
     /// As it was asked for, without a slash at its end.

@@ -16,7 +16,7 @@ use crate::{
         recording,
         sampled_dsos::SampledDso,
         stamps, thread_timers,
-        tick_source::{self, Stopped},
+        tick_source::{self, StopResult},
     },
     sys::{tasks, thread::Backoff},
     thread::Thread,
@@ -89,7 +89,7 @@ impl Session {
         let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);
         // Where the kernel refuses it, the handler stays and does nothing.
-        if tick_source::stop(timer) == Ok(Stopped::TakenByHost) {
+        if tick_source::stop(timer) == Ok(StopResult::TakenByApp) {
             notices::tell(self.path(), Notice::TimerTaken);
         }
         recording::withdraw();

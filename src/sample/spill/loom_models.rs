@@ -17,7 +17,7 @@ struct Array {
     buffer: [usize; 8],
 }
 
-impl Sink for Array {
+impl SpillSink for Array {
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
         assert_eq!(self.words.len() as u64, place);
         self.words.extend(&self.buffer[..words]);

@@ -17,7 +17,7 @@ impl Array {
     }
 }
 
-impl Sink for Array {
+impl SpillSink for Array {
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
         // What was written by an attempt that failed halfway is written over.
         self.words.truncate(place as usize);

@@ -23,7 +23,7 @@ use std::{
 
 /// A spool on a file system in memory.
 struct Rig {
-    /// Held for its drop.
+    /// HeldSlot for its drop.
     scratch: tempfile::TempDir,
     path: PathBuf,
     memory: SpoolMemory,

@@ -3,11 +3,11 @@
 use super::*;
 use loom::{sync::Arc, thread};
 
-fn table(entries: usize) -> Arc<ThreadTable<Vec<Entry>>> {
-    Arc::new(ThreadTable::new((0..entries).map(|_| Entry::unused()).collect()))
+fn table(entries: usize) -> Arc<ThreadTable<Vec<ThreadEntry>>> {
+    Arc::new(ThreadTable::new((0..entries).map(|_| ThreadEntry::unused()).collect()))
 }
 
-fn tick(threads: &ThreadTable<Vec<Entry>>, thread: u32, periods: u64) -> ThreadIndex {
+fn tick(threads: &ThreadTable<Vec<ThreadEntry>>, thread: u32, periods: u64) -> ThreadIndex {
     let (identity, _) = threads.meet(thread);
     threads.count(identity, periods);
     identity

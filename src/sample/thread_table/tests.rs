@@ -3,11 +3,11 @@ use super::*;
 /// As many entries as in a session. Fewer under Miri, which takes minutes for so many.
 const MOST: usize = if cfg!(miri) { 1 << 10 } else { MAX_THREADS };
 
-fn table(entries: usize) -> ThreadTable<Vec<Entry>> {
-    ThreadTable::new((0..entries).map(|_| Entry::unused()).collect())
+fn table(entries: usize) -> ThreadTable<Vec<ThreadEntry>> {
+    ThreadTable::new((0..entries).map(|_| ThreadEntry::unused()).collect())
 }
 
-fn tick(threads: &ThreadTable<Vec<Entry>>, thread: u32, periods: u64) -> ThreadIndex {
+fn tick(threads: &ThreadTable<Vec<ThreadEntry>>, thread: u32, periods: u64) -> ThreadIndex {
     let (identity, _) = threads.meet(thread);
     threads.count(identity, periods);
     identity

@@ -24,7 +24,7 @@ impl TickThread {
 
 /// A thread's place in the table.
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct TimerEntry {
     pub(super) key: AtomicU64,
     /// The kernel's name of its timer, plus one; or 0.
     pub(super) timer: AtomicI32,
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(super) unaccounted: AtomicU64,
 }
 
-impl Entry {
+impl TimerEntry {
     /// The CPU clock up to which ticks represent the thread: the end of the last tick's cell.
     pub(super) fn represented_until(&self) -> u64 {
         self.due.load(Ordering::Relaxed).wrapping_sub(self.place.load(Ordering::Relaxed))

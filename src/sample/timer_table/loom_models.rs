@@ -39,8 +39,8 @@ impl Timers for Kernel {
     }
 }
 
-fn table() -> (Arc<TimerTable<Vec<Entry>>>, Arc<Kernel>) {
-    let entries = (0..1).map(|_| Entry::unused());
+fn table() -> (Arc<TimerTable<Vec<TimerEntry>>>, Arc<Kernel>) {
+    let entries = (0..1).map(|_| TimerEntry::unused());
     let threads = TimerTable::new(entries.collect());
     let kernel = Kernel(Mutex::new(Vec::new()));
     threads.begin(&kernel, 1000);

@@ -70,17 +70,22 @@ impl Timers for Kernel {
 
 const PERIOD: u64 = 10_000_000;
 
-fn table() -> TimerTable<Vec<Entry>> {
-    let entries = (0..MAX_THREADS).map(|_| Entry::unused());
+fn table() -> TimerTable<Vec<TimerEntry>> {
+    let entries = (0..MAX_THREADS).map(|_| TimerEntry::unused());
     TimerTable::new(entries.collect())
 }
 
-fn met(threads: &TimerTable<Vec<Entry>>, thread: u32, now: u64) -> TickThread {
+fn met(threads: &TimerTable<Vec<TimerEntry>>, thread: u32, now: u64) -> TickThread {
     TickThread { thread, generation: threads.generation(), now }
 }
 
 /// A thread that is adopted when its clock is at `now`: the entry's index, the timer's name and the first expiry.
-fn adopted(threads: &TimerTable<Vec<Entry>>, kernel: &Kernel, thread: u32, now: u64) -> (usize, i32, u64) {
+fn adopted(
+    threads: &TimerTable<Vec<TimerEntry>>,
+    kernel: &Kernel,
+    thread: u32,
+    now: u64,
+) -> (usize, i32, u64) {
     threads.adopt(kernel, met(threads, thread, now), FirstTick::AtRandom);
     let (timer, first, _) = *kernel.armed.borrow().last().unwrap();
     let index = threads.entries.iter().position(|entry| entry.timer.load(Ordering::Relaxed) == timer + 1);

@@ -34,9 +34,9 @@ fn before_guard(bytes: &[u8]) -> &'static mut [u8] {
 
 /// How often each outcome was seen.
 #[derive(Default, Debug)]
-struct Seen([usize; 5]);
+struct Outcomes([usize; 5]);
 
-impl Seen {
+impl Outcomes {
     fn note(&mut self, outcome: Outcome) {
         self.0[outcome as usize] += 1;
     }
@@ -112,7 +112,7 @@ fn damage_to_a_programs_sections_does_no_harm() {
     let (header, frames) = (before_guard(&header), before_guard(&frames));
     let mut numbers = Numbers::new(20_261_121);
     let stack = stack_apart();
-    let mut seen = Seen::default();
+    let mut seen = Outcomes::default();
     for round in 0..1_000_000 {
         // What damage makes of the sections depends on what the compiler has put there.
         if round >= 100_000 && seen.has_all() {
@@ -154,7 +154,7 @@ fn damage_to_made_up_sections_does_no_harm() {
     let (header, frames) = (before_guard(&made_up::header()), before_guard(&made_up::frames()));
     let mut numbers = Numbers::new(1);
     let stack = stack_apart();
-    let (mut by_table_seen, mut by_index_seen) = (Seen::default(), Seen::default());
+    let (mut by_table_seen, mut by_index_seen) = (Outcomes::default(), Outcomes::default());
     for round in 0..20_000 {
         let header_before = if round % 4 == 0 { damage(&mut numbers, header, 0, 64) } else { Vec::new() };
         let place = numbers.below(frames.len());

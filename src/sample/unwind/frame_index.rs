@@ -23,7 +23,7 @@
 
 use super::{
     objects::PinnedDso,
-    sections::{Bytes, Description, Entry, Sections, eh_frame, entry_at, entry_size},
+    sections::{Bytes, Description, Fde, Sections, eh_frame, entry_at, entry_size},
 };
 use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering},
@@ -57,7 +57,7 @@ pub(crate) struct SectionCopy {
 
 /// Where one entry is, and the code that it describes.
 #[derive(Clone, Copy)]
-struct Place {
+struct FdeLocation {
     /// Counted from the object's start.
     start: u32,
     length: u32,
@@ -68,7 +68,7 @@ struct Place {
 struct IndexedSection {
     section: SectionCopy,
     /// In order of their starts.
-    places: Box<[Place]>,
+    places: Box<[FdeLocation]>,
 }
 
 /// What is known of one object.
@@ -84,7 +84,7 @@ pub(crate) struct ObjectFrames {
 
 impl SectionCopy {
     /// The entry at `offset`.
-    fn entry(&self, offset: usize) -> Option<Entry<'_>> {
+    fn entry(&self, offset: usize) -> Option<Fde<'_>> {
         let bytes = Bytes::new(&self.bytes, NativeEndian);
         match self.kind {
             SectionKind::EhFrame => entry_at(&eh_frame(bytes), &self.bases(), offset),
@@ -115,7 +115,7 @@ impl IndexedSection {
             offset = next;
         }
         // Of several entries that begin alike the longest is found.
-        places.sort_unstable_by_key(|place: &Place| (place.start, place.length));
+        places.sort_unstable_by_key(|place: &FdeLocation| (place.start, place.length));
         places.shrink_to_fit();
         Self { section, places: places.into_boxed_slice() }
     }
@@ -135,13 +135,13 @@ impl IndexedSection {
 }
 
 /// None for code outside of the object: linkers leave entries of functions that they dropped.
-fn place(entry: &Entry<'_>, offset: usize, bias: usize, range: &Range<usize>) -> Option<Place> {
+fn place(entry: &Fde<'_>, offset: usize, bias: usize, range: &Range<usize>) -> Option<FdeLocation> {
     let start = usize::try_from(entry.initial_address()).ok()?.wrapping_add(bias);
     let length = usize::try_from(entry.len()).ok().filter(|&length| length > 0)?;
     if !range.contains(&start) || length > range.end - start {
         return None;
     }
-    Some(Place {
+    Some(FdeLocation {
         start: u32::try_from(start - range.start).ok()?,
         length: u32::try_from(length).ok()?,
         offset: u32::try_from(offset).ok()?,

@@ -185,7 +185,7 @@ mod tests {
 mod loom_models {
     use super::super::{
         rule::{Row, Rule},
-        rule_cache::{Line, RuleCache},
+        rule_cache::{RuleCache, RuleLine},
     };
     use super::*;
     use loom::{cell::UnsafeCell, sync::Arc, thread};
@@ -239,7 +239,7 @@ mod loom_models {
             Rule::compact(&Row::at_entry(object * 8)).unwrap()
         }
         loom::model(|| {
-            let rules = RuleCache::new([Line::empty()]);
+            let rules = RuleCache::new([RuleLine::empty()]);
             let shared = Arc::new((Gate::new(), Loaded(UnsafeCell::new(1)), rules));
             let handler = {
                 let shared = Arc::clone(&shared);

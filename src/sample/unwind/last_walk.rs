@@ -22,7 +22,7 @@ const LONGEST: usize = 512;
 
 /// A frame, and how its caller is found.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct CachedFrame {
     pub(super) pc: usize,
     pub(super) sp: usize,
     /// The caller's stack pointer.
@@ -34,8 +34,8 @@ pub(super) struct Step {
 /// See the module. All zeros is an empty last_walk.
 pub(crate) struct LastWalk {
     /// Filled from the end.
-    kept: [Step; LONGEST],
-    fresh: [Step; LONGEST],
+    kept: [CachedFrame; LONGEST],
+    fresh: [CachedFrame; LONGEST],
     /// How many of `kept` are steps.
     kept_length: usize,
     /// The cache's generation when the last walk began.
@@ -136,7 +136,7 @@ impl FrameReuse<'_> {
 
     /// Notes a step that is not the last walk's, before it is taken.
     #[inline]
-    pub(super) fn note(&mut self, step: Step, registers: &mut Registers, stack: &mut StackReader) {
+    pub(super) fn note(&mut self, step: CachedFrame, registers: &mut Registers, stack: &mut StackReader) {
         self.leave(registers, stack);
         self.write(step);
     }
@@ -159,7 +159,7 @@ impl FrameReuse<'_> {
     }
 
     #[inline(always)]
-    fn write(&mut self, step: Step) {
+    fn write(&mut self, step: CachedFrame) {
         if let Some(place) = self.last_walk.fresh.get_mut(self.written) {
             *place = step;
             self.written += 1;
@@ -197,14 +197,14 @@ mod tests {
 
     fn empty() -> Box<LastWalk> {
         choose_probe().unwrap();
-        let step = Step { pc: 0, sp: 0, cfa: 0, rule: Rule::ENTRY };
+        let step = CachedFrame { pc: 0, sp: 0, cfa: 0, rule: Rule::ENTRY };
         Box::new(LastWalk { kept: [step; LONGEST], fresh: [step; LONGEST], kept_length: 0, generation: 0 })
     }
 
     /// A stack that frames are put on.
-    struct Memory(Vec<usize>);
+    struct StackWords(Vec<usize>);
 
-    impl Memory {
+    impl StackWords {
         fn new() -> Self {
             Self((0..4 * LONGEST).collect())
         }
@@ -246,7 +246,7 @@ mod tests {
                     let mut row = Row::at_entry(((next - place) * WORD) as i64);
                     row.saved[0] = Some(-(((next - place) * WORD) as i64));
                     let rule = Rule::compact(&row).unwrap();
-                    let step = Step { pc, sp: self.at(place), cfa: self.at(next), rule };
+                    let step = CachedFrame { pc, sp: self.at(place), cfa: self.at(next), rule };
                     tracing.note(step, &mut registers, &mut stack);
                     known.push(false);
                     at += 1;
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn frames_that_were_met_by_the_last_walk_are_known() {
-        let (mut last_walk, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130), (0x1004, 140)];
         assert_eq!(memory.walk(&mut last_walk, 0, &frames), [false; 4]);
         // Beyond the outermost frame the trail leads to a word that is no frame of the test's.
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_once_rules_were_forgotten() {
-        let (mut last_walk, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
         assert_eq!(memory.walk(&mut last_walk, 1, &frames), [false; 3]);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_trail_that_was_forgotten_leads_nowhere() {
-        let (mut last_walk, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
         last_walk.forget();
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_walk_that_did_not_come_to_its_end_does_not_count() {
-        let (mut last_walk, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
-        let other = Step { pc: 0x1005, sp: memory.at(100), cfa: memory.at(120), rule: Rule::ENTRY };
+        let other = CachedFrame { pc: 0x1005, sp: memory.at(100), cfa: memory.at(120), rule: Rule::ENTRY };
         let (mut registers, mut stack) = (Registers::from_values(&[]), StackReader::new(0, 0));
         last_walk.begin(0).note(other, &mut registers, &mut stack);
         assert_eq!(memory.walk(&mut last_walk, 0, &frames)[..2], [true; 2]);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_walk_longer_than_a_trail_is_cut() {
-        let (mut last_walk, mut memory) = (empty(), Memory::new());
+        let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames: Vec<_> = (0..LONGEST + 10).map(|i| (0x1000 + i, 4 + 2 * i)).collect();
         memory.walk(&mut last_walk, 0, &frames);
         let known = memory.walk(&mut last_walk, 0, &frames);

@@ -34,14 +34,14 @@ use crate::{
 };
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
-use last_walk::{FrameReuse, LastWalk, Step as TrailStep};
+use last_walk::{CachedFrame as TrailStep, FrameReuse, LastWalk};
 use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
-use rule_cache::{Line, RuleCache};
+use rule_cache::{RuleCache, RuleLine};
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WalkEnd {
     /// At the outermost frame.
     Complete,
     /// The chain's buffer is full.
@@ -93,7 +93,7 @@ pub(crate) fn walk(
     form: PcForm,
     chain: &mut [usize],
     last_walk: &mut LastWalk,
-) -> (usize, End) {
+) -> (usize, WalkEnd) {
     let mut tracing = last_walk.begin(engine.rules().generation());
     let mut stack = StackReader::new(registers.sp(), written);
     let mut depth = 0;
@@ -112,9 +112,9 @@ pub(crate) fn walk(
         if !is_user_address(pc) {
             // A return address of zero also marks the outermost frame; anything else is no code.
             let is_outermost = pc == 0 && depth > 0 && trust == Trust::Live;
-            break if is_outermost { End::Complete } else { End::NoRule };
+            break if is_outermost { WalkEnd::Complete } else { WalkEnd::NoRule };
         }
-        let Some(place) = chain.get_mut(depth) else { break End::Depth };
+        let Some(place) = chain.get_mut(depth) else { break WalkEnd::Depth };
         let is_innermost = depth == 0;
         let adjusted = exact && !is_innermost && form == PcForm::ForReaders;
         *place = if adjusted { pc + 1 } else { pc };
@@ -136,22 +136,22 @@ pub(crate) fn walk(
             }
         };
         match step {
-            Step::Caller(Caller::Called) if is_outside(registers.sp(), sp, exact) => exact = false,
-            Step::Caller(Caller::Called) => break End::Loop,
-            Step::Caller(Caller::Guessed) if registers.sp() > sp => {
+            Step::Caller(CallKind::Called) if is_outside(registers.sp(), sp, exact) => exact = false,
+            Step::Caller(CallKind::Called) => break WalkEnd::Loop,
+            Step::Caller(CallKind::Guessed) if registers.sp() > sp => {
                 trust = Trust::Guessed;
                 exact = false;
             }
-            Step::Caller(Caller::Guessed) => break End::Loop,
-            Step::Caller(Caller::Switched) => {
+            Step::Caller(CallKind::Guessed) => break WalkEnd::Loop,
+            Step::Caller(CallKind::Switched) => {
                 if registers.sp() <= sp {
-                    let Some(left) = switches_left.checked_sub(1) else { break End::Loop };
+                    let Some(left) = switches_left.checked_sub(1) else { break WalkEnd::Loop };
                     switches_left = left;
                 }
                 exact = false;
             }
             // Between a handler's stack and the interrupted one the stack pointer may move either way.
-            Step::Caller(Caller::Interrupted) => {
+            Step::Caller(CallKind::Interrupted) => {
                 if form == PcForm::ForReaders && !exact {
                     // The trampoline is entered by the kernel, not by a call: its PC is exact too.
                     *place = pc + 1;
@@ -171,7 +171,7 @@ pub(crate) fn walk(
 /// stack pointer plus a constant. Nine of ten frames are such, and this is all they cost.
 /// Fills `room` and gives the number of steps; `registers` are then those of the next frame.
 #[inline]
-fn follow_calls<L: AsRef<[Line]>>(
+fn follow_calls<L: AsRef<[RuleLine]>>(
     rules: &RuleCache<L>,
     tracing: &mut FrameReuse<'_>,
     registers: &mut Registers,
@@ -237,12 +237,12 @@ struct FrameLocation {
 
 enum Step {
     /// The registers are now the caller's.
-    Caller(Caller),
-    End(End),
+    Caller(CallKind),
+    End(WalkEnd),
 }
 
 /// How a frame came to be, as seen from the registers of the frame outside it.
-enum Caller {
+enum CallKind {
     /// By a call; the stack pointer is above the callee's.
     Called,
     /// By a call, with a canonical frame address that did not come from the stack pointer: the stack may be another.
@@ -264,27 +264,27 @@ fn apply(
 ) -> Step {
     match rule.kind() {
         RuleKind::Compact(cfa) => apply_compact(rule, cfa, registers, stack),
-        RuleKind::Outermost => Step::End(End::Complete),
-        RuleKind::Evaluate => Step::End(End::NoRule),
+        RuleKind::Outermost => Step::End(WalkEnd::Complete),
+        RuleKind::Evaluate => Step::End(WalkEnd::NoRule),
         RuleKind::SignalReturn => match Registers::of_signal_frame(registers.sp(), |place| stack.read(place))
         {
             Some(interrupted) => {
                 *registers = interrupted;
-                Step::Caller(Caller::Interrupted)
+                Step::Caller(CallKind::Interrupted)
             }
-            None => Step::End(End::Unreadable),
+            None => Step::End(WalkEnd::Unreadable),
         },
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
             let is_exact = frame.pc == frame.lookup;
             if is_exact && entry::step_to_caller(registers, stack) {
-                return Step::Caller(Caller::Guessed);
+                return Step::Caller(CallKind::Guessed);
             }
             match frame_pointer::step(registers, stack, is_exact) {
-                FramePointerStep::Caller => Step::Caller(Caller::Guessed),
+                FramePointerStep::Caller => Step::Caller(CallKind::Guessed),
                 // Code that was interrupted may have any zero in that register.
-                FramePointerStep::Outermost if !frame.is_innermost => Step::End(End::Complete),
-                FramePointerStep::Outermost | FramePointerStep::Lost => Step::End(End::NoRule),
+                FramePointerStep::Outermost if !frame.is_innermost => Step::End(WalkEnd::Complete),
+                FramePointerStep::Outermost | FramePointerStep::Lost => Step::End(WalkEnd::NoRule),
             }
         }
     }
@@ -294,9 +294,9 @@ fn apply(
 #[inline]
 fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Step {
     match caller_of_compact(rule, cfa, registers, stack) {
-        Some(()) if rule.register() == STACK_POINTER => Step::Caller(Caller::Called),
-        Some(()) => Step::Caller(Caller::Switched),
-        None => Step::End(End::Unreadable),
+        Some(()) if rule.register() == STACK_POINTER => Step::Caller(CallKind::Called),
+        Some(()) => Step::Caller(CallKind::Switched),
+        None => Step::End(WalkEnd::Unreadable),
     }
 }
 
@@ -355,7 +355,7 @@ fn look_up(
     stack: &mut StackReader,
     frame: &FrameLocation,
 ) -> Step {
-    let Some(keeper) = objects::pin(frame.lookup, frame.trust) else { return Step::End(End::Unloading) };
+    let Some(keeper) = objects::pin(frame.lookup, frame.trust) else { return Step::End(WalkEnd::Unloading) };
     let Some(object) = keeper.find(frame.lookup) else {
         // Not remembered: an object may be loaded there later.
         let is_trampoline = HAS_LINK_REGISTER && frame.trust == Trust::Live && is_signal_return(stack, frame);
@@ -395,9 +395,9 @@ fn look_up(
     }
     let (rule, step) = match resolved {
         Resolved::Rule(rule) => (rule, apply(rule, slot, registers, stack, frame)),
-        Resolved::Stepped { signal_frame: true } => (Rule::EVALUATE, Step::Caller(Caller::Interrupted)),
-        Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(Caller::Switched)),
-        Resolved::Lost => return Step::End(End::Unreadable),
+        Resolved::Stepped { signal_frame: true } => (Rule::EVALUATE, Step::Caller(CallKind::Interrupted)),
+        Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(CallKind::Switched)),
+        Resolved::Lost => return Step::End(WalkEnd::Unreadable),
     };
     // The byte before a trampoline may be an instruction of another function's.
     let is_of_another = !HAS_LINK_REGISTER && rule == Rule::SIGNAL_RETURN && frame.lookup != frame.pc;

@@ -29,20 +29,20 @@ const WAYS: usize = 4;
 const BUSY: u64 = 1;
 
 /// One rule, see the module.
-pub(crate) struct Entry {
+pub(crate) struct RuleEntry {
     key: AtomicU64,
     rule: AtomicU64,
 }
 
 /// The entries that a PC can stand in.
 #[repr(align(64))]
-pub(crate) struct Line([Entry; WAYS]);
+pub(crate) struct RuleLine([RuleEntry; WAYS]);
 
 #[cfg(test)]
-impl Line {
+impl RuleLine {
     /// A line without rules.
     pub(crate) fn empty() -> Self {
-        Self(core::array::from_fn(|_| Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) }))
+        Self(core::array::from_fn(|_| RuleEntry { key: AtomicU64::new(0), rule: AtomicU64::new(0) }))
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RuleCache<L> {
     generation: AtomicUsize,
 }
 
-impl<L: AsRef<[Line]>> RuleCache<L> {
+impl<L: AsRef<[RuleLine]>> RuleCache<L> {
     /// A cache in zeroed lines.
     pub(crate) fn new(lines: L) -> Self {
         Self { lines, generation: AtomicUsize::new(0) }
@@ -69,7 +69,7 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
     /// The rule of `pc`, if it is here. Signal-safe.
     #[inline]
     pub(crate) fn get(&self, pc: usize) -> Option<Rule> {
-        for Entry { key, rule } in &self.line(pc)?.0 {
+        for RuleEntry { key, rule } in &self.line(pc)?.0 {
             // Acquire: pairs with the release of the PC in `insert`, so that its rule is seen.
             if key.load(Ordering::Acquire) != pc as u64 {
                 continue;
@@ -86,9 +86,9 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
 
     /// Stores the rule of `pc`, or drops it when another handler is faster. Signal-safe.
     pub(crate) fn insert(&self, pc: usize, new: Rule) {
-        let Some(Line(line)) = self.line(pc) else { return };
+        let Some(RuleLine(line)) = self.line(pc) else { return };
         let mut chosen = None;
-        for Entry { key, rule } in line {
+        for RuleEntry { key, rule } in line {
             let owner = key.load(Ordering::Relaxed);
             if owner == pc as u64 {
                 return;
@@ -101,7 +101,7 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
         // Bits that did not choose the line choose who gives way.
         let victim = (pc >> 3 ^ pc >> 17) % WAYS;
         let chosen = chosen.or_else(|| {
-            let Entry { key, rule } = line.get(victim)?;
+            let RuleEntry { key, rule } = line.get(victim)?;
             Some((key, rule, key.load(Ordering::Relaxed)))
         });
         let Some((key, rule, owner)) = chosen.filter(|&(_, _, owner)| owner != BUSY) else { return };
@@ -116,7 +116,7 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
 
     /// Forgets the PCs that `keep` refuses. For ordinary context, while no handler inserts; handlers may read.
     pub(crate) fn retain(&self, keep: &dyn Fn(usize) -> bool) {
-        for Entry { key, .. } in self.lines.as_ref().iter().flat_map(|line| &line.0) {
+        for RuleEntry { key, .. } in self.lines.as_ref().iter().flat_map(|line| &line.0) {
             let owner = key.load(Ordering::Relaxed);
             if owner > BUSY && !keep(owner as usize) {
                 // By exchange: a handler may be replacing this entry with a rule that is kept. Release: the object
@@ -129,7 +129,7 @@ impl<L: AsRef<[Line]>> RuleCache<L> {
     }
 
     #[inline]
-    fn line(&self, pc: usize) -> Option<&Line> {
+    fn line(&self, pc: usize) -> Option<&RuleLine> {
         let lines = self.lines.as_ref();
         let spread = (pc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         lines.get(spread as usize & lines.len().wrapping_sub(1))
@@ -145,8 +145,8 @@ mod tests {
         Rule::compact(&Row::at_entry(offset * 8)).unwrap()
     }
 
-    fn cache(lines: usize) -> RuleCache<Vec<Line>> {
-        RuleCache::new((0..lines).map(|_| Line::empty()).collect())
+    fn cache(lines: usize) -> RuleCache<Vec<RuleLine>> {
+        RuleCache::new((0..lines).map(|_| RuleLine::empty()).collect())
     }
 
     #[cfg(not(loom))]

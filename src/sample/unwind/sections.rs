@@ -23,7 +23,7 @@ use gimli::{
 };
 
 pub(super) type Bytes<'b> = EndianSlice<'b, NativeEndian>;
-pub(super) type Entry<'b> = FrameDescriptionEntry<Bytes<'b>>;
+pub(super) type Fde<'b> = FrameDescriptionEntry<Bytes<'b>>;
 pub(super) const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
 
 /// Bytes of an entry. gcc's `cc1` has one of 20 KiB, the longest seen; a damaged length may promise all that follows.
@@ -46,7 +46,7 @@ pub(super) struct Sections<'b> {
 /// The entry that describes a PC, and what is needed to run it.
 pub(super) struct Description<'b> {
     pub(super) sections: Sections<'b>,
-    pub(super) entry: Entry<'b>,
+    pub(super) entry: Fde<'b>,
     /// The PC, as the section counts.
     pub(super) pc: u64,
 }
@@ -141,7 +141,7 @@ pub(super) fn eh_frame(bytes: Bytes<'_>) -> EhFrame<Bytes<'_>> {
 }
 
 /// The entry at `offset` that describes code, if neither it nor the one it shares with others is too long.
-pub(super) fn entry_at<'b, S>(section: &S, bases: &BaseAddresses, offset: usize) -> Option<Entry<'b>>
+pub(super) fn entry_at<'b, S>(section: &S, bases: &BaseAddresses, offset: usize) -> Option<Fde<'b>>
 where
     S: UnwindSection<Bytes<'b>> + Section<Bytes<'b>>,
     S::Offset: UnwindOffset<usize>,

@@ -34,7 +34,7 @@ pub(crate) enum Outcome {
     /// A rule, which led on.
     Rule,
     /// A rule that needs what is not to be had, or says that there is no caller.
-    End,
+    WalkEnd,
     /// Its row was evaluated, which led on.
     Stepped,
     /// Its row was evaluated in vain.
@@ -74,9 +74,9 @@ fn step(description: Option<Description<'_>>, pc: usize, registers: &mut Registe
             RuleKind::Unknown => Outcome::Nothing,
             RuleKind::Compact(cfa) => match apply_compact(rule, cfa, registers, &mut stack) {
                 super::Step::Caller(_) => Outcome::Rule,
-                super::Step::End(_) => Outcome::End,
+                super::Step::End(_) => Outcome::WalkEnd,
             },
-            RuleKind::Outermost | RuleKind::Evaluate | RuleKind::SignalReturn => Outcome::End,
+            RuleKind::Outermost | RuleKind::Evaluate | RuleKind::SignalReturn => Outcome::WalkEnd,
         },
     }
 }

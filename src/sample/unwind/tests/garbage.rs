@@ -1,7 +1,7 @@
 //! Walks from garbage: any registers, any bytes on the stack. None faults, none goes on for ever, and none reads what
 //! was not proven readable: a page that is not would end the test by a signal.
 
-use super::super::{End, PcForm, objects, walk};
+use super::super::{PcForm, WalkEnd, objects, walk};
 use super::{made_stack::MadeStack, random::Random};
 use crate::{
     sample::engine::Engine,
@@ -109,7 +109,7 @@ fn garbage_ends_every_walk_and_faults_in_none() {
         deepest = deepest.max(depth);
     }
     // Otherwise the garbage is not of a kind that says anything.
-    for end in [End::Complete, End::Depth, End::Unreadable, End::NoRule] {
+    for end in [WalkEnd::Complete, WalkEnd::Depth, WalkEnd::Unreadable, WalkEnd::NoRule] {
         assert!(ends[end as usize] > WALKS / 1000, "{end:?}: {ends:?}");
     }
     assert!(deepest >= 6, "{deepest}");
@@ -164,7 +164,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
             assert!(registers.get(FRAME_POINTER).unwrap() - sp < 1 << 20, "too far to be taken for a frame");
             let mut chain = [0; ROOM];
             let (depth, end) = walk(&engine, slot, registers, 0, PcForm::ForReaders, &mut chain, last_walk);
-            assert_eq!((depth, end), (1, End::NoRule));
+            assert_eq!((depth, end), (1, WalkEnd::NoRule));
         }
     });
 }

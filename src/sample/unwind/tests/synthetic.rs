@@ -5,7 +5,7 @@
 //! a frame pointer and has none. What a walk must find is told by a second, slow reading of the functions.
 
 use super::super::{
-    End, PcForm,
+    PcForm, WalkEnd,
     rule::{Cfa, Row, Rule},
     walk,
 };
@@ -252,33 +252,33 @@ impl<'s> Program<'s> {
     }
 
     /// What a walk must find with room for so many PCs.
-    fn expected(&self, room: usize) -> (Vec<usize>, End) {
+    fn expected(&self, room: usize) -> (Vec<usize>, WalkEnd) {
         let mut known: Vec<u16> = (0..REGISTERS as u16).collect();
         let (mut pcs, mut is_guessed, mut switches) = (Vec::new(), false, 0);
         for (i, function) in self.functions.iter().enumerate() {
             if pcs.len() == room {
-                return (pcs, End::Depth);
+                return (pcs, WalkEnd::Depth);
             }
             pcs.push(function.pc);
             let end = match function.way {
-                Way::Outermost => Some(End::Complete),
-                Way::FramePointer if !known.contains(&FRAME_POINTER) => Some(End::NoRule),
-                Way::FramePointer if function.frame_pointer == 0 && i > 0 => Some(End::Complete),
-                Way::FramePointer if function.frame_pointer == 0 => Some(End::NoRule),
+                Way::Outermost => Some(WalkEnd::Complete),
+                Way::FramePointer if !known.contains(&FRAME_POINTER) => Some(WalkEnd::NoRule),
+                Way::FramePointer if function.frame_pointer == 0 && i > 0 => Some(WalkEnd::Complete),
+                Way::FramePointer if function.frame_pointer == 0 => Some(WalkEnd::NoRule),
                 Way::FramePointer => {
                     is_guessed = true;
                     known = vec![FRAME_POINTER, STACK_POINTER];
                     None
                 }
                 Way::Rule { base, .. } if !known.contains(&base) || !function.is_readable => {
-                    Some(End::Unreadable)
+                    Some(WalkEnd::Unreadable)
                 }
                 Way::Rule { base, frame_address, .. } => {
                     known.extend(&function.saved);
                     let goes_up = frame_address > function.sp;
                     switches += usize::from(base != STACK_POINTER && !goes_up);
                     let is_loop = if base == STACK_POINTER { !goes_up } else { switches > MOST_SWITCHES };
-                    is_loop.then_some(End::Loop)
+                    is_loop.then_some(WalkEnd::Loop)
                 }
             };
             if let Some(end) = end {
@@ -286,7 +286,7 @@ impl<'s> Program<'s> {
             }
         }
         let last = self.functions.last().expect("there is one");
-        (pcs, if last.return_address == 0 && !is_guessed { End::Complete } else { End::NoRule })
+        (pcs, if last.return_address == 0 && !is_guessed { WalkEnd::Complete } else { WalkEnd::NoRule })
     }
 
     /// Tells the engine the rules. False where two functions do not fit into the cache together.
@@ -350,7 +350,7 @@ fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
         ends.push((end, depth));
     }
     assert!(walked * 10 > CASES * 9, "{walked} cases fitted into the cache");
-    for kind in [End::Complete, End::Depth, End::Unreadable, End::NoRule, End::Loop] {
+    for kind in [WalkEnd::Complete, WalkEnd::Depth, WalkEnd::Unreadable, WalkEnd::NoRule, WalkEnd::Loop] {
         let deep = ends.iter().filter(|&&(end, depth)| end == kind && depth > MOST_SWITCHES).count();
         assert!(deep * 200 > walked, "{deep} deep walks ended as {kind:?}");
     }
