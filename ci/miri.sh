@@ -31,7 +31,7 @@ once() {
 formats=$(mktemp)
 trap 'rm -f "$formats"' EXIT
 once format:: line:: thread:: fuzzing::tests::environment >"$formats" 2>&1 &
-once config:: sample::identities sample::table sample::weight sample::unwind::gate \
+once config:: sample::thread_table sample::table sample::weight sample::unwind::gate \
     sample::unwind::rule sample::unwind::snapshot sys::arch::code sys::errno sys::file::tests::a_path \
     sys::file::tests::numbers sys::process::tests::a_name
 status=0
@@ -40,6 +40,6 @@ cat "$formats"
 [ "$status" = 0 ] || exit "$status"
 
 # Threads at once, in another order and with another choice of what each load may see for each seed.
-miri "-Zmiri-many-seeds=0..$seeds -Zmiri-preemption-rate=0.1" sample::host_action \
-    sample::identities::tests::threads_at_once sample::table::tests::plain::handlers \
+miri "-Zmiri-many-seeds=0..$seeds -Zmiri-preemption-rate=0.1" sample::app_disposition \
+    sample::thread_table::tests::threads_at_once sample::table::tests::plain::handlers \
     sample::unwind::gate::tests::a_closed

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::path::Path::new(&path).display(),
         summary.samples,
         summary.period,
-        100.0 * summary.walks.whole_share()
+        100.0 * summary.walks.complete_share()
     );
     println!(
         "{:.2} s sampled of {:.2} s of CPU time in {:.2} s",

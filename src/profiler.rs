@@ -5,7 +5,9 @@ use crate::{
         Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
         MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, can_tick,
     },
-    control::{self, Ended, Naming, Sink, SpoolPlace, StartOptions, Started, Summary, Which},
+    control::{
+        self, Destination, Ended, Naming, SessionSelector, SpoolLocation, StartOptions, Started, Summary,
+    },
     error::{Error, Failure},
     profile::Profile,
     sample::unwind::objects,
@@ -31,7 +33,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Which time is sampled, and by which timers; [`Clock::Auto`] by default.
+    /// SessionSelector time is sampled, and by which timers; [`Clock::Auto`] by default.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -149,13 +151,13 @@ impl Builder {
     /// let profiler = sigprof::Profiler::builder().frequency(250).start(&path)?;
     /// // ... the work to profile ...
     /// let summary = profiler.stop()?;
-    /// println!("{} samples, {:.1} % of stacks complete", summary.samples, 100.0 * summary.walks.whole_share());
+    /// println!("{} samples, {:.1} % of stacks complete", summary.samples, 100.0 * summary.walks.complete_share());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(self, path: impl AsRef<Path>) -> Result<Profiler, Error> {
         let path = path.as_ref();
         let bytes = path.as_os_str().as_bytes();
-        let started = self.start_into(Sink::File(bytes)).map_err(|failure| failure.with_path(path))?;
+        let started = self.start_into(Destination::File(bytes)).map_err(|failure| failure.with_path(path))?;
         Ok(Profiler { session: Some(started), path: path.into() })
     }
 
@@ -173,11 +175,12 @@ impl Builder {
     /// # Ok::<(), sigprof::Error>(())
     /// ```
     pub fn start_in_memory(self) -> Result<MemoryProfiler, Error> {
-        let started = self.start_into(Sink::Memory).map_err(|failure| failure.with_path(Path::new("")))?;
+        let started =
+            self.start_into(Destination::Memory).map_err(|failure| failure.with_path(Path::new("")))?;
         Ok(MemoryProfiler { session: Some(started) })
     }
 
-    fn start_into(&self, sink: Sink<'_>) -> Result<Started, Failure> {
+    fn start_into(&self, sink: Destination<'_>) -> Result<Started, Failure> {
         control::start(&StartOptions {
             sink,
             clock: self.clock,
@@ -191,7 +194,7 @@ impl Builder {
             near: None,
             child_path: None,
             ancestors: Default::default(),
-            spool: SpoolPlace::of(&self.spool),
+            spool: SpoolLocation::of(&self.spool),
             keeps_spool: false,
             starts_at_random: false,
             max_memory: self.max_memory,
@@ -253,13 +256,13 @@ impl Profiler {
         }
     }
 
-    fn which(&self) -> Result<Which, Error> {
-        self.session.map(Which::This).ok_or(Error::NotRunning)
+    fn which(&self) -> Result<SessionSelector, Error> {
+        self.session.map(SessionSelector::This).ok_or(Error::NotRunning)
     }
 
     fn end(&mut self) -> Result<Ended, Failure> {
         let started = self.session.take().ok_or(Failure::NotRunning)?;
-        Ok(control::stop(Which::This(started), |_, _| ())?.0)
+        Ok(control::stop(SessionSelector::This(started), |_, _| ())?.0)
     }
 }
 
@@ -291,7 +294,7 @@ impl MemoryProfiler {
     /// # Ok::<(), sigprof::Error>(())
     /// ```
     pub fn snapshot(&self) -> Result<Profile, Error> {
-        let which = Which::This(self.session.ok_or(Error::NotRunning)?);
+        let which = SessionSelector::This(self.session.ok_or(Error::NotRunning)?);
         control::with_session(which, |session, met| Some(Profile::of(session?, met))).ok_or(Error::NotRunning)
     }
 
@@ -301,7 +304,7 @@ impl MemoryProfiler {
     /// As for [`snapshot`](Self::snapshot).
     pub fn stop(mut self) -> Result<Profile, Error> {
         let started = self.session.take().ok_or(Error::NotRunning)?;
-        let (ended, profile) = control::stop(Which::This(started), Profile::of)
+        let (ended, profile) = control::stop(SessionSelector::This(started), Profile::of)
             .map_err(|failure| failure.with_path(Path::new("")))?;
         Ok(profile.with_summary(ended.summary))
     }
@@ -310,7 +313,7 @@ impl MemoryProfiler {
 impl Drop for MemoryProfiler {
     fn drop(&mut self) {
         if let Some(started) = self.session.take() {
-            let _ = control::stop(Which::This(started), |_, _| ());
+            let _ = control::stop(SessionSelector::This(started), |_, _| ());
         }
     }
 }
@@ -345,7 +348,7 @@ pub fn register_thread() {
 /// `gettid`, `tgkill`, `timer_create` and related calls, and names of threads need `prctl`. The shared library does this
 /// itself if the program enters the sandbox by `prctl`. Async-signal-safe.
 pub fn before_sandbox() {
-    crate::interface::host_enters_sandbox();
+    crate::interface::app_enters_sandbox();
 }
 
 fn excluded_ranges(names: &[String]) -> Vec<(usize, usize)> {

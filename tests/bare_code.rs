@@ -106,7 +106,7 @@ fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
     }
     let profile = profiler.stop().unwrap();
     let summary = profile.summary();
-    assert_eq!((summary.samples, summary.walks.whole), (10, 10), "{summary:?}");
+    assert_eq!((summary.samples, summary.walks.complete), (10, 10), "{summary:?}");
     assert_eq!(count_under(profile.samples(), &["raise_tick", "ticks_in_handler", "is_interrupted"]), 10);
     // It counts as one.
     assert_eq!(summary.frames_without_rule, 0, "{summary:?}");

@@ -68,7 +68,7 @@ fn a_chain_within_the_limit_is_whole() {
     in_own_process("a_chain_within_the_limit_is_whole", || {
         for limit in [MAX_DEPTH, MAX_DEPTH + 1, usize::MAX] {
             let profile = descend_with_limit(Some(limit), 1000);
-            assert_eq!((profile.summary().walks.whole, profile.summary().walks.total()), (10, 10));
+            assert_eq!((profile.summary().walks.complete, profile.summary().walks.total()), (10, 10));
             let [sample] = profile.samples() else { panic!("{} chains", profile.samples().len()) };
             assert!((1001..1100).contains(&sample.chain.len()), "{}", sample.chain.len());
             // Of 1000 return addresses into one place all are there.
@@ -80,7 +80,7 @@ fn a_chain_within_the_limit_is_whole() {
         for (limit, whole) in [(frames - 1, 0), (frames, 10), (frames + 1, 10)] {
             let profile = descend_with_limit(Some(limit), 100);
             let walks = profile.summary().walks;
-            assert_eq!((walks.whole, walks.depth), (whole, 10 - whole), "{limit} of {frames}");
+            assert_eq!((walks.complete, walks.depth), (whole, 10 - whole), "{limit} of {frames}");
         }
     });
 }
@@ -93,7 +93,7 @@ fn the_main_threads_chains_end_at_the_programs_entry_point() {
         tick_main_thread();
         repeat_until(|| profiler.snapshot().unwrap().summary().foreign_ticks == 1, thread::yield_now);
         let profile = profiler.stop().unwrap();
-        assert_eq!((profile.summary().walks.whole, profile.summary().walks.total()), (1, 1));
+        assert_eq!((profile.summary().walks.complete, profile.summary().walks.total()), (1, 1));
         let names = names_of_chain(&profile.samples()[0].chain);
         assert!(has_in_order(&names, &["main"]), "{names:?}");
         let end = profile.samples()[0].chain[profile.samples()[0].chain.len() - 1];
@@ -110,7 +110,7 @@ fn a_spawned_threads_chains_end_at_its_entry_point() {
         thread::spawn(|| raise_ticks(10)).join().expect("it does not panic");
         let profile = profiler.stop().unwrap();
         let walks = profile.summary().walks;
-        assert_eq!((walks.whole, walks.total()), (10, 10), "{walks:?}");
+        assert_eq!((walks.complete, walks.total()), (10, 10), "{walks:?}");
         let mappings = mappings_of(&profile);
         for sample in profile.samples() {
             let end = object_at(&mappings, sample.chain[sample.chain.len() - 1]);
@@ -147,7 +147,10 @@ fn each_thread_has_its_own_samples() {
             assert_eq!(samples, sent, "{name}");
         }
         let summary = profile.summary();
-        assert_eq!((summary.threads.count(), summary.walks.whole), (WORKERS.len() as u64, summary.samples));
+        assert_eq!(
+            (summary.threads.count(), summary.walks.complete),
+            (WORKERS.len() as u64, summary.samples)
+        );
     });
 }
 
@@ -190,7 +193,7 @@ fn expect_chains_through_a_handler(flags: SaFlags) {
     let through = ["raise_tick", "on_user_signal", "interrupted_by_user_signal"];
     assert_eq!(count_under(profile.samples(), &through), 10);
     let walks = profile.summary().walks;
-    assert_eq!((walks.whole, walks.total()), (10, 10), "{walks:?}");
+    assert_eq!((walks.complete, walks.total()), (10, 10), "{walks:?}");
 }
 
 #[test]
@@ -228,7 +231,7 @@ fn a_callback_from_the_c_library_leads_back_to_its_caller() {
         let profile = profiler.stop().unwrap();
         let (samples, walks) = (profile.summary().samples, profile.summary().walks);
         assert!(samples >= 63, "{samples} comparisons");
-        assert_eq!((walks.whole, walks.total()), (samples, samples));
+        assert_eq!((walks.complete, walks.total()), (samples, samples));
         let mappings = mappings_of(&profile);
         for sample in profile.samples() {
             let names = names_of_chain(&sample.chain);
@@ -265,7 +268,7 @@ fn walks_are_whole_while_a_panic_unwinds() {
         assert!(thread::spawn(|| panics(9)).join().is_err());
         let profile = profiler.stop().unwrap();
         let walks = profile.summary().walks;
-        assert_eq!((profile.summary().samples, walks.whole, walks.total()), (30, 30, 30), "{walks:?}");
+        assert_eq!((profile.summary().samples, walks.complete, walks.total()), (30, 30, 30), "{walks:?}");
         assert_eq!(count_under(profile.samples(), &["raise_ticks", "panics"]), 30);
     });
 }
@@ -306,7 +309,7 @@ fn a_coroutines_chains_end_where_it_begins() {
         run_on_another_stack(coroutine);
         let profile = profiler.stop().unwrap();
         let walks = profile.summary().walks;
-        assert_eq!((profile.summary().samples, walks.whole, walks.total()), (10, 10, 10), "{walks:?}");
+        assert_eq!((profile.summary().samples, walks.complete, walks.total()), (10, 10, 10), "{walks:?}");
         assert_eq!(count_under(profile.samples(), &["raise_ticks", "coroutine"]), 10);
         assert_eq!(count_under(profile.samples(), &["run_on_another_stack"]), 0);
     });

@@ -89,7 +89,7 @@ fn a_storm_of_signals_is_counted_to_the_last() {
         let summary = profiler.stop().unwrap();
         assert_eq!(accounted(&summary), THREADS as u64 * EACH, "{summary:?}");
         assert_eq!(summary.samples, summary.foreign_ticks);
-        assert_eq!(summary.walks.whole, summary.foreign_ticks);
+        assert_eq!(summary.walks.complete, summary.foreign_ticks);
         assert_eq!(read_profile(&path).total_samples(), u128::from(summary.samples));
     });
 }
@@ -140,7 +140,7 @@ fn signals_between_threads_are_counted_to_the_last() {
         let summary = *profiler.stop().unwrap().summary();
         assert_eq!(accounted(&summary), (THREADS * EACH) as u64, "{summary:?}");
         assert_eq!(summary.losses.periods(), 0, "there are more slots than threads");
-        assert_eq!(summary.walks.whole, summary.samples, "{:?}", summary.walks);
+        assert_eq!(summary.walks.complete, summary.samples, "{:?}", summary.walks);
     });
 }
 

@@ -96,7 +96,7 @@ fn walks_lead_through_frames_of_all_kinds() {
             let calls = calls_each(&library, names);
             let profile = profiler.stop().unwrap();
             let summary = profile.summary();
-            assert_eq!((summary.samples, summary.walks.whole), (calls, calls), "{name}: {summary:?}");
+            assert_eq!((summary.samples, summary.walks.complete), (calls, calls), "{name}: {summary:?}");
             assert_eq!(summary.frames_without_rule, if is_bare { calls } else { 0 }, "{name}");
             for function in names {
                 let function = function.to_str().unwrap();
@@ -138,7 +138,11 @@ fn a_guess_ends_before_a_library_that_may_go() {
         let summary = profile.summary();
         assert_eq!(summary.frames_without_rule, 1, "{summary:?}");
         // Counted as one that is not whole; on i386 by another name.
-        assert_eq!((summary.samples, summary.walks.total(), summary.walks.whole), (1, 1, 0), "{summary:?}");
+        assert_eq!(
+            (summary.samples, summary.walks.total(), summary.walks.complete),
+            (1, 1, 0),
+            "{summary:?}"
+        );
         let chain = &profile.samples()[0].chain;
         assert!(chain.iter().any(|&pc| is_in(pc, "calls_bare")), "{chain:x?}");
         // What calls the program's function is known; what calls that is not.
@@ -212,7 +216,7 @@ fn code_that_is_gone_by_the_end_is_listed() {
         let (start, calls) = tick_in(&plugin);
         assert!(!is_mapped_now(start));
         let summary = profiler.stop().unwrap();
-        assert_eq!((summary.samples, summary.walks.whole), (calls, calls));
+        assert_eq!((summary.samples, summary.walks.complete), (calls, calls));
         let profile: CpuProfile = read_profile(&file);
         let mapping = mapping_of(&profile.mappings, "plugin.so").expect("the file lists it");
         assert!(mapping.contains(start as u64));
@@ -244,7 +248,7 @@ fn code_that_is_still_there_is_listed_once() {
         let library = Library::open(&path);
         let calls = calls_each(&library, &FRAMES);
         let profile = profiler.stop().unwrap();
-        assert_eq!(profile.summary().walks.whole, calls);
+        assert_eq!(profile.summary().walks.complete, calls);
         let mappings = mappings_of(&profile);
         let executable = mappings
             .iter()
@@ -295,7 +299,7 @@ fn another_library_at_the_same_addresses_has_its_own_frames() {
     in_own_process("another_library_at_the_same_addresses_has_its_own_frames", || {
         with_reloaded_libraries(|profile, name, chains| {
             let summary = profile.summary();
-            assert_eq!(summary.walks.whole, summary.samples, "{name}: {summary:?}");
+            assert_eq!(summary.walks.complete, summary.samples, "{name}: {summary:?}");
             for chain in chains {
                 assert!(chain.len() > 2 && is_in(chain[2], "calls_each"), "{name}: {chain:x?}");
             }
@@ -369,7 +373,7 @@ fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
         let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         calls_relay(&small);
-        assert_eq!(profiler.snapshot().unwrap().summary().walks.whole, 1);
+        assert_eq!(profiler.snapshot().unwrap().summary().walks.complete, 1);
         // SAFETY: its function has returned.
         unsafe { small.close() };
         let large = open("large.so", "-DFRAME=1024");
@@ -386,6 +390,6 @@ fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
         let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         calls_relay(&large);
-        assert_eq!(profiler.stop().unwrap().summary().walks.whole, 1);
+        assert_eq!(profiler.stop().unwrap().summary().walks.complete, 1);
     });
 }

@@ -88,7 +88,7 @@ fn ticks_beyond_the_memory_are_moved_to_a_file() {
         let summary = profiler.stop().unwrap();
         assert_eq!((summary.samples, summary.losses.periods()), (2 * CHAINS, 0), "{summary:?}");
         assert!(summary.moved > CHAINS && summary.moved < 2 * CHAINS, "{summary:?}");
-        assert_eq!(summary.walks.whole, 2 * CHAINS, "{:?}", summary.walks);
+        assert_eq!(summary.walks.complete, 2 * CHAINS, "{:?}", summary.walks);
         let profile = read_profile(&path);
         assert_eq!(profile.total_samples(), u128::from(summary.samples));
         let mut counts: HashMap<_, u64> = HashMap::new();

@@ -71,7 +71,10 @@ fn a_profiler_can_be_started_again_and_again() {
             set_profiling_timer(0);
             raise_ticks(round);
             let summary = profiler.stop().unwrap();
-            assert_eq!((summary.samples, summary.foreign_ticks, summary.walks.whole), (round, round, round));
+            assert_eq!(
+                (summary.samples, summary.foreign_ticks, summary.walks.complete),
+                (round, round, round)
+            );
             assert_eq!(read_profile(&path).total_samples(), u128::from(round));
             // Between two sessions the signal does nothing, in either.
             raise_ticks(3);

@@ -57,7 +57,7 @@ fn times_are_those_of_the_clocks() {
         }
         assert_eq!(read_profile(&path).total_samples(), 10);
         assert_eq!((summary.losses.periods(), summary.no_samples), (0, None));
-        assert_eq!((summary.walks.whole, summary.walks.total()), (10, 10));
+        assert_eq!((summary.walks.complete, summary.walks.total()), (10, 10));
     });
 }
 
@@ -75,7 +75,7 @@ fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
         let summary = profile.summary();
         assert_eq!((summary.foreign_ticks, summary.timer_ticks, summary.samples), (2000, 0, 2000));
         assert_eq!(ticks(summary), 2000);
-        assert_eq!(summary.walks.whole, 2000);
+        assert_eq!(summary.walks.complete, 2000);
         assert_eq!(profile.samples().iter().map(|sample| sample.count).sum::<u64>(), 2000);
     });
 }

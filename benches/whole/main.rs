@@ -24,7 +24,7 @@ const LEAST: f64 = 0.999;
 const FREQUENCY: &str = "250";
 
 /// How walks end, as the library's line names it.
-const ENDS: [&str; 6] = ["whole", "depth", "unreadable", "no_rule", "loops", "unloading"];
+const ENDS: [&str; 6] = ["complete", "depth", "unreadable", "no_rule", "loops", "unloading"];
 
 fn main() -> Result<()> {
     let is_full = rig::is_full_run();
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         }
         let outcome = run(program, seconds, &library, &scratch)?;
         outcome.print(program.name);
-        if is_full && outcome.whole_share().min(outcome.rooted_share()) < LEAST {
+        if is_full && outcome.complete_share().min(outcome.rooted_share()) < LEAST {
             cut.push(program.name);
         }
     }
@@ -75,8 +75,8 @@ impl Outcome {
         self.figures.get(name).copied().unwrap_or(0)
     }
 
-    fn whole_share(&self) -> f64 {
-        self.figure("whole") as f64 / self.figure("walks").max(1) as f64
+    fn complete_share(&self) -> f64 {
+        self.figure("complete") as f64 / self.figure("walks").max(1) as f64
     }
 
     fn rooted_share(&self) -> f64 {

@@ -43,7 +43,7 @@ macro_rules! exec {
     ($next:ident or $bare:ident of $path:expr, as $type:ty, $($argument:expr),*) => {{
         let address: *mut c_void = $next.known();
         // SAFETY: the caller's word, or a null pointer.
-        let replacing = unsafe { interface::before_exec($path) };
+        let pending = unsafe { interface::before_exec($path) };
         let function: $type = if address.is_null() {
             exec_bare::$bare
         } else {
@@ -53,7 +53,7 @@ macro_rules! exec {
         // SAFETY: the caller's word.
         let result = unsafe { function($($argument),*) };
         // It came back, so it failed.
-        interface::after_failed_exec(replacing);
+        interface::after_failed_exec(pending);
         result
     }};
 }

@@ -1,7 +1,7 @@
 //! Functions of libc that the host shares with us.
 //!
-//! * what sets a signal's disposition is in [`crate::host_signals`], what sets timers in [`crate::host_timers`], what
-//!   waits for signals in [`crate::host_waits`], `prctl` in [`crate::sandboxes`], `pthread_create` in [`crate::new_threads`];
+//! * what sets a signal's disposition is in [`crate::app_signals`], what sets timers in [`crate::app_timers`], what
+//!   waits for signals in [`crate::signal_waits`], `prctl` in [`crate::sandboxes`], `pthread_create` in [`crate::new_threads`];
 //! * `sigaltstack`: where a program registers a stack that is too small for our handler, it runs without one.
 //! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
 //!
@@ -59,12 +59,12 @@ pub(crate) fn resolve() {
     for next in [&SIGACTION, &SIGALTSTACK, &DLCLOSE] {
         next.get();
     }
-    crate::host_timers::resolve();
-    crate::host_waits::resolve();
+    crate::app_timers::resolve();
+    crate::signal_waits::resolve();
     crate::sandboxes::resolve();
     crate::new_threads::resolve();
     crate::exec::resolve();
-    crate::ends::resolve();
+    crate::exit::resolve();
     let address = SIGACTION.get();
     let function = if address.is_null() {
         // A static program has no next definition; glibc has the same function under a second name.
@@ -100,7 +100,7 @@ pub(crate) fn ensure_resolved() {
 }
 
 /// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
-pub(crate) fn sees_unloads() -> bool {
+pub(crate) fn interposes_dlclose() -> bool {
     // Not by the address of ours: in a library that was opened later our own name leads to libc's function.
     interface::is_own_code(interface::first_symbol(c"dlclose"))
 }
@@ -117,7 +117,7 @@ pub(crate) fn is_opened_late() -> bool {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
     // SAFETY: the caller's word. Before the stack is in place, so that no tick meets it.
-    unsafe { interface::host_alternate_stack(new) };
+    unsafe { interface::app_alternate_stack(new) };
     let address = resolved(&SIGALTSTACK);
     if address.is_null() {
         // SAFETY: the system call takes what the function takes.

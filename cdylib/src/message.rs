@@ -18,7 +18,7 @@ use core::{
 };
 use sigprof::{
     Summary, ThreadUse,
-    interface::{self, Failure, Line, Notice, SpoolUse, StatisticsChoice, Stopped},
+    interface::{self, Diagnostic, Failure, Line, SpoolUse, StatisticsChoice, StoppedSession},
 };
 
 const STDERR: i32 = 2;
@@ -43,7 +43,7 @@ pub(crate) fn keep() {
         let copy = unsafe { libc::fcntl(STDERR, libc::F_DUPFD_CLOEXEC, lowest) };
         if copy >= 0 {
             COPY.store(copy, Ordering::Release);
-            interface::in_each_child(close_in_child);
+            interface::at_fork_in_child(close_in_child);
             return;
         }
     }
@@ -60,7 +60,7 @@ unsafe extern "C" fn close_in_child() {
 }
 
 /// The line at the end of a profile, which begins as gperftools' does; or why there is none.
-pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
+pub(crate) fn end_of_profile(stopped: &StoppedSession<'_>) {
     if !stopped.has_file() {
         return;
     }
@@ -96,7 +96,7 @@ pub(crate) fn end_of_profile(stopped: &Stopped<'_>) {
                 in_step(&mut line, summary);
             }
             send(line);
-            if stopped.summary().spool == SpoolUse::Cut {
+            if stopped.summary().spool == SpoolUse::Truncated {
                 warn(
                     "the spool was full, so a kill would have lost samples; set CPUPROFILE_SPOOL to a directory with more space",
                 );
@@ -135,7 +135,7 @@ fn seconds(line: &mut Line, time: Duration) {
 
 /// One line of `name=figure` with all that became of ticks and walks, the path last, which may hold anything and be cut; then
 /// one for each of the busiest threads, whose name is last for the same reason.
-fn statistics(stopped: &Stopped<'_>) {
+fn statistics(stopped: &StoppedSession<'_>) {
     let summary = stopped.summary();
     let (walks, losses) = (summary.walks, summary.losses);
     let figures = [
@@ -146,7 +146,7 @@ fn statistics(stopped: &Stopped<'_>) {
         ("filtered", summary.filtered),
         ("excluded", summary.excluded),
         ("walks", walks.total()),
-        ("whole", walks.whole),
+        ("complete", walks.complete),
         ("depth", walks.depth),
         ("unreadable", walks.unreadable),
         ("no_rule", walks.no_rule),
@@ -180,8 +180,8 @@ fn statistics(stopped: &Stopped<'_>) {
     let _ = write!(line, " clock={} spool=", summary.clock);
     let _ = match summary.spool {
         SpoolUse::Off => line.write_str("off"),
-        SpoolUse::Whole => line.write_str("whole"),
-        SpoolUse::Cut => line.write_str("cut"),
+        SpoolUse::Complete => line.write_str("complete"),
+        SpoolUse::Truncated => line.write_str("truncated"),
         SpoolUse::Removed => line.write_str("removed"),
         _ => line.write_str("unavailable"),
     };
@@ -234,7 +234,7 @@ pub(crate) fn refused(path: &[u8], failure: Failure) {
 }
 
 /// One line that says that another profiler was loaded before this one.
-pub(crate) fn stands_back(first: &[u8]) {
+pub(crate) fn defers_to(first: &[u8]) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: ");
     line.path(&interface::own_file().unwrap_or_default());
@@ -267,18 +267,18 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
 }
 
 /// One line that says what is wrong with the profile at `path`.
-pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
+pub(crate) fn notice(path: &[u8], notice: Diagnostic<'_>) {
     match notice {
-        Notice::NoProfile { failure, spool: None } if is_of_recording(failure) => {}
-        Notice::NoProfile { failure, spool } => no_profile(path, failure, spool),
-        Notice::NoList(failure) => {
+        Diagnostic::NoProfile { failure, spool: None } if is_of_recording(failure) => {}
+        Diagnostic::NoProfile { failure, spool } => no_profile(path, failure, spool),
+        Diagnostic::NoList(failure) => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: no list of mapped files in the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Notice::NoTicks(failure) => {
+        Diagnostic::NoTicks(failure) => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: profiling stopped");
             if !path.is_empty() {
@@ -288,7 +288,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Notice::TimerTaken => {
+        Diagnostic::TimerTaken => {
             let mut line = Line::new();
             let _ = line.write_str(
                 "sigprof: the program armed ITIMER_PROF by a direct system call; CPU time may be missing in the profile at ",
@@ -296,28 +296,28 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             line.path(path);
             send(line);
         }
-        Notice::StillArmed(failure) => {
+        Diagnostic::StillArmed(failure) => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: the next program will ignore the profiling signal, since the timer could not be stopped for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Notice::OtherClock { asked, used, failure } => {
+        Diagnostic::OtherClock { asked, used, failure } => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: using clock {used} instead of {asked} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Notice::OtherSignal { asked, used, failure } => {
+        Diagnostic::OtherSignal { asked, used, failure } => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: using signal {used} instead of {asked} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Notice::FirstThreadAlone => {
+        Diagnostic::FirstThreadAlone => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: only the first thread is sampled in the profile at ");
             line.path(path);
@@ -326,7 +326,7 @@ pub(crate) fn notice(path: &[u8], notice: Notice<'_>) {
             );
             send(line);
         }
-        Notice::Lost(periods) => {
+        Diagnostic::Lost(periods) => {
             let mut line = Line::new();
             let _ = write!(line, "sigprof: {periods} lost for the profile at ");
             line.path(path);

@@ -52,13 +52,13 @@ unsafe extern "C" {
 }
 
 /// What a new thread is to do.
-struct Place {
+struct StartSlot {
     is_taken: AtomicBool,
     start: AtomicPtr<()>,
     argument: AtomicPtr<c_void>,
 }
 
-impl Place {
+impl StartSlot {
     const fn free() -> Self {
         Self {
             is_taken: AtomicBool::new(false),
@@ -69,17 +69,17 @@ impl Place {
 
     /// A free one, for the caller alone.
     fn take() -> Option<&'static Self> {
-        PLACES.iter().find(|place| !place.is_taken.swap(true, Ordering::Acquire))
+        START_SLOTS.iter().find(|place| !place.is_taken.swap(true, Ordering::Acquire))
     }
 
     /// Release: whoever takes it next comes behind what was read from it.
-    fn give_back(&self) {
+    fn release(&self) {
         self.is_taken.store(false, Ordering::Release);
     }
 }
 
 /// Threads that are created at a time and have not begun; those beyond are found by the handler.
-static PLACES: [Place; 128] = [const { Place::free() }; 128];
+static START_SLOTS: [StartSlot; 128] = [const { StartSlot::free() }; 128];
 
 /// Looks it up.
 pub(crate) fn resolve() {
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
     }
     // SAFETY: libc's `pthread_create` has this type.
     let create = unsafe { mem::transmute::<*mut c_void, Create>(address) };
-    let place = if interface::claim_new_thread() { Place::take() } else { None };
+    let place = if interface::claim_new_thread() { StartSlot::take() } else { None };
     let Some(place) = place else {
         // SAFETY: the caller's word.
         return unsafe { create(thread, attributes, start, argument) };
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
     // SAFETY: the caller's word; the place is static, and belongs to the new thread until it gives it back.
     let created = unsafe { create(thread, attributes, begin, ptr::from_ref(place).cast_mut().cast()) };
     if created != 0 {
-        place.give_back();
+        place.release();
     }
     created
 }
@@ -131,10 +131,10 @@ extern "C-unwind" fn begin(place: *mut c_void) -> *mut c_void {
 #[inline(never)]
 fn registered(place: *mut c_void) -> (Start, *mut c_void) {
     // SAFETY: `pthread_create` gives one of the static places to the new thread.
-    let place = unsafe { &*place.cast::<Place>() };
+    let place = unsafe { &*place.cast::<StartSlot>() };
     let start = place.start.load(Ordering::Relaxed);
     let argument = place.argument.load(Ordering::Relaxed);
-    place.give_back();
+    place.release();
     interface::register_thread();
     // SAFETY: it is the function that the host gave to `pthread_create`.
     (unsafe { mem::transmute::<*mut (), Start>(start) }, argument)

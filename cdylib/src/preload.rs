@@ -5,7 +5,7 @@
 //! where the loader calls them.
 #![allow(unsafe_code)]
 
-use crate::{abi, copies, ends, guarded, interpose, message};
+use crate::{abi, exit, guarded, interpose, message, other_profilers};
 use core::ffi::{CStr, c_char};
 use sigprof::interface::{self, Environment, FileOptions, MARK, REFUSED, SpoolChoice, is_marked};
 use std::{
@@ -37,23 +37,23 @@ pub(crate) fn settings() -> &'static Environment {
 extern "C" fn at_load() {
     guarded((), || {
         interpose::resolve();
-        ends::watch_quick_exit();
+        exit::watch_quick_exit();
         // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
-        let prepared = interface::prepare(interpose::sees_unloads());
+        let prepared = interface::prepare(interpose::interposes_dlclose());
         let is_late = interpose::is_opened_late();
-        if !is_late && !copies::is_in_program() {
-            ends::watch_early_exit();
+        if !is_late && !other_profilers::is_in_program() {
+            exit::watch_early_exit();
         }
         let settings = settings();
         message::open();
-        interface::listen(message::notice);
+        interface::set_diagnostic_sink(message::notice);
         let Some(base) = settings.base_path() else { return };
         // The program that the process runs is another one by every `exec`, and its parent stays.
         if settings.child_of.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
             return;
         }
-        if let Some(first) = copies::comes_first() {
-            return message::stands_back(&first);
+        if let Some(first) = other_profilers::earlier_profiler() {
+            return message::defers_to(&first);
         }
         if !settings.quiet {
             message::keep();
@@ -97,7 +97,7 @@ fn start(settings: &Environment, base: &[u8]) -> bool {
         max_memory: settings.max_memory,
     };
     if let Some((signal, name)) = &settings.toggle_signal {
-        let ended = |stopped: interface::Stopped<'_>| message::end_of_profile(&stopped);
+        let ended = |stopped: interface::StoppedSession<'_>| message::end_of_profile(&stopped);
         if let Err(failure) = interface::enable_toggle(*signal, &options, ended, message::failed) {
             message::no_toggle(name, failure);
         }

@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) {
-        interface::host_enters_sandbox();
+        interface::app_enters_sandbox();
     }
     let address = PRCTL.known();
     if address.is_null() {

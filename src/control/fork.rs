@@ -26,7 +26,7 @@
 //! Keeps the lock's guard in a static from one hook to the next, on one thread; resets the lock in the child.
 #![allow(unsafe_code)]
 
-use super::{CONTROL, Control, Locked, frame_files, is_elsewhere, toggle};
+use super::{CONTROL, Control, Locked, frame_files, is_other_process, toggle};
 use crate::{
     sample::{app_disposition, engine::Engine, recording, sampled_dsos, tick_source, unwind::objects},
     sync::{AtomicBool, AtomicUsize, Ordering},
@@ -36,12 +36,12 @@ use core::{cell::UnsafeCell, ptr};
 use parking_lot::{MutexGuard, RawMutex, lock_api::RawMutex as _};
 
 /// The lock while a fork is going on; guarded by the lock itself.
-struct Held(UnsafeCell<Option<Locked>>);
+struct HeldLock(UnsafeCell<Option<Locked>>);
 
 // SAFETY: only the thread that holds the lock touches it.
-unsafe impl Sync for Held {}
+unsafe impl Sync for HeldLock {}
 
-static HELD: Held = Held(UnsafeCell::new(None));
+static HELD: HeldLock = HeldLock(UnsafeCell::new(None));
 
 /// The thread that has put the lock into [`HELD`], or 0. A thread that finds itself here has the lock.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
@@ -58,7 +58,7 @@ pub(super) fn install_hooks() {
 }
 
 /// The lock, for a thread that is in a fork: one of the host's hooks calls us.
-pub(super) fn lend() -> Option<MutexGuard<'static, Control>> {
+pub(super) fn borrow_lock() -> Option<MutexGuard<'static, Control>> {
     // Relaxed: only this thread itself can have written what is looked for.
     if FORKING.load(Ordering::Relaxed) != thread::pthread_self() {
         return None;
@@ -69,7 +69,7 @@ pub(super) fn lend() -> Option<MutexGuard<'static, Control>> {
 }
 
 /// The end of a loan.
-pub(super) fn take_back(control: MutexGuard<'static, Control>) {
+pub(super) fn return_lock(control: MutexGuard<'static, Control>) {
     // SAFETY: this thread has the lock.
     if let Some(held) = unsafe { &mut *HELD.0.get() } {
         held.control = Some(control);
@@ -98,7 +98,7 @@ unsafe extern "C" fn after_in_child() {
     // SAFETY: this thread has the lock since `before`; it is the only one here.
     let held = unsafe { &mut *HELD.0.get() };
     if let Some(locked) = held {
-        put_right(locked);
+        reinit_in_child(locked);
     }
     let Some(mut locked) = end_of_fork() else { return };
     // Nobody queues for the lock (see `Locked::new`), so a fresh one is all it takes.
@@ -125,7 +125,7 @@ fn end_of_fork() -> Option<Locked> {
 }
 
 /// Makes a copy of the parent a process of its own.
-fn put_right(locked: &mut Locked) {
+fn reinit_in_child(locked: &mut Locked) {
     let handlers_were_inside = Engine::get().is_some_and(|engine| {
         engine.clock_readers().reset_after_fork();
         engine.scratch().reset_after_fork()
@@ -138,7 +138,7 @@ fn put_right(locked: &mut Locked) {
     tick_source::reset_after_fork();
     toggle::reset_after_fork();
     // One of the host's hooks may have started a session here already.
-    if is_elsewhere() {
+    if is_other_process() {
         recording::withdraw();
         if let Some(session) = locked.session.take() {
             locked.session = session.restart_in_child(process::id()).unwrap_or(None);

@@ -1,6 +1,6 @@
 //! Finds the call frame information of objects that have no table to search it by, and hands it to the handler.
 //!
-//! Which sections an object has only its file tells. The file that the kernel's list names is taken for the object's
+//! SessionSelector sections an object has only its file tells. The file that the kernel's list names is taken for the object's
 //! if it begins as the object's memory does, and is the very file that is mapped or has the same build id. Of
 //! `.eh_frame` the memory is copied, since the loader may have relocated it; `.debug_frame` is in the file alone.
 //! Compressed sections and separate files of debugging information are not read.

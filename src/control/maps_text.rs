@@ -124,7 +124,7 @@ impl Choice<'_> {
 const SEGMENTS: usize = 1024;
 
 /// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut. Without /proc, as
-/// behind `chroot`, the lines `kept` from the start take its place. Where reading fails the list ends; the error number is
+/// behind `chroot`, the lines `kept` from the start take its place. Where reading fails the list exit_hooks; the error number is
 /// in the result, as it is where there is neither /proc/self/maps nor a line kept.
 ///
 /// # Errors
@@ -132,13 +132,13 @@ const SEGMENTS: usize = 1024;
 pub(crate) fn write(
     out: &mut impl Write,
     lines: &mut [u8],
-    met: &[SampledDso],
+    dsos: &[SampledDso],
     kept: &[u8],
 ) -> io::Result<Result<(), i32>> {
     let mut covered = Covered::new();
     let mut look = |line: &[u8]| {
         if let Some(mapping) = Mapping::parse_line(line) {
-            covered.mark(met, mapping.start, mapping.end);
+            covered.mark(dsos, mapping.start, mapping.end);
         }
     };
     let listed = match File::read(c"/proc/self/maps") {
@@ -150,12 +150,12 @@ pub(crate) fn write(
             Ok(())
         }
     };
-    for (i, (object, segment)) in segments_of(met).enumerate() {
+    for (i, (object, segment)) in segments_of(dsos).enumerate() {
         if covered.is_marked(i) {
             continue;
         }
         // Several objects may have had the same addresses, one after another: the last one met is listed.
-        covered.mark(met, segment.start as u64, segment.end as u64);
+        covered.mark(dsos, segment.start as u64, segment.end as u64);
         gone_line(object, segment).write_line(out, SlotWidth::NATIVE)?;
     }
     Ok(listed)
@@ -212,8 +212,8 @@ fn copy_lines(
     }
 }
 
-fn segments_of(met: &[SampledDso]) -> impl Iterator<Item = (&SampledDso, SampledSegment)> {
-    met.iter().rev().flat_map(|object| object.segments().iter().map(move |segment| (object, *segment)))
+fn segments_of(dsos: &[SampledDso]) -> impl Iterator<Item = (&SampledDso, SampledSegment)> {
+    dsos.iter().rev().flat_map(|object| object.segments().iter().map(move |segment| (object, *segment)))
 }
 
 fn gone_line<'m>(object: &'m SampledDso, segment: SampledSegment) -> Mapping<'m> {
@@ -229,7 +229,7 @@ fn gone_line<'m>(object: &'m SampledDso, segment: SampledSegment) -> Mapping<'m>
     }
 }
 
-/// Which met segments overlap something that is listed.
+/// SessionSelector met segments overlap something that is listed.
 struct Covered {
     marks: [bool; SEGMENTS],
 }
@@ -239,8 +239,8 @@ impl Covered {
         Self { marks: [false; SEGMENTS] }
     }
 
-    fn mark(&mut self, met: &[SampledDso], start: u64, end: u64) {
-        for (mark, (_, segment)) in self.marks.iter_mut().zip(segments_of(met)) {
+    fn mark(&mut self, dsos: &[SampledDso], start: u64, end: u64) {
+        for (mark, (_, segment)) in self.marks.iter_mut().zip(segments_of(dsos)) {
             *mark |= start < segment.end as u64 && (segment.start as u64) < end;
         }
     }

@@ -12,11 +12,11 @@
 //! it calls allocates nothing and asks only for system calls; memory comes from `mmap`, text is built in buffers
 //! of fixed size. When the lock is taken it leaves its request to the lock's owner.
 
-mod ends;
+mod diagnostics;
+mod exit_hooks;
 mod fork;
 mod frame_files;
 mod maps_text;
-mod notices;
 mod output;
 mod session;
 mod spool;
@@ -24,19 +24,19 @@ mod start_options;
 mod summary;
 mod ticks;
 mod toggle;
-mod wish;
+mod toggle_request;
 
-pub(crate) use ends::{complete, resume, suspend};
+pub use diagnostics::{Diagnostic, DiagnosticSink};
+pub(crate) use diagnostics::{report, set_diagnostic_sink};
+pub(crate) use exit_hooks::{finish_before_exit, pause_for_exec, resume_after_failed_exec};
 pub(crate) use frame_files::renew as renew_frame_index;
 #[cfg(all(any(test, fuzzing), not(loom)))]
 pub(crate) use frame_files::trial as frame_file_trial;
 pub(crate) use maps_text::write as write_maps_text;
-pub use notices::{Listener, Notice};
-pub(crate) use notices::{listen, tell};
 pub(crate) use output::{Naming, is_special};
 pub(crate) use session::{Session, Started};
-pub(crate) use spool::{DEFAULT_DIRECTORY, RECORDERS_FILE, SUFFIX, SpoolPlace, is_without_recorder};
-pub(crate) use start_options::{Sink, StartOptions};
+pub(crate) use spool::{DEFAULT_DIRECTORY, RECORDERS_FILE, SUFFIX, SpoolLocation, is_without_recorder};
+pub(crate) use start_options::{Destination, StartOptions};
 pub(crate) use summary::Ended;
 pub(crate) use summary::is_in_step;
 pub use summary::{Losses, NoSamples, SpoolUse, Summary, Walks};
@@ -54,27 +54,27 @@ use crate::{
 };
 use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
-use wish::Wish;
+use toggle_request::ToggleRequest;
 
 /// What the lock guards.
 pub(crate) struct Control {
     session: Option<Session>,
     /// Objects that handlers met, loaded after the first start. Room is made by [`prepare`].
-    met: Vec<SampledDso>,
+    sampled_dsos: Vec<SampledDso>,
 }
 
-static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, met: Vec::new() });
+static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, sampled_dsos: Vec::new() });
 
 /// Objects loaded after the first start whose names are kept.
-const MET_OBJECTS: usize = 256;
+const MAX_SAMPLED_DSOS: usize = 256;
 
 /// What toggles that found the lock taken ask of its owner.
 #[cfg(not(loom))]
-static CONTROL_TOGGLES: Wish = Wish::new();
+static CONTROL_TOGGLES: ToggleRequest = ToggleRequest::new();
 // loom's atomics are not made at compile time.
 #[cfg(loom)]
 loom::lazy_static! {
-    static ref CONTROL_TOGGLES: Wish = Wish::new();
+    static ref CONTROL_TOGGLES: ToggleRequest = ToggleRequest::new();
 }
 
 /// The process that the session belongs to, or 0: for children that share or copy our memory without a fork hook.
@@ -96,20 +96,20 @@ impl Locked {
     /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
     fn new() -> Self {
         loop {
-            if let Some(locked) = Self::patiently(&mut Backoff::unbounded()) {
+            if let Some(locked) = Self::lock_with_timeout(&mut Backoff::unbounded()) {
                 return locked;
             }
         }
     }
 
     /// Waits so for as long as `backoff` lasts.
-    fn patiently(backoff: &mut Backoff) -> Option<Self> {
+    fn lock_with_timeout(backoff: &mut Backoff) -> Option<Self> {
         let mask = AllBlocked::new();
         loop {
             if let Some(control) = CONTROL.try_lock() {
                 return Some(Self { control: Some(control), mask, serves_toggles: true, is_lent: false });
             }
-            if let Some(control) = fork::lend() {
+            if let Some(control) = fork::borrow_lock() {
                 return Some(Self { control: Some(control), mask, serves_toggles: false, is_lent: true });
             }
             if !backoff.wait() {
@@ -130,19 +130,19 @@ impl Drop for Locked {
         if let Some(control) = self.control.take() {
             control.note_process();
             if self.is_lent {
-                fork::take_back(control);
+                fork::return_lock(control);
             }
         }
         // Whoever found the lock taken left its wish before; now it is seen.
         if self.serves_toggles {
-            toggle::serve();
+            toggle::run_pending();
         }
     }
 }
 
 /// True in a process that has our memory and is not the session's: a child of `vfork`, `_Fork` or a raw `clone`,
 /// whose copy of the lock may be held by a thread that does not exist there.
-fn is_elsewhere() -> bool {
+fn is_other_process() -> bool {
     let process = SESSION_PROCESS.load(Ordering::SeqCst);
     process != 0 && (process != process::id() || fork_guard::is_forked_copy())
 }
@@ -175,17 +175,18 @@ pub(crate) fn prepare() -> Result<(), Failure> {
     // Before anybody learns the address of a function of ours.
     own_object::pin()
         .map_err(|errno| Failure::System { action: "keep the profiler's code loaded", errno })?;
-    ends::prepare().map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
+    exit_hooks::prepare()
+        .map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
     // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.
     let mut room = Vec::new();
-    room.try_reserve_exact(MET_OBJECTS).map_err(|_| Failure::System {
+    room.try_reserve_exact(MAX_SAMPLED_DSOS).map_err(|_| Failure::System {
         action: "find memory for names of libraries",
         errno: errno::ENOMEM,
     })?;
     let mut control = Locked::new();
-    if control.met.capacity() == 0 {
-        control.met = room;
+    if control.sampled_dsos.capacity() == 0 {
+        control.sampled_dsos = room;
     }
     Ok(())
 }
@@ -195,7 +196,7 @@ pub(crate) fn prepare() -> Result<(), Failure> {
 /// # Errors
 /// Why none was started; nothing has changed then.
 pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
-    if is_elsewhere() {
+    if is_other_process() {
         return Err(Failure::AlreadyRunning);
     }
     prepare()?;
@@ -211,7 +212,7 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
 }
 
 /// Waits, two seconds at most, until all handlers have returned that ran when this was called. Signal-safe.
-pub(crate) fn let_handlers_leave() {
+pub(crate) fn wait_for_running_handlers() {
     if let Some(engine) = Engine::get() {
         let mut backoff = Backoff::bounded();
         engine.clock_readers().wait_until_done(|| backoff.wait());
@@ -219,17 +220,17 @@ pub(crate) fn let_handlers_leave() {
     }
 }
 
-/// Which session is meant.
+/// SessionSelector session is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum SessionSelector {
     /// Whichever runs.
     Any,
     /// This one.
     This(Started),
 }
 
-impl Which {
-    fn means(self, session: &Session) -> bool {
+impl SessionSelector {
+    fn matches(self, session: &Session) -> bool {
         match self {
             Self::Any => true,
             Self::This(started) => session.started() == started,
@@ -242,14 +243,14 @@ impl Which {
 /// # Errors
 /// [`Failure::NotRunning`]. A file that could not be written is told in the result.
 pub(crate) fn stop<R>(
-    which: Which,
+    which: SessionSelector,
     finish: impl FnOnce(&Session, &[SampledDso]) -> R,
 ) -> Result<(Ended, R), Failure> {
-    if is_elsewhere() {
+    if is_other_process() {
         return Err(Failure::NotRunning);
     }
     let mut control = Locked::new();
-    if !control.session.as_ref().is_some_and(|session| which.means(session)) {
+    if !control.session.as_ref().is_some_and(|session| which.matches(session)) {
         return Err(Failure::NotRunning);
     }
     control.stop_locked(finish)
@@ -260,8 +261,8 @@ pub(crate) fn stop<R>(
 ///
 /// # Errors
 /// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
-pub(crate) fn flush(which: Which) -> Result<(), Failure> {
-    if is_elsewhere() {
+pub(crate) fn flush(which: SessionSelector) -> Result<(), Failure> {
+    if is_other_process() {
         return Err(Failure::NotRunning);
     }
     // Libraries that were opened since the start are walked better from now on.
@@ -271,22 +272,25 @@ pub(crate) fn flush(which: Which) -> Result<(), Failure> {
     let mut control = Locked::new();
     let control = &mut *control;
     control.drain_sampled_dsos();
-    let session = control.session.as_mut().filter(|session| which.means(session));
-    session.ok_or(Failure::NotRunning)?.flush(&control.met)
+    let session = control.session.as_mut().filter(|session| which.matches(session));
+    session.ok_or(Failure::NotRunning)?.flush(&control.sampled_dsos)
 }
 
 /// Calls `f` with the running session, if it is the one that is meant, and the objects met.
-pub(crate) fn with_session<R>(which: Which, f: impl FnOnce(Option<&Session>, &[SampledDso]) -> R) -> R {
-    if is_elsewhere() {
+pub(crate) fn with_session<R>(
+    which: SessionSelector,
+    f: impl FnOnce(Option<&Session>, &[SampledDso]) -> R,
+) -> R {
+    if is_other_process() {
         return f(None, &[]);
     }
     let mut control = Locked::new();
     control.drain_sampled_dsos();
-    f(control.session.as_ref().filter(|session| which.means(session)), &control.met)
+    f(control.session.as_ref().filter(|session| which.matches(session)), &control.sampled_dsos)
 }
 
 /// Takes what handlers have met, if nobody has the lock: soon some of it is unloaded.
-pub(crate) fn take_met_objects() {
+pub(crate) fn collect_sampled_dsos() {
     if let Some(mut control) = Locked::try_new() {
         control.serves_toggles = true;
         control.drain_sampled_dsos();
@@ -294,7 +298,7 @@ pub(crate) fn take_met_objects() {
 }
 
 impl Control {
-    /// Tells [`is_elsewhere`] whose the session is.
+    /// Tells [`is_other_process`] whose the session is.
     fn note_process(&self) {
         let process = self.session.as_ref().map_or(0, Session::process);
         SESSION_PROCESS.store(process, Ordering::SeqCst);
@@ -307,19 +311,19 @@ impl Control {
         let mut session = self.session.take().ok_or(Failure::NotRunning)?;
         let stuck_handlers = session.end_recording();
         self.drain_sampled_dsos();
-        let result = finish(&session, &self.met);
-        Ok((session.finish(&self.met, stuck_handlers), result))
+        let result = finish(&session, &self.sampled_dsos);
+        Ok((session.finish(&self.sampled_dsos, stuck_handlers), result))
     }
 
     /// Takes what handlers have met since, as far as there is room; the rest waits in its queue.
     fn drain_sampled_dsos(&mut self) {
-        while self.met.len() < self.met.capacity() {
-            let Some(met) = sampled_dsos::pop() else { break };
+        while self.sampled_dsos.len() < self.sampled_dsos.capacity() {
+            let Some(dso) = sampled_dsos::pop() else { break };
             // The same library may have been opened, met and closed many times; it is now the last one met.
-            if let Some(known) = self.met.iter().position(|known| known.is_same(&met)) {
-                self.met.remove(known);
+            if let Some(known) = self.sampled_dsos.iter().position(|known| known.is_same(&dso)) {
+                self.sampled_dsos.remove(known);
             }
-            self.met.push(met);
+            self.sampled_dsos.push(dso);
         }
     }
 }

@@ -7,8 +7,8 @@ mod start;
 pub(super) use end::wait_for_handlers;
 
 use super::{
+    diagnostics::{self, Diagnostic},
     maps_text::KeptLines,
-    notices::{self, Notice},
     output::{Contents, Output},
     spool::Spool,
     summary::SpoolUse,
@@ -22,7 +22,7 @@ use crate::{
     },
     sys::{errno, file::PathBuffer, memory::MappedBox},
 };
-use figures::End;
+use figures::EndTotals;
 
 /// Names a session among all of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) struct Session {
     start_cpu: u64,
     start_interrupted: u64,
     /// What it was at when its ticks ended: what ending takes is no time of the session's.
-    end: Option<End>,
+    end: Option<EndTotals>,
     /// How often a thread could not have a timer, before.
     refused_at_start: u64,
     without_event_at_start: u64,
@@ -90,7 +90,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it could not be written.
-    fn write_file(&mut self, met: &[SampledDso]) -> Result<u64, Failure> {
+    fn write_file(&mut self, dsos: &[SampledDso]) -> Result<u64, Failure> {
         let Some(output) = &mut self.output else { return Ok(0) };
         let kept = self.lines.as_deref().map_or(&[][..], KeptLines::text);
         let recording = self.recording.get();
@@ -98,7 +98,7 @@ impl Session {
             action: "wait for records that are being moved",
             errno: errno::EBUSY,
         })?;
-        let written = output.write(Contents { recording, moved: &mut hold.sink, met, kept })?;
+        let written = output.write(Contents { recording, moved: &mut hold.sink, dsos, kept })?;
         drop(hold);
         // So that a recovery can tell this file from one that another program has written since.
         if let Some(stamp) = output.stamp() {
@@ -106,7 +106,7 @@ impl Session {
         }
         if let Err(errno) = written.list {
             let failure = Failure::System { action: "read /proc/self/maps", errno };
-            notices::tell(self.path(), Notice::NoList(failure));
+            diagnostics::report(self.path(), Diagnostic::NoList(failure));
         }
         Ok(written.bytes)
     }
@@ -116,10 +116,10 @@ impl Session {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub(super) fn flush(&mut self, met: &[SampledDso]) -> Result<(), Failure> {
+    pub(super) fn flush(&mut self, dsos: &[SampledDso]) -> Result<(), Failure> {
         if self.keeps_spool && self.spool.as_ref().is_some_and(Spool::is_there) {
             return Ok(());
         }
-        self.write_file(met).map(|_| ())
+        self.write_file(dsos).map(|_| ())
     }
 }

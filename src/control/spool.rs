@@ -33,7 +33,7 @@ pub(crate) const DEFAULT_DIRECTORY: &str = "/dev/shm/sigprof";
 /// What the names of spools end in.
 pub(crate) const SUFFIX: &str = ".spool";
 /// Most spools in a directory: those of programs that end badly all the time must not fill the memory.
-pub(crate) const MOST_SPOOLS: usize = 256;
+pub(crate) const MAX_SPOOLS: usize = 256;
 
 /// Each time that a directory is found to hold a multiple of this many, it is swept.
 const SWEEP: usize = 32;
@@ -53,7 +53,7 @@ pub(super) const NO_RECORDER: (&str, i32) = ("leave samples to a recorder that h
 
 /// Where a session's spool is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SpoolPlace<'a> {
+pub(crate) enum SpoolLocation<'a> {
     /// In the user's private directory below /dev/shm.
     Default,
     /// In this directory.
@@ -74,7 +74,7 @@ pub(crate) struct Spool {
 }
 
 /// What a spool is made for.
-pub(super) struct SpoolFor<'a> {
+pub(super) struct SpoolRequest<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
     pub(super) is_by_thread: bool,
@@ -101,8 +101,8 @@ impl Spool {
     /// # Errors
     /// What failed, and the error number; nothing is left behind then.
     pub(super) fn make(
-        place: SpoolPlace<'_>,
-        purpose: &SpoolFor<'_>,
+        place: SpoolLocation<'_>,
+        purpose: &SpoolRequest<'_>,
         output: &Output,
     ) -> Result<(SpoolMemory, Self), (&'static str, i32)> {
         let system = |action| move |errno| (action, errno);
@@ -110,7 +110,7 @@ impl Spool {
             MappedBox::<PathBuffer>::zeroed().map_err(system("map memory for the spool's path"))?;
         let access = place.write_directory(&mut path).map_err(system("take the spool directory's path"))?;
         let directory_bytes = path.as_bytes().len();
-        let is_recorders = purpose.is_collected && place != SpoolPlace::Default;
+        let is_recorders = purpose.is_collected && place != SpoolLocation::Default;
         let directory = if is_recorders {
             Directory::open_existing(path.as_c_str(), access)
         } else {
@@ -130,7 +130,7 @@ impl Spool {
             remove_empty(&directory);
             spools = count(&directory);
         }
-        if spools >= MOST_SPOOLS {
+        if spools >= MAX_SPOOLS {
             return Err(system("add to the spools of a directory that is full of them")(errno::ENOSPC));
         }
         let process_start = process::start_ticks().map_err(system("read /proc/self/stat"))?;
@@ -148,7 +148,7 @@ impl Spool {
         });
         match memory {
             Ok((identity, memory)) => {
-                let is_default = place == SpoolPlace::Default;
+                let is_default = place == SpoolLocation::Default;
                 Ok((memory, Self { path, directory_bytes, is_default, identity, is_removed: false }))
             }
             Err(errno) => {
@@ -159,11 +159,11 @@ impl Spool {
     }
 
     /// Where the spool of a forked child goes.
-    pub(super) fn place(&self) -> SpoolPlace<'_> {
+    pub(super) fn place(&self) -> SpoolLocation<'_> {
         if self.is_default {
-            SpoolPlace::Default
+            SpoolLocation::Default
         } else {
-            SpoolPlace::Directory(self.path.as_bytes().get(..self.directory_bytes).unwrap_or_default())
+            SpoolLocation::Directory(self.path.as_bytes().get(..self.directory_bytes).unwrap_or_default())
         }
     }
 
@@ -195,12 +195,12 @@ impl Spool {
     }
 }
 
-/// How many spools are in the directory, [`MOST_SPOOLS`] at most.
+/// How many spools are in the directory, [`MAX_SPOOLS`] at most.
 fn count(directory: &Directory) -> usize {
     let mut found = 0;
     directory.for_each(|name| {
         found += usize::from(is_spool(name));
-        found < MOST_SPOOLS
+        found < MAX_SPOOLS
     });
     found
 }
@@ -229,7 +229,7 @@ fn remove_empty(directory: &Directory) {
     });
 }
 
-impl<'a> SpoolPlace<'a> {
+impl<'a> SpoolLocation<'a> {
     /// Where the user's choice puts it.
     pub(crate) fn of(choice: &'a SpoolChoice) -> Self {
         match choice {
@@ -266,7 +266,7 @@ fn fill(
     file: &file::File,
     free: u64,
     process_start: u64,
-    purpose: &SpoolFor<'_>,
+    purpose: &SpoolRequest<'_>,
     output: &Output,
 ) -> Result<SpoolMemory, i32> {
     let wanted = ARENA + purpose.shape.arena_bytes().next_multiple_of(UNIT);

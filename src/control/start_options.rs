@@ -2,8 +2,8 @@
 
 use super::{
     maps_text::KeptLines,
-    output::{Naming, Place},
-    spool::SpoolPlace,
+    output::{Naming, OutputDirectory},
+    spool::SpoolLocation,
 };
 use crate::{
     config::{Clock, Filter},
@@ -13,7 +13,7 @@ use crate::{
 /// What a session is started with.
 #[derive(Clone, Copy)]
 pub(crate) struct StartOptions<'a> {
-    pub(crate) sink: Sink<'a>,
+    pub(crate) sink: Destination<'a>,
     pub(crate) clock: Clock,
     /// Of the ticks, where it is not the clock's own.
     pub(crate) signal: Option<i32>,
@@ -28,13 +28,13 @@ pub(crate) struct StartOptions<'a> {
     /// What becomes of a file that has the name already.
     pub(crate) naming: Naming,
     /// A directory that is open already: the file's, if that is what the path asks for.
-    pub(crate) near: Option<&'a Place>,
+    pub(crate) near: Option<&'a OutputDirectory>,
     /// A forked child goes on in this file, with `_` and its process id added.
     pub(crate) child_path: Option<&'a [u8]>,
     /// Only such a child has some. Most end without a tick, so nothing is tried beforehand, and no empty file is written.
     pub(crate) ancestors: Ancestors,
     /// Where the spool of a file's session is kept.
-    pub(crate) spool: SpoolPlace<'a>,
+    pub(crate) spool: SpoolLocation<'a>,
     /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
     pub(crate) keeps_spool: bool,
     /// The calling thread has a timer of its own from the start, whose first tick comes at a random place in the first period.
@@ -47,12 +47,12 @@ pub(crate) struct StartOptions<'a> {
 
 /// Where a profile goes.
 #[derive(Clone, Copy)]
-pub(crate) enum Sink<'a> {
+pub(crate) enum Destination<'a> {
     File(&'a [u8]),
     Memory,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> Destination<'a> {
     /// Empty for memory.
     pub(super) fn path(self) -> &'a [u8] {
         if let Self::File(path) = self { path } else { &[] }

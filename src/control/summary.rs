@@ -45,7 +45,7 @@ pub struct Summary {
     /// CPU time of the process as the kernel's timer interrupts count it: each counts one interval for the thread that it
     /// interrupts. Zero if it is not known; see [`is_in_step`](Self::is_in_step).
     pub interrupted: Duration,
-    /// TimerTable that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
+    /// Threads that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
     /// [`is_short_of_time`](Self::is_short_of_time).
     pub blocking_threads: u32,
     /// Ticks of the process's timer on threads that cannot have a timer: there are too many threads, or the user has too
@@ -116,7 +116,7 @@ impl Summary {
             blocking_threads: u64::from(self.blocking_threads),
             timers_refused: self.timers_refused,
             walks: self.walks.total(),
-            whole_walks: self.walks.whole,
+            complete_walks: self.walks.complete,
             lost: self.losses.periods(),
             no_samples: self.no_samples.map_or(0, NoSamples::number),
             clock: u64::from(self.clock.number()),
@@ -189,7 +189,7 @@ impl Losses {
 #[non_exhaustive]
 pub struct Walks {
     /// At the entry point of the process or thread: complete stacks.
-    pub whole: u64,
+    pub complete: u64,
     /// At the depth limit.
     pub depth: u64,
     /// At memory that cannot be read.
@@ -205,13 +205,13 @@ pub struct Walks {
 impl Walks {
     /// Number of all stacks.
     pub fn total(&self) -> u64 {
-        self.whole + self.depth + self.unreadable + self.no_rule + self.loops + self.unloading
+        self.complete + self.depth + self.unreadable + self.no_rule + self.loops + self.unloading
     }
 
     /// The share of complete stacks, 0 to 1; 1 if there are no stacks.
-    pub fn whole_share(&self) -> f64 {
+    pub fn complete_share(&self) -> f64 {
         let total = self.total();
-        if total == 0 { 1.0 } else { self.whole as f64 / total as f64 }
+        if total == 0 { 1.0 } else { self.complete as f64 / total as f64 }
     }
 }
 
@@ -223,9 +223,9 @@ pub enum SpoolUse {
     /// There is no spool: the profile stays in memory, or the user has disabled spools.
     Off,
     /// All samples survive.
-    Whole,
+    Complete,
     /// The spool has reached its share of the file system, or that is full. Call stacks that came later do not survive.
-    Cut,
+    Truncated,
     /// No sample survives: a call of `exec` failed, and the spool had been removed for it.
     Removed,
     /// No sample survives, because the spool could not be created.
@@ -369,7 +369,7 @@ impl Facts {
             threads: self.threads,
             losses,
             walks: Walks {
-                whole: get(Counter::Complete),
+                complete: get(Counter::Complete),
                 depth: get(Counter::Depth),
                 unreadable: get(Counter::Unreadable),
                 no_rule: get(Counter::NoRule),

@@ -1,8 +1,9 @@
 //! What a session takes of the process: a clock's timers, and the handler of their signal.
 
 use super::{
-    StartOptions, ends,
-    notices::{self, Notice},
+    StartOptions,
+    diagnostics::{self, Diagnostic},
+    exit_hooks,
 };
 use crate::{
     config::Clock,
@@ -24,8 +25,8 @@ use crate::{
 pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
     let Err(failure) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
     if options.clock != Clock::Auto {
-        let other = Notice::OtherClock { asked: options.clock, used: Clock::Cpu, failure };
-        notices::tell(options.sink.path(), other);
+        let other = Diagnostic::OtherClock { asked: options.clock, used: Clock::Cpu, failure };
+        diagnostics::report(options.sink.path(), other);
     }
     Clock::Cpu
 }
@@ -42,7 +43,7 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     match is_to_be_had {
         Ok(()) => asked,
         Err(failure) => {
-            notices::tell(options.sink.path(), Notice::OtherSignal { asked, used: own, failure });
+            diagnostics::report(options.sink.path(), Diagnostic::OtherSignal { asked, used: own, failure });
             own
         }
     }
@@ -50,12 +51,12 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
 
 /// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
 pub(super) fn arm(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Failure> {
-    if ends::is_replacing() {
+    if exit_hooks::is_exec_pending() {
         return Ok(());
     }
     tick_source::start(clock, signal, period_micros)?;
     // It may have begun meanwhile.
-    if ends::is_replacing() {
+    if exit_hooks::is_exec_pending() {
         // Whoever replaces it tells what goes wrong.
         let _ = tick_source::stop(clock.timer());
     }
@@ -67,24 +68,24 @@ static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
 /// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
-pub(super) fn stop_for_next_program(timer: IntervalTimer, path: &[u8]) {
+pub(super) fn stop_for_exec(timer: IntervalTimer, path: &[u8]) {
     if let Err(errno) = tick_source::stop(timer) {
         signal::ignore(timer.signal());
         IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
         let failure = Failure::System { action: "disarm the profiling timer", errno };
-        notices::tell(path, Notice::StillArmed(failure));
+        diagnostics::report(path, Diagnostic::StillArmed(failure));
     }
 }
 
-/// Handles the signal again, where [`stop_for_next_program`] has had it ignored and the program was not replaced.
+/// Handles the signal again, where [`stop_for_exec`] has had it ignored and the program was not replaced.
 pub(super) fn handle_after_failed_exec(signal: i32) {
     if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
         let _ = handler::install(signal);
     }
 }
 
-/// As [`stop_for_next_program`], for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
-pub(super) fn silence_for_next_program(timer: IntervalTimer) {
+/// As [`stop_for_exec`], for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
+pub(super) fn silence_for_exec(timer: IntervalTimer) {
     if tick_source::silence(timer).is_err() {
         signal::ignore(timer.signal());
         IS_SIGNAL_IGNORED.store(true, Ordering::SeqCst);
@@ -92,7 +93,7 @@ pub(super) fn silence_for_next_program(timer: IntervalTimer) {
 }
 
 /// True for an action whose handler is ours.
-pub(super) fn is_ours(action: &Disposition) -> bool {
+pub(super) fn is_own_handler(action: &Disposition) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
@@ -107,8 +108,8 @@ pub(super) fn ensure_handler_possible(signal: i32) -> Result<Disposition, Failur
     // What `sigaction` tells may be what another copy of this library keeps aside for the program.
     let handler = signal::kernel_handler(signal);
     let installed = Disposition { handler, ..present };
-    let calls_on_signal = is_ours(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
-    if installed.is_handler() && !is_ours(&installed) && !calls_on_signal {
+    let calls_on_signal = is_own_handler(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
+    if installed.is_handler() && !is_own_handler(&installed) && !calls_on_signal {
         return Err(Failure::HandlerTaken { signal, handler });
     }
     Ok(present)
@@ -118,7 +119,7 @@ pub(super) fn ensure_handler_possible(signal: i32) -> Result<Disposition, Failur
 /// the program at the next late tick.
 pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
     let present = ensure_handler_possible(signal)?;
-    if is_ours(&present) {
+    if is_own_handler(&present) {
         return Ok(());
     }
     let host = AppDisposition::of(signal);

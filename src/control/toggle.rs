@@ -6,8 +6,8 @@
 //! pairs.
 
 use super::{
-    CONTROL_TOGGLES, Control, Locked, Session, Sink, SpoolPlace, StartOptions,
-    output::{self, Naming, Place},
+    CONTROL_TOGGLES, Control, Destination, Locked, Session, SpoolLocation, StartOptions,
+    output::{self, Naming, OutputDirectory},
     summary::Ended,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) struct ToggleOptions {
 
 static OPTIONS: OnceBox<ToggleOptions> = OnceBox::new();
 /// Where the profiles go; empty if there was no such directory yet.
-static PLACE: OnceBox<Place> = OnceBox::new();
+static DIRECTORY: OnceBox<OutputDirectory> = OnceBox::new();
 static STARTS: AtomicU64 = AtomicU64::new(0);
 /// The path leads to a device or a pipe: nothing can be made beside it, so all profiles go to it, and none of a child.
 static IS_DEVICE: AtomicBool = AtomicBool::new(false);
@@ -74,8 +74,8 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
     output::absolute(&options.path, &mut path)?;
     options.path = path.as_bytes().to_vec();
     let is_device = output::is_special(path.as_bytes());
-    if let Some(place) = Place::of(path.as_bytes()).ok().filter(|_| !is_device) {
-        let _ = PLACE.set(Box::new(place));
+    if let Some(place) = OutputDirectory::of(path.as_bytes()).ok().filter(|_| !is_device) {
+        let _ = DIRECTORY.set(Box::new(place));
     }
     IS_DEVICE.store(is_device, Ordering::SeqCst);
     OPTIONS.get_or_init(|| Box::new(options));
@@ -88,15 +88,15 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
 
 extern "C" fn on_toggle(_number: i32, _info: *mut SignalInfo, _context: *mut Context) {
     let _errno = ErrnoGuard::new();
-    if !super::is_elsewhere() {
+    if !super::is_other_process() {
         CONTROL_TOGGLES.toggle();
-        serve();
+        run_pending();
     }
 }
 
 /// Fulfils what a toggle has asked for, unless somebody else holds the lock: then that one does, when it lets go.
-pub(super) fn serve() {
-    CONTROL_TOGGLES.serve(Locked::try_new, |control| {
+pub(super) fn run_pending() {
+    CONTROL_TOGGLES.run_pending(Locked::try_new, |control| {
         if let (Some(options), Some(stack)) = (OPTIONS.get(), STACK.get()) {
             // The lock keeps the stack from being used twice.
             run_on_stack(stack, &mut (&mut **control, options), |(control, options)| {
@@ -108,7 +108,7 @@ pub(super) fn serve() {
 
 /// In a forked child: its files get names of their own.
 pub(super) fn reset_after_fork() {
-    CONTROL_TOGGLES.forget();
+    CONTROL_TOGGLES.clear();
     CHILD.store(process::id(), Ordering::SeqCst);
 }
 
@@ -142,7 +142,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         number(&mut path).map_err(fails)?;
     }
     control.session = Some(Session::start(&StartOptions {
-        sink: Sink::File(path.as_bytes()),
+        sink: Destination::File(path.as_bytes()),
         clock: options.clock,
         signal: options.signal,
         frequency: options.frequency,
@@ -151,10 +151,10 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         filter: None,
         excluded: &[],
         naming: Naming::Exact,
-        near: PLACE.get(),
+        near: DIRECTORY.get(),
         child_path: None,
         ancestors: Default::default(),
-        spool: SpoolPlace::of(&options.spool),
+        spool: SpoolLocation::of(&options.spool),
         keeps_spool: false,
         starts_at_random: false,
         max_memory: options.max_memory,
@@ -169,7 +169,7 @@ fn number(path: &mut PathBuffer) -> Result<(), i32> {
     loop {
         path.truncate(length);
         path.push_decimal(STARTS.fetch_add(1, Ordering::Relaxed))?;
-        if !output::has_own_work(path, PLACE.get()) {
+        if !output::has_own_work(path, DIRECTORY.get()) {
             return Ok(());
         }
     }

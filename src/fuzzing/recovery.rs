@@ -44,7 +44,8 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         return;
     };
     assert_eq!(spool_found.target(), target);
-    let _ = (spool_found.program(), spool_found.started(), spool_found.is_complete(), spool_found.is_cut());
+    let _ =
+        (spool_found.program(), spool_found.started(), spool_found.is_complete(), spool_found.is_truncated());
     let read = spool_found.samples();
     assert!(read.is_err() || spool_found.owner() != Owner::Running);
     let elsewhere = room.0.join("elsewhere");

@@ -13,7 +13,7 @@ use core::ffi::c_char;
 
 /// What [`before_exec`] has changed.
 #[derive(Clone, Copy)]
-pub struct Replacing {
+pub struct PendingExec {
     had_session: bool,
     ignores: bool,
 }
@@ -27,21 +27,21 @@ pub struct Replacing {
 ///
 /// # Safety
 /// * `path` is as for `execve(2)`, or null.
-pub unsafe fn before_exec(path: *const c_char) -> Replacing {
+pub unsafe fn before_exec(path: *const c_char) -> PendingExec {
     // SAFETY: the caller's word.
-    let is_in_vain = !path.is_null() && unsafe { entry::is_not_executable(path) };
-    let had_session = control::suspend(is_in_vain);
-    Replacing { had_session, ignores: app_disposition::ignore_across_exec() }
+    let will_fail = !path.is_null() && unsafe { entry::is_not_executable(path) };
+    let had_session = control::pause_for_exec(will_fail);
+    PendingExec { had_session, ignores: app_disposition::ignore_across_exec() }
 }
 
 /// The program was not replaced, as [`before_exec`] had been told: all is as it was before, and ticks come again. Keeps
 /// errno. Signal-safe, likewise.
-pub fn after_failed_exec(replacing: Replacing) {
+pub fn after_failed_exec(pending: PendingExec) {
     let _errno = errno::ErrnoGuard::new();
-    if replacing.ignores {
+    if pending.ignores {
         app_disposition::handle_after_failed_exec();
     }
-    if replacing.had_session {
-        control::resume();
+    if pending.had_session {
+        control::resume_after_failed_exec();
     }
 }

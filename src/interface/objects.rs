@@ -47,7 +47,7 @@ pub fn while_unloading<R>(unload: impl FnOnce() -> R) -> Option<R> {
     let has_forgotten = Cell::new(false);
     let forget = || {
         engine.rules().retain(&objects::is_permanent);
-        control::take_met_objects();
+        control::collect_sampled_dsos();
         sampled_dsos::forget_seen();
         has_forgotten.set(true);
     };

@@ -26,12 +26,12 @@ pub fn is_single_threaded() -> bool {
 }
 
 /// Calls `f` with every signal blocked and cancellation put off.
-pub fn undisturbed<R>(f: impl FnOnce() -> R) -> R {
+pub fn with_signals_blocked<R>(f: impl FnOnce() -> R) -> R {
     let _blocked = AllBlocked::new();
     f()
 }
 
 /// Calls `child` in each child that `fork` makes. For ordinary context.
-pub fn in_each_child(child: unsafe extern "C" fn()) {
+pub fn at_fork_in_child(child: unsafe extern "C" fn()) {
     let _ = process::at_fork(None, None, Some(child));
 }

@@ -7,7 +7,8 @@
 use crate::{
     config::{Clock, Filter, SpoolChoice},
     control::{
-        self, Ended, Listener, Naming, NoSamples, Sink, SpoolPlace, SpoolUse, StartOptions, Summary, Which,
+        self, Destination, DiagnosticSink, Ended, Naming, NoSamples, SessionSelector, SpoolLocation,
+        SpoolUse, StartOptions, Summary,
     },
     error::Failure,
     sample::{handler::LIVE_TICKS, unwind::objects},
@@ -25,7 +26,7 @@ pub struct FileOptions<'a> {
     pub is_numbered: bool,
     /// What a forked child's path begins with; None leaves children unprofiled.
     pub child_path: Option<&'a [u8]>,
-    /// Which time is sampled.
+    /// SessionSelector time is sampled.
     pub clock: Clock,
     /// The signal of ticks, where it is not the clock's own.
     pub timer_signal: Option<i32>,
@@ -59,9 +60,9 @@ pub fn prepare(set_dlclose_interposed: bool) -> Result<(), Failure> {
     control::prepare()
 }
 
-/// Has `listener` told what goes wrong where no call could return it. Not for signal context.
-pub fn listen(listener: Listener) {
-    control::listen(listener);
+/// Has `sink` told what goes wrong where no call could return it. Not for signal context.
+pub fn set_diagnostic_sink(sink: DiagnosticSink) {
+    control::set_diagnostic_sink(sink);
 }
 
 /// Starts a session into a file.
@@ -73,7 +74,7 @@ pub fn listen(listener: Listener) {
 /// * A filter is async-signal-safe, and its argument valid until the session has stopped.
 pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     control::start(&StartOptions {
-        sink: Sink::File(options.path),
+        sink: Destination::File(options.path),
         clock: options.clock,
         signal: options.timer_signal,
         frequency: options.frequency,
@@ -85,7 +86,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         near: None,
         child_path: options.child_path,
         ancestors: Default::default(),
-        spool: SpoolPlace::of(options.spool),
+        spool: SpoolLocation::of(options.spool),
         keeps_spool: options.keeps_spool,
         starts_at_random: options.starts_at_random,
         max_memory: options.max_memory,
@@ -109,9 +110,9 @@ pub fn is_special(path: &[u8]) -> bool {
 }
 
 /// A session that is over.
-pub struct Stopped<'e>(&'e Ended);
+pub struct StoppedSession<'e>(&'e Ended);
 
-impl Stopped<'_> {
+impl StoppedSession<'_> {
     /// Sum of the counts.
     pub fn samples(&self) -> u64 {
         self.0.summary.samples
@@ -167,16 +168,16 @@ impl Stopped<'_> {
 }
 
 /// Stops the running session, if this process has one, and shows it to `report`.
-pub fn stop(report: impl FnOnce(Stopped<'_>)) {
-    if let Ok((ended, ())) = control::stop(Which::Any, |_, _| ()) {
-        report(Stopped(&ended));
+pub fn stop(report: impl FnOnce(StoppedSession<'_>)) {
+    if let Ok((ended, ())) = control::stop(SessionSelector::Any, |_, _| ()) {
+        report(StoppedSession(&ended));
     }
 }
 
 /// The process is about to end, and nothing more of it will run: stops its session, if it has one, and shows it to
 /// `report`. Waits for nobody for longer than two seconds (`sys::thread::Backoff` says which). Signal-safe, on a stack of any size, if `report` is.
-pub fn complete(report: impl FnOnce(Stopped<'_>)) {
-    control::complete(|ended| report(Stopped(ended)));
+pub fn finish_before_exit(report: impl FnOnce(StoppedSession<'_>)) {
+    control::finish_before_exit(|ended| report(StoppedSession(ended)));
 }
 
 /// Writes the profile so far.
@@ -184,7 +185,7 @@ pub fn complete(report: impl FnOnce(Stopped<'_>)) {
 /// # Errors
 /// Why it could not be written; and [`Failure::NotRunning`].
 pub fn flush() -> Result<(), Failure> {
-    control::flush(Which::Any)
+    control::flush(SessionSelector::Any)
 }
 
 /// Makes `signal` switch profiling on and off, in files named `PATH.0`, `PATH.1`, and so on.
@@ -194,7 +195,7 @@ pub fn flush() -> Result<(), Failure> {
 pub fn enable_toggle(
     signal: i32,
     options: &FileOptions<'_>,
-    ended: fn(Stopped<'_>),
+    ended: fn(StoppedSession<'_>),
     failed: fn(&[u8], Failure),
 ) -> Result<(), Failure> {
     control::enable_toggle(
@@ -208,14 +209,14 @@ pub fn enable_toggle(
             by_thread: options.by_thread,
             spool: options.spool.clone(),
             max_memory: options.max_memory,
-            ended: Box::new(move |report: &Ended| ended(Stopped(report))),
+            ended: Box::new(move |report: &Ended| ended(StoppedSession(report))),
             failed,
         },
     )
 }
 
 /// A running session, as `ProfilerGetCurrentState` shows it.
-pub struct State<'s> {
+pub struct SessionState<'s> {
     /// Seconds since 1970.
     pub start_time: i64,
     /// As it was given.
@@ -225,9 +226,9 @@ pub struct State<'s> {
 }
 
 /// Calls `f` with the state of the running session, if there is one.
-pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
-    control::with_session(Which::Any, |session, _| {
-        f(session.map(|session| State {
+pub fn with_state<R>(f: impl FnOnce(Option<SessionState<'_>>) -> R) -> R {
+    control::with_session(SessionSelector::Any, |session, _| {
+        f(session.map(|session| SessionState {
             start_time: session.start_time(),
             path: session.path(),
             samples: session.samples(),
@@ -237,7 +238,7 @@ pub fn with_state<R>(f: impl FnOnce(Option<State<'_>>) -> R) -> R {
 
 /// What failed, and why, when the running session's spool was to be made; None where it has one.
 pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
-    control::with_session(Which::Any, |session, _| match session?.summary().spool {
+    control::with_session(SessionSelector::Any, |session, _| match session?.summary().spool {
         SpoolUse::Unavailable { action, errno } => Some((action, errno::description(errno))),
         _ => None,
     })

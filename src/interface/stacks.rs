@@ -32,12 +32,12 @@ pub unsafe fn stack_of_context(context: *const c_void, result: &mut [usize]) -> 
 /// skipping `skip` frames; gives the number of PCs. Signal-safe once [`prepare`](super::prepare) has run.
 #[inline(always)]
 pub fn stack_from_here(skip: usize, result: &mut [usize]) -> usize {
-    walk_behind(Registers::here(), skip, result)
+    walk_skipping(Registers::here(), skip, result)
 }
 
 /// Walks from `registers`, and leaves out the innermost frame and `skip` more.
 #[inline(never)]
-fn walk_behind(registers: Registers, skip: usize, result: &mut [usize]) -> usize {
+fn walk_skipping(registers: Registers, skip: usize, result: &mut [usize]) -> usize {
     with_chain(registers, |pcs| {
         let pcs = pcs.iter().skip(skip.saturating_add(1));
         result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count()

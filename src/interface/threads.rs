@@ -18,15 +18,15 @@ pub fn claim_new_thread() -> bool {
     thread_timers::claim_new_thread()
 }
 
-/// The application is about to forbid itself system calls. TimerTable' timers end, and handlers do not ask the kernel for the thread
+/// The application is about to forbid itself system calls. Threads' timers end, and handlers do not ask the kernel for the thread
 /// any more. Does nothing in a child that shares the memory: it is not the child's session. Keeps errno. Signal-safe.
-pub fn host_enters_sandbox() {
-    if thread_timers::is_elsewhere() {
+pub fn app_enters_sandbox() {
+    if thread_timers::is_other_process() {
         return;
     }
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
     // Behind it: a handler that finds this said finds no timers either.
     caller::forbid();
-    control::let_handlers_leave();
+    control::wait_for_running_handlers();
 }

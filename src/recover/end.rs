@@ -19,14 +19,14 @@ pub struct SessionEnd {
     pub unaccounted: Duration,
     /// CPU time of the process as the kernel's timer interrupts count it; zero if it is not known.
     pub interrupted: Duration,
-    /// TimerTable that blocked the signal of the ticks at the end, if that was looked for.
+    /// Threads that blocked the signal of the ticks at the end, if that was looked for.
     pub blocking_threads: u64,
     /// How often a thread could not have a timer of its own.
     pub timers_refused: u64,
     /// Call chains that were walked.
     pub walks: u64,
     /// Of these: those that came to the entry point of their thread.
-    pub whole_walks: u64,
+    pub complete_walks: u64,
     /// Periods that are missing in the samples.
     pub lost: u64,
     /// Why there are no samples, when there are none.
@@ -51,7 +51,7 @@ impl SessionEnd {
             blocking_threads: figures.blocking_threads,
             timers_refused: figures.timers_refused,
             walks: figures.walks,
-            whole_walks: figures.whole_walks,
+            complete_walks: figures.complete_walks,
             lost: figures.lost,
             no_samples: NoSamples::of_number(figures.no_samples),
             clock: u32::try_from(figures.clock).ok().and_then(Clock::of_number),

@@ -122,7 +122,7 @@ impl Spool {
         self.remove_files();
         let path = Some(target.into());
         let lost = self.head.lost.saturating_add(missing);
-        Ok(Recovered { path, samples, lost, is_cut: self.head.is_cut })
+        Ok(Recovered { path, samples, lost, is_truncated: self.head.is_truncated })
     }
 
     /// Removes the spool, and with it the file of moved records: their profile is there, or they are not wanted. A spool
@@ -136,7 +136,7 @@ impl Spool {
     /// Removes a spool that has nothing to say.
     fn without_file(&self) -> Result<Recovered, RecoverError> {
         self.remove_files();
-        Ok(Recovered { path: None, samples: 0, lost: self.head.lost, is_cut: self.head.is_cut })
+        Ok(Recovered { path: None, samples: 0, lost: self.head.lost, is_truncated: self.head.is_truncated })
     }
 }
 
@@ -151,7 +151,7 @@ pub struct Recovered {
     /// Lost periods, without those for which no scratch slot was free.
     pub lost: u64,
     /// The spool was full: call stacks that came first after that are missing.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 impl fmt::Display for Recovered {
@@ -160,7 +160,7 @@ impl fmt::Display for Recovered {
             None => f.write_str("nothing to recover"),
             Some(path) => {
                 write!(f, "{} samples recovered to {}", self.samples, path.display())?;
-                if self.is_cut {
+                if self.is_truncated {
                     f.write_str(
                         ", without call chains that were first met when the spool's file system was full",
                     )?;

@@ -110,8 +110,8 @@ impl Spool {
     }
 
     /// True when the spool could not grow further: chains that were first met after that are missing.
-    pub fn is_cut(&self) -> bool {
-        self.head.is_cut
+    pub fn is_truncated(&self) -> bool {
+        self.head.is_truncated
     }
 
     /// True when its samples say whose they are ([`Builder::by_thread`](crate::Builder::by_thread)).

@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// TimerTable are told apart, and the profile has each chain once.
+    /// Threads are told apart, and the profile has each chain once.
     #[test]
     fn a_spool_by_thread_comes_to_a_profile_without_threads() {
         let bytes = by_thread();

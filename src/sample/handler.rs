@@ -222,7 +222,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
         return Some(weight.saturating_add(rest));
     }
     // A child that shares the memory may have a timer like the process's, and has none of the threads'.
-    if threads.generation() == 0 || !threads.is_here(&OwnTimers) {
+    if threads.generation() == 0 || !threads.is_this_process(&OwnTimers) {
         return Some(weight::consume());
     }
     let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return Some(0) };

@@ -263,7 +263,7 @@ mod tests {
         assert!(is_in_order(&conceded, left), "no thread can represent it");
     }
 
-    /// TimerTable' ticks are two periods apart at most, and the next survey may come a pause later.
+    /// Threads' ticks are two periods apart at most, and the next survey may come a pause later.
     #[test]
     fn a_timer_that_ticks_soon_calls_for_a_survey() {
         for (since, least) in [(0, 22_000_000), (PERIOD, 22_000_000), (50_000_000, 62_000_000)] {
@@ -274,7 +274,7 @@ mod tests {
         assert!(!started.is_in_order(&survey(0, PERIOD)), "a timer that is not postponed");
     }
 
-    /// TimerTable that have exited since are in the estimate.
+    /// Threads that have exited since are in the estimate.
     #[test]
     fn a_timer_that_ticks_very_late_calls_for_a_survey() {
         assert!(is_in_order(&survey(0, PERIOD), 88_000_000));

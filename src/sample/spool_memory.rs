@@ -190,7 +190,7 @@ impl SpoolMemory {
     }
 
     /// True for a spool whose file system was full.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.is_spooled() && self.lazy_commit.is_anonymous()
     }
 

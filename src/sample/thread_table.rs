@@ -117,7 +117,7 @@ impl<E: AsRef<[ThreadEntry]>> ThreadTable<E> {
     }
 
     /// Finds the calling thread's entry, or claims one, and says whether its name is to be read: at each of its ticks whose
-    /// number is a power of two. TimerTable are mostly named just after they are born.
+    /// number is a power of two. Threads are mostly named just after they are born.
     pub(crate) fn meet(&self, thread: u32) -> (ThreadIndex, bool) {
         let Some((place, entry)) = self.find_or_claim(thread) else { return (ThreadIndex::OTHER, false) };
         // Relaxed, and no exchange: the thread's own.

@@ -6,10 +6,10 @@
 //! | `perf`, `auto` | perf event of its task clock; POSIX timer if it cannot have one | the event's descriptor; a mark |
 //! | `wall` | POSIX timer of elapsed time | a mark |
 //!
-//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. TimerTable'
+//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. Threads'
 //! timers take a share of each ([`Quota`]).
 //!
-//! TimerTable that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
+//! Threads that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
 //! shared library tells of those that are created by `pthread_create`; and for the others the handler looks into
 //! /proc/self/task some times in a second ([`scan_threads`]).
 //!
@@ -52,7 +52,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CLOCK: AtomicU32 = AtomicU32::new(Clock::Itimer.number());
 /// File descriptors, of perf events.
 static DESCRIPTORS: Quota = Quota::none();
-/// TimerTable' events take one part of so many of the process's descriptors.
+/// Threads' events take one part of so many of the process's descriptors.
 const DESCRIPTOR_PARTS: usize = 8;
 /// Pending signals of the user, of POSIX timers.
 static PENDING_SIGNALS: Quota = Quota::none();
@@ -235,7 +235,7 @@ pub(crate) fn prepare() {
 }
 
 /// True in a child that shares the memory, or has a copy of it that no hook has put right: what it does is none of ours.
-pub(crate) fn is_elsewhere() -> bool {
+pub(crate) fn is_other_process() -> bool {
     let home = HOME.load(Ordering::Relaxed);
     home != 0 && home != OwnTimers.process()
 }
@@ -252,7 +252,7 @@ pub(super) fn reset_after_fork() {
     }
 }
 
-/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. TimerTable have no timers of
+/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. Threads have no timers of
 /// their own in a program that forbids itself system calls, or handles their signal itself.
 pub(crate) fn present(clock: Clock) -> Clock {
     match clock {
@@ -403,7 +403,7 @@ pub(crate) fn claim_new_thread() -> bool {
     }
 }
 
-/// TimerTable that get their timer when they begin.
+/// Threads that get their timer when they begin.
 static NEW_THREADS: Rate = Rate::rested();
 
 /// True in a session of clock `wall` whose first thread has a timer of its own.
@@ -446,7 +446,7 @@ pub(crate) fn adopt_caller() {
     let generation = threads.generation();
     // A copy of the process has no session, whatever it has copied.
     let signal = SIGNAL.load(Ordering::Relaxed);
-    if generation == 0 || fork_guard::running_signal() != signal || is_elsewhere() {
+    if generation == 0 || fork_guard::running_signal() != signal || is_other_process() {
         return;
     }
     let tick_thread = TickThread { thread: thread::id(), generation, now: now() };
@@ -599,7 +599,7 @@ impl Timers for OwnTimers {
     }
 
     fn periods_of_a_tick(&self, used: u32) -> u32 {
-        /// TimerTable whose ticks may come in one period.
+        /// Threads whose ticks may come in one period.
         const CROWD: u32 = 32;
         if is_wall() { used.div_ceil(CROWD).max(1) } else { 1 }
     }

@@ -205,7 +205,7 @@ pub(super) fn set_next(nanos: u64) -> bool {
 
 /// Ends threads' own timers, for good: from now on the process's timer samples what it can. Signal-safe.
 pub(crate) fn leave_threads() {
-    if !thread_timers::is_elsewhere() {
+    if !thread_timers::is_other_process() {
         let _writing = StateLock::begin();
         continue_without_threads(thread_timers::forbid());
     }
@@ -213,7 +213,7 @@ pub(crate) fn leave_threads() {
 
 /// The host has a handler of its own for `number` from now on: threads' own timers of this signal end. Signal-safe.
 pub(crate) fn leave_threads_to_handler(number: i32) {
-    if !thread_timers::is_elsewhere() {
+    if !thread_timers::is_other_process() {
         let _writing = StateLock::begin();
         continue_without_threads(thread_timers::leave_to_handler(number));
     }

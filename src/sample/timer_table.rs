@@ -1,4 +1,4 @@
-//! TimerTable that have a timer of their own, on their own CPU clock (clock `cpu`; see the end for the others).
+//! Threads that have a timer of their own, on their own CPU clock (clock `cpu`; see the end for the others).
 //!
 //! The process's timer finds threads: whichever it interrupts for the first time is *adopted*, and from then on sampled by
 //! its own timer, which interrupts no other thread and counts nobody else's time. So each thread gets its share, and one
@@ -44,7 +44,7 @@ use crate::sync::{
     modelled::{AtomicU32, AtomicU64, fence},
 };
 
-/// TimerTable that can have a timer at a time; those beyond are sampled by the process's timer.
+/// Threads that can have a timer at a time; those beyond are sampled by the process's timer.
 pub(crate) const MAX_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
 /// A thread's entry is one of so many, which its id chooses.
 const WINDOW: usize = 8;
@@ -120,7 +120,7 @@ pub(crate) struct TimerTable<E> {
     bits: [AtomicU64; MAX_THREADS / 64],
     /// Where the next look at some of the threads begins.
     cursor: AtomicU32,
-    /// TimerTable that could not have a timer, each as often as the process's timer met it, since the process began.
+    /// Threads that could not have a timer, each as often as the process's timer met it, since the process began.
     refused: AtomicU64,
     /// Nanoseconds.
     period: AtomicU64,
@@ -159,7 +159,10 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// Ends all timers; no more are made. For who ends a session, or lets it rest.
     pub(crate) fn end(&self, timers: &impl Timers) {
-        if self.generation() == 0 || !self.is_here(timers) || self.generation.swap(0, Ordering::AcqRel) == 0 {
+        if self.generation() == 0
+            || !self.is_this_process(timers)
+            || self.generation.swap(0, Ordering::AcqRel) == 0
+        {
             return;
         }
         // See the module: partner of the one in `try_adopt`.
@@ -177,7 +180,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// False in a child that shares the memory or has a copy of it.
-    pub(crate) fn is_here(&self, timers: &impl Timers) -> bool {
+    pub(crate) fn is_this_process(&self, timers: &impl Timers) -> bool {
         self.owner.load(Ordering::Relaxed) == timers.process()
     }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::sync::{AtomicUsize, Ordering};
 
-/// TimerTable that list.
+/// Threads that list.
 static LISTING: AtomicUsize = AtomicUsize::new(0);
 
 /// The thread that forks, or 0; there is one at a time.

@@ -49,7 +49,7 @@ fn walks_end_at_the_threads_entry_point() {
         });
         profiler.stop().unwrap();
         let walks = profile.summary().walks;
-        assert!(walks.whole_share() >= expected, "{walks:?}");
+        assert!(walks.complete_share() >= expected, "{walks:?}");
         // A thread's outermost PC is the call in `clone` that it begins with. A tick may also meet the main thread,
         // which waits: the kernel gives it those that come while a busy thread has signals blocked.
         let (ends, whole) = ended_well(&profile);
@@ -135,6 +135,6 @@ fn all_threads_are_sampled() {
             let told = period * u32::try_from(count).unwrap();
             assert!(told * 4 >= used, "{name} has {told:?} of {used:?} in samples");
         }
-        assert!(profile.summary().walks.whole_share() >= 0.99);
+        assert!(profile.summary().walks.complete_share() >= 0.99);
     });
 }

@@ -70,7 +70,7 @@ impl Summary {
             )?;
         }
         if tally.walks > 0 {
-            let share = 100.0 * tally.whole_walks as f64 / tally.walks as f64;
+            let share = 100.0 * tally.complete_walks as f64 / tally.walks as f64;
             write!(out, "; {share:.1} % of stacks complete")?;
         }
         writeln!(out)?;
@@ -287,7 +287,7 @@ mod tests {
             frequency: 100,
             elapsed: Duration::from_millis(1500),
             used: Duration::from_millis(900),
-            tally: Tally { programs: 1, walks: 200, whole_walks: 199, ..Tally::default() },
+            tally: Tally { programs: 1, walks: 200, complete_walks: 199, ..Tally::default() },
             path: None,
             bytes: 0,
             left: None,

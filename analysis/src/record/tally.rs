@@ -19,7 +19,7 @@ pub struct Tally {
     /// Call stacks that were walked, of programs that were not killed.
     pub walks: u64,
     /// Of these: those that reach the entry point of their thread.
-    pub whole_walks: u64,
+    pub complete_walks: u64,
     /// CPU time of programs that were not killed.
     pub process_cpu: Duration,
     /// Time that no tick represents.
@@ -40,7 +40,7 @@ impl Tally {
     /// Adds what a program reported.
     pub(super) fn add(&mut self, spool: &Spool) {
         self.programs += 1;
-        self.cut += u64::from(spool.is_cut());
+        self.cut += u64::from(spool.is_truncated());
         let Some(end) = spool.end() else {
             self.killed += 1;
             self.lost += spool.lost();
@@ -48,7 +48,7 @@ impl Tally {
         };
         self.lost += end.lost;
         self.walks += end.walks;
-        self.whole_walks += end.whole_walks;
+        self.complete_walks += end.complete_walks;
         self.process_cpu += end.process_cpu;
         self.unaccounted += end.unaccounted;
         if !lacks_ticks(end.unaccounted, spool.period()) {

@@ -99,7 +99,7 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
             ("timer_ticks", 0),
             ("foreign_ticks", 5),
             ("walks", 5),
-            ("whole", 2),
+            ("complete", 2),
             ("depth", 3),
             ("no_slot", 0),
             ("threads", 1),

@@ -26,7 +26,7 @@ fn survives(end: &str, signal: Signal) {
     assert_eq!(finished.stderr, "", "nobody is there to say anything");
     let (recovered, profile) = rig.recover();
     assert_eq!(recovered.path, Some(rig.profile()), "under the name that it was meant for");
-    assert_eq!((recovered.samples, profile.samples(), recovered.is_cut), (50, 50, false));
+    assert_eq!((recovered.samples, profile.samples(), recovered.is_truncated), (50, 50, false));
     assert_eq!((samples_in(&profile, "in_program"), samples_in(&profile, "in_plugin")), (20, 30));
     assert_eq!(rig.spool_names(), Vec::<String>::new(), "and the spool is gone");
 }
@@ -272,7 +272,7 @@ fn a_umask_does_not_change_who_may_read_a_spool() {
 #[test]
 fn a_limit_of_file_sizes_makes_the_spool_short() {
     // In units of 512 bytes: too short for any spool, and long enough for a short one.
-    for (blocks, spool, recovered) in [(1000, "unavailable", false), (3000, "cut", true)] {
+    for (blocks, spool, recovered) in [(1000, "unavailable", false), (3000, "truncated", true)] {
         let rig = SpoolRig::new();
         let script = format!("ulimit -f {blocks}; exec \"$@\"");
         let limited = |orders: &str| {

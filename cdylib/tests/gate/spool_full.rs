@@ -207,9 +207,9 @@ fn a_cut_spool_is_recovered_and_said_to_be_cut() {
     let _small = Small::in_memory(rig.spools(), 2048);
     run(&mut rig.command("chains 0 5000 chains 0 10 kill"));
     let spool = rig.only_spool();
-    assert!(spool.is_cut());
+    assert!(spool.is_truncated());
     let recovered = spool.recover().expect("its process is gone");
-    assert!(recovered.is_cut && recovered.to_string().contains("file system was full"), "{recovered}");
+    assert!(recovered.is_truncated && recovered.to_string().contains("file system was full"), "{recovered}");
     let profile = Profile::read(&rig.profile());
     assert_eq!(profile.samples() as u64, recovered.samples);
     assert!(recovered.samples > 100 && recovered.samples < 5000, "{recovered}");
@@ -268,7 +268,7 @@ fn both_file_systems_may_be_full() {
     );
     let elsewhere = rig.scratch.path("elsewhere");
     let recovered = rig.only_spool().recover_to(&elsewhere).expect("there is room elsewhere");
-    assert!(recovered.is_cut && recovered.samples > 100, "{recovered}");
+    assert!(recovered.is_truncated && recovered.samples > 100, "{recovered}");
     assert_eq!(samples_at(&elsewhere) as u64, recovered.samples);
 }
 
@@ -302,7 +302,7 @@ fn a_full_disk_for_spools_is_no_harm() {
         wait(child);
         let recovered = rig.only_spool().recover().expect("its process is gone");
         let samples = recovered.path.as_deref().map_or(0, samples_at);
-        assert!(recovered.is_cut && samples as u64 == recovered.samples, "{recovered}");
+        assert!(recovered.is_truncated && samples as u64 == recovered.samples, "{recovered}");
         assert!(samples >= 2 * chains, "{recovered}");
         drop(small);
     }

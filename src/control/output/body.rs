@@ -28,13 +28,13 @@ pub(crate) struct Contents<'c> {
     pub(crate) recording: &'c Recording,
     /// The records that were moved to a file meanwhile; nobody moves any while this is held.
     pub(crate) moved: &'c mut SpillFile,
-    pub(crate) met: &'c [SampledDso],
+    pub(crate) dsos: &'c [SampledDso],
     /// Lines of /proc/self/maps as they were at the start.
     pub(crate) kept: &'c [u8],
 }
 
 /// Memory that writing takes.
-pub(super) struct Room<'r> {
+pub(super) struct WriteBuffers<'r> {
     pub(super) buffer: &'r mut [u8],
     pub(super) lines: &'r mut [u8],
     /// For moved records: room for several of the longest.
@@ -45,8 +45,12 @@ pub(super) struct Room<'r> {
 ///
 /// # Errors
 /// The error number of `write(2)`, or of `read(2)` for the file of moved records.
-pub(super) fn write(file: &File, room: &mut Room<'_>, contents: &mut Contents<'_>) -> Result<Written, i32> {
-    let Room { buffer, lines, words } = room;
+pub(super) fn write(
+    file: &File,
+    buffers: &mut WriteBuffers<'_>,
+    contents: &mut Contents<'_>,
+) -> Result<Written, i32> {
+    let WriteBuffers { buffer, lines, words } = buffers;
     let sink = Buffered { file, buffer, used: 0 };
     write_profile(sink, lines, words, contents).map_err(|error| errno_of(&error))
 }
@@ -61,7 +65,7 @@ fn write_profile(
     words: &mut [usize],
     contents: &mut Contents<'_>,
 ) -> Result<Written, WriteError> {
-    let Contents { recording, moved, met, kept } = contents;
+    let Contents { recording, moved, dsos, kept } = contents;
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
     // What is gone is counted as lost (`Session::summary`); the rest is a profile all the same.
@@ -92,7 +96,7 @@ fn write_profile(
     }
     writer.trailer()?;
     let bytes = writer.bytes_written();
-    let list = crate::control::maps_text::write(writer.text(), lines, met, kept)?;
+    let list = crate::control::maps_text::write(writer.text(), lines, dsos, kept)?;
     writer.text().flush()?;
     Ok(Written { bytes, list })
 }

@@ -22,11 +22,11 @@
 
 mod body;
 mod names;
-mod place;
-mod spot;
+mod output_directory;
+mod output_file;
 
 pub(crate) use names::Naming;
-pub(crate) use place::Place;
+pub(crate) use output_directory::OutputDirectory;
 
 use crate::{
     config::MAX_DEPTH,
@@ -42,9 +42,9 @@ use crate::{
     },
 };
 pub(crate) use body::Contents;
-use body::{Room, Written};
-use place::split;
-use spot::Spot;
+use body::{WriteBuffers, Written};
+use output_directory::split;
+use output_file::OutputFile;
 
 const BUFFER_BYTES: usize = 64 << 10;
 /// Several of the longest records.
@@ -61,7 +61,7 @@ struct Buffers {
     target: PathBuffer,
     /// For the name while it is written.
     temporary: PathBuffer,
-    room: links::ResolveBuffers,
+    buffers: links::ResolveBuffers,
     buffer: [u8; BUFFER_BYTES],
     /// For the lines of /proc/self/maps: room for the longest.
     lines: [u8; 4 * PATH_BYTES],
@@ -80,12 +80,12 @@ impl Buffers {
 
 /// How a session comes by its file.
 #[derive(Clone, Copy)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct OpenOptions<'a> {
     pub(crate) naming: Naming,
     /// Try now what would fail at the end.
     pub(crate) tries: bool,
     /// A place that is known already: it serves where the path asks for the same directory.
-    pub(crate) near: Option<&'a Place>,
+    pub(crate) near: Option<&'a OutputDirectory>,
 }
 
 /// Where a session's profile goes.
@@ -96,7 +96,7 @@ pub(crate) struct Output {
 
 enum Target {
     /// A name in a directory; it begins at this byte of the target's path.
-    Named(Place, usize),
+    Named(OutputDirectory, usize),
     /// A device or a pipe that is known by the number of a descriptor only: its device and inode.
     Descriptor((u64, u64)),
 }
@@ -106,7 +106,7 @@ impl Output {
     ///
     /// # Errors
     /// Why a profile could not be written there.
-    pub(crate) fn open(path: &[u8], opening: Opening<'_>) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &[u8], opening: OpenOptions<'_>) -> Result<Self, Failure> {
         let mut buffers = Buffers::new()?;
         if path.is_empty() {
             return Err(fails("find a file name")(errno::ENOENT));
@@ -135,7 +135,7 @@ impl Output {
         self.buffers.target.as_bytes()
     }
 
-    /// Room for lines of /proc/self/maps.
+    /// WriteBuffers for lines of /proc/self/maps.
     pub(super) fn lines(&mut self) -> &mut [u8] {
         &mut self.buffers.lines
     }
@@ -143,7 +143,7 @@ impl Output {
     /// What stands at the target now.
     pub(super) fn stamp(&self) -> Option<FileStamp> {
         let Target::Named(place, name) = &self.target else { return None };
-        let status = place.reach().ok()?.entry(&self.buffers.target, *name).status().ok()?;
+        let status = place.handle().ok()?.entry(&self.buffers.target, *name).status().ok()?;
         let (device, inode) = status.identity;
         Some(FileStamp { device, inode, changed: status.modified as u64 })
     }
@@ -157,8 +157,8 @@ impl Output {
     /// could not be kept open.
     pub(crate) fn beside(&self) -> Option<SpillDirectory> {
         let place = self.place()?;
-        let status = place.reach().ok().and_then(|reach| match &self.target {
-            Target::Named(_, name) => reach.entry(&self.buffers.target, *name).status().ok(),
+        let status = place.handle().ok().and_then(|handle| match &self.target {
+            Target::Named(_, name) => handle.entry(&self.buffers.target, *name).status().ok(),
             Target::Descriptor(_) => None,
         });
         let is_special = status.is_some_and(|status| status.kind == FileKind::Special);
@@ -166,7 +166,7 @@ impl Output {
     }
 
     /// The directory, for another session's file; None for what has no name of its own.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&OutputDirectory> {
         match &self.target {
             Target::Named(place, _) => Some(place),
             Target::Descriptor(_) => None,
@@ -177,16 +177,16 @@ impl Output {
     fn take_free_name(&mut self) -> Result<(), Failure> {
         let Target::Named(place, name) = &self.target else { return Ok(()) };
         // Where it cannot be found, the end says so.
-        let Ok(reach) = place.reach() else { return Ok(()) };
+        let Ok(handle) = place.handle() else { return Ok(()) };
         let Buffers { given, target, .. } = &mut *self.buffers;
-        let found = reach.entry(target, *name).status().ok();
+        let found = handle.entry(target, *name).status().ok();
         let Some(status) = found.filter(names::is_own_work) else { return Ok(()) };
         refuse_own_output(&status)?;
         let lengths = (given.as_bytes().len(), target.as_bytes().len());
-        for number in 2..=names::MOST_NUMBERS {
+        for number in 2..=names::MAX_NUMBER {
             add_number(given, lengths.0, number)?;
             add_number(target, lengths.1, number)?;
-            match reach.entry(target, *name).status() {
+            match handle.entry(target, *name).status() {
                 Ok(_) => {}
                 Err(errno::ENOENT) => return Ok(()),
                 Err(errno) => return Err(fails("look for a free name")(errno)),
@@ -199,7 +199,7 @@ impl Output {
         let Buffers { asked, target, temporary, .. } = &mut *self.buffers;
         match &mut self.target {
             Target::Named(place, name) => {
-                let left = Spot::new(place, target, *name, temporary)?.try_out()?;
+                let left = OutputFile::new(place, target, *name, temporary)?.try_out()?;
                 place.permissions = left.unwrap_or(place.permissions);
                 Ok(())
             }
@@ -215,12 +215,12 @@ impl Output {
     /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
     pub(crate) fn write(&mut self, mut contents: Contents<'_>) -> Result<Written, Failure> {
         let Buffers { asked, target, temporary, buffer, lines, words, .. } = &mut *self.buffers;
-        let mut room = Room { buffer, lines, words };
-        let fill = |file: &file::File| body::write(file, &mut room, &mut contents);
+        let mut buffers = WriteBuffers { buffer, lines, words };
+        let fill = |file: &file::File| body::write(file, &mut buffers, &mut contents);
         match &self.target {
-            Target::Named(place, name) => Spot::new(place, target, *name, temporary)?.write(fill),
+            Target::Named(place, name) => OutputFile::new(place, target, *name, temporary)?.write(fill),
             Target::Descriptor(identity) => {
-                spot::write_special(Entry::at(asked.as_c_str()), *identity, true, fill)
+                output_file::write_special(Entry::at(asked.as_c_str()), *identity, true, fill)
             }
         }
     }
@@ -241,9 +241,9 @@ pub(crate) fn absolute(path: &[u8], place: &mut PathBuffer) -> Result<(), Failur
 
 /// True where this process has written the file of an absolute path, which is in the directory of `near` if that is
 /// given.
-pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&Place>) -> bool {
-    let status = match near.and_then(|near| near.reach().ok()) {
-        Some(reach) => reach.entry(path, split(path.as_bytes()).1).status(),
+pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&OutputDirectory>) -> bool {
+    let status = match near.and_then(|near| near.handle().ok()) {
+        Some(handle) => handle.entry(path, split(path.as_bytes()).1).status(),
         None => Entry::at(path.as_c_str()).status(),
     };
     status.is_ok_and(|status| names::is_own_work(&status))
@@ -260,7 +260,7 @@ pub(crate) fn is_special(path: &[u8]) -> bool {
 }
 
 /// The target in a directory that is known, if that is the one asked for.
-fn beside(buffers: &mut Buffers, near: &Place) -> Result<Option<Target>, Failure> {
+fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Target>, Failure> {
     let Buffers { asked, target, .. } = buffers;
     if split(asked.as_bytes()).0 != near.asked() {
         return Ok(None);
@@ -272,8 +272,8 @@ fn beside(buffers: &mut Buffers, near: &Place) -> Result<Option<Target>, Failure
         .and_then(|()| target.push(last_name(asked.as_bytes())))
         .map_err(fails("take the path"))?;
     let name = place.resolved().len() + 1;
-    let is_link = place.reach().is_ok_and(|reach| {
-        let status = reach.entry(target, name).status();
+    let is_link = place.handle().is_ok_and(|handle| {
+        let status = handle.entry(target, name).status();
         status.is_ok_and(|status| status.kind == FileKind::SymbolicLink)
     });
     Ok((!is_link).then_some(Target::Named(place, name)))
@@ -281,12 +281,12 @@ fn beside(buffers: &mut Buffers, near: &Place) -> Result<Option<Target>, Failure
 
 /// Follows the links of what is asked for, and opens its directory.
 fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
-    let Buffers { asked, target, room, .. } = buffers;
+    let Buffers { asked, target, buffers, .. } = buffers;
     let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
     target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
-    let followed = links::resolve(target, room);
+    let followed = links::resolve(target, buffers);
     if let Err(ResolveError::ForeignLink) = followed {
-        return Err(lost(ResolveError::ForeignLink));
+        return Err(to_failure(ResolveError::ForeignLink));
     }
     let found = Entry::at(target.as_c_str()).status();
     if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Ok(behind.identity)) {
@@ -296,14 +296,14 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
             FileKind::Socket => Err(fails("open a socket")(errno::ENXIO)),
             _ => refuse_own_output(&behind).and(Err(match (followed, found) {
                 (Err(ResolveError::System(errno)), _) if errno != errno::ENOENT => {
-                    lost(ResolveError::System(errno))
+                    to_failure(ResolveError::System(errno))
                 }
                 (_, Err(errno)) if errno != errno::ENOENT => fails("look at the file")(errno),
                 _ => fails("find the name of what the link leads to")(errno::ENOENT),
             })),
         };
     }
-    followed.map_err(lost)?;
+    followed.map_err(to_failure)?;
     if target.as_bytes().is_empty() {
         return Err(fails("write a file")(errno::EISDIR));
     }
@@ -311,11 +311,11 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     let is_link =
         Entry::at(asked.as_c_str()).status().is_ok_and(|status| status.kind == FileKind::SymbolicLink);
     let known_as = if is_link { directory } else { split(asked.as_bytes()).0 };
-    Ok(Target::Named(Place::open(known_as, directory)?, name))
+    Ok(Target::Named(OutputDirectory::open(known_as, directory)?, name))
 }
 
 /// Why links could not be followed.
-fn lost(error: ResolveError) -> Failure {
+fn to_failure(error: ResolveError) -> Failure {
     match error {
         ResolveError::ForeignLink => {
             fails("follow another user's link in a directory that is open to all")(errno::EACCES)

@@ -1,4 +1,4 @@
-//! Which file of that name a session may replace.
+//! SessionSelector file of that name a session may replace.
 //!
 //! A process can run several programs, one after another by exec, and each may be told the same name by its
 //! environment. What the process itself wrote under it must stay; what an earlier run left is replaced, as gperftools
@@ -21,7 +21,7 @@ pub(crate) enum Naming {
 }
 
 /// Names that are tried behind a kept one.
-pub(super) const MOST_NUMBERS: u64 = 10_000;
+pub(super) const MAX_NUMBER: u64 = 10_000;
 
 /// How much older than the process a file of its own may look. Time stamps are as coarse as 2 s on some file systems
 /// (FAT), and those of a server need not agree with our clock.

@@ -3,8 +3,8 @@
 use super::Session;
 use crate::{
     control::{
+        diagnostics::{self, Diagnostic},
         maps_text::KeptLines,
-        notices::{self, Notice},
         spool::Spool,
         summary::{Ended, Summary},
         ticks,
@@ -24,27 +24,28 @@ use crate::{
 
 impl Session {
     /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
-    /// That is all for a call of exec that `is_in_vain`; for any other the file is written, and the spool removed.
-    pub(in crate::control) fn suspend(&mut self, is_in_vain: bool, met: &[SampledDso]) {
+    /// That is all for a call of exec that `will_fail`; for any other the file is written, and the spool removed.
+    pub(in crate::control) fn suspend(&mut self, will_fail: bool, dsos: &[SampledDso]) {
         let timer = self.recording.get().clock.timer();
-        ticks::stop_for_next_program(timer, self.path());
+        ticks::stop_for_exec(timer, self.path());
         tick_source::discard_pending_ticks(timer);
-        if is_in_vain {
+        if will_fail {
             return;
         }
         let summary = self.summary();
         let lost = summary.losses.periods();
-        if self.has_all_in_spool() {
-            return self.leave_spool(&summary, State::Replaced);
+        if self.is_spool_complete() {
+            return self.keep_spool(&summary, State::Replaced);
         }
-        let written = if summary.samples > 0 || lost > 0 { self.write_file(met).map(|_| ()) } else { Ok(()) };
+        let written =
+            if summary.samples > 0 || lost > 0 { self.write_file(dsos).map(|_| ()) } else { Ok(()) };
         // No end line will be written, so only what went wrong is told.
         match written {
             Err(failure) => {
                 let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path);
-                notices::tell(self.path(), Notice::NoProfile { failure, spool });
+                diagnostics::report(self.path(), Diagnostic::NoProfile { failure, spool });
             }
-            Ok(()) if lost > 0 => notices::tell(self.path(), Notice::Lost(lost)),
+            Ok(()) if lost > 0 => diagnostics::report(self.path(), Diagnostic::Lost(lost)),
             Ok(()) => {}
         }
         // The spool keeps what could not be written.
@@ -55,7 +56,7 @@ impl Session {
                 spool.remove();
             }
             // Behind the spool: one that stays must not want them.
-            self.remove_moved();
+            self.remove_spill_file();
         }
     }
 
@@ -69,7 +70,7 @@ impl Session {
         recording.memory().set_state(State::Running);
         ticks::handle_after_failed_exec(recording.signal);
         if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
-            notices::tell(self.path(), Notice::NoTicks(failure));
+            diagnostics::report(self.path(), Diagnostic::NoTicks(failure));
         } else if self.starts_at_random {
             thread_timers::adopt_caller();
         }
@@ -84,26 +85,26 @@ impl Session {
             self.end = Some(end);
         }
         if thread_timers::has_unseen_threads() {
-            notices::tell(self.path(), Notice::FirstThreadAlone);
+            diagnostics::report(self.path(), Diagnostic::FirstThreadAlone);
         }
         let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);
         // Where the kernel refuses it, the handler stays and does nothing.
         if tick_source::stop(timer) == Ok(StopResult::TakenByApp) {
-            notices::tell(self.path(), Notice::TimerTaken);
+            diagnostics::report(self.path(), Diagnostic::TimerTaken);
         }
         recording::withdraw();
         let stuck_handlers = Engine::get().map_or(0, |engine| wait_for_handlers(engine, Backoff::bounded()));
         if stuck_handlers == 0 {
             thread_timers::close_list();
         }
-        self.look_at_names();
+        self.refresh_thread_names();
         stuck_handlers
     }
 
     /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
     /// program that may be ended for it.
-    fn look_at_names(&self) {
+    fn refresh_thread_names(&self) {
         if caller::are_forbidden() {
             return;
         }
@@ -117,16 +118,16 @@ impl Session {
     }
 
     /// Writes the file and frees the memory, unless a handler may still be using it.
-    pub(in crate::control) fn finish(mut self, met: &[SampledDso], stuck_handlers: u64) -> Ended {
+    pub(in crate::control) fn finish(mut self, dsos: &[SampledDso], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
         let is_skipped = !self.ancestors.is_empty() && summary.samples == 0 && summary.losses.periods() == 0;
-        let is_left = !is_skipped && self.has_all_in_spool();
-        let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(met));
+        let is_left = !is_skipped && self.is_spool_complete();
+        let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(dsos));
         stamps::write_out();
         if is_left {
-            self.leave_spool(&summary, State::Ended);
+            self.keep_spool(&summary, State::Ended);
         } else {
-            self.put_spool_away(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
+            self.close_spool(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
         }
         let ended =
             Ended { summary, file, output: self.output, spool: self.spool, keeps_spool: self.keeps_spool };
@@ -139,14 +140,14 @@ impl Session {
     }
 
     /// True where the spool is what is wanted, and holds the whole profile.
-    fn has_all_in_spool(&self) -> bool {
+    fn is_spool_complete(&self) -> bool {
         self.keeps_spool
             && self.spool.as_ref().is_some_and(Spool::is_there)
-            && !self.recording.get().memory().is_cut()
+            && !self.recording.get().memory().is_truncated()
     }
 
     /// Leaves the spool as the profile, with what a kill would not have left in it.
-    fn leave_spool(&mut self, summary: &Summary, state: State) {
+    fn keep_spool(&mut self, summary: &Summary, state: State) {
         let memory = self.recording.get().memory();
         if let (Some(output), Some(kept)) = (&mut self.output, &mut self.lines) {
             // Code without a file, as that of a JIT compiler, is met by nobody, and has come since the start. Where the list
@@ -163,24 +164,24 @@ impl Session {
     }
 
     /// Removes the spool, unless it has what `is_unwritten`.
-    fn put_spool_away(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
+    fn close_spool(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
         // What could not be written may be recovered.
         if summary.samples == 0 || !is_unwritten {
             self.recording.get().memory().set_state(State::Complete);
             // Behind that word: a spool that stays must not want them.
-            self.remove_moved();
+            self.remove_spill_file();
             self.discard_spool(stuck_handlers == 0);
         } else {
             // Without a spool nothing would tell what the records mean.
             if !self.spool.as_ref().is_some_and(Spool::is_there) {
-                self.remove_moved();
+                self.remove_spill_file();
             }
             self.recording.get().memory().set_state(State::Ended);
         }
     }
 
     /// Removes the file of moved records, if nobody is writing to it.
-    fn remove_moved(&self) {
+    fn remove_spill_file(&self) {
         if let Some(mut hold) = self.recording.get().spiller.lock() {
             hold.sink.remove();
         }

@@ -18,13 +18,13 @@ use core::time::Duration;
 
 /// How far a session has come, in nanoseconds.
 #[derive(Clone, Copy)]
-pub(super) struct End {
+pub(super) struct EndTotals {
     pub(super) monotonic: u64,
     pub(super) cpu: u64,
     pub(super) interrupted: u64,
     /// Time of its clock that no tick stands for.
     pub(super) uncharged: u64,
-    /// TimerTable that block the signal, if that was looked for.
+    /// Threads that block the signal, if that was looked for.
     pub(super) blocking: u32,
 }
 
@@ -34,10 +34,10 @@ impl Session {
         self.summary_with(0)
     }
 
-    pub(super) fn now(&self) -> End {
+    pub(super) fn now(&self) -> EndTotals {
         let (monotonic, cpu) = (clock::monotonic_nanos(), clock::process_cpu_nanos());
         let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
-        End { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
+        EndTotals { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
     }
 
     /// Sum of the counts so far, as in the summary, which asks for more.
@@ -82,11 +82,11 @@ impl Session {
             moved,
             moved_lost,
             not_moved: recording.spiller.failure(),
-            handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_ours(&action)),
+            handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_own_handler(&action)),
             timer_refused: self.had_no_timer,
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
-                Some(_) if recording.memory().is_cut() => SpoolUse::Cut,
+                Some(_) if recording.memory().is_truncated() => SpoolUse::Truncated,
                 _ => self.spool_use,
             },
         }

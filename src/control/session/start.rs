@@ -8,11 +8,11 @@ use super::{
 use crate::{
     config,
     control::{
+        diagnostics::{self, Diagnostic},
         maps_text::KeptLines,
-        notices::{self, Notice},
-        output::{self, Naming, Opening, Output, Place},
-        spool::{NO_DIRECTORY, NO_RECORDER, Spool, SpoolFor, SpoolPlace, is_without_recorder},
-        start_options::{Sink, StartOptions},
+        output::{self, Naming, OpenOptions, Output, OutputDirectory},
+        spool::{NO_DIRECTORY, NO_RECORDER, Spool, SpoolLocation, SpoolRequest, is_without_recorder},
+        start_options::{Destination, StartOptions},
         summary::SpoolUse,
         ticks,
     },
@@ -41,13 +41,13 @@ impl Session {
         let signal = ticks::usable_signal(options);
         ticks::ensure_handler_possible(signal)?;
         let mut output = match options.sink {
-            Sink::File(path) => {
+            Destination::File(path) => {
                 // A file that hardly ever is written need not be tried.
                 let tries = options.ancestors.is_empty() && !options.keeps_spool;
                 let (naming, near) = (options.naming, options.near);
-                Some(Output::open(path, Opening { naming, near, tries })?)
+                Some(Output::open(path, OpenOptions { naming, near, tries })?)
             }
-            Sink::Memory => None,
+            Destination::Memory => None,
         };
         let child_path = match options.child_path {
             // Nothing can be written beside a device or a pipe.
@@ -75,7 +75,7 @@ impl Session {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
                 let shape = Shape::of(table_bytes, beside.is_some());
                 let is_by_thread = options.by_thread;
-                let purpose = SpoolFor {
+                let purpose = SpoolRequest {
                     started: start_time,
                     period_micros,
                     is_by_thread,
@@ -92,8 +92,9 @@ impl Session {
         // The recorder is gone, and nobody else wants the profile. A forked child behind another root than its parent's only
         // does not see the directory; the file that it writes in the place opened by its parent is collected.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
-            let is_recorders = options.keeps_spool && options.spool != SpoolPlace::Default;
-            let sees_all = options.ancestors.is_empty() || options.near.is_some_and(Place::has_same_root);
+            let is_recorders = options.keeps_spool && options.spool != SpoolLocation::Default;
+            let sees_all =
+                options.ancestors.is_empty() || options.near.is_some_and(OutputDirectory::has_same_root);
             let is_missing = sees_all && (action, errno) == NO_DIRECTORY;
             if is_recorders && (is_missing || (action, errno) == NO_RECORDER) {
                 return Err(Failure::System { action, errno });
@@ -117,7 +118,7 @@ impl Session {
             )
         });
         let recorders_directory = match options.spool {
-            SpoolPlace::Directory(path) if options.keeps_spool && spool.is_none() => path_box(path).ok(),
+            SpoolLocation::Directory(path) if options.keeps_spool && spool.is_none() => path_box(path).ok(),
             _ => None,
         };
         let started = recording
@@ -195,7 +196,7 @@ impl Session {
         path.push(b"_").and_then(|()| path.push_decimal(u64::from(process))).map_err(fails)?;
         let base = path.as_bytes().get(..base_length);
         let options = StartOptions {
-            sink: Sink::File(path.as_bytes()),
+            sink: Destination::File(path.as_bytes()),
             clock: recording.clock,
             signal: Some(recording.signal),
             frequency: self.frequency,
@@ -209,8 +210,8 @@ impl Session {
             ancestors: self.ancestors.of_child(recording.process),
             spool: match (&self.spool, &self.recorders_directory) {
                 (Some(spool), _) => spool.place(),
-                (None, Some(directory)) => SpoolPlace::Directory(directory.as_bytes()),
-                (None, None) => SpoolPlace::Off,
+                (None, Some(directory)) => SpoolLocation::Directory(directory.as_bytes()),
+                (None, None) => SpoolLocation::Off,
             },
             keeps_spool: self.keeps_spool,
             starts_at_random: self.starts_at_random,
@@ -220,7 +221,7 @@ impl Session {
         // Nobody waits for what comes of it; and nobody wants to know that the recorder is gone.
         let told = |&failure: &Failure| {
             if !is_without_recorder(failure) {
-                notices::tell(path.as_bytes(), Notice::NoProfile { failure, spool: None });
+                diagnostics::report(path.as_bytes(), Diagnostic::NoProfile { failure, spool: None });
             }
         };
         Self::start(&options).inspect_err(told).map(Some)
@@ -237,17 +238,17 @@ fn table_bytes(max_memory: usize) -> usize {
 
 /// The memory of a file's session: a spool's, where one can be had.
 fn memory_for(
-    place: SpoolPlace<'_>,
-    purpose: &SpoolFor<'_>,
+    place: SpoolLocation<'_>,
+    purpose: &SpoolRequest<'_>,
     output: &Output,
 ) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
     let anonymous =
         |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes, purpose.shape.is_halved));
-    if place == SpoolPlace::Off {
+    if place == SpoolLocation::Off {
         return anonymous(SpoolUse::Off);
     }
     match Spool::make(place, purpose, output) {
-        Ok((memory, spool)) => (Some(spool), SpoolUse::Whole, TableMemory::new(memory, purpose.shape)),
+        Ok((memory, spool)) => (Some(spool), SpoolUse::Complete, TableMemory::new(memory, purpose.shape)),
         Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct EndFigures {
     pub(crate) blocking_threads: u64,
     pub(crate) timers_refused: u64,
     pub(crate) walks: u64,
-    pub(crate) whole_walks: u64,
+    pub(crate) complete_walks: u64,
     pub(crate) lost: u64,
     /// Why there are no samples, as `NoSamples` numbers the reasons; 0 where there are some.
     pub(crate) no_samples: u64,
@@ -35,7 +35,7 @@ impl EndFigures {
             self.blocking_threads,
             self.timers_refused,
             self.walks,
-            self.whole_walks,
+            self.complete_walks,
             self.lost,
             self.no_samples,
             self.clock,
@@ -46,7 +46,7 @@ impl EndFigures {
     fn from_words(words: [u64; FIGURES]) -> Option<Self> {
         let [is_there, rest @ ..] = words;
         let [elapsed_nanos, cpu_nanos, unaccounted_nanos, interrupted_nanos, rest @ ..] = rest;
-        let [blocking_threads, timers_refused, walks, whole_walks, lost, no_samples, clock] = rest;
+        let [blocking_threads, timers_refused, walks, complete_walks, lost, no_samples, clock] = rest;
         (is_there == 1).then_some(Self {
             elapsed_nanos,
             cpu_nanos,
@@ -55,7 +55,7 @@ impl EndFigures {
             blocking_threads,
             timers_refused,
             walks,
-            whole_walks,
+            complete_walks,
             lost,
             no_samples,
             clock,

@@ -83,7 +83,7 @@ fn a_session_that_ended_says_what_came_of_it() {
         blocking_threads: 5,
         timers_refused: 6,
         walks: 7,
-        whole_walks: 8,
+        complete_walks: 8,
         lost: 9,
         no_samples: 10,
         clock: 11,

@@ -122,7 +122,7 @@ fn the_head_is_what_the_session_is() {
     assert_eq!((head.started, head.period_micros), (20, 22));
     assert_eq!(head.stamps, [FileStamp { device: 1, inode: 2, changed: 3 }, FileStamp::default()]);
     assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
-    assert_eq!((head.is_complete, head.is_cut, head.word_bytes), (false, false, size_of::<usize>()));
+    assert_eq!((head.is_complete, head.is_truncated, head.word_bytes), (false, false, size_of::<usize>()));
 }
 
 /// A slice is noted before it is moved, and a process may be killed at any moment in between.
@@ -159,7 +159,7 @@ fn all_that_a_table_holds_is_in_the_file_at_once() {
             assert_eq!(records.last(), Some(&last));
         }
     }
-    assert!(!table.memory().memory.is_cut());
+    assert!(!table.memory().memory.is_truncated());
 }
 
 #[test]
@@ -171,14 +171,14 @@ fn a_spool_without_room_goes_on_in_anonymous_memory_and_says_so() {
     }
     // What stands in the file still counts there.
     table.add(&chain(0), 6).unwrap();
-    assert!(table.memory().memory.is_cut());
+    assert!(table.memory().memory.is_truncated());
     assert_eq!(table.records().map(|(count, _)| count).sum::<usize>(), 2006);
     let bytes = fs::read(&path).unwrap();
     assert_eq!(bytes.len(), ARENA + (128 << 10), "the file does not grow");
     let head = Head::read(&bytes).unwrap();
     let records = head.records(&bytes).unwrap();
     let whole = (128 << 10) / (52 * size_of::<usize>());
-    assert!(head.is_cut);
+    assert!(head.is_truncated);
     assert_eq!((records.len(), records[0].count), (whole, 7), "all that fit, and no part of another");
 }
 
@@ -262,11 +262,11 @@ fn a_thread_that_finds_no_room_is_not_kept() {
 fn a_spool_takes_no_more_than_its_share() {
     let mut rig = Rig::new(ARENA_BYTES);
     rig.memory.most_spooled = 128 << 10;
-    assert!(rig.memory.grow((128 << 10) - AHEAD) && !rig.memory.is_cut());
-    assert!(rig.memory.grow(128 << 10) && rig.memory.is_cut());
-    assert!(rig.memory.grow(1 << 20) && rig.memory.is_cut());
+    assert!(rig.memory.grow((128 << 10) - AHEAD) && !rig.memory.is_truncated());
+    assert!(rig.memory.grow(128 << 10) && rig.memory.is_truncated());
+    assert!(rig.memory.grow(1 << 20) && rig.memory.is_truncated());
     let (head, bytes) = rig.head();
-    assert!(head.is_cut);
+    assert!(head.is_truncated);
     assert_eq!(bytes.len(), ARENA + ARENA_BYTES);
     use std::os::unix::fs::MetadataExt;
     let blocks = fs::metadata(&rig.path).unwrap().blocks();

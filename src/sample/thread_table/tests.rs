@@ -118,7 +118,7 @@ fn an_identity_is_the_same_as_a_word_and_is_never_zero() {
     assert_eq!(ThreadIndex::of(0).place(), Some(0));
 }
 
-/// TimerTable that tick at once: each has its own count, and none is lost.
+/// Threads that tick at once: each has its own count, and none is lost.
 #[test]
 fn threads_at_once_have_their_own_counts() {
     const EACH: u64 = if cfg!(miri) { 10 } else { 10_000 };

@@ -19,7 +19,7 @@ struct Kernel {
     left: RefCell<BTreeSet<i32>>,
     clocks: RefCell<BTreeMap<u32, u64>>,
     process: RefCell<u32>,
-    /// TimerTable whose ticks may come in one period; 0 for all.
+    /// Threads whose ticks may come in one period; 0 for all.
     crowd: RefCell<u32>,
 }
 
@@ -426,7 +426,7 @@ fn another_process_ends_no_timers() {
     threads.begin(&kernel, PERIOD);
     adopted(&threads, &kernel, 7, 0);
     *kernel.process.borrow_mut() = 1;
-    assert!(!threads.is_here(&kernel));
+    assert!(!threads.is_this_process(&kernel));
     threads.end(&kernel);
     assert_eq!((kernel.there.borrow().len(), threads.generation()), (1, 1));
 }

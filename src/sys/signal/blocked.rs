@@ -1,4 +1,4 @@
-//! TimerTable that nothing interrupts for a while.
+//! Threads that nothing interrupts for a while.
 //!
 //! # Safety
 //! System calls on locals, and a function of libc's that takes one.

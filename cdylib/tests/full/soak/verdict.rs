@@ -109,7 +109,7 @@ fn account(rig: &Rig, variant: &Variant) -> String {
     assert_eq!(samples, statistics.get("samples"), "the file has what was counted");
     assert!(found <= own - diverted + of_timer, "{found} ticks of {own} that were sent");
     assert!(foreign <= sent - diverted, "{foreign} ticks of {sent} that were sent");
-    let (walks, whole) = (statistics.get("walks"), statistics.get("whole"));
+    let (walks, whole) = (statistics.get("walks"), statistics.get("complete"));
     format!(
         "{sent} signals sent, {samples} samples ({foreign} of signals, {timer} ticks of the timer), {lost} lost; own ticks: \
          {own} sent, {diverted} to the application, {found} found; {walks} walks, {whole} whole"

@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C-unwind" fn sigtimedwait(
     patience: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's word.
-    if !unsafe { interface::may_meet_ticks(set) } {
+    if !unsafe { interface::may_contain_tick_signal(set) } {
         // SAFETY: the caller's word.
         return unsafe { wait(set, info, patience) };
     }
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn signalfd(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's word. Before the descriptor is there, so that no tick turns up in it.
-    unsafe { interface::host_reads_signals(set) };
+    unsafe { interface::app_reads_signals(set) };
     let address = SIGNALFD.known();
     if address.is_null() {
         // SAFETY: the system call takes what the function takes, and the size of the set.

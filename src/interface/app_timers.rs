@@ -4,9 +4,9 @@
 //! Reads and writes the host's structures; each function says what they must be.
 #![allow(unsafe_code)]
 
-use super::host_signals::owns_signal;
+use super::app_signals::owns_signal;
 use crate::{
-    control::{self, Notice},
+    control::{self, Diagnostic},
     sample::tick_source,
     sys::{
         errno,
@@ -20,7 +20,7 @@ use core::ffi::c_int;
 ///
 /// # Safety
 /// * As for `setitimer(2)`.
-pub unsafe fn host_setitimer(which: c_int, new: *const CItimerval, old: *mut CItimerval) -> Option<c_int> {
+pub unsafe fn app_setitimer(which: c_int, new: *const CItimerval, old: *mut CItimerval) -> Option<c_int> {
     if which != IntervalTimer::Cpu.which() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }
@@ -31,7 +31,7 @@ pub unsafe fn host_setitimer(which: c_int, new: *const CItimerval, old: *mut CIt
         Ok((before, None)) => before,
         Ok((before, Some(refusal))) => {
             let _errno = errno::ErrnoGuard::new();
-            control::tell(&[], Notice::NoTicks(refusal.into()));
+            control::report(&[], Diagnostic::NoTicks(refusal.into()));
             before
         }
     };
@@ -46,7 +46,7 @@ pub unsafe fn host_setitimer(which: c_int, new: *const CItimerval, old: *mut CIt
 ///
 /// # Safety
 /// * As for `getitimer(2)`.
-pub unsafe fn host_getitimer(which: c_int, present: *mut CItimerval) -> Option<c_int> {
+pub unsafe fn app_getitimer(which: c_int, present: *mut CItimerval) -> Option<c_int> {
     if which != IntervalTimer::Cpu.which() || present.is_null() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }

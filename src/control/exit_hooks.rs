@@ -15,7 +15,7 @@
 //! | one that replaces the program | counts up, disarms, takes back a pending tick, calls `exec`; if that fails, counts down, arms |
 //! | one that arms | arms, looks at the count, disarms if it is not zero |
 
-use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended, ticks::silence_for_next_program};
+use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended, ticks::silence_for_exec};
 use crate::{
     sample::{fork_guard, tick_source, weight},
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -33,31 +33,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const STACK_BYTES: usize = 256 << 10;
 
 /// The stack that all of this runs on, and who does.
-struct Stack {
+struct ExitStack {
     memory: Mapping,
     /// The process one of whose threads is on it, or 0. In a forked child another's claim is void.
     user: AtomicU32,
 }
 
-static STACK: OnceBox<Stack> = OnceBox::new();
+static STACK: OnceBox<ExitStack> = OnceBox::new();
 
-/// TimerTable between [`suspend`] and [`resume`]: their number, and in the upper half their process, as above.
-static REPLACING: AtomicU64 = AtomicU64::new(0);
+/// Threads between [`suspend`] and [`resume`]: their number, and in the upper half their process, as above.
+static PENDING_EXECS: AtomicU64 = AtomicU64::new(0);
 
 /// Maps the stack. Not for signal context.
 ///
 /// # Errors
 /// The error number of `mmap(2)`.
 pub(super) fn prepare() -> Result<(), i32> {
-    let stack =
-        || Ok::<_, i32>(Box::new(Stack { memory: Mapping::writable(STACK_BYTES)?, user: AtomicU32::new(0) }));
+    let stack = || {
+        Ok::<_, i32>(Box::new(ExitStack { memory: Mapping::writable(STACK_BYTES)?, user: AtomicU32::new(0) }))
+    };
     STACK.get_or_try_init(stack).map(|_| ())
 }
 
 /// Stops this process's session, if it has one, and shows it to `report`. Without effect where the lock is not to be
 /// had. The calling thread, which is about to end the process, is not cancelled any more. Signal-safe.
-pub(crate) fn complete(report: impl FnOnce(&Ended)) {
-    if is_here() {
+pub(crate) fn finish_before_exit(report: impl FnOnce(&Ended)) {
+    if is_this_process() {
         // Meanwhile it may have been asked to: the program would go on.
         signal::disable_cancellation();
         with_control(|control| {
@@ -69,17 +70,17 @@ pub(crate) fn complete(report: impl FnOnce(&Ended)) {
 }
 
 /// Ends the ticks of this process's session for a while, and writes its file if it has samples; true if there was one.
-/// Nothing is written for a call that `is_in_vain`; the spool has all, should it succeed after all. No tick is pending for this thread or the process afterwards. Signal-safe.
-pub(crate) fn suspend(is_in_vain: bool) -> bool {
+/// Nothing is written for a call that `will_fail`; the spool has all, should it succeed after all. No tick is pending for this thread or the process afterwards. Signal-safe.
+pub(crate) fn pause_for_exec(will_fail: bool) -> bool {
     // Without a session there is nothing to wait for: children of a fork come here on their way to another program.
-    if !is_here() {
+    if !is_this_process() {
         return false;
     }
     count(|threads| threads.saturating_add(1));
     let suspended = with_control(|control| {
         control.drain_sampled_dsos();
         let Some(session) = &mut control.session else { return false };
-        session.suspend(is_in_vain, &control.met);
+        session.suspend(will_fail, &control.sampled_dsos);
         true
     });
     let suspended = suspended.unwrap_or_else(|| {
@@ -98,7 +99,7 @@ pub(crate) fn suspend(is_in_vain: bool) -> bool {
 #[inline(never)]
 fn stop_without_control() {
     let _blocked = AllBlocked::new();
-    silence_for_next_program(weight::timer());
+    silence_for_exec(weight::timer());
     // Whosever they are: to tell would take more stack than there may be here. Of real-time ones the kernel spares the new program
     // those of timers.
     let signal = tick_source::signal_of(weight::timer());
@@ -109,26 +110,26 @@ fn stop_without_control() {
 
 /// Lets the session's ticks come again, unless another thread still replaces the program. For whoever was told `true`
 /// by [`suspend`]. Keeps `errno`. Signal-safe.
-pub(crate) fn resume() {
+pub(crate) fn resume_after_failed_exec() {
     let _errno = ErrnoGuard::new();
-    if count(|threads| threads.saturating_sub(1)) == 0 && is_here() {
+    if count(|threads| threads.saturating_sub(1)) == 0 && is_this_process() {
         with_control(|control| control.session.as_ref().map(Session::resume));
     }
 }
 
 /// True while a thread of this process may be on its way into another program: the timer must stay silent.
-pub(super) fn is_replacing() -> bool {
-    threads_in(REPLACING.load(Ordering::SeqCst)) > 0
+pub(super) fn is_exec_pending() -> bool {
+    threads_in(PENDING_EXECS.load(Ordering::SeqCst)) > 0
 }
 
 /// Changes the number of this process's threads that replace the program, and gives the new one.
 fn count(change: impl Fn(u32) -> u32) -> u32 {
-    let mut seen = REPLACING.load(Ordering::SeqCst);
+    let mut seen = PENDING_EXECS.load(Ordering::SeqCst);
     loop {
         let threads = change(threads_in(seen));
         let next = u64::from(process::id()) << 32 | u64::from(threads);
         // Sequentially consistent, as the look behind an arming: one of the two sees the other.
-        match REPLACING.compare_exchange_weak(seen, next, Ordering::SeqCst, Ordering::SeqCst) {
+        match PENDING_EXECS.compare_exchange_weak(seen, next, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => return threads,
             Err(other) => seen = other,
         }
@@ -141,7 +142,7 @@ fn threads_in(word: u64) -> u32 {
 }
 
 /// True in the session's own process.
-fn is_here() -> bool {
+fn is_this_process() -> bool {
     SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !fork_guard::is_forked_copy()
 }
 
@@ -156,7 +157,7 @@ fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     }
     fn run<F: FnOnce(&mut Control) -> R, R>(call: &mut Call<F, R>) {
         let Some(f) = call.f.take() else { return };
-        let Some(mut control) = Locked::patiently(&mut call.backoff) else { return };
+        let Some(mut control) = Locked::lock_with_timeout(&mut call.backoff) else { return };
         // A panic, which would be a defect of ours, must neither unwind off this stack nor end the host.
         call.result = catch_unwind(AssertUnwindSafe(|| f(&mut control))).ok();
     }
@@ -171,17 +172,17 @@ fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
 }
 
 /// The stack, in this thread's hands.
-struct Claim(&'static Stack);
+struct StackClaim(&'static ExitStack);
 
-impl Stack {
-    fn claim(&'static self, backoff: &mut Backoff) -> Option<Claim> {
+impl ExitStack {
+    fn claim(&'static self, backoff: &mut Backoff) -> Option<StackClaim> {
         let process = process::id();
         loop {
             let user = self.user.load(Ordering::Relaxed);
             // Acquire: pairs with the release in `drop`, so what the last user left on the stack is not mixed with ours.
             let exchange = || self.user.compare_exchange(user, process, Ordering::Acquire, Ordering::Relaxed);
             if user != process && exchange().is_ok() {
-                return Some(Claim(self));
+                return Some(StackClaim(self));
             }
             if !backoff.wait() {
                 return None;
@@ -190,7 +191,7 @@ impl Stack {
     }
 }
 
-impl Drop for Claim {
+impl Drop for StackClaim {
     fn drop(&mut self) {
         self.0.user.store(0, Ordering::Release);
     }

@@ -26,7 +26,7 @@ use crate::{
 use core::ffi::CStr;
 
 /// A directory and what was found out about it.
-pub(crate) struct Place {
+pub(crate) struct OutputDirectory {
     paths: MappedBox<Paths>,
     kept: Option<Directory>,
     /// Device and inode of the process's root directory.
@@ -50,14 +50,14 @@ struct Paths {
 unsafe impl Zeroable for Paths {}
 
 /// The way to the directory, for one write.
-pub(super) enum Reach<'p> {
+pub(super) enum DirectoryHandle<'p> {
     Kept(&'p Directory),
     Opened(Directory),
     /// There is no descriptor left; the names of files are whole paths.
     ByPath,
 }
 
-impl Reach<'_> {
+impl DirectoryHandle<'_> {
     /// The entry of the file whose `path` begins with the directory's, and whose name begins at `name`.
     pub(super) fn entry<'n>(&'n self, path: &'n PathBuffer, name: usize) -> Entry<'n> {
         self.directory()
@@ -73,7 +73,7 @@ impl Reach<'_> {
     }
 }
 
-impl Place {
+impl OutputDirectory {
     /// The directory of `path`, which is resolved.
     ///
     /// # Errors
@@ -84,9 +84,9 @@ impl Place {
         let (asked, _) = split(buffers.target.as_bytes());
         let length = asked.len();
         buffers.target.truncate(length);
-        let Buffers { target, asked, room, .. } = &mut *buffers;
+        let Buffers { target, asked, buffers, .. } = &mut *buffers;
         asked.replace(target.as_bytes()).map_err(fails("take the path"))?;
-        links::resolve(target, room).map_err(super::lost)?;
+        links::resolve(target, buffers).map_err(super::to_failure)?;
         Self::open(asked.as_bytes(), target.as_bytes())
     }
 
@@ -161,17 +161,17 @@ impl Place {
     ///
     /// # Errors
     /// Why it cannot be found.
-    pub(super) fn reach(&self) -> Result<Reach<'_>, Failure> {
+    pub(super) fn handle(&self) -> Result<DirectoryHandle<'_>, Failure> {
         let exists = |directory: &&Directory| directory.status().is_some_and(|status| status.names > 0);
         if let Some(directory) = self.kept.as_ref().filter(exists) {
-            return Ok(Reach::Kept(directory));
+            return Ok(DirectoryHandle::Kept(directory));
         }
         if self.root != Some(root().map_err(fails("look at the root directory"))?) {
             return Err(fails("find the directory from another root than at the start")(errno::ENOENT));
         }
         match Directory::open(self.path()) {
-            Ok(directory) => Ok(Reach::Opened(directory)),
-            Err(errno::EMFILE | errno::ENFILE) => Ok(Reach::ByPath),
+            Ok(directory) => Ok(DirectoryHandle::Opened(directory)),
+            Err(errno::EMFILE | errno::ENFILE) => Ok(DirectoryHandle::ByPath),
             Err(errno) => Err(fails("open the directory")(errno)),
         }
     }
@@ -187,23 +187,23 @@ impl Place {
     }
 
     /// Whether only this user, or the directory's owner, can have made the file.
-    pub(super) fn is_trusted(&self, reach: &Reach<'_>, file: &Status) -> bool {
-        let directory = self.status(reach);
+    pub(super) fn is_trusted(&self, handle: &DirectoryHandle<'_>, file: &Status) -> bool {
+        let directory = self.status(handle);
         file.owner == process::effective_user()
             || directory.is_some_and(|directory| links::is_trusted(file, &directory))
     }
 
     /// True where the kernel will not let the file be replaced: another user's in a directory like /tmp.
-    pub(super) fn keeps(&self, reach: &Reach<'_>, file: &Status) -> bool {
+    pub(super) fn keeps(&self, handle: &DirectoryHandle<'_>, file: &Status) -> bool {
         const ROOT: u32 = 0;
         const STICKY: u32 = 0o1000;
         let user = process::effective_user();
         let is_sticky = |directory: Status| directory.permissions & STICKY != 0 && directory.owner != user;
-        user != ROOT && file.owner != user && self.status(reach).is_some_and(is_sticky)
+        user != ROOT && file.owner != user && self.status(handle).is_some_and(is_sticky)
     }
 
-    fn status(&self, reach: &Reach<'_>) -> Option<Status> {
-        match reach.directory() {
+    fn status(&self, handle: &DirectoryHandle<'_>) -> Option<Status> {
+        match handle.directory() {
             Some(directory) => directory.status(),
             None => Entry::at(self.path()).status().ok(),
         }

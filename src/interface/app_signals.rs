@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    control::{self, Notice},
+    control::{self, Diagnostic},
     sample::{
         app_disposition::{self, AppDisposition},
         app_timer, fork_guard,
@@ -40,7 +40,7 @@ pub fn owns_signal(number: c_int) -> bool {
 ///
 /// # Safety
 /// * As for `sigaction(2)`.
-pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
+pub unsafe fn app_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
     let Some(host) = AppDisposition::of(number).filter(|host| host.is_replaced()) else {
         // SAFETY: the caller's word.
         return unsafe { signal::real_sigaction()(number, new, old) };
@@ -62,7 +62,7 @@ pub unsafe fn host_sigaction(number: c_int, new: *const CAction, old: *mut CActi
 ///
 /// # Safety
 /// * `set` is null or valid.
-pub unsafe fn may_meet_ticks(set: *const SignalSet) -> bool {
+pub unsafe fn may_contain_tick_signal(set: *const SignalSet) -> bool {
     // SAFETY: the caller's word.
     unsafe { set.as_ref() }.is_some_and(|set| {
         app_disposition::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
@@ -90,7 +90,7 @@ pub fn is_tick(info: &mut SignalInfo) -> bool {
         return false;
     }
     if tick_source::count_swallowed_tick(number, LIVE_TICKS.load(Ordering::Relaxed)) {
-        tell_of_no_ticks();
+        report_no_ticks();
     }
     true
 }
@@ -100,26 +100,26 @@ pub fn is_tick(info: &mut SignalInfo) -> bool {
 ///
 /// # Safety
 /// * `set` is null or valid.
-pub unsafe fn host_reads_signals(set: *const SignalSet) {
+pub unsafe fn app_reads_signals(set: *const SignalSet) {
     // SAFETY: the caller's word.
     let Some(set) = (unsafe { set.as_ref() }) else { return };
     for number in app_disposition::signals() {
         if number != 0 && signal::contains(set, number) && tick_source::yield_signal_to_readers(number) {
-            tell_of_no_ticks();
+            report_no_ticks();
         }
     }
 }
 
-fn tell_of_no_ticks() {
+fn report_no_ticks() {
     let _errno = errno::ErrnoGuard::new();
-    control::tell(&[], Notice::NoTicks(tick_source::StartError::ReadByApp.into()));
+    control::report(&[], Diagnostic::NoTicks(tick_source::StartError::ReadByApp.into()));
 }
 
 /// The host is about to register this alternate stack for a thread. Signal-safe.
 ///
 /// # Safety
 /// * `stack` is null or valid.
-pub unsafe fn host_alternate_stack(stack: *const AlternateStack) {
+pub unsafe fn app_alternate_stack(stack: *const AlternateStack) {
     // SAFETY: the caller's word.
     if unsafe { stack.as_ref() }.is_some_and(|stack| !signal::is_large_enough(stack)) {
         handler::avoid_alternate_stacks();

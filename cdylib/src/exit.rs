@@ -71,7 +71,7 @@ pub(crate) extern "C" fn _Exit(status: c_int) -> ! {
 }
 
 fn complete() {
-    interface::complete(|stopped| message::end_of_profile(&stopped));
+    interface::finish_before_exit(|stopped| message::end_of_profile(&stopped));
 }
 
 fn end(next: &Next, status: c_int) -> ! {

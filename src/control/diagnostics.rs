@@ -8,7 +8,7 @@ use once_cell::race::OnceBox;
 
 /// What went wrong with a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice<'n> {
+pub enum Diagnostic<'n> {
     /// There is none, or none of all that was gathered.
     NoProfile {
         /// Why.
@@ -51,18 +51,18 @@ pub enum Notice<'n> {
 }
 
 /// Takes a notice and the path of the profile; async-signal-safe.
-pub type Listener = fn(&[u8], Notice<'_>);
+pub type DiagnosticSink = fn(&[u8], Diagnostic<'_>);
 
-static LISTENER: OnceBox<Listener> = OnceBox::new();
+static SINK: OnceBox<DiagnosticSink> = OnceBox::new();
 
-/// Has all notices from now on told to `listener`; the first one stays. Not for signal context.
-pub(crate) fn listen(listener: Listener) {
-    LISTENER.get_or_init(|| Box::new(listener));
+/// Has all notices from now on told to `sink`; the first one stays. Not for signal context.
+pub(crate) fn set_diagnostic_sink(sink: DiagnosticSink) {
+    SINK.get_or_init(|| Box::new(sink));
 }
 
 /// Tells whoever listens. Signal-safe.
-pub(crate) fn tell(path: &[u8], notice: Notice<'_>) {
-    if let Some(listener) = LISTENER.get() {
-        listener(path, notice);
+pub(crate) fn report(path: &[u8], notice: Diagnostic<'_>) {
+    if let Some(sink) = SINK.get() {
+        sink(path, notice);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn setitimer(
     old: *mut libc::itimerval,
 ) -> c_int {
     // SAFETY: the caller's word.
-    if let Some(result) = unsafe { interface::host_setitimer(which, new, old) } {
+    if let Some(result) = unsafe { interface::app_setitimer(which, new, old) } {
         return result;
     }
     let address = SETITIMER.known();
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn setitimer(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getitimer(which: c_int, present: *mut libc::itimerval) -> c_int {
     // SAFETY: the caller's word.
-    if let Some(result) = unsafe { interface::host_getitimer(which, present) } {
+    if let Some(result) = unsafe { interface::app_getitimer(which, present) } {
         return result;
     }
     let address = GETITIMER.known();

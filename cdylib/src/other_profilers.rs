@@ -14,7 +14,7 @@ pub(crate) fn is_in_program() -> bool {
 }
 
 /// The file of the profiler that comes before this one, if any does. Not for signal context.
-pub(crate) fn comes_first() -> Option<Vec<u8>> {
+pub(crate) fn earlier_profiler() -> Option<Vec<u8>> {
     let first = interface::first_symbol(c"ProfilerStart");
     // What the program defines itself may do nothing, and is initialised last.
     let is_other_library =

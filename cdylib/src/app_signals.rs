@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn sigaction(
 ) -> c_int {
     interpose::ensure_resolved();
     // SAFETY: the caller's word.
-    unsafe { interface::host_sigaction(number, new, old) }
+    unsafe { interface::app_sigaction(number, new, old) }
 }
 
 /// # Safety

@@ -17,9 +17,9 @@ use crate::sync::{
 };
 
 /// 1 while a toggle waits to be fulfilled; two that wait cancel each other.
-pub(super) struct Wish(AtomicUsize);
+pub(super) struct ToggleRequest(AtomicUsize);
 
-impl Wish {
+impl ToggleRequest {
     /// Nothing asked for.
     #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
@@ -34,13 +34,13 @@ impl Wish {
 
     /// Asks for a toggle. Whoever does so serves behind it. Signal-safe: an atomic operation.
     pub(super) fn toggle(&self) {
-        // Relaxed: the fence in `serve` orders it.
+        // Relaxed: the fence in `run_pending` orders it.
         self.0.fetch_xor(1, Ordering::Relaxed);
     }
 
     /// Fulfils what was asked for, unless somebody else holds the lock: then that one does, when it lets go, by calling this.
     /// Signal-safe if its arguments are.
-    pub(super) fn serve<G>(&self, lock: impl Fn() -> Option<G>, switch: impl Fn(&mut G)) {
+    pub(super) fn run_pending<G>(&self, lock: impl Fn() -> Option<G>, switch: impl Fn(&mut G)) {
         loop {
             // The partner of each is the other side's: a wish of ours stands, a lock of ours is free, before we look.
             fence(Ordering::SeqCst);
@@ -56,7 +56,7 @@ impl Wish {
     }
 
     /// In a forked child: what was asked of the parent.
-    pub(super) fn forget(&self) {
+    pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -75,7 +75,7 @@ mod loom_models {
 
     /// A lock with the orderings of `parking_lot`'s, and how often it was switched under it.
     struct World {
-        wish: Wish,
+        wish: ToggleRequest,
         is_locked: AtomicBool,
         switched: AtomicUsize,
     }
@@ -90,7 +90,8 @@ mod loom_models {
 
     impl World {
         fn new() -> Arc<Self> {
-            let (wish, is_locked, switched) = (Wish::new(), AtomicBool::new(false), AtomicUsize::new(0));
+            let (wish, is_locked, switched) =
+                (ToggleRequest::new(), AtomicBool::new(false), AtomicUsize::new(0));
             Arc::new(Self { wish, is_locked, switched })
         }
 
@@ -100,18 +101,18 @@ mod loom_models {
             is_free.then(|| Guard(self))
         }
 
-        fn serve(&self) {
+        fn run_pending(&self) {
             // Relaxed: only who has the lock switches.
             let switch = |_: &mut Guard<'_>| {
                 let switched = self.switched.load(Ordering::Relaxed);
                 self.switched.store(switched + 1, Ordering::Relaxed);
             };
-            self.wish.serve(|| self.lock(), switch);
+            self.wish.run_pending(|| self.lock(), switch);
         }
 
         fn toggle(&self) {
             self.wish.toggle();
-            self.serve();
+            self.run_pending();
         }
     }
 
@@ -126,7 +127,7 @@ mod loom_models {
             };
             if let Some(guard) = world.lock() {
                 drop(guard);
-                world.serve();
+                world.run_pending();
             }
             toggle.join().unwrap();
             assert_eq!(world.switched.load(Ordering::Relaxed), 1);

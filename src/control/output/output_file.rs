@@ -2,7 +2,7 @@
 
 use super::{
     fails,
-    place::{Place, Reach},
+    output_directory::{DirectoryHandle, OutputDirectory},
     refuse_own_output,
 };
 use crate::{
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// A name in a directory that can be reached now.
-pub(super) struct Spot<'s> {
-    place: &'s Place,
-    reach: Reach<'s>,
+pub(super) struct OutputFile<'s> {
+    place: &'s OutputDirectory,
+    handle: DirectoryHandle<'s>,
     target: &'s PathBuffer,
     /// Where the name begins in the target's path.
     name: usize,
@@ -26,25 +26,25 @@ pub(super) struct Spot<'s> {
     temporary: &'s mut PathBuffer,
 }
 
-impl<'s> Spot<'s> {
+impl<'s> OutputFile<'s> {
     /// # Errors
     /// Why the directory cannot be reached.
     pub(super) fn new(
-        place: &'s Place,
+        place: &'s OutputDirectory,
         target: &'s PathBuffer,
         name: usize,
         temporary: &'s mut PathBuffer,
     ) -> Result<Self, Failure> {
-        let reach = place.reach()?;
-        Ok(Self { place, reach, target, name, temporary })
+        let handle = place.handle()?;
+        Ok(Self { place, handle, target, name, temporary })
     }
 
     fn entry(&self) -> Entry<'_> {
-        self.reach.entry(self.target, self.name)
+        self.handle.entry(self.target, self.name)
     }
 
     fn temporary_entry(&self) -> Entry<'_> {
-        match self.reach.directory() {
+        match self.handle.directory() {
             Some(directory) => Entry::within(directory, self.temporary.as_c_str()),
             None => Entry::at(self.temporary.as_c_str()),
         }
@@ -70,13 +70,13 @@ impl<'s> Spot<'s> {
             match status.kind {
                 FileKind::Directory => return Err(fails("write a file")(errno::EISDIR)),
                 FileKind::Socket => return Err(fails("open a socket")(errno::ENXIO)),
-                FileKind::Special if !self.place.is_trusted(&self.reach, status) => return Err(foreign()),
+                FileKind::Special if !self.place.is_trusted(&self.handle, status) => return Err(foreign()),
                 _ => self.entry().ensure_writable().map_err(fails("write the file"))?,
             }
             match status.kind {
                 // Not opened: a reader of a pipe would take the close for the end.
                 FileKind::Special => return Ok(None),
-                _ if self.place.keeps(&self.reach, status) => return Err(foreign()),
+                _ if self.place.keeps(&self.handle, status) => return Err(foreign()),
                 _ => refuse_own_output(status)?,
             }
         }
@@ -86,7 +86,7 @@ impl<'s> Spot<'s> {
                 Ok(created.status().ok().map(|status| status.permissions))
             }
             Err(errno) => match found {
-                Some(status) if is_refusal(errno) => ensure_ours(&status).map(|()| None),
+                Some(status) if is_refusal(errno) => ensure_own(&status).map(|()| None),
                 _ => Err(fails("create a file")(errno)),
             },
         }
@@ -103,7 +103,7 @@ impl<'s> Spot<'s> {
                 return Err(fails("open a socket")(errno::ENXIO));
             }
             Some(status) if status.kind != FileKind::Special => {}
-            Some(status) if self.place.is_trusted(&self.reach, &status) => {
+            Some(status) if self.place.is_trusted(&self.handle, &status) => {
                 return write_special(self.entry(), status.identity, false, fill);
             }
             Some(_) => return Err(foreign()),
@@ -156,7 +156,7 @@ impl<'s> Spot<'s> {
         let mut last = errno::EEXIST;
         for _ in 0..TRIES {
             self.temporary.truncate(0);
-            if self.reach.directory().is_none() {
+            if self.handle.directory().is_none() {
                 self.temporary.push(self.place.resolved())?;
                 self.temporary.push(b"/")?;
             }
@@ -179,10 +179,10 @@ impl<'s> Spot<'s> {
         found: &Status,
         mut fill: impl FnMut(&File) -> Result<R, i32>,
     ) -> Result<R, Failure> {
-        ensure_ours(found)?;
+        ensure_own(found)?;
         let file = self.entry().open_for_writing(false).map_err(self.fails("open the file"))?;
         let status = file.status().map_err(fails("look at the file"))?;
-        ensure_ours(&status)?;
+        ensure_own(&status)?;
         file.empty();
         let written = fill(&file);
         if written.is_err() {
@@ -229,7 +229,7 @@ fn is_refusal(errno: i32) -> bool {
     matches!(errno, errno::EACCES | errno::EPERM | errno::EROFS)
 }
 
-fn ensure_ours(status: &Status) -> Result<(), Failure> {
+fn ensure_own(status: &Status) -> Result<(), Failure> {
     let is_ours = status.kind == FileKind::Regular && status.owner == process::effective_user();
     if is_ours { Ok(()) } else { Err(foreign()) }
 }
