@@ -1,24 +1,24 @@
-//! Program counters and call chains.
+//! Program counters of call stacks.
 
 use core::fmt;
 
-/// A program counter of a call chain: an address in the profiled process.
+/// A program counter of a call stack: an address in the profiled process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pc(usize);
 
 impl Pc {
-    /// From an address in this process.
+    /// Creates a PC from an address.
     pub const fn from_address(address: usize) -> Self {
         Self(address)
     }
 
-    /// The address itself.
+    /// Returns the address.
     pub const fn address(self) -> usize {
         self.0
     }
 
-    /// The address to look up for a name: the PC of the innermost frame is the next instruction itself; all others
-    /// are return addresses, and one less lies in the call.
+    /// Returns the address to look up for a name: the innermost PC, or the byte before a return
+    /// address, which belongs to the call.
     pub const fn address_for_lookup(self, is_innermost: bool) -> usize {
         if is_innermost { self.0 } else { self.0.wrapping_sub(1) }
     }

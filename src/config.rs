@@ -1,4 +1,4 @@
-//! What a session is started with: defaults and bounds here, and how users say it in the environment.
+//! Settings of a session: defaults and limits here, and their environment variables.
 
 mod clock;
 mod environment;
@@ -14,30 +14,28 @@ pub(crate) use filter::Filter;
 pub use places::{SpoolChoice, StatisticsChoice};
 pub use variables::{VARIABLES, Variable};
 
-/// The deepest call chain that can be asked for, in frames.
+/// The maximum depth of a call stack, in frames.
 pub const MAX_DEPTH: usize = 4096;
-/// The deepest call chain that is recorded unless asked otherwise, in frames.
+/// The default maximum depth of a call stack, in frames.
 pub const DEFAULT_DEPTH: usize = 254;
-/// Ticks per second unless asked otherwise, as in gperftools.
+/// The default frequency, in ticks per second, as in gperftools.
 pub const DEFAULT_FREQUENCY: u32 = 100;
-/// The most ticks per second that can be asked for.
+/// The maximum frequency, in ticks per second.
 pub const MAX_FREQUENCY: u32 = 10_000;
-/// Bytes of memory that the profiler takes at most unless asked otherwise.
+/// The default limit of the profiler's memory, in bytes.
 pub const DEFAULT_MAX_MEMORY: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 16 << 20 };
-/// The least bytes of memory that it can be held to.
+/// The lowest limit of the profiler's memory, in bytes.
 pub const LEAST_MAX_MEMORY: usize = 8 << 20;
-/// The most bytes of memory that it can be allowed.
+/// The highest limit of the profiler's memory, in bytes.
 pub const MOST_MAX_MEMORY: usize = 1 << 30;
-/// Of these bytes, those that are not for the table of call chains: the rules of frames, the handlers' own stacks, the
-/// head of the spool, buffers.
+/// Memory beside the sample table: unwind rules, handler stacks, the spool's head, buffers.
 const BESIDE_THE_TABLE: usize = 4 << 20;
 
-/// Bytes of the table of call chains.
 pub(crate) fn table_bytes(max_memory: usize) -> usize {
     max_memory.clamp(LEAST_MAX_MEMORY, MOST_MAX_MEMORY) - BESIDE_THE_TABLE
 }
 
-/// The period of a frequency, in whole microseconds; the frequency is brought within 1 to [`MAX_FREQUENCY`].
+/// Returns the period in whole microseconds; clamps the frequency to 1 to [`MAX_FREQUENCY`].
 pub(crate) fn period_micros(frequency: u32) -> u32 {
     1_000_000 / frequency.clamp(1, MAX_FREQUENCY)
 }
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_is_never_zero() {
+    fn returns_a_period_above_zero() {
         assert_eq!([100, 10_000, 0, 20_000, 3].map(period_micros), [10_000, 100, 1_000_000, 100, 333_333]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::sys::errno;
 use std::{fmt, io, path::PathBuf};
 
-/// Why a profiler could not be started, or a profile could not be written.
+/// Reason why a profiler was not started, or a profile was not written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,7 +11,7 @@ pub enum Error {
     AlreadyRunning,
     /// No profiler is running.
     NotRunning,
-    /// The program handles the profiling signal itself.
+    /// The program handles the profiling signal.
     HandlerTaken {
         /// Number of the signal.
         signal: i32,
@@ -20,16 +20,16 @@ pub enum Error {
     Output {
         /// Path of the profile.
         path: PathBuf,
-        /// What failed: a verb and its object.
+        /// The failed action: a verb and its object.
         action: &'static str,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// A system call failed that the profiler needs.
+    /// A system call failed.
     System {
-        /// What failed: a verb and its object.
+        /// The failed action: a verb and its object.
         action: &'static str,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -64,7 +64,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// An error as the ordinary side passes it on: no allocation, since a toggle runs in a signal handler.
+/// The form of [`Error`] without allocation, because a toggle request runs in a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -79,23 +79,23 @@ pub enum Failure {
         /// Address of the handler.
         handler: usize,
     },
-    /// See [`Error::Output`]; the path is known to who asked.
+    /// See [`Error::Output`]; the caller has the path.
     Output {
-        /// What failed: a verb and its object.
+        /// The failed action: a verb and its object.
         action: &'static str,
-        /// The error of the system.
+        /// The error number (`errno`).
         errno: i32,
     },
     /// See [`Error::System`].
     System {
-        /// What failed: a verb and its object.
+        /// The failed action: a verb and its object.
         action: &'static str,
-        /// The error of the system.
+        /// The error number (`errno`).
         errno: i32,
     },
 }
 
-/// Without the path, and without allocating.
+/// The message has no path. Does not allocate.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +112,6 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// The public error, with the path that was asked for.
     pub(crate) fn with_path(self, path: &std::path::Path) -> Error {
         match self {
             Self::AlreadyRunning => Error::AlreadyRunning,

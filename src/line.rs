@@ -1,11 +1,11 @@
-//! One line of text for a person, put together without allocating: for any context.
+//! One line of text for users, built without allocating, in any context.
 
 use core::fmt;
 
-/// Bytes of the longest line, newline included.
+/// Bytes of the longest line, with its newline.
 const MOST: usize = 1024;
 
-/// A line that is being put together. What does not fit is cut; whatever is appended, it stays one line.
+/// A line that is being built. Text that does not fit is truncated.
 #[derive(Debug)]
 pub struct Line {
     bytes: [u8; MOST],
@@ -19,15 +19,14 @@ impl Default for Line {
 }
 
 impl Line {
-    /// An empty line.
+    /// Returns an empty line.
     pub const fn new() -> Self {
         Self { bytes: [0; MOST], used: 0 }
     }
 
-    /// Appends text as it is, but for control characters: each becomes a space. A path or a value may hold line breaks,
-    /// or what a terminal takes for an order.
+    /// Appends text; line breaks, terminal escapes and other control characters become spaces.
     pub fn bytes(&mut self, text: &[u8]) {
-        // One byte is kept for the newline.
+        // Leave a byte for the newline.
         let room = self.bytes.get_mut(self.used..MOST - 1).unwrap_or_default();
         for (place, byte) in room.iter_mut().zip(text) {
             *place = if byte.is_ascii_control() { b' ' } else { *byte };
@@ -35,7 +34,7 @@ impl Line {
         }
     }
 
-    /// Appends a path; a long one is cut, so that the reason behind it has room.
+    /// Appends a path; a long one is truncated, so that the text after it has room.
     pub fn path(&mut self, path: &[u8]) {
         const LONGEST: usize = 700;
         self.bytes(path.get(..LONGEST).unwrap_or(path));
@@ -44,7 +43,7 @@ impl Line {
         }
     }
 
-    /// The line with its newline.
+    /// Returns the line with its newline.
     pub fn finished(&mut self) -> &[u8] {
         if let Some(end) = self.bytes.get_mut(self.used) {
             *end = b'\n';
@@ -66,7 +65,7 @@ mod tests {
     use core::fmt::Write as _;
 
     #[test]
-    fn whatever_is_appended_is_one_line() {
+    fn appends_any_text_as_one_line() {
         let mut line = Line::new();
         write!(line, "a\nb\r").unwrap();
         line.bytes(b"\0\x1b[31m\xff\x7f");
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_behind_a_long_path_has_room() {
+    fn leaves_room_after_a_long_path() {
         let mut line = Line::new();
         line.path(&[b'p'; 5000]);
         line.bytes(b": the reason");

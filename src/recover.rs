@@ -1,10 +1,10 @@
 //! Profiles of processes that were killed or crashed.
 //!
-//! While a session runs that writes a file, its samples are in a *spool*: a file in `/dev/shm/sigprof-UID`, or in the
-//! directory of `CPUPROFILE_SPOOL` or [`Builder::spool_directory`], which belongs to the user. At its end the session
-//! writes its profile and removes the spool. A process that is killed leaves the spool, and this module writes the
-//! profile from it. Only ticks that were being recorded at that moment are missing.
-//!
+//! While a session that writes a file runs, its samples are in a *spool*: a file in
+//! `/dev/shm/sigprof-UID`, or in the directory of `CPUPROFILE_SPOOL` or
+//! [`Builder::spool_directory`], which belongs to the user. At its end the session writes its
+//! profile and removes the spool. If the process is killed, this module writes the profile from the
+//! spool. Only ticks that were being recorded at that moment are missing.
 //! ```no_run
 //! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())?.spools {
 //!     if spool.owner() == sigprof::recover::Owner::Gone {
@@ -14,8 +14,8 @@
 //! # Ok::<(), sigprof::recover::RecoverError>(())
 //! ```
 //!
-//! Spools are not trusted. A damaged one is refused, or read as far as it is valid. Only the user's own spools are read,
-//! because a spool names the file that is written.
+//! Spools are not trusted. A damaged one is refused, or read as far as it is valid. Only the user's
+//! own spools are read, because a spool names the file to write.
 //!
 //! [`Builder::spool_directory`]: crate::Builder::spool_directory
 
@@ -45,7 +45,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The default directory of this user's spools: `/dev/shm/sigprof-UID`.
+/// Returns the default directory of this user's spools: `/dev/shm/sigprof-UID`.
 pub fn default_directory() -> PathBuf {
     PathBuf::from(format!("{DEFAULT_DIRECTORY}-{}", process::effective_user()))
 }
@@ -54,9 +54,9 @@ pub fn default_directory() -> PathBuf {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Spools {
-    /// Spools of running processes and spools that were left over, the oldest first.
+    /// Spools of running and of exited processes, the oldest first.
     pub spools: Vec<Spool>,
-    /// Files with a spool's name that are not valid: damaged, of another user, or of another version.
+    /// Files with a spool's name that are damaged, of another user or of another version.
     pub unusable: Vec<RecoverError>,
 }
 
@@ -78,12 +78,12 @@ pub fn spools(directory: &Path) -> Result<Spools, RecoverError> {
         }
         match Spool::open(&path) {
             Ok(spool) => found.spools.push(spool),
-            // Its session has ended meanwhile.
+            // Its session has just ended.
             Err(error) if error.is_missing() => {}
             Err(error) => found.unusable.push(error),
         }
     }
-    // Of programs that followed each other in a process the last one was not replaced.
+    // The last program of a process was not replaced by `exec`.
     fn order(spool: &Spool) -> (u64, u32, bool, &Path) {
         (spool.head.started, spool.head.process, !spool.head.is_replaced, &spool.path)
     }

@@ -1,4 +1,4 @@
-//! The in-process report: functions by time, named through `backtrace`.
+//! The in-process report: functions by time, with names from `backtrace`.
 
 use crate::{chain::Pc, profile::Profile, sys::loader};
 use std::{
@@ -19,11 +19,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FunctionTime {
-    /// The demangled name, or the address if there is no name.
+    /// The demangled name, or the address if the name is unknown.
     pub name: String,
-    /// Flat samples: those in which the function itself was running.
+    /// Flat samples: the function was innermost.
     pub flat: u64,
-    /// Cumulative samples: those in which the function, or one that it had called, was running.
+    /// Cumulative samples: the function, or one that it called, was innermost.
     pub cumulative: u64,
 }
 
@@ -39,7 +39,7 @@ impl Report {
                     if depth == 0 && inlining == 0 {
                         total.0 += sample.count;
                     }
-                    // A recursive function's time counts once.
+                    // Count a recursive function once.
                     if seen.insert(name.clone()) {
                         total.1 += sample.count;
                     }
@@ -57,7 +57,7 @@ impl Report {
         Self { functions, samples: summary.samples, period_nanos: summary.period.as_nanos() }
     }
 
-    /// The functions, sorted by flat time, then by cumulative time, then by name.
+    /// Returns the functions, sorted by flat time, then cumulative time, then name.
     pub fn functions(&self) -> &[FunctionTime] {
         &self.functions
     }
@@ -71,7 +71,7 @@ impl Report {
     }
 }
 
-/// The twenty functions with the most flat time, as a table.
+/// Prints the twenty functions with the most flat time as a table.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} samples, {:.2} s", self.samples, self.seconds(self.samples))?;
@@ -98,14 +98,14 @@ impl Names {
         let address = pc.address_for_lookup(is_innermost);
         self.0.entry(address).or_insert_with(|| {
             let mut names = Vec::new();
-            // `resolve` takes a return address and looks one below it.
+            // `resolve` expects a return address and subtracts 1.
             let above = address.wrapping_add(1) as *mut c_void;
             backtrace::resolve(above, |symbol| {
                 if let Some(name) = symbol.name() {
                     names.push(format!("{name:#}"));
                 }
             });
-            // `backtrace` knows the objects that were loaded when it was first used; the loader knows the others.
+            // `backtrace` lists shared objects at its first use; the loader has later ones, too.
             if names.is_empty() {
                 names.extend(loader::exported_name(address));
             }

@@ -1,15 +1,14 @@
-//! Atomics: those of core, and the ones that loom replaces when its models run (`RUSTFLAGS="--cfg loom"`, see
-//! `ci/loom.sh`).
+//! Atomics of core, or of loom when its models run (`RUSTFLAGS="--cfg loom"`, see `ci/loom.sh`).
 //!
-//! Statics need atomics that are plain words, which loom's are not. So the parts that are modelled (the table of
-//! call chains, the rule cache, the gate against unloading, the snapshot of objects, the claim of scratch slots, handlers that ask the
-//! kernel, the threads' timers, the threads' threads) take theirs from [`modelled`], all others from here.
+//! Statics need core's atomics, which are plain words. The parts that loom models use [`modelled`]:
+//! the sample table, the rule cache, the gate against unloading, the snapshot of objects, scratch
+//! slots, handlers that call the kernel, the per-thread timers and the thread table.
 
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
-/// The atomics of lock-free parts that loom runs through all interleavings.
+/// Atomics of the lock-free parts, which loom runs through all interleavings.
 pub(crate) mod modelled {
     #[cfg(not(loom))]
     pub(crate) use core::sync::atomic::{

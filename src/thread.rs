@@ -1,11 +1,11 @@
-//! Sampled threads: their names and ids, and the time of each.
+//! Sampled threads: names, IDs and times.
 
 use core::{fmt, time::Duration};
 
-/// Bytes of a name, with the NUL that the kernel ends it by.
+/// Bytes of a name, with its NUL.
 pub(crate) const NAME_BYTES: usize = 16;
 
-/// A thread's name, as `PR_GET_NAME` of prctl(2) returns it: at most 15 bytes, of any encoding.
+/// A thread's name, as `PR_GET_NAME` of prctl(2) returns it: at most 15 bytes, in any encoding.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadName([u8; NAME_BYTES]);
 
@@ -14,7 +14,7 @@ impl ThreadName {
         Self(bytes)
     }
 
-    /// As two words, whose zeros are an empty name.
+    /// Returns two words; zeros are an empty name.
     pub(crate) fn words(self) -> [u64; 2] {
         let [a, b, c, d, e, f, g, h, rest @ ..] = self.0;
         [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)]
@@ -29,13 +29,13 @@ impl ThreadName {
         Self(bytes)
     }
 
-    /// The bytes of the name; empty if it is not known.
+    /// Returns the bytes of the name; empty if it is unknown.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 }
 
-/// As one line of text, with a replacement for characters that are not printable.
+/// Prints one line of text; unprintable characters are replaced.
 impl fmt::Display for ThreadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.as_bytes().utf8_chunks() {
@@ -60,11 +60,11 @@ impl fmt::Debug for ThreadName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Thread {
-    /// The thread's id, as gettid(2) returns it. If the kernel reuses the id of a thread that has exited, the samples of
-    /// both are added, under the newer name.
+    /// The thread ID, as gettid(2) returns it. If the kernel reuses the ID of an exited thread, the
+    /// samples of both are added, with the newer name.
     pub id: u32,
-    /// The thread's name. It is read at the first tick, each time that the number of ticks has doubled, and, for the
-    /// busiest threads, at the end.
+    /// The name. It is read at the first tick, each time the number of ticks has doubled, and, for
+    /// the busiest threads, at the end.
     pub name: ThreadName,
 }
 
@@ -74,9 +74,9 @@ pub struct Thread {
 pub struct ThreadUse {
     /// The thread.
     pub thread: Thread,
-    /// Sum of its weights: a number of periods.
+    /// Sum of the weights: a number of periods.
     pub samples: u64,
-    /// CPU time of the thread since its start; None if it has exited.
+    /// CPU time since the thread's start; None if it has exited.
     pub cpu: Option<Duration>,
 }
 
@@ -85,26 +85,26 @@ pub struct ThreadUse {
 pub struct SampledThreads {
     pub(crate) count: u64,
     pub(crate) others: u64,
-    /// Those that have samples come first.
+    /// Entries with samples come first.
     pub(crate) busiest: [ThreadUse; Self::SHOWN],
 }
 
 impl SampledThreads {
-    /// The greatest number of threads that [`busiest`](Self::busiest) returns.
+    /// The maximum length of [`busiest`](Self::busiest).
     pub const SHOWN: usize = 16;
 
-    /// Number of known threads with samples.
+    /// Returns the number of known threads with samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Periods of samples without a thread: those of threads after the first 4096 of a session, and all that come after
-    /// [`before_sandbox`](crate::before_sandbox).
+    /// Returns the periods without a thread: of threads after the first 4096 of a session, and
+    /// after [`before_sandbox`](crate::before_sandbox).
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// The threads with the most samples, the busiest first; at most [`SHOWN`](Self::SHOWN).
+    /// Returns the threads with the most samples, the busiest first; see [`SHOWN`](Self::SHOWN).
     pub fn busiest(&self) -> &[ThreadUse] {
         let used = self.busiest.iter().position(|thread| thread.samples == 0).unwrap_or(Self::SHOWN);
         self.busiest.get(..used).unwrap_or_default()
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_same_as_words() {
+    fn converts_a_name_to_words_and_back() {
         for name in [&b""[..], b"a", b"12345678", b"123456789", b"123456789012345"] {
             let name = named(name);
             assert_eq!(ThreadName::from_words(name.words()), name);
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_ends_at_its_first_nul() {
+    fn ends_a_name_at_its_first_nul() {
         assert_eq!(named(b"one\0two").as_bytes(), b"one");
         assert_eq!(ThreadName::new([b'x'; NAME_BYTES]).as_bytes(), [b'x'; NAME_BYTES]);
     }
 
     #[test]
-    fn whatever_a_name_holds_it_is_shown_as_one_line() {
+    fn shows_any_name_as_one_line() {
         assert_eq!(named(b"tab\there\n\x1b[1m").to_string(), "tab here  [1m");
         assert_eq!(named("ä\u{9b}é".as_bytes()).to_string(), "ä é");
         assert_eq!(named(b"cut \xe2\x82").to_string(), "cut \u{fffd}");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_threads_with_samples_are_told_of() {
+    fn returns_only_threads_with_samples() {
         let mut threads = SampledThreads::default();
         assert!(threads.busiest().is_empty());
         threads.busiest[0].samples = 2;

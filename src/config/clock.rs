@@ -1,38 +1,39 @@
-//! Which time is sampled, and the signal of its ticks.
+//! The clock of a session, and the signal of its ticks.
 
 use super::values::{is_true, shown};
 use crate::sys::{signal, timer::IntervalTimer};
 use core::fmt;
 
-/// Which time is sampled, and by which timers.
+/// The time that is sampled, and the timers that sample it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
-    /// CPU time: [`Perf`](Self::Perf) if the kernel permits perf events that also sample time in the kernel, otherwise
-    /// [`Cpu`](Self::Cpu). The first is not permitted if `kernel.perf_event_paranoid` is above 1 and the process has no
-    /// `CAP_PERFMON`; it is not tried if the process has a seccomp filter, or with another signal than SIGPROF.
+    /// CPU time: [`Perf`](Self::Perf) if the kernel permits perf events that also sample time in
+    /// the kernel, otherwise [`Cpu`](Self::Cpu). `Perf` needs `kernel.perf_event_paranoid` of at
+    /// most 1 or `CAP_PERFMON`, the signal SIGPROF, and a process without a seccomp filter.
     #[default]
     Auto,
-    /// CPU time, by one POSIX timer for each thread; the process's timer finds new threads. The total and the share of each
-    /// thread are exact. For programs that enter a sandbox, see [`before_sandbox`](crate::before_sandbox).
+    /// CPU time, by a POSIX timer for each thread; the process's timer finds new threads. Total and
+    /// shares of threads are exact. For sandboxes: [`before_sandbox`](crate::before_sandbox).
     Cpu,
-    /// CPU time, by `ITIMER_PROF` of the process only, as in gperftools. The total is exact. Shares of threads can be wrong,
-    /// because a tick represents the time of all threads since the tick before.
+    /// CPU time, by `ITIMER_PROF` of the process only, as in gperftools. The total is exact. Shares
+    /// of threads can be wrong: a tick represents the time of all threads since the previous tick.
     Itimer,
-    /// CPU time, by one perf event for each thread (perf_event_open(2)). Ticks do not depend on the kernel's tick. Each thread
-    /// needs a file descriptor. Beyond an eighth of `RLIMIT_NOFILE`, or if the program closes the descriptor, the thread has a
-    /// timer as with [`Cpu`](Self::Cpu). If perf events are not permitted, the clock is [`Cpu`](Self::Cpu). If only user-mode
-    /// events are permitted, time in system calls is attributed to the code after them.
+    /// CPU time, by a perf event for each thread (perf_event_open(2)), independent of the kernel's
+    /// tick. Each thread needs a descriptor. Beyond an eighth of `RLIMIT_NOFILE`, or if the program
+    /// closes the descriptor, the thread has a timer as with [`Cpu`](Self::Cpu). If perf events are
+    /// not permitted, the clock is [`Cpu`](Self::Cpu). If only user-mode events are permitted, time
+    /// in system calls is attributed to the code after them.
     Perf,
-    /// Elapsed time of each thread; waiting threads are sampled, too. With more than 32 threads, a tick has a weight of
-    /// several periods. Ticks interrupt system calls that the kernel does not restart (signal(7): `poll`, `nanosleep`,
-    /// `epoll_wait` and others); they fail with EINTR. If the program enters a sandbox, or handles the profiling signal,
-    /// only the first thread is sampled.
+    /// Elapsed time of each thread, including waiting threads. With more than 32 threads, a tick
+    /// has a weight of several periods. Ticks interrupt system calls that the kernel does not
+    /// restart (signal(7): `poll`, `nanosleep`, `epoll_wait` and others) with `EINTR`. In a
+    /// sandbox, or if the program handles the profiling signal, only the first thread is sampled.
     Wall,
 }
 
 impl Clock {
-    /// The names that `CPUPROFILE_CLOCK` knows.
+    /// The values of `CPUPROFILE_CLOCK`.
     const NAMES: [(&'static str, Self); 5] = [
         ("auto", Self::Auto),
         ("cpu", Self::Cpu),
@@ -41,22 +42,19 @@ impl Clock {
         ("wall", Self::Wall),
     ];
 
-    /// Its number, as a word in memory has it. Never 0.
+    /// The clock as a number that is never 0.
     pub(crate) const fn number(self) -> u32 {
         self as u32 + 1
     }
 
-    /// The clock that has this number.
     pub(crate) fn of_number(number: u32) -> Option<Self> {
         Self::NAMES.iter().map(|(_, clock)| *clock).find(|clock| clock.number() == number)
     }
 
-    /// True if threads have perf events.
     pub(crate) fn has_events(self) -> bool {
         matches!(self, Self::Auto | Self::Perf)
     }
 
-    /// The process's timer.
     pub(crate) fn timer(self) -> IntervalTimer {
         match self {
             Self::Auto | Self::Cpu | Self::Itimer | Self::Perf => IntervalTimer::Cpu,
@@ -64,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// The clock that the environment asks for: by its name, or by one of gperftools' own variables.
+    /// Chooses the clock by its name, or by gperftools' variables.
     pub(super) fn from_values(
         name: Option<&[u8]>,
         realtime: Option<&[u8]>,
@@ -99,16 +97,15 @@ impl fmt::Display for Clock {
     }
 }
 
-/// What [`can_tick`] accepts, beside the clock's own signal.
 const TICK_SIGNALS: &str = "SIGRTMIN to SIGRTMAX";
 
-/// True for a signal that ticks can have in the place of their clock's own: a real-time one. Of any other the kernel drops what the
-/// program sends to a thread while a tick is pending there.
+/// Whether `signal` is a real-time signal. Of other signals the kernel drops what the application
+/// sends to a thread while a tick is pending there, so ticks cannot use them.
 pub(crate) fn can_tick(signal: i32) -> bool {
     signal::real_time().contains(&signal)
 }
 
-/// The signal that `CPUPROFILE_TIMER_SIGNAL` asks for; None for the clock's own. `toggle` is what switches profiling.
+/// Returns the signal of `CPUPROFILE_TIMER_SIGNAL`; None for the clock's default.
 pub(super) fn tick_signal(
     value: Option<&[u8]>,
     clock: Clock,

@@ -1,64 +1,61 @@
-//! What users say in the environment.
+//! Settings from environment variables.
 
 use super::{
     Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, MAX_DEPTH, MAX_FREQUENCY, SpoolChoice, StatisticsChoice, clock,
     values::{is_true, max_memory, number, shown},
 };
 
-/// What the environment asks for (`CPUPROFILE` and its companions).
-///
-/// Read from name-value pairs by [`Environment::from_pairs`]; nothing here touches the process.
+/// Settings from `CPUPROFILE` and related variables. Does not access the process's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Environment {
-    /// `CPUPROFILE`, without the mark that a profiled parent leaves; None when unset or empty.
+    /// `CPUPROFILE`, without the mark of a profiled parent; None if unset or empty.
     pub path: Option<Vec<u8>>,
-    /// The path carried the mark that a parent profiled by gperftools before 2.18 leaves.
+    /// The path had the mark that a parent sets if it is profiled by gperftools before 2.18.
     pub is_child: bool,
-    /// What an MPI or Slurm rank adds to the path.
+    /// Suffix of the path for an MPI or Slurm rank.
     pub rank_suffix: Vec<u8>,
-    /// `CPUPROFILE_USE_PID`, or a job without ranks: the process id is always added.
+    /// The process ID is always added: `CPUPROFILE_USE_PID`, or a job without ranks.
     pub use_pid: bool,
-    /// `CPUPROFILE_USE_PID` ends in [`REFUSED`]: the program that started this one has reported that it is not profiled.
+    /// `CPUPROFILE_USE_PID` ends in [`REFUSED`]: the parent reported that it is not profiled.
     pub is_refusal_reported: bool,
     /// `CPUPROFILE_FREQUENCY` in ticks per second, 1 to [`MAX_FREQUENCY`].
     pub frequency: u32,
     /// `CPUPROFILE_MAX_DEPTH` in frames, 1 to [`MAX_DEPTH`].
     pub max_depth: usize,
-    /// `CPUPROFILE_THREADS`: whose a sample is is part of it.
+    /// `CPUPROFILE_THREADS`: samples of different threads are kept apart.
     pub by_thread: bool,
     /// `CPUPROFILE_CLOCK`, or gperftools' `CPUPROFILE_REALTIME` and `CPUPROFILE_PER_THREAD_TIMERS`.
     pub clock: Clock,
-    /// `CPUPROFILE_TIMER_SIGNAL`: the signal of ticks, where it is not the clock's own.
+    /// `CPUPROFILE_TIMER_SIGNAL`: the signal of ticks; None for the clock's default.
     pub timer_signal: Option<i32>,
-    /// `CPUPROFILESIGNAL`: the signal that switches profiling on and off, and how it was written.
+    /// `CPUPROFILESIGNAL`: the signal that starts and stops profiling, and its text.
     pub toggle_signal: Option<(i32, Vec<u8>)>,
-    /// `CPUPROFILE_FOLLOW_FORK`: forked children write profiles of their own, as they do unless told otherwise.
+    /// `CPUPROFILE_FOLLOW_FORK`: forked children write their own profiles; the default.
     pub follow_fork: bool,
-    /// `CPUPROFILE_QUIET`: no line at the end.
+    /// `CPUPROFILE_QUIET`: no summary line.
     pub quiet: bool,
     /// `CPUPROFILE_SPOOL`: a directory, or `off`.
     pub spool: SpoolChoice,
-    /// `CPUPROFILE_KEEP_SPOOL`: the profile is left in the spool, for `sigprof record`.
+    /// `CPUPROFILE_KEEP_SPOOL`: the profile is kept in the spool, for `sigprof record`.
     pub keeps_spool: bool,
-    /// `CPUPROFILE_RANDOM_START`: the first thread has a timer of its own from the start, whose first tick comes at a random place in
-    /// the first period.
+    /// `CPUPROFILE_RANDOM_START`: the first thread has a timer from the start, which first expires
+    /// at a random time in the first period.
     pub starts_at_random: bool,
-    /// `CPUPROFILE_CHILD_OF`: only the children of this process are profiled, for `sigprof record --no-children`.
+    /// `CPUPROFILE_CHILD_OF`: only its children are profiled (`sigprof record --no-children`).
     pub child_of: Option<u32>,
-    /// `CPUPROFILE_MAX_MEMORY`: bytes of memory that the profiler takes at most,
-    /// [`LEAST_MAX_MEMORY`](super::LEAST_MAX_MEMORY) to [`MOST_MAX_MEMORY`](super::MOST_MAX_MEMORY).
+    /// `CPUPROFILE_MAX_MEMORY` in bytes, [`LEAST_MAX_MEMORY`](super::LEAST_MAX_MEMORY) to
+    /// [`MOST_MAX_MEMORY`](super::MOST_MAX_MEMORY).
     pub max_memory: usize,
-    /// `CPUPROFILE_STATISTICS`: a line at the end with what became of ticks and walks.
+    /// `CPUPROFILE_STATISTICS`: a line at exit with figures of ticks and walks.
     pub statistics: StatisticsChoice,
-    /// One line for each value that could not be used, with what is used instead.
+    /// One line for each invalid value, with the value used instead.
     pub warnings: Vec<String>,
 }
 
 impl Environment {
-    /// Reads the variables out of `pairs`; later pairs of a name are ignored, as `getenv(3)` does.
-    ///
-    /// `signal_number` gives the number of a signal by its name or number.
+    /// Reads the variables from `pairs`. Of pairs with the same name the first is used, as by
+    /// `getenv(3)`. `signal_number` returns the number of a signal from its name or number.
     pub fn from_pairs<'p>(
         pairs: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
         signal_number: impl Fn(&[u8]) -> Option<i32>,
@@ -126,14 +123,14 @@ impl Environment {
         }
     }
 
-    /// The path without a process id: what a forked child adds its own to.
+    /// Returns the path without a process ID. A forked child adds its own.
     pub fn base_path(&self) -> Option<Vec<u8>> {
         let mut path = self.path.clone()?;
         path.extend_from_slice(&self.rank_suffix);
         Some(path)
     }
 
-    /// The path of the profile of the process with this id.
+    /// Returns the path of the profile of a process.
     pub fn path_of_process(&self, process: u32) -> Option<Vec<u8>> {
         let mut path = self.base_path()?;
         if self.adds_pid() {
@@ -142,26 +139,25 @@ impl Environment {
         Some(path)
     }
 
-    /// True when the path of this process carries its id: `NAME_PID`, as gperftools 2.18 names files.
+    /// True if the path has the process ID: `NAME_PID`, as in gperftools 2.18.
     pub fn adds_pid(&self) -> bool {
         self.use_pid || self.is_child
     }
 }
 
-/// What a program that is not profiled adds to `CPUPROFILE_USE_PID`: those that it starts need not report the same again.
+/// Suffix of `CPUPROFILE_USE_PID` if the parent is not profiled and has reported that.
 pub const REFUSED: &str = ",refused";
 
-/// The bit that gperftools before 2.18 sets in the first byte of `CPUPROFILE`, for child processes to see.
+/// The bit that gperftools before 2.18 sets in the first byte of `CPUPROFILE` for child processes.
 pub const MARK: u8 = 0x80;
 
-/// True for a path that carries the mark. A path that is text does not: its first byte can have the bit only where it
-/// begins a character of several bytes, as the mark's own text never does. No path begins with a NUL either.
+/// True if the path has the mark. UTF-8 text has none: there, such a byte begins a character of
+/// several bytes. No path begins with NUL.
 pub fn is_marked(path: &[u8]) -> bool {
     path.first().is_some_and(|&first| first & MARK != 0 && first != MARK)
         && core::str::from_utf8(path).is_err()
 }
 
-/// The raw values of the variables that matter.
 #[derive(Default)]
 struct Variables<'p> {
     path: Option<&'p [u8]>,
@@ -220,8 +216,8 @@ impl<'p> Variables<'p> {
         place.get_or_insert(value);
     }
 
-    /// What the rank adds to the name, and whether the process id must tell processes apart. PMIx comes before
-    /// Slurm, Open MPI and MPICH's Hydra, as in gperftools.
+    /// Returns the rank's suffix of the path, and whether the process ID must be added. PMIx has
+    /// priority over Slurm, then Open MPI, then MPICH's Hydra, as in gperftools.
     fn rank(&self) -> (Vec<u8>, bool) {
         let set = |value: Option<&'p [u8]>| value.filter(|value| !value.is_empty());
         let suffix = |word: &[u8], rank: &[u8]| ([word, rank].concat(), false);

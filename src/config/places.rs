@@ -1,17 +1,17 @@
-//! Where the user wants what is not the profile: spools, and the line of statistics.
+//! Destinations of spools and of the statistics line.
 
 use super::values::is_true;
 use std::ffi::CString;
 
-/// Where the user wants the spools of sessions.
+/// The directory of spools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SpoolChoice {
-    /// In a directory of the user's own below /dev/shm.
+    /// The user's directory below /dev/shm.
     #[default]
     Default,
-    /// In this directory.
+    /// This directory.
     Directory(Vec<u8>),
-    /// Nowhere: a profile does not outlive a kill.
+    /// No spool: a profile is lost if the process is killed.
     Off,
 }
 
@@ -25,15 +25,15 @@ impl SpoolChoice {
     }
 }
 
-/// Where the user wants the line of statistics.
+/// The destination of the statistics line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StatisticsChoice {
-    /// Nowhere.
+    /// No statistics.
     #[default]
     Off,
-    /// On stderr.
+    /// Standard error.
     Stderr,
-    /// At the end of this file, whose path begins at the root.
+    /// Appended to this file, which has an absolute path.
     File(CString),
 }
 

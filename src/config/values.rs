@@ -1,13 +1,13 @@
-//! Values of environment variables, and what is said of those that cannot be used.
+//! Values of environment variables, and warnings about invalid ones.
 
 use super::{DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MOST_MAX_MEMORY};
 
-/// gperftools' reading of a yes: nothing, or a word that begins with t, T, y, Y or 1.
+/// True as in gperftools: empty, or begins with t, T, y, Y or 1.
 pub(super) fn is_true(value: &[u8]) -> bool {
     value.first().is_none_or(|first| b"tTyY1".contains(first))
 }
 
-/// A number between 1 and the maximum; the default where it is none, the maximum where it is more.
+/// Reads a number from 1 to the maximum; the default if it is invalid, the maximum if it is larger.
 pub(super) fn number(
     name: &str,
     value: Option<&[u8]>,
@@ -20,7 +20,7 @@ pub(super) fn number(
     let digits = text.trim();
     let digits = digits.strip_prefix('+').unwrap_or(digits);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // All that a number lacks is room.
+    // `parse` fails only for numbers that are too large.
     let number = if is_number { digits.parse::<u64>().unwrap_or(u64::MAX) } else { 0 };
     if (1..=u64::from(maximum)).contains(&number) {
         return number as u32;
@@ -34,8 +34,7 @@ pub(super) fn number(
     used
 }
 
-/// Bytes, or with one of the letters K, M and G behind them 1024 times as many, and so on; the nearest value that can be
-/// had where it is too little or too much, the default where it is no number.
+/// Reads bytes, with an optional suffix K, M or G; clamps them; the default if it is not a number.
 pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> usize {
     const NAME: &str = "CPUPROFILE_MAX_MEMORY";
     let Some(value) = value.filter(|value| !value.is_empty()) else { return DEFAULT_MAX_MEMORY };
@@ -54,7 +53,7 @@ pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> us
             .push(format!("{NAME}={} is not a number of bytes (K, M, G); using {default}M", shown(value)));
         return DEFAULT_MAX_MEMORY;
     }
-    // All that a number lacks is room.
+    // `parse` fails only for numbers that are too large.
     let bytes = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1 << shift);
     let (least, most) = (LEAST_MAX_MEMORY as u64, MOST_MAX_MEMORY as u64);
     let used = bytes.clamp(least, most);
@@ -65,7 +64,7 @@ pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> us
     used as usize
 }
 
-/// A value for a line: what is not to be printed is escaped, and a long one is cut, so that the rest has room.
+/// Returns a value for a message: control characters are escaped, and a long value is truncated.
 pub(super) fn shown(value: &[u8]) -> String {
     const MOST: usize = 80;
     let text = String::from_utf8_lossy(value);

@@ -1,18 +1,18 @@
-//! The environment variables, in one list: the help, the manual page and `docs/reference/environment.md` are made from it.
+//! The environment variables, for the help, the manual page and `docs/reference/environment.md`.
 
 /// An environment variable of the shared library.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it may be set to.
+    /// The accepted values.
     pub values: &'static str,
-    /// What holds if it is unset.
+    /// The behaviour if it is unset.
     pub default: &'static str,
-    /// What it does, in one or two sentences.
+    /// The effect, in one or two sentences.
     pub meaning: &'static str,
-    /// True if people set it; false if `sigprof record` or the library sets it for other processes.
+    /// True if users set it; false if `sigprof record` or the library sets it for other processes.
     pub is_for_users: bool,
 }
 
@@ -34,7 +34,7 @@ const fn internal(
     Variable { name, values, default, meaning, is_for_users: false }
 }
 
-/// All variables, the ones that people set most often first.
+/// All variables, the most common first.
 pub const VARIABLES: &[Variable] = &[
     user("CPUPROFILE", "path", "no profiling", "File of the profile."),
     user(
@@ -135,9 +135,9 @@ pub const VARIABLES: &[Variable] = &[
 mod tests {
     use super::*;
 
-    /// Of the variables that [`super::super::Environment`] reads; what other programs set, such as `PMIX_RANK`, is not ours.
+    /// Variables of other programs, such as `PMIX_RANK`, are not listed.
     #[test]
-    fn every_variable_that_is_read_is_in_the_list() {
+    fn lists_every_variable_that_is_read() {
         let source = include_str!("environment.rs");
         let (_, source) = source.split_once("fn note(").expect("it reads them here");
         let (source, _) = source.split_once("_ => return").expect("it ends here");

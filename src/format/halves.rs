@@ -1,31 +1,28 @@
-//! How a table's two halves stand, in one word: a handler that changes it, and a reader of the spool of a process that
-//! was killed at that very moment, see the state before or the one after.
+//! The state of a table's two halves, in one word. A handler changes it atomically, so a reader of
+//! a killed process's spool finds the state before or after the change. The records of the half
+//! that is not in use are spilled slice by slice. Those before the word in `other` are in the spill
+//! file, among its first `moved` words; the others are not.
 //!
 //! ```text
 //! | moved: 36 bits | other: 27 bits | half in use: 1 bit |
 //! ```
-//!
-//! The records of the half that is not in use are moved to a file, one slice after another. Those before the place in
-//! `other` are in the file, among its first `moved` words; those from there on are not.
 
-/// The state of a table's halves. All zeros is the state of a table in which nothing was moved yet.
+/// The state of a table's halves. All zeros is a table that has spilled nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stand {
-    /// The half that records are added to: 0 or 1.
     pub(crate) active: usize,
     pub(crate) other: Other,
-    /// Words of records in the file.
+    /// Words of records in the spill file.
     pub(crate) moved: u64,
 }
 
 /// The half that is not in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
-    /// Its records from this word on, counted from the half's own start, are nowhere else.
+    /// Its records from this word of the half on are not in the spill file.
     Records(usize),
-    /// All of its records are in the file, and their words are being set to zero.
+    /// All of its records are in the spill file, and its words are being zeroed.
     Clearing,
-    /// It is empty, and can be put to use.
     Clean,
 }
 
@@ -34,13 +31,11 @@ const MOVED_BITS: u32 = 64 - 1 - OTHER_BITS;
 const CLEAN: u64 = (1 << OTHER_BITS) - 1;
 const CLEARING: u64 = CLEAN - 1;
 
-/// The longest half, in words.
 pub(crate) const MOST_HALF_WORDS: usize = CLEARING as usize - 1;
-/// The most words that can be moved: with those of 8 bytes, half a terabyte.
+/// The most words that can be spilled: half a terabyte, in words of 8 bytes.
 pub(crate) const MOST_MOVED_WORDS: u64 = (1 << MOVED_BITS) - 1;
 
 impl Stand {
-    /// Of a table whose second half waits, empty.
     pub(crate) const START: Self = Self { active: 0, other: Other::Clean, moved: 0 };
 
     pub(crate) fn from_word(word: u64) -> Self {
@@ -64,7 +59,7 @@ impl Stand {
         self.active as u64 & 1 | other << 1 | self.moved.min(MOST_MOVED_WORDS) << (1 + OTHER_BITS)
     }
 
-    /// From which word on `half` holds records that are nowhere else; None where it holds none.
+    /// Returns the first word of `half` with a record that was not spilled; None if there is none.
     pub(crate) fn records_from(self, half: usize) -> Option<usize> {
         match self.other {
             _ if half == self.active => Some(0),
@@ -79,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_comes_back_from_its_word() {
+    fn decodes_a_state_from_its_word() {
         let others = [0, 1, 12_345, MOST_HALF_WORDS].map(Other::Records).into_iter();
         for other in others.chain([Other::Clearing, Other::Clean]) {
             for active in [0, 1] {
@@ -92,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_a_table_that_has_moved_nothing() {
+    fn decodes_zeros_as_a_table_that_has_spilled_nothing() {
         let stand = Stand::from_word(0);
         assert_eq!(stand, Stand { active: 0, other: Other::Records(0), moved: 0 });
         assert_eq!((stand.records_from(0), stand.records_from(1)), (Some(0), Some(0)));

@@ -7,85 +7,81 @@
 //! start    end      perm offset   dev   inode      path, from a fixed column on
 //! ```
 //!
-//! google/pprof also takes `start-end: path (@offset) buildid`, whose last two parts may be absent.
+//! google/pprof also reads `start-end: path (@offset) buildid`; the last two parts are optional.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::word::SlotWidth;
 
-/// A range of addresses and what is mapped there.
-///
-/// Addresses are those of the running process.
+/// A range of addresses of the profiled process, and the object that is mapped there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mapping<'a> {
     /// First address.
     pub start: u64,
     /// First address after the range; above `start`.
     pub end: u64,
-    /// What may be done with the memory.
+    /// Access to the memory.
     pub permissions: Permissions,
-    /// Where in the file the range begins, in bytes.
+    /// Offset of the range in the file, in bytes.
     pub offset: u64,
     /// The device of the file; 0:0 without one.
     pub device: Device,
     /// The inode of the file; 0 without one.
     pub inode: u64,
-    /// The path as the line has it, with the kernel's ` (deleted)` and names such as `[vdso]`; empty without.
+    /// The path as in the line, also with ` (deleted)` or a name such as `[vdso]`; may be empty.
     pub path: Cow<'a, [u8]>,
-    /// The linker's build id in hexadecimal digits; empty unless the line was in google/pprof's form.
+    /// The linker's build ID in hexadecimal digits; empty except in google/pprof's form.
     pub build_id: Cow<'a, [u8]>,
 }
 
 impl<'a> Mapping<'a> {
-    /// Reads one line without its newline; `None` when it is not a mapping.
+    /// Reads one line without its newline; `None` if it is not a mapping.
     ///
-    /// The first address has to stand at the beginning of the line. In google/pprof's form it may start with
-    /// `0x`; it is taken for this form only if it does or a colon follows the range. Such a line stands for
-    /// executable, private memory that may be read, unless it names other permissions.
+    /// The line must begin with the first address. google/pprof's form must begin with `0x` or have
+    /// a colon after the range; its default memory is private, readable and executable.
     pub fn parse_line(line: &'a [u8]) -> Option<Self> {
         parse_kernel_line(line).or_else(|| parse_brief_line(line))
     }
 
-    /// True when code can run there.
+    /// True if the memory is executable.
     pub fn is_executable(&self) -> bool {
         self.permissions.execute
     }
 
-    /// True for memory without a file on disk: without a name, with one that the program gave it (`PR_SET_VMA_ANON_NAME`), or
-    /// of shared memory, huge pages and `memfd_create(2)`. False for what the kernel names, such as `[heap]` and `[vdso]`.
+    /// True for memory without a file on disk: unnamed or named by the application
+    /// (`PR_SET_VMA_ANON_NAME`), shared, huge pages, `memfd_create(2)`; not `[heap]`, `[vdso]`.
     pub fn is_anonymous(&self) -> bool {
         Self::is_anonymous_path(&self.path)
     }
 
-    /// The same for the path of a line.
+    /// Like [`is_anonymous`](Self::is_anonymous), for the path of a line.
     pub fn is_anonymous_path(path: &[u8]) -> bool {
         let names: [&[u8]; 7] =
             [b"//anon", b"/anon_hugepage", b"/dev/zero", b"/memfd:", b"/SYSV", b"[anon:", b"[anon_shmem:"];
         path.is_empty() || names.iter().any(|name| path.starts_with(name))
     }
 
-    /// The path without the kernel's ` (deleted)`, and true if the line has that: the file was deleted or replaced.
+    /// Returns the path without ` (deleted)`, and whether the file was deleted or replaced.
     pub fn file(&self) -> (&[u8], bool) {
         let path = self.path.strip_suffix(b" (deleted)");
         (path.unwrap_or(&self.path), path.is_some())
     }
 
-    /// True when `address` lies in the range.
+    /// True if `address` is in the range.
     pub fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
 
-    /// True when the two ranges have an address in common.
+    /// True if the two ranges have an address in common.
     pub fn overlaps(&self, other: &Mapping<'_>) -> bool {
         self.start < other.end && other.start < self.end
     }
 
-    /// Writes the line, newline included, as a kernel does whose own pointers have this width.
-    ///
-    /// The path begins in column 73 (counted from 0), or 49 for 4-byte pointers, or after two spaces when the
-    /// fields before it reach that far. A newline within the path is written as `\012`, as the kernel writes
-    /// it. The build id has no place in this form. Allocates nothing.
+    /// Writes the line with its newline, as a kernel with pointers of this width does, without the
+    /// build ID. The path begins in column 73 (counted from 0), in column 49 for 4-byte pointers,
+    /// or after two spaces if the fields before it are longer. A newline in the path is written as
+    /// `\012`. Allocates nothing.
     ///
     /// # Errors
     /// Those of the sink.
@@ -106,8 +102,7 @@ impl<'a> Mapping<'a> {
         line.number(self.inode, 10, 1);
         line.push(b" ");
         if !self.path.is_empty() {
-            // `show_vma_header_prefix` in the kernel's fs/proc/task_mmu.c pads to 24 characters and six for
-            // each byte of a pointer; one more space follows in any case.
+            // As the kernel's `show_vma_header_prefix` (fs/proc/task_mmu.c) does.
             line.pad_to(24 + 6 * width.bytes());
             line.push(b" ");
         }
@@ -121,7 +116,7 @@ impl<'a> Mapping<'a> {
         out.write_all(b"\n")
     }
 
-    /// The same mapping with its own copy of the path and the build id.
+    /// Returns the mapping with its own copies of the path and the build ID.
     pub fn into_owned(self) -> Mapping<'static> {
         Mapping {
             path: Cow::Owned(self.path.into_owned()),
@@ -131,21 +126,21 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// What may be done with mapped memory.
+/// Access to mapped memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Permissions {
-    /// May be read.
+    /// Readable.
     pub read: bool,
-    /// May be written.
+    /// Writable.
     pub write: bool,
-    /// May be executed.
+    /// Executable.
     pub execute: bool,
-    /// Shared with whoever else maps the object, not copied on write.
+    /// Shared with other processes, not copied on write.
     pub shared: bool,
 }
 
 impl Permissions {
-    /// The four letters of a line, such as `r-xp`.
+    /// Returns the four letters of a line, such as `r-xp`.
     pub const fn letters(self) -> [u8; 4] {
         [
             if self.read { b'r' } else { b'-' },
@@ -155,7 +150,7 @@ impl Permissions {
         ]
     }
 
-    /// Reads four letters; gperftools has `-` where the kernel has `s`.
+    /// Reads four letters; gperftools writes `-` instead of the kernel's `s`.
     fn parse(letters: &[u8]) -> Option<Self> {
         let &[read, write, execute, shared] = letters else { return None };
         Some(Self {
@@ -167,12 +162,12 @@ impl Permissions {
     }
 }
 
-/// Number of the device that holds a file.
+/// Number of the device that has a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// The driver.
+    /// The driver's number.
     pub major: u32,
-    /// The unit.
+    /// The unit's number.
     pub minor: u32,
 }
 
@@ -232,7 +227,7 @@ fn parse_brief_line(line: &[u8]) -> Option<Mapping<'_>> {
     })
 }
 
-/// Takes `path (@offset)rest` apart.
+/// Splits `path (@offset)rest`.
 fn split_offset(line: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let at = line.windows(3).rposition(|bytes| bytes == b" (@")?;
     let (path, rest) = line.split_at_checked(at)?;
@@ -240,7 +235,7 @@ fn split_offset(line: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     Some((path.trim_ascii_end(), offset, rest.strip_prefix(b")")?))
 }
 
-/// Reads the digits that `text` begins with; `None` without digits or when the number is above 64 bits.
+/// Reads the digits at the start of `text`; `None` without digits or above 64 bits.
 fn split_number(text: &[u8], base: u32) -> Option<(u64, &[u8])> {
     let mut rest = text;
     let mut number: u64 = 0;
@@ -252,7 +247,6 @@ fn split_number(text: &[u8], base: u32) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((number, rest))
 }
 
-/// Drops the spaces that `text` begins with; `None` when there are none.
 fn strip_spaces(text: &[u8]) -> Option<&[u8]> {
     let stripped = text.trim_ascii_start();
     (stripped.len() < text.len()).then_some(stripped)
@@ -279,13 +273,13 @@ impl LineStart {
     fn push(&mut self, text: &[u8]) {
         let end = self.length.saturating_add(text.len());
         if let Some(room) = self.bytes.get_mut(self.length..end) {
-            // `copy_from_slice` would keep a panic for lengths that differ.
+            // `copy_from_slice` would compile to a panic for different lengths.
             room.iter_mut().zip(text).for_each(|(place, &byte)| *place = byte);
             self.length = end;
         }
     }
 
-    /// At least `width` digits, with zeros in front.
+    /// Appends at least `width` digits, with leading zeros.
     fn number(&mut self, number: u64, base: u64, width: usize) {
         let mut digits = [b'0'; 20];
         let mut rest = number;
@@ -358,7 +352,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn own_maps_come_back_byte_for_byte() {
         let maps = String::from_utf8(std::fs::read("/proc/self/maps").unwrap()).unwrap();
-        // A 32-bit program may run on a 64-bit kernel, whose column is the wider one.
+        // A 32-bit program on a 64-bit kernel reads the wider column.
         let copies = [SlotWidth::Four, SlotWidth::Eight].map(|width| {
             let mut copy = Vec::new();
             for line in maps.lines() {
@@ -371,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_fields_and_a_newline_in_the_path_are_kept() {
+    fn keeps_the_widest_fields_and_a_newline_in_the_path() {
         let mapping = Mapping {
             start: u64::MAX - 1,
             end: u64::MAX,
@@ -412,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_mapping() {
+    fn refuses_lines_that_are_not_mappings() {
         let lines: [&[u8]; 16] = [
             b"",
             b"build=/bin/true",
@@ -437,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_do_not_overlap() {
+    fn adjacent_ranges_do_not_overlap() {
         let low = Mapping::parse_line(b"1000-2000: /a").unwrap();
         let high = Mapping::parse_line(b"2000-3000: /b").unwrap();
         let across = Mapping::parse_line(b"1fff-2001: /c").unwrap();
@@ -447,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_of_files_that_exist_are_deleted_or_were_never_there() {
+    fn distinguishes_existing_deleted_and_anonymous_files() {
         let of = |path: &str| {
             let line = format!("1000-2000 r-xp 00000000 00:00 0 {path}");
             let mapping = Mapping::parse_line(line.as_bytes()).unwrap().into_owned();

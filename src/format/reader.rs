@@ -1,7 +1,5 @@
-//! Reads a whole profile from bytes.
-//!
-//! Every input gives a profile or an error, never a panic, and what is allocated stays within a constant
-//! multiple of the input: a record's PCs are allocated only once they are known to be there.
+//! Reader of whole profiles. Every input results in a profile or an error, never a panic. Memory is
+//! at most a constant multiple of the input: PCs are allocated only if the input has them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +8,14 @@ use std::time::Duration;
 use super::maps::Mapping;
 use super::word::{SlotLayout, SlotWidth};
 
-/// Everything a profile file says.
+/// Contents of a profile file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuProfile {
-    /// The layout of the slots, found from the header.
+    /// The layout of the slots, derived from the header.
     pub layout: SlotLayout,
-    /// The time that a sample stands for, in microseconds.
+    /// The time that a sample represents, in microseconds.
     pub period_micros: u64,
-    /// The records, in the order of the file; several may have the same chain.
+    /// The records, in the order of the file; several may have the same call stack.
     pub records: Vec<Record>,
     /// The mapped objects, in the order of the file, with `$build` replaced in their paths.
     pub mappings: Vec<Mapping<'static>>,
@@ -26,13 +24,11 @@ pub struct CpuProfile {
 }
 
 impl CpuProfile {
-    /// Reads a file of either slot width and either byte order.
-    ///
-    /// A header longer than five slots is accepted and its surplus ignored. The text may be empty and its
-    /// last line may lack the newline; the trailer before it has to be there.
+    /// Reads a file of either slot width and either byte order. Slots after the fifth of a longer
+    /// header are ignored. The trailer is required; the text and its last newline are optional.
     ///
     /// # Errors
-    /// [`ReadError`] says which rule of the document is broken, and where.
+    /// [`ReadError`]: the rule of the document that the file breaks, and the offset.
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
         let mut records = Records::new(bytes)?;
         let (layout, period_micros) = (records.layout(), records.period_micros());
@@ -42,12 +38,12 @@ impl CpuProfile {
         Ok(Self { layout, period_micros, records: all, mappings, unknown_lines })
     }
 
-    /// The number of samples in all records.
+    /// Returns the number of samples in all records.
     pub fn total_samples(&self) -> u128 {
         self.records.iter().fold(0, |sum, record| sum.saturating_add(u128::from(record.count)))
     }
 
-    /// The time that all samples stand for; [`Duration::MAX`] when it is longer than that.
+    /// Returns the time that all samples represent; at most [`Duration::MAX`].
     pub fn duration(&self) -> Duration {
         const MICROS_PER_SECOND: u128 = 1_000_000;
         let micros = self.total_samples().saturating_mul(u128::from(self.period_micros));
@@ -61,10 +57,8 @@ impl CpuProfile {
     }
 }
 
-/// The records of a file, one at a time, borrowed from its bytes: for files whose records are many.
-///
-/// It ends at the trailer, or behind the first error. What stands behind the trailer is given by
-/// [`text`](Self::text).
+/// Iterator over the records of a file, borrowed from its bytes: for large files. It ends at the
+/// trailer or after the first error. [`text`](Self::text) returns what follows the trailer.
 ///
 /// # Examples
 /// ```
@@ -87,7 +81,6 @@ impl CpuProfile {
 pub struct Records<'a> {
     cursor: Cursor<'a>,
     period_micros: u64,
-    /// How it ended, once it has.
     end: Option<Result<(), ReadError>>,
 }
 
@@ -95,17 +88,17 @@ impl<'a> Records<'a> {
     /// Reads the header of a file of either slot width and either byte order.
     ///
     /// # Errors
-    /// Where there is none, or the file ends within it.
+    /// If there is no header, or the file ends in it.
     pub fn new(bytes: &'a [u8]) -> Result<Self, ReadError> {
         Self::of_version(bytes, 0)
     }
 
-    /// Reads the header of a profile in the Java dialect: the version is 1, and the lines of text are the names of addresses,
-    /// which [`ProfileText::unknown_lines`] has. The document does not describe it; google/pprof reads it
-    /// (`profile/legacy_java_profile.go`).
+    /// Reads the header of a profile in the Java dialect: the version is 1, and the text has names
+    /// of addresses ([`ProfileText::unknown_lines`]). The document does not describe it;
+    /// google/pprof reads it (`profile/legacy_java_profile.go`).
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn java(bytes: &'a [u8]) -> Result<Self, ReadError> {
         Self::of_version(bytes, 1)
     }
@@ -125,28 +118,28 @@ impl<'a> Records<'a> {
         Ok(Self { cursor, period_micros, end: None })
     }
 
-    /// The layout of the slots, found from the header.
+    /// Returns the layout of the slots, derived from the header.
     pub fn layout(&self) -> SlotLayout {
         self.cursor.layout
     }
 
-    /// The time that a sample stands for, in microseconds.
+    /// Returns the time that a sample represents, in microseconds.
     pub fn period_micros(&self) -> u64 {
         self.period_micros
     }
 
-    /// Reads the text behind the trailer, and before it the records that are left.
+    /// Reads the remaining records, and then the text after the trailer.
     ///
     /// # Errors
-    /// Those of the records, also of one that was met before, and those of the text.
+    /// Those of the records, including an earlier one, and those of the text.
     pub fn text(self) -> Result<ProfileText, ReadError> {
         ProfileText::read(&self.after_trailer()?)
     }
 
-    /// The bytes after the trailer: the text, and in a file made of several profiles what follows it.
+    /// Returns the bytes after the trailer: the text, and further profiles of the file, if any.
     ///
     /// # Errors
-    /// Those of the records, also of one that was met before.
+    /// Those of the records, including an earlier one.
     pub fn rest(self) -> Result<&'a [u8], ReadError> {
         self.after_trailer().map(|cursor| cursor.rest())
     }
@@ -175,30 +168,29 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// A record that was not copied from its file.
+/// A record, borrowed from its file.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'a> {
-    /// How many samples; at least 1.
+    /// Number of samples; at least 1.
     pub count: u64,
-    /// The slots of its chain.
     slots: &'a [u8],
     layout: SlotLayout,
 }
 
 impl<'a> RecordRef<'a> {
-    /// The chain, leaf first, at least one PC. All but the leaf are return addresses, as the file has them.
+    /// Returns the call stack, leaf first, at least one PC. All but the leaf are return addresses.
     pub fn pcs(self) -> impl Iterator<Item = u64> + Clone + use<'a> {
         let slots = self.slots.chunks_exact(self.layout.width.bytes());
         slots.filter_map(move |slot| self.layout.decode(slot))
     }
 
-    /// The number of PCs.
+    /// Returns the number of PCs.
     pub fn depth(self) -> usize {
         self.slots.len() / self.layout.width.bytes()
     }
 }
 
-/// What stands behind the records.
+/// The text after the trailer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProfileText {
@@ -231,59 +223,59 @@ impl ProfileText {
     }
 }
 
-/// Samples that share a call chain.
+/// Samples with the same call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// How many samples; at least 1.
+    /// Number of samples; at least 1.
     pub count: u64,
-    /// The chain, leaf first, at least one PC. All but the leaf are return addresses, as the file has them.
+    /// The call stack, leaf first, at least one PC. All except the leaf are return addresses.
     pub pcs: Vec<u64>,
 }
 
-/// Why bytes could not be read as a profile. Offsets are in bytes from the start of the file.
+/// Reason why bytes are not a readable profile. Offsets are in bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// There are no bytes at all, as when the program was killed before its profile was written.
+    /// There are no bytes, for example because the program was killed before it wrote the profile.
     Empty,
-    /// The bytes begin with no header, in either width or byte order.
+    /// There is no header, in either width or byte order.
     NotAProfile {
         /// Number of bytes.
         length: usize,
     },
-    /// The file ends in the header, or before the trailer.
+    /// The file ends in the header or before the trailer.
     Truncated {
-        /// Where the header begins, or where the next record or the trailer was expected.
+        /// Offset of the header, or of the missing record or trailer.
         offset: usize,
     },
     /// A record has a sample count of 0 and is not the trailer.
     ZeroCount {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: usize,
-        /// The number of PCs that it claims.
+        /// The number of PCs according to the record.
         num_pcs: u64,
     },
     /// A record has no PCs.
     EmptyChain {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: usize,
-        /// The sample count that it claims.
+        /// The sample count according to the record.
         count: u64,
     },
-    /// A record claims more PCs than the rest of the file holds.
+    /// A record has more PCs than the rest of the file.
     ChainTooLong {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: usize,
-        /// The number of PCs that it claims.
+        /// The number of PCs according to the record.
         num_pcs: u64,
-        /// The number of whole slots left after its first two.
+        /// The number of complete slots after the record's first two.
         available: usize,
     },
-    /// A path is longer than any that Linux can open, once `$build` is replaced.
+    /// A path is longer than Linux allows, after `$build` is replaced.
     PathTooLong {
-        /// Where the line of the path begins.
+        /// Offset of the path's line.
         offset: usize,
-        /// The longest path that is accepted, in bytes.
+        /// The maximum length of a path, in bytes.
         limit: usize,
     },
 }
@@ -320,18 +312,15 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// More header slots than this are not taken for a header.
-///
-/// A slot count up to here, read in the wrong byte order, is above it: 3 becomes 0x0300_0000, 256 becomes
-/// 65 536. So at most one byte order fits.
+/// The most header slots that are accepted. A number up to here is above it in the wrong byte order
+/// (3 becomes 0x0300_0000, 256 becomes 65 536), so at most one byte order matches.
 const MAX_HEADER_SLOTS: u64 = 65_535;
 
-/// The longest path after replacement: PATH_MAX of Linux.
+/// The longest path after replacement: Linux's `PATH_MAX`.
 const MAX_PATH: usize = 4096;
 
-/// Finds the layout and the number of header slots after the second ("Binary Header").
-///
-/// The two widths exclude each other: slot 0 of 8 bytes is 0 only if slot 1 of 4 bytes is 0 as well.
+/// Returns the layout and the number of header slots after the second ("Binary Header"). At most
+/// one width matches: an 8-byte slot 0 is 0 only if the 4-byte slot 1 is 0, too.
 fn find_header(bytes: &[u8], expected: u64) -> Option<(SlotLayout, u64)> {
     SlotLayout::ALL.into_iter().find_map(|layout| {
         let mut cursor = Cursor { bytes, offset: 0, layout };
@@ -342,7 +331,7 @@ fn find_header(bytes: &[u8], expected: u64) -> Option<(SlotLayout, u64)> {
     })
 }
 
-/// Reads the next record, or `None` for the trailer ("Binary Profile Records", "Binary Trailer").
+/// Returns `None` for the trailer ("Binary Profile Records", "Binary Trailer").
 fn read_record<'a>(cursor: &mut Cursor<'a>) -> Result<Option<RecordRef<'a>>, ReadError> {
     let offset = cursor.offset;
     let (Some(count), Some(num_pcs)) = (cursor.slot(), cursor.slot()) else {
@@ -367,13 +356,12 @@ fn read_record<'a>(cursor: &mut Cursor<'a>) -> Result<Option<RecordRef<'a>>, Rea
     }
 }
 
-/// The path of a `build=` line; leading spaces are ignored.
 fn parse_build_line(line: &[u8]) -> Option<&[u8]> {
     let spaces = line.iter().take_while(|&&byte| byte == b' ').count();
     line.get(spaces..)?.strip_prefix(b"build=")
 }
 
-/// Replaces each `$build` that no word character follows; `None` when the path would be above [`MAX_PATH`].
+/// Replaces each `$build` that no word character follows; `None` above [`MAX_PATH`] bytes.
 fn replace_build<'a>(path: Cow<'a, [u8]>, build: &[u8]) -> Option<Cow<'a, [u8]>> {
     const VARIABLE: &[u8] = b"$build";
     let mut replaced: Option<Vec<u8>> = None;
@@ -398,7 +386,6 @@ fn replace_build<'a>(path: Cow<'a, [u8]>, build: &[u8]) -> Option<Cow<'a, [u8]>>
     }
 }
 
-/// A place in the file; whatever is asked of it, it stays within the bytes.
 #[derive(Clone, Debug)]
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -453,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_example_of_the_document() {
+    fn reads_the_example_of_the_format_document() {
         let profile = CpuProfile::parse(&file(&[5, 3, 0xa0000, 0xc0000, 0xe0000], b"")).unwrap();
         assert_eq!(profile.records, [Record { count: 5, pcs: vec![0xa0000, 0xc0000, 0xe0000] }]);
         assert_eq!(profile.layout.width, SlotWidth::Four);
@@ -468,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_grows_without_bound_is_an_error() {
+    fn refuses_a_path_that_becomes_too_long() {
         let mut text = b"build=".to_vec();
         text.extend([b'a'; 2000]);
         text.extend(b"\n1-2: ");
@@ -478,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_lines_are_kept_and_blank_ones_dropped() {
+    fn keeps_unknown_lines_and_drops_blank_lines() {
         let profile = CpuProfile::parse(&file(&[], b"hello\n\n \nMAPPED_LIBRARIES:\n1-2: /a\n")).unwrap();
         assert_eq!(profile.unknown_lines, [&b"hello"[..], b"MAPPED_LIBRARIES:"]);
         assert_eq!(profile.mappings.len(), 1);
@@ -504,12 +491,11 @@ mod tests {
     }
 
     #[test]
-    fn records_are_given_one_at_a_time_and_the_text_behind_them() {
+    fn returns_records_one_at_a_time_and_then_the_text() {
         let bytes = file(&[5, 3, 10, 11, 12, 1, 1, 13], b"1-2: /a\nhello\n");
         let mut records = Records::new(&bytes).unwrap();
         let first = records.next().unwrap().unwrap();
         assert_eq!((first.count, first.depth(), first.pcs().collect()), (5, 3, vec![10, 11, 12]));
-        // The second record is passed over.
         let text = records.clone().text().unwrap();
         assert_eq!((text.mappings.len(), text.unknown_lines), (1, vec![b"hello".to_vec()]));
         assert_eq!(records.next().unwrap().unwrap().pcs().collect::<Vec<_>>(), [13]);
@@ -518,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_an_error_there_is_no_record_and_no_text() {
+    fn returns_no_record_and_no_text_after_an_error() {
         let bytes = file(&[5, 1, 10, 4, 0, 1, 1, 13], b"1-2: /a\n");
         let mut records = Records::new(&bytes).unwrap();
         assert!(records.next().unwrap().is_ok());
@@ -529,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn an_immense_duration_saturates() {
+    fn saturates_a_duration_that_is_too_long() {
         let record = Record { count: u64::MAX, pcs: vec![1] };
         let mut profile = CpuProfile::parse(&file(&[], b"")).unwrap();
         profile.period_micros = u64::MAX;

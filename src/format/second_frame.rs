@@ -1,22 +1,20 @@
-//! Keeps google/pprof from deleting true frames.
+//! Guard against readers that delete correct second frames.
 //!
-//! Some profilers leave their own signal handler in the second place of every chain, so google/pprof deletes
-//! what looks like it (`profile/legacy_profile.go`). It subtracts 1 from every PC but the leaf, and then:
+//! Some profilers leave their signal handler as the second frame of each call stack. google/pprof
+//! (`profile/legacy_profile.go`) deletes such frames. It subtracts 1 from every PC except the
+//! leaf's, and then:
 //!
-//! 1. When one address stands second in at least n - n/32 of the n *records*, it is deleted from all of them.
-//!    This is done twice.
-//! 2. A second address that is the leaf minus 1, so that the file held the same PC twice, is deleted.
+//! 1. Twice, it deletes an address that is second in at least n - n/32 of the n *records*.
+//! 2. It deletes a second address that equals the leaf minus 1: the file has the same PC twice.
 //!
-//! gperftools' Perl reader deletes a second address on which *all* chains agree, until they disagree. A
-//! correct profile of `main -> f -> leaf` with one call site loses its true frames in this way.
+//! gperftools' Perl reader deletes second addresses on which *all* stacks agree. A correct profile
+//! of `main -> f -> leaf` with one call site loses frames in this way.
 //!
-//! The remedy rests on how callers are named. A second PC is a return address and a reader looks up the byte
-//! before it, which belongs to the call. The call is at least two bytes long, so the return address minus 1,
-//! looked up one byte earlier still, names the same call. Written for a part of the records, it makes two
-//! addresses of one and neither is in the majority. No more than 1 may be subtracted: a call through a
-//! register has just two bytes on x86.
-//!
-//! Each record has a usual second word and a spare one. With L the leaf and S the second PC:
+//! The guard writes some second PCs as PC - 1. A second PC is a return address, and a reader looks
+//! up the byte before it, which belongs to the call. A call has at least two bytes (a call through
+//! a register on x86 has two), so PC - 1 names the same call, and PC - 2 might not. With PC - 1 in
+//! a part of the records, there are two addresses, and neither is in the majority. With the leaf L
+//! and the second PC S, each record has a usual second word and a spare one:
 //!
 //! | chain | usual | spare | cost of the spare |
 //! | --- | --- | --- | --- |
@@ -25,32 +23,30 @@
 //! | otherwise | S | S - 1 | none |
 //! | S = 1 | S | none, since 0 must not be written | |
 //!
-//! Only one usual word can be shared by 3/4 of the records or more. Up to half of the records that share it
-//! take their spare word, if that costs nothing. The other records are at most a quarter, so whatever they
-//! hold, neither word then stands in more than 5/8 of all. The threshold lies well under 31/32 because a live
-//! table may gain records between the counting and the writing.
+//! Only one usual word can be shared by 3/4 of the records or more. Up to half of the records that
+//! share it use their spare word, if that costs nothing. The other records are at most a quarter,
+//! so neither word is second in more than 5/8 of all. This is well below 31/32, because a live
+//! table may gain records between counting and writing.
 //!
-//! Two cases remain in which google/pprof deletes a frame. One record of one sample is a majority of itself;
-//! with more samples it is written as two records. And if more than 15/16 of the records have a leaf next to
-//! or at the second PC, a sixteenth of all pays for the spare word, or else each would lose two frames.
+//! google/pprof still deletes frames in two cases. One record of one sample is a majority of
+//! itself; more samples are written as two records. If more than 15/16 of the records have a leaf
+//! of S or S - 1, a sixteenth of all lose a frame to the spare word; otherwise each would lose two.
 
 use std::io::Write;
 
 use super::word::SlotWidth;
 use super::writer::{ChainShape, Pieces, ProfileWriter, WriteError};
 
-/// Writes all records of a source and guards their second frames; returns the number of records written.
+/// Writes all records of a source and guards their second frames; returns the number of records
+/// written. Allocates nothing.
 ///
-/// The source is walked three times and each walk should yield the same `(count, chain)` pairs, leaf first.
-/// Records that a live table gains between walks are written too. Of counts and chains the rules of
-/// [`ProfileWriter::record_from`] hold. Allocates nothing.
-///
-/// A profile may be written by several calls: when no word is in the majority in any of the parts, none is in
-/// the whole. A part that is one record of one sample is the exception, so parts should not be that small.
+/// The source is walked three times. Each walk should yield the same `(count, chain)` pairs, by the
+/// rules of [`ProfileWriter::record_from`]. Records that a live table gains between walks are
+/// written too. Several calls may write one profile: without a majority in any part, there is none
+/// in the whole. Only a part of one record of one sample cannot be guarded.
 ///
 /// # Errors
-/// Those of [`ProfileWriter::record_from`]. A PC that is too wide for its slot is found before anything is
-/// written.
+/// Those of [`ProfileWriter::record_from`]. If a PC is too wide for its slot, nothing is written.
 ///
 /// ```
 /// use sigprof::format::{ProfileWriter, SlotLayout, write_records};
@@ -98,9 +94,8 @@ where
     Ok(written)
 }
 
-/// First walk: finds the only word that can stand second in most records (Boyer and Moore's majority vote).
-///
-/// For a source that [`write_records`] does not suit; the three walks are then the caller's.
+/// First walk: finds the only word that can be second in most records (Boyer and Moore's majority
+/// vote). The walks are public for sources that do not fit [`write_records`].
 #[derive(Clone, Debug, Default)]
 pub struct SecondFrameVote {
     candidate: u64,
@@ -108,12 +103,12 @@ pub struct SecondFrameVote {
 }
 
 impl SecondFrameVote {
-    /// No record seen yet.
+    /// Returns a vote without records.
     pub const fn new() -> Self {
         Self { candidate: 0, lead: 0 }
     }
 
-    /// Takes note of `records` records of one chain whose first two PCs are `first` and `second`.
+    /// Adds `records` records of one call stack with these first two PCs.
     pub fn observe(&mut self, first: u64, second: Option<u64>, records: u64) {
         let Some(second) = second else { return };
         let word = SecondWord::of(first, second).usual;
@@ -133,11 +128,10 @@ impl SecondFrameVote {
     }
 }
 
-/// Second walk: counts the records that share the word found by the first.
+/// Second walk: counts the records that share the word of the first walk.
 #[derive(Clone, Debug)]
 pub struct SecondFrameTally {
     candidate: u64,
-    /// All records.
     records: u64,
     /// Records that share the candidate and whose spare word costs nothing.
     free: u64,
@@ -146,7 +140,7 @@ pub struct SecondFrameTally {
 }
 
 impl SecondFrameTally {
-    /// Takes note of the same records as [`SecondFrameVote::observe`].
+    /// Adds the same records as [`SecondFrameVote::observe`].
     pub fn observe(&mut self, first: u64, second: Option<u64>, records: u64) {
         self.records = self.records.saturating_add(records);
         let Some(second) = second else { return };
@@ -157,7 +151,7 @@ impl SecondFrameTally {
         }
     }
 
-    /// Ends the second walk and decides how the third has to write.
+    /// Ends the second walk and decides how the third walk writes.
     pub fn plan(self) -> SecondFramePlan {
         let splits = self.records == 1;
         let scale = if splits { 2 } else { 1 };
@@ -182,7 +176,7 @@ impl SecondFrameTally {
     }
 }
 
-/// Third walk: says, record after record, which word to write in the second place.
+/// Third walk: chooses the second word of each record.
 #[derive(Clone, Debug)]
 pub struct SecondFramePlan {
     candidate: u64,
@@ -192,15 +186,14 @@ pub struct SecondFramePlan {
 }
 
 impl SecondFramePlan {
-    /// The word for the second place of the next record, a chain whose first two PCs are given: `second` or
-    /// `second - 1`, never 0 unless `second` is.
+    /// Returns the second word of the next record: `second` or `second - 1`, and 0 only for 0.
     pub fn second_pc(&mut self, first: u64, second: u64) -> u64 {
         let word = SecondWord::of(first, second);
         let share = if word.spare_is_free { &mut self.free } else { &mut self.costly };
         if word.usual == self.candidate && share.next() { word.spare } else { word.usual }
     }
 
-    /// True when the profile has one record, which has to be written as two if its count allows.
+    /// True if the profile has one record, to be written as two if its count allows.
     pub fn splits(&self) -> bool {
         self.splits
     }
@@ -218,7 +211,7 @@ impl SecondFramePlan {
     }
 }
 
-/// The two words that may stand second in a record; see the table at the head of this file.
+/// The two possible second words of a record; see the table at the head of this file.
 struct SecondWord {
     usual: u64,
     spare: u64,
@@ -238,7 +231,7 @@ impl SecondWord {
     }
 }
 
-/// Chooses `chosen` of every `all`, spread evenly, however many there turn out to be.
+/// Chooses `chosen` of every `all` items, spread evenly, for any number of items.
 #[derive(Clone, Debug)]
 struct EvenShare {
     chosen: u64,
@@ -279,7 +272,6 @@ mod tests {
 
     type Samples = Vec<(u64, Vec<usize>)>;
 
-    /// The records of a profile as they stand in the file.
     fn written_in(samples: &[(u64, Vec<usize>)], layout: SlotLayout) -> Vec<(u64, Vec<u64>)> {
         let mut writer = ProfileWriter::new(Vec::new(), layout);
         let number =
@@ -302,8 +294,7 @@ mod tests {
         written_in(samples, SlotLayout::NATIVE)
     }
 
-    /// What the reader described at the head of this file is left with: for each record, the frames that it
-    /// deleted.
+    /// The frames that the reader described above deletes from each record.
     fn deletions(records: &[(u64, Vec<u64>)]) -> Vec<u32> {
         let mut chains: Vec<Vec<u64>> = records.iter().map(|(_, pcs)| pcs.clone()).collect();
         let mut deleted = vec![0; chains.len()];
@@ -335,7 +326,7 @@ mod tests {
         deleted
     }
 
-    /// Every chain keeps its samples and its PCs, but for the 1 that the second may have lost.
+    /// Checks that all samples and PCs are kept, except the 1 that a second PC may lose.
     fn assert_faithful(samples: &[(u64, Vec<usize>)], records: &[(u64, Vec<u64>)]) {
         let mut rest = records.iter();
         for (count, pcs) in samples {
@@ -356,13 +347,13 @@ mod tests {
         assert!(rest.next().is_none());
     }
 
-    /// `number` chains of different leaves under one call site, with `count` samples each.
+    /// `number` stacks of different leaves under one call site, with `count` samples each.
     fn one_call_site(number: usize, count: u64) -> Samples {
         (0..number).map(|i| (count, vec![0x1000 + 4 * i, 0x2000, 0x3000, 0x4000])).collect()
     }
 
     #[test]
-    fn the_oracle_deletes_two_frames_of_an_unguarded_profile() {
+    fn emulated_reader_deletes_two_frames_of_an_unguarded_profile() {
         for number in [1, 2, 3, 31, 32, 33, 64, 65] {
             let records: Vec<(u64, Vec<u64>)> = one_call_site(number, 1)
                 .into_iter()
@@ -374,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_site_loses_nothing() {
+    fn keeps_all_frames_of_one_call_site() {
         for number in 2..200 {
             let samples = one_call_site(number, 1);
             let records = written(&samples);
@@ -385,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_record_is_split() {
+    fn splits_a_single_record() {
         for count in [2, 3, 7, u64::from(u32::MAX), SlotLayout::NATIVE.width.max_value()] {
             let samples = one_call_site(1, count);
             let records = written(&samples);
@@ -398,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn records_made_by_a_wide_count_are_guarded_too() {
+    fn guards_records_that_are_split_from_a_large_count() {
         let layout = SlotLayout { width: SlotWidth::Four, ..SlotLayout::NATIVE };
         let count = 100 * u64::from(u32::MAX) + 3;
         let others: Samples = (0..3).map(|n| (1, vec![0x1000, 0x5000 + 16 * n])).collect();
@@ -414,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_at_its_own_return_address_keeps_its_caller() {
+    fn keeps_the_caller_of_a_leaf_at_its_return_address() {
         let mut samples = one_call_site(40, 1);
         samples.push((1, vec![0x2000, 0x2000, 0x3000]));
         samples.push((1, vec![0x1fff, 0x2000, 0x3000]));
@@ -425,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_needs_no_guard_is_written_as_it_is() {
+    fn leaves_a_profile_without_a_majority_unchanged() {
         let samples: Samples = (0..50).map(|i| (1, vec![0x1000, 0x2000 + 16 * i, 0x3000])).collect();
         for ((_, pcs), (_, found)) in samples.iter().zip(written(&samples)) {
             assert_eq!(found, [pcs[0] as u64, pcs[1] as u64, 0x3000]);
@@ -433,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_that_all_begin_with_a_doubled_pc_lose_as_little_as_can_be() {
+    fn limits_the_loss_if_all_stacks_begin_with_a_doubled_pc() {
         for number in [2, 3, 31, 32, 33, 64, 65, 1000] {
             let samples: Samples =
                 (0..number).map(|i| (1, vec![0x2000, 0x2000, 0x3000 + 4 * i, 0x4000])).collect();
@@ -444,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_spread_evenly_and_none_of_none_is_none() {
+    fn spreads_a_share_evenly() {
         for (chosen, all) in [(0, 0), (0, 7), (1, 2), (2, 5), (7, 7)] {
             let mut share = EvenShare::new(chosen, all);
             for _ in 0..3 {
@@ -454,14 +445,14 @@ mod tests {
     }
 
     #[test]
-    fn pc_zero_is_never_made() {
+    fn never_writes_pc_zero() {
         for samples in [vec![(4, vec![9, 1, 5])], vec![(4, vec![1, 1, 5])], vec![(2, vec![2, 2]); 9]] {
             assert_faithful(&samples, &written(&samples));
         }
     }
 
     #[test]
-    fn records_gained_while_writing_are_guarded() {
+    fn guards_records_that_are_added_while_writing() {
         let samples = one_call_site(400, 1);
         let walk = Cell::new(0);
         let mut writer = ProfileWriter::new(Vec::new(), SlotLayout::NATIVE);
@@ -482,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn random_profiles_lose_nothing_that_can_be_kept() {
+    fn keeps_all_possible_frames_of_random_profiles() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut below = |limit: usize| {
             state ^= state << 13;
@@ -498,7 +489,7 @@ mod tests {
             let stray = 1 + below(64);
             let samples: Samples = (0..size)
                 .map(|_| {
-                    // Neighbouring addresses, so that all rules meet: callers differ by 1, leaves equal them.
+                    // Neighbouring addresses: callers differ by 1, leaves equal them.
                     let caller = if below(stray) == 0 { 100 + below(4) } else { 100 + below(spread) };
                     let leaf = [100 + below(4), caller, caller - 1, 500 + below(9)][below(4).max(below(4))];
                     let mut pcs = vec![leaf, caller];

@@ -1,31 +1,28 @@
-//! The spool: a session's file while it runs, from which a profile is made when the process could not.
+//! The spool: a session's file while it runs, from which a killed process's profile is made.
 //!
-//! It is no exchange format. The library writes it through a shared mapping, and the same version reads it; another
-//! version, or another byte order, is refused. All numbers but those of the arena are 8 bytes wide and native.
+//! It is not an exchange format: only the same version, with the same byte order, reads it. The
+//! library writes it through a shared mapping. Readers do not trust it. Numbers outside the arena
+//! are 8 bytes wide, in native byte order.
 //!
 //! ```text
-//! offset            what
-//! 0                 head, one number at each offset of `field`, then target and program
-//! END               what a session that leaves its profile here says at its end
-//! TEXT              lines of /proc/self/maps as they were at the start: the executable ones, and
-//!                   the lines around code that was moved to memory
-//! OBJECTS           objects that were met later, `OBJECT_BYTES` each
-//! THREADS           threads that were sampled, `THREAD_BYTES` each, in a session by thread
-//! ARENA             records, one behind another: count | RECORD_MARK + depth | PCs, in words of the process
+//! offset     contents
+//! 0          head: one number at each offset of `field`, then target and program
+//! END        figures of a session that leaves its profile here, written at its end
+//! TEXT       lines of /proc/self/maps at the start: the executable ones, and the lines
+//!            around code that was moved to memory
+//! OBJECTS    shared objects that were first sampled later, `OBJECT_BYTES` each
+//! THREADS    sampled threads, `THREAD_BYTES` each, in a session by thread
+//! ARENA      consecutive records: count | RECORD_MARK + depth | PCs, in process words
 //! ```
 //!
-//! In a session by thread a record has one word behind its PCs, which its depth counts: 1 for a thread that is not known, or
-//! 2 more than the thread's place among THREADS.
+//! In a session by thread, a record has another word after its PCs, which its depth includes: 1 for
+//! an unknown thread, otherwise the thread's index in THREADS plus 2. The arena may have two
+//! halves. Records spilled from one of them are in a file beside the profile, without the mark.
+//! `halves.rs` describes which records of the file and of the half are valid.
 //!
-//! The arena may be two halves. Records that were moved from one of them are in a file beside the profile, plainly one
-//! behind another: count | depth | PCs. How much of that file counts, and from where on the half does, is one number
-//! (`halves.rs`).
-//!
-//! A record whose count is 0 was never counted: another thread had added the same chain, or the process ended right
-//! then. Room that was claimed and never filled is all zeros; the next record is found by its mark, which is no
-//! address of a program.
-//!
-//! What is read here may be anything: the file is no more trusted than any other.
+//! A record with a count of 0 was never counted: another thread had added the same stack, or the
+//! process was killed. Space that was claimed but not filled is zero. The next record is found by
+//! its mark, which is not a PC of any program.
 
 mod end_figures;
 mod head;
@@ -43,175 +40,152 @@ pub(crate) use records::{SpooledRecord, thread_of};
 use crate::thread::NAME_BYTES;
 use std::io;
 
-/// The first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"sigprofS");
-/// Changes with the layout.
+/// To be increased with each change of the layout.
 pub(crate) const VERSION: u64 = 6;
 
-/// Offsets of the head's numbers.
 pub(crate) mod field {
     pub(crate) const MAGIC: usize = 0;
     pub(crate) const VERSION: usize = 8;
-    /// Bytes of the process's words: 4 or 8.
     pub(crate) const WORD_BYTES: usize = 16;
-    /// See [`super::State`].
     pub(crate) const STATE: usize = 24;
     pub(crate) const PROCESS: usize = 32;
-    /// When the process began, in clock ticks since boot (field 22 of /proc/PID/stat).
+    /// Start time of the process, in clock ticks since boot (field 22 of /proc/PID/stat).
     pub(crate) const PROCESS_START: usize = 40;
-    /// Inode of the process's namespace of process ids.
+    /// Inode of the PID namespace.
     pub(crate) const NAMESPACE: usize = 48;
-    /// Seconds since 1970.
+    /// In seconds since 1970.
     pub(crate) const STARTED: usize = 56;
     pub(crate) const PERIOD_MICROS: usize = 64;
     /// Bytes of the arena that are in the file.
     pub(crate) const ARENA_BYTES: usize = 72;
-    /// 1 when the file system was full, and what came later is not in the file.
+    /// 1 if the file system was full, and later records are not in the file.
     pub(crate) const IS_CUT: usize = 80;
     pub(crate) const TEXT_BYTES: usize = 88;
-    /// How many places of objects were given away; some may not be filled.
+    /// Number of claimed entries in OBJECTS; some may not be filled.
     pub(crate) const OBJECTS: usize = 96;
-    /// The file that stood under the session's name when it began, or zeros: see [`super::FileStamp`].
+    /// The target file at the start of the session, or zeros: see [`super::FileStamp`].
     pub(crate) const TARGET_DEVICE: usize = 104;
     pub(crate) const TARGET_INODE: usize = 112;
     pub(crate) const TARGET_CHANGED: usize = 120;
-    /// The file that the session last wrote under its name, or zeros.
+    /// The target file as the session last wrote it, or zeros.
     pub(crate) const WRITTEN_DEVICE: usize = 128;
     pub(crate) const WRITTEN_INODE: usize = 136;
     pub(crate) const WRITTEN_CHANGED: usize = 144;
-    /// Periods that are missing in the records.
     pub(crate) const LOST: usize = 152;
-    /// How often an object was met.
+    /// The number of the last sighting of an object: see [`super::OBJECT_BYTES`].
     pub(crate) const MEETINGS: usize = 176;
-    /// Bytes of the absolute path that the profile is meant for, which stands at [`super::PATHS`].
+    /// Bytes of the profile's absolute path at [`super::PATHS`], then of the program's path.
     pub(crate) const TARGET_BYTES: usize = 160;
-    /// Bytes of the program's path, which stands behind it.
     pub(crate) const PROGRAM_BYTES: usize = 168;
-    /// Words of one half of the arena; 0 where it is one alone.
+    /// Words of one half of the arena; 0 if it is not divided.
     pub(crate) const HALF_WORDS: usize = 184;
     /// See `halves.rs`.
     pub(crate) const STAND: usize = 192;
-    /// Sum of the counts of records that were moved, before the last slice.
+    /// Spilled: sum of counts without the last slice; words and sum of counts with it.
     pub(crate) const MOVED_BEFORE: usize = 200;
-    /// Words that are moved once the last slice is: see `halves.rs`.
     pub(crate) const MOVED_WORDS: usize = 208;
-    /// The sum with the last slice.
     pub(crate) const MOVED_PERIODS: usize = 216;
-    /// Name of the file that they are in, in the directory of the profile, with NULs behind it.
+    /// Name of the spill file in the profile's directory, padded with NULs.
     pub(crate) const MOVED_NAME: usize = 224;
-    /// 1 where the last word of a record says whose it is.
+    /// 1 if the last word of a record is its thread.
     pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
-    /// One number for each of [`super::Ancestors`].
     pub(crate) const ANCESTORS: usize = IS_BY_THREAD + 8;
-    /// Where in the text the lines begin that count: a session that ends puts those of its end behind those of its start.
+    /// Offset of the valid lines: those of a session's end are after those of its start.
     pub(crate) const TEXT_FROM: usize = super::END;
-    /// [`super::FIGURES`] numbers of a session that has ended, or whose program was replaced.
+    /// [`super::FIGURES`] numbers of a session that ended or was replaced by `exec`.
     pub(crate) const FIGURES: usize = TEXT_FROM + 8;
 }
 
-/// Bytes that the name of the file of moved records may have.
 pub(crate) const MOVED_NAME_BYTES: usize = 48;
-/// How that name begins and ends.
+/// Start and end of the spill file's name.
 pub(crate) const MOVED_PREFIX: &[u8] = b".sigprof-";
 pub(crate) const MOVED_SUFFIX: &[u8] = b".records";
 
-/// What tells a file from all that stood at its place before.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// When its contents changed last, in nanoseconds since 1970, wrapping.
+    /// Modification time, in nanoseconds since 1970, wrapping.
     pub(crate) changed: u64,
 }
 
-/// Most ancestors that are kept.
 pub(crate) const MOST_ANCESTORS: usize = 4;
 
-/// Ids of the processes that a process was forked from since its program was started, the nearest first; zeros follow.
+/// IDs of the processes from which a process was forked since its `exec`, the nearest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ancestors(pub(crate) [u32; MOST_ANCESTORS]);
 
 impl Ancestors {
-    /// Those of a child that a process with these ancestors has forked.
     pub(crate) fn of_child(self, parent: u32) -> Self {
         let [first, second, third, _] = self.0;
         Self([parent, first, second, third])
     }
 
-    /// True of a process that was not forked from one with a session.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
-/// Where the two paths stand.
 pub(crate) const PATHS: usize = field::ANCESTORS + 8 * MOST_ANCESTORS;
-/// Where the head's last page begins: what a session says at its end. Only a session that will say something
-/// has room for it from its start on.
+/// The head's last page. Only a session that will write figures at its end has space for it.
 pub(crate) const END: usize = TEXT - 4096;
-/// Bytes of the head, paths included.
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
 pub(crate) const OBJECTS: usize = TEXT + TEXT_BYTES;
-/// Most objects that are kept.
 pub(crate) const MOST_OBJECTS: usize = 307;
-/// Meeting, length of the name, number of segments; start, end and offset of each segment; the name. The meeting is 0
-/// until the rest is complete, and then the number of the last time that the object was met anew.
+/// Sighting, length of the name, number of segments; start, end, offset of each; the name. The
+/// sighting is 0 until the rest is complete, then the number of the latest one.
 pub(crate) const OBJECT_BYTES: usize = 8 * (3 + 3 * OBJECT_SEGMENTS) + OBJECT_NAME_BYTES;
 pub(crate) const OBJECT_SEGMENTS: usize = 4;
 pub(crate) const OBJECT_NAME_BYTES: usize = 512;
 pub(crate) const THREADS: usize = OBJECTS + (192 << 10);
-/// Most threads that are kept.
 pub(crate) const MAX_THREADS: usize = 4096;
-/// The id, 0 until the name is there, and the name.
+/// The ID, which is 0 until the name is complete, and the name.
 pub(crate) const THREAD_BYTES: usize = 8 + NAME_BYTES;
 pub(crate) const ARENA: usize = THREADS + (128 << 10);
 const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= THREADS);
 const _: () = assert!(THREADS + MAX_THREADS * THREAD_BYTES <= ARENA && ARENA % (64 << 10) == 0);
 
-/// What a record's depth is marked with: half of it is no address of any program.
+/// Mark in a record's depth.
 pub(crate) const RECORD_MARK: usize =
     if cfg!(target_pointer_width = "64") { MARK_OF_8 as usize } else { MARK_OF_4 as usize };
 const MARK_OF_8: u64 = 0xffc0_5a6d_9e37_0000;
 const MARK_OF_4: u64 = 0xffc0_0000;
-/// The bits of a marked depth that hold the depth.
 pub(crate) const DEPTH_MASK: usize = 0xffff;
 
-/// More than the arena of any session.
+/// Above the arena of any session.
 const MOST_ARENA_BYTES: u64 = 1 << 30;
 const MOST_PATH_BYTES: u64 = 4096;
-/// Depths of records: none is larger.
 const MOST_DEPTH: u64 = 4096;
 
-/// How far a session came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {
-    /// The profile is nowhere else.
+    /// The profile is only here.
     Running = 1,
-    /// It has been written; the file is of no use.
+    /// The profile was written elsewhere.
     Complete = 2,
-    /// The session is over, or its program was replaced, and the profile is nowhere else.
+    /// The session is over, or the program was replaced by `exec`; the profile is only here.
     Ended = 3,
-    /// Its program is about to be replaced, and the profile is nowhere else. Should that fail it runs again.
+    /// `exec` is about to run; if it fails, the session continues. The profile is only here.
     Replaced = 4,
 }
 
-/// Bytes that can be read at any offset.
 pub(crate) trait Source {
-    /// Fills `buffer` from `offset` on as far as there are bytes; gives their number.
+    /// Reads into `buffer` up to the end of the source; returns the number of bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Why a file is no spool that can be read.
 #[derive(Debug)]
 pub(crate) enum SpoolError {
     Io(io::Error),
-    /// Not a spool, or not begun.
+    /// Also if it is not begun.
     NoSpool,
-    /// Of another version of the library, or of a machine with another byte order.
+    /// Of another version of the library, or another byte order.
     OtherVersion,
-    /// A number in the head cannot be.
+    /// Names an invalid number of the head.
     Damaged(&'static str),
 }
 
@@ -225,14 +199,14 @@ fn number_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
-/// Up to `length` bytes from `offset` on; fewer where the source ends.
+/// Reads up to `length` bytes; fewer if the source ends.
 fn read(source: &impl Source, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     const PIECE: usize = 256 << 10;
     let mut bytes = Vec::new();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     while bytes.len() < length {
         let start = bytes.len();
-        // In pieces: what the head claims may be far more than the file holds.
+        // In pieces: the head may claim far more than the file has.
         bytes.resize((start + PIECE).min(length), 0);
         let got = source.read_at(offset + start as u64, bytes.get_mut(start..).unwrap_or_default())?;
         bytes.truncate(start + got);

@@ -1,22 +1,20 @@
-//! One slot of the binary part: its width, its byte order, and how a value becomes bytes.
-//!
-//! "CPU Profile Data File Structure": a slot is as wide as the pointer of the program that was profiled, 4 or
-//! 8 bytes, in that program's byte order.
+//! One slot of the binary part: a pointer's width and byte order in the profiled program ("CPU
+//! Profile Data File Structure").
 
 /// Width of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SlotWidth {
-    /// 4 bytes, as 32-bit programs write.
+    /// 4 bytes, in profiles of 32-bit programs.
     Four,
-    /// 8 bytes, as 64-bit programs write.
+    /// 8 bytes, in profiles of 64-bit programs.
     Eight,
 }
 
 impl SlotWidth {
-    /// The width of this program's own pointers.
+    /// The width of this program's pointers.
     pub const NATIVE: Self = if size_of::<usize>() == 4 { Self::Four } else { Self::Eight };
 
-    /// Width in bytes: 4 or 8.
+    /// Returns the width in bytes: 4 or 8.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
@@ -24,7 +22,7 @@ impl SlotWidth {
         }
     }
 
-    /// The largest value a slot of this width holds.
+    /// Returns the largest value of a slot of this width.
     pub const fn max_value(self) -> u64 {
         match self {
             Self::Four => u32::MAX as u64,
@@ -33,7 +31,7 @@ impl SlotWidth {
     }
 }
 
-/// Order of the bytes within a slot.
+/// Order of the bytes in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -47,7 +45,7 @@ impl ByteOrder {
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 }
 
-/// How slots lie in a file; one layout holds for the whole binary part.
+/// Layout of all slots of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotLayout {
     /// Width of every slot.
@@ -57,10 +55,10 @@ pub struct SlotLayout {
 }
 
 impl SlotLayout {
-    /// The layout in which this program writes its own profile.
+    /// The layout of this program's own profile.
     pub const NATIVE: Self = Self { width: SlotWidth::NATIVE, order: ByteOrder::NATIVE };
 
-    /// Every layout a file can have.
+    /// All layouts that a file can have.
     pub const ALL: [Self; 4] = [
         Self { width: SlotWidth::Eight, order: ByteOrder::Little },
         Self { width: SlotWidth::Eight, order: ByteOrder::Big },
@@ -68,9 +66,8 @@ impl SlotLayout {
         Self { width: SlotWidth::Four, order: ByteOrder::Big },
     ];
 
-    /// Puts `value` at the start of `buffer` and gives back the 4 or 8 bytes that make up the slot.
-    ///
-    /// `None` when the value is above [`SlotWidth::max_value`]; the buffer is then unchanged.
+    /// Puts `value` at the start of `buffer` and returns the 4 or 8 bytes of the slot; `None`, with
+    /// the buffer unchanged, if the value is above [`SlotWidth::max_value`].
     pub fn encode(self, value: u64, buffer: &mut [u8; 8]) -> Option<&[u8]> {
         match self.width {
             SlotWidth::Four => {
@@ -92,7 +89,7 @@ impl SlotLayout {
         }
     }
 
-    /// Reads the slot that `bytes` begins with; `None` when there are fewer bytes than a slot has.
+    /// Reads the first slot of `bytes`; `None` if there are fewer bytes than a slot has.
     pub fn decode(self, bytes: &[u8]) -> Option<u64> {
         match self.width {
             SlotWidth::Four => {
@@ -118,7 +115,7 @@ mod tests {
     use super::{ByteOrder, SlotLayout, SlotWidth};
 
     #[test]
-    fn each_layout_puts_the_bytes_in_its_own_order() {
+    fn encodes_each_layout_in_its_byte_order() {
         let expected: [&[u8]; 4] = [
             &[0x10, 0x27, 0, 0, 0, 0, 0, 0],
             &[0, 0, 0, 0, 0, 0, 0x27, 0x10],
@@ -133,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_value_fits_and_the_next_does_not() {
+    fn encodes_the_largest_value_and_refuses_the_next() {
         for layout in SlotLayout::ALL {
             let max = layout.width.max_value();
             let mut buffer = [0; 8];
@@ -149,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_slice_holds_no_slot() {
+    fn refuses_a_short_slice() {
         for layout in SlotLayout::ALL {
             for length in 0..layout.width.bytes() {
                 assert_eq!(layout.decode(&[1; 8][..length]), None);
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_native_layout_is_the_one_of_usize() {
+    fn native_layout_equals_usize() {
         let mut buffer = [0; 8];
         assert_eq!(SlotLayout::NATIVE.encode(0x1234, &mut buffer), Some(&0x1234_usize.to_ne_bytes()[..]));
         assert_eq!(SlotWidth::NATIVE.bytes(), size_of::<usize>());

@@ -1,7 +1,5 @@
-//! Writes the binary part of a profile, slot by slot, without allocating.
-//!
-//! The sink decides where bytes go and whether they are buffered. Nothing here allocates, formats or panics,
-//! so that a profile can be written from a signal handler or while the process is going away.
+//! Writer of the binary part of a profile, slot by slot. Nothing here allocates, formats or panics,
+//! so a profile can be written in a signal handler or while the process exits.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,10 +7,9 @@ use std::io::{self, Write};
 use super::word::{SlotLayout, SlotWidth};
 
 /// Writes a profile into `W`: first [`header`](Self::header), then records, then
-/// [`trailer`](Self::trailer), then the mapped objects into [`text`](Self::text).
-///
-/// The order of these calls is the caller's duty. Every slot reaches the sink by a `write_all` of its own, so
-/// the sink should buffer. After an error the sink may hold a part of what was being written.
+/// [`trailer`](Self::trailer), then the mapped objects into [`text`](Self::text). The order is not
+/// checked. Each slot is a separate `write_all`, so the sink should buffer. After an error the sink
+/// may have a part of the item.
 ///
 /// ```
 /// use sigprof::format::{ProfileWriter, SlotLayout};
@@ -32,18 +29,17 @@ pub struct ProfileWriter<W> {
 }
 
 impl<W: Write> ProfileWriter<W> {
-    /// Starts a profile whose slots have the given layout; writes nothing yet.
+    /// Starts a profile with this layout; writes nothing.
     pub fn new(out: W, layout: SlotLayout) -> Self {
         Self { sink: CountingSink { out, bytes: 0 }, layout }
     }
 
-    /// Writes the header, exactly the slots 0, 3, 0, period, 0 ("Binary Header").
-    ///
-    /// `period_micros` is the time that a sample of count 1 stands for, in microseconds.
+    /// Writes the header, the slots 0, 3, 0, period, 0 ("Binary Header"). `period_micros` is the
+    /// time that one sample represents, in microseconds.
     ///
     /// # Errors
-    /// [`WriteError::ZeroPeriod`] for a period of 0, which google/pprof does not take for a profile.
-    /// [`WriteError::ValueTooWide`] when the period does not fit in a slot. [`WriteError::Io`] from the sink.
+    /// [`WriteError::ZeroPeriod`] for 0, which google/pprof refuses. [`WriteError::ValueTooWide`]
+    /// if the period does not fit in a slot. [`WriteError::Io`] from the sink.
     pub fn header(&mut self, period_micros: u64) -> Result<(), WriteError> {
         if period_micros == 0 {
             return Err(WriteError::ZeroPeriod);
@@ -55,27 +51,25 @@ impl<W: Write> ProfileWriter<W> {
         Ok(())
     }
 
-    /// Writes `count` samples of one call chain, given leaf first ("Binary Profile Records").
+    /// Writes `count` samples of one call stack, leaf first ("Binary Profile Records").
     ///
-    /// The chain ends before its first PC of 0, since some readers take such a PC for the trailer. A chain
-    /// that is empty, or empty after this cut, and a count of 0 write nothing. A count that is too large for
-    /// a 4-byte slot becomes several records of the same chain, whose counts readers add up.
+    /// The stack ends before its first PC of 0, which some readers treat as the trailer. If it is
+    /// then empty, or the count is 0, nothing is written. If a count is too large for a 4-byte
+    /// slot, it is split into several records, which readers add up.
     ///
     /// # Errors
-    /// [`WriteError::ValueTooWide`] when a PC or the number of PCs does not fit in a slot; nothing is written
-    /// then. [`WriteError::Io`] from the sink.
+    /// [`WriteError::ValueTooWide`] if a PC or the number of PCs does not fit in a slot; nothing is
+    /// then written. [`WriteError::Io`] from the sink.
     pub fn record(&mut self, count: u64, pcs: &[u64]) -> Result<(), WriteError> {
         self.record_words(count, pcs.iter().copied())
     }
 
-    /// Like [`record`](Self::record), for PCs of this process that are read one at a time, leaf first.
-    ///
-    /// A clone of the iterator must yield the same PCs again: the chain is walked once to learn its depth and
-    /// once for every record written.
+    /// Like [`record`](Self::record), for an iterator over PCs of this process, leaf first. Its
+    /// clones must yield the same PCs: one walk finds the depth, and another writes each record.
     ///
     /// # Errors
-    /// Those of [`record`](Self::record). [`WriteError::ChainChanged`] when a later walk found fewer PCs than
-    /// the first; the record in the sink is then incomplete.
+    /// Those of [`record`](Self::record). [`WriteError::ChainChanged`] if a later walk finds fewer
+    /// PCs than the first; the record in the sink is then incomplete.
     pub fn record_from<I>(&mut self, count: u64, pcs: I) -> Result<(), WriteError>
     where
         I: Iterator<Item = usize> + Clone,
@@ -94,22 +88,22 @@ impl<W: Write> ProfileWriter<W> {
         Ok(())
     }
 
-    /// The sink, for the lines of text that follow the trailer ("Text List of Mapped Objects").
+    /// Returns the sink, for the lines after the trailer ("Text List of Mapped Objects").
     pub fn text(&mut self) -> &mut CountingSink<W> {
         &mut self.sink
     }
 
-    /// Bytes that the sink has accepted so far, text included.
+    /// Returns the number of bytes that the sink has accepted, text included.
     pub fn bytes_written(&self) -> u64 {
         self.sink.bytes
     }
 
-    /// The layout of this profile's slots.
+    /// Returns the layout of this profile's slots.
     pub fn layout(&self) -> SlotLayout {
         self.layout
     }
 
-    /// Gives the sink back, without flushing it.
+    /// Returns the sink, without flushing it.
     pub fn into_inner(self) -> W {
         self.sink.out
     }
@@ -122,7 +116,7 @@ impl<W: Write> ProfileWriter<W> {
         Ok(())
     }
 
-    /// Walks a chain up to its first 0 and checks that it can be written; `None` for a chain with no PCs.
+    /// Checks that a call stack, up to its first 0, can be written; `None` if it is empty.
     pub(super) fn measure(&self, pcs: impl Iterator<Item = u64>) -> Result<Option<ChainShape>, WriteError> {
         let mut shape = ChainShape { depth: 0, first: 0, second: None };
         for pc in pcs.take_while(|&pc| pc != 0) {
@@ -138,7 +132,7 @@ impl<W: Write> ProfileWriter<W> {
         Ok((shape.depth > 0).then_some(shape))
     }
 
-    /// Writes one record of a measured chain, with `second` in the place of its second PC.
+    /// Writes one record of a measured call stack, with `second` instead of its second PC.
     pub(super) fn piece(
         &mut self,
         count: u64,
@@ -172,7 +166,7 @@ impl<W: Write> ProfileWriter<W> {
     }
 }
 
-/// Passes bytes on and counts those that were accepted.
+/// A sink that counts the bytes that the inner sink accepts.
 #[derive(Debug)]
 pub struct CountingSink<W> {
     out: W,
@@ -191,24 +185,24 @@ impl<W: Write> Write for CountingSink<W> {
     }
 }
 
-/// Why a part of a profile could not be written.
+/// Reason why a part of a profile was not written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The sink failed, or accepted no more bytes.
     Io(io::Error),
-    /// A PC, a depth or a period is larger than a slot can hold.
+    /// A PC, a depth or a period is too large for a slot.
     ValueTooWide {
         /// The value.
         value: u64,
-        /// The width of the slot it was meant for.
+        /// The width of the slot.
         width: SlotWidth,
     },
     /// The sampling period is 0.
     ZeroPeriod,
-    /// A call chain became shorter while it was being written.
+    /// A call stack became shorter while it was written.
     ChainChanged {
-        /// The depth at which its PC was missing, 0 being the leaf.
+        /// The depth of the missing PC; the leaf has 0.
         depth: u64,
     },
 }
@@ -243,17 +237,15 @@ impl From<io::Error> for WriteError {
     }
 }
 
-/// What has to be known of a chain before its record can be written.
 pub(super) struct ChainShape {
     /// Number of PCs before the first 0; at least 1.
     pub(super) depth: u64,
-    /// The leaf.
     pub(super) first: u64,
-    /// Where the leaf's function was called from, in a chain of two or more.
+    /// The return address in the leaf's caller, if there are two PCs or more.
     pub(super) second: Option<u64>,
 }
 
-/// The counts of the records that one count is written as, each between 1 and a limit.
+/// The counts of a split count's records, each between 1 and a limit.
 pub(super) struct Pieces {
     left: u64,
     limit: u64,
@@ -264,12 +256,11 @@ impl Pieces {
         Self { left: count, limit: limit.max(1) }
     }
 
-    /// At least two pieces, unless the count is 0 or 1.
+    /// Splits into at least two pieces, unless the count is 0 or 1.
     pub(super) fn at_least_two(count: u64, limit: u64) -> Self {
         Self::new(count, limit.min(count.div_ceil(2)))
     }
 
-    /// The number of pieces that are still to come.
     pub(super) fn remaining(&self) -> u64 {
         self.left.div_ceil(self.limit)
     }
@@ -303,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_header_record_and_trailer_as_the_document_shows_them() {
+    fn writes_header_record_and_trailer_as_in_the_format_document() {
         let slots = written(|writer| {
             writer.header(10_000).unwrap();
             writer.record(5, &[0xa0000, 0xc0000, 0xe0000]).unwrap();
@@ -313,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_what_must_not_be_in_a_file() {
+    fn skips_records_that_a_file_must_not_have() {
         let slots = written(|writer| {
             writer.record(0, &[1, 2]).unwrap();
             writer.record(1, &[]).unwrap();
@@ -323,20 +314,20 @@ mod tests {
     }
 
     #[test]
-    fn cuts_a_chain_at_pc_zero() {
+    fn ends_a_stack_before_pc_zero() {
         assert_eq!(written(|writer| writer.record(1, &[9, 8, 0, 7]).unwrap()), [1, 2, 9, 8]);
         assert_eq!(written(|writer| writer.record_from(1, [9, 0].into_iter()).unwrap()), [1, 1, 9]);
     }
 
     #[test]
-    fn a_count_wider_than_its_slot_becomes_several_records() {
+    fn splits_a_count_that_is_too_large_for_a_slot() {
         let count = 2 * u64::from(u32::MAX) + 1;
         let slots = written(|writer| writer.record(count, &[9]).unwrap());
         assert_eq!(slots, [u32::MAX, 1, 9, u32::MAX, 1, 9, 1, 1, 9]);
     }
 
     #[test]
-    fn a_pc_wider_than_its_slot_is_an_error_and_leaves_no_trace() {
+    fn refuses_a_pc_that_is_too_wide_and_writes_nothing() {
         let slots = written(|writer| {
             let error = writer.record(1, &[1, 0x1_0000_0000]).unwrap_err();
             assert_eq!(error.to_string(), "value 0x100000000 does not fit in a slot of 4 bytes");
@@ -347,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_shrinks_is_reported() {
+    fn reports_a_stack_that_becomes_shorter() {
         let walks = Cell::new(0);
         let pcs = [5, 6].into_iter().map(|pc| {
             walks.set(walks.get() + 1);
@@ -359,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_sink_is_an_error_with_a_source() {
+    fn returns_the_error_of_a_full_sink_as_source() {
         let mut room = [0; 12];
         let mut writer = ProfileWriter::new(&mut room[..], SMALL);
         let error = writer.header(1).unwrap_err();
@@ -368,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_add_up_and_keep_the_limit() {
+    fn pieces_add_up_and_are_within_the_limit() {
         for count in 0..40 {
             for limit in 1..9 {
                 for pieces in [Pieces::new, Pieces::at_least_two] {

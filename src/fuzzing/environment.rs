@@ -1,4 +1,4 @@
-//! All variables of the environment with any values.
+//! All environment variables with arbitrary values.
 
 use crate::{
     config::{
@@ -9,7 +9,7 @@ use crate::{
     sys::signal,
 };
 
-/// What the first byte of an entry stands for, from `a` on.
+/// The variables; the first byte of an entry chooses one, from `a` on.
 const NAMES: [&str; 21] = [
     "CPUPROFILE",
     "CPUPROFILE_USE_PID",
@@ -34,7 +34,7 @@ const NAMES: [&str; 21] = [
     "CPUPROFILE_RANDOM_START",
 ];
 
-/// Entries with a NUL between them: a byte that chooses the variable, then its value.
+/// Entries separated by NULs: a byte that chooses the variable, then its value.
 pub(super) fn any_bytes(bytes: &[u8]) {
     let entries = bytes.split(|&byte| byte == 0).filter_map(|entry| entry.split_first());
     let pairs: Vec<(&[u8], &[u8])> = entries
@@ -125,7 +125,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     expect_name(&environment, value);
 }
 
-/// The profile's name begins with what CPUPROFILE says, and tells processes and ranks apart.
+/// Checks that the profile's name begins with `CPUPROFILE` and distinguishes processes and ranks.
 fn expect_name<'v>(environment: &Environment, value: impl Fn(&str) -> Option<&'v [u8]>) {
     let value = |name| value(name).filter(|value: &&[u8]| !value.is_empty());
     let Some(path) = value("CPUPROFILE") else {
@@ -141,7 +141,6 @@ fn expect_name<'v>(environment: &Environment, value: impl Fn(&str) -> Option<&'v
         assert_eq!(of_process, [&base, id.as_bytes()].concat());
         assert!(!of_process.contains(&0), "the kernel would take the beginning for the name");
     }
-    // Text stays as it is.
     assert_eq!(base[0] == path[0], !is_marked(path));
     assert_eq!(base[1..path.len()], path[1..]);
     assert!(!is_marked(path) || std::str::from_utf8(path).is_err() && environment.adds_pid());
@@ -154,7 +153,7 @@ fn expect_name<'v>(environment: &Environment, value: impl Fn(&str) -> Option<&'v
     }
 }
 
-/// What a number's value comes to: the number that is used, and what is said of it.
+/// Returns the expected number and a part of the warning.
 fn number(value: Option<&[u8]>, default: usize, maximum: usize) -> (usize, Option<&'static str>) {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return (default, None) };
     let text = String::from_utf8_lossy(value);
@@ -171,7 +170,7 @@ fn number(value: Option<&[u8]>, default: usize, maximum: usize) -> (usize, Optio
     }
 }
 
-/// What a value of the memory's bound comes to: the bytes that are used, and what is said of it.
+/// Returns the expected bytes and a part of the warning.
 fn memory(value: Option<&[u8]>) -> (usize, Option<&'static str>) {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return (DEFAULT_MAX_MEMORY, None) };
     let text = String::from_utf8_lossy(value);
@@ -198,7 +197,7 @@ fn is_yes(value: &[u8]) -> bool {
     matches!(value.first(), None | Some(b't' | b'T' | b'y' | b'Y' | b'1'))
 }
 
-/// One warning begins with the name of the variable, says all of this, and comes out as one whole line.
+/// Checks that one warning begins with the variable, contains each of `said`, and fits on a line.
 fn expect_warning(environment: &Environment, name: &str, said: &[&str]) {
     let start = format!("{name}=");
     let mut warnings = environment.warnings.iter().filter(|warning| warning.starts_with(&start));

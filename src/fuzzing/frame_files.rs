@@ -1,10 +1,10 @@
-//! ELF files of any bytes, in which call frame information is looked for.
+//! Call frame information of arbitrary ELF files.
 
 use super::Room;
 use crate::control::frame_file_trial;
 use std::fs;
 
-/// The bytes stand for the file, and for what is mapped of it.
+/// The bytes are both the file and its mapping.
 pub(super) fn any_bytes(bytes: &[u8]) {
     let room = Room::new();
     let path = room.0.join("object");

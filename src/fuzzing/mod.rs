@@ -1,13 +1,11 @@
-//! The bodies of the fuzz targets (`fuzz/`), for them and for the test that replays their inputs; in no other build.
-//!
-//! Each takes any bytes and panics where something is not as it must be.
+//! The fuzz targets (`fuzz/`), which panic if they find a fault, and a test that replays inputs.
 
 mod environment;
 mod frame_files;
 mod profiles;
 mod recovery;
 
-/// A target's body.
+/// The function of a target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name, as in `fuzz/targets/`.
@@ -23,16 +21,16 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("spool", crate::recover::trial::any_input),
 ];
 
-/// Runs a target's body.
+/// Runs a target.
 ///
 /// # Panics
-/// Where it finds something, and where there is no such target.
+/// If the target finds a fault, or does not exist.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.0 == name);
     target.expect("a target of this name").1(bytes);
 }
 
-/// A file of its own for a body that needs one, in memory where that is to be had; gone with the value.
+/// A temporary directory, in memory if possible; dropping the value removes it.
 struct Room(std::path::PathBuf);
 
 impl Room {
@@ -70,13 +68,13 @@ mod tests {
         let entries = fs::read_dir(directory).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        // The package sigprof-analysis replays its own.
+        // The package sigprof-analysis replays its own targets.
         names.retain(|name| !name.starts_with("analysis_"));
         names.sort();
         names
     }
 
-    /// Replays what a target begins with, what reached new code and what once failed; gives the number of inputs.
+    /// Replays the seeds, the corpus and past failures of a target; returns the number of inputs.
     fn replay(name: &str) -> usize {
         let mut inputs = 0;
         for kind in ["seeds", "corpora", "regressions"] {
@@ -86,7 +84,7 @@ mod tests {
                 continue;
             }
             for file in names(&directory) {
-                // The name of an input that fails is the last one written.
+                // Identifies the input of a failure.
                 println!("{kind}/{name}/{file}");
                 run(name, &fs::read(directory.join(file)).unwrap());
                 inputs += 1;
@@ -103,7 +101,6 @@ mod tests {
                 assert!(replay(stringify!($target)) > 4);
             })*
 
-            /// A target that is added is replayed, and its inputs are not left behind when it goes.
             #[test]
             fn every_target_is_replayed() {
                 let replayed = [$(stringify!($target)),*];
@@ -120,14 +117,14 @@ mod tests {
         };
     }
 
-    // On other machines the sections of `cfi`'s inputs mean nothing; the list below is complete where it is run.
+    // The inputs of `cfi` are x86-64 sections, so the complete list is checked there only.
     #[cfg(target_arch = "x86_64")]
     replayed!(cfi environment frame_files maps profile_reader profile_writer recover spool);
     #[cfg(not(target_arch = "x86_64"))]
     mod other {
         use super::*;
         #[test]
-        fn all_but_frame_information() {
+        fn replays_all_targets_except_frame_information() {
             for (name, _) in TARGETS {
                 assert!(replay(name) > 4, "{name}");
             }

@@ -3,7 +3,6 @@
 use crate::format::{ByteOrder, CpuProfile, Mapping, ProfileWriter, SlotLayout, SlotWidth, write_records};
 use std::collections::HashMap;
 
-/// Profiles of any bytes: an error, or a profile whose parts fit together.
 pub(super) fn any_profile(bytes: &[u8]) {
     let Ok(profile) = CpuProfile::parse(bytes) else { return };
     let total: u128 = profile.records.iter().map(|record| u128::from(record.count)).sum();
@@ -12,7 +11,7 @@ pub(super) fn any_profile(bytes: &[u8]) {
     let _ = profile.duration();
 }
 
-/// Lines of the list of mapped objects: what is read is sound, and is read again from what is written.
+/// Reads lines of mapped objects, writes them and reads them again.
 pub(super) fn any_maps(bytes: &[u8]) {
     for line in bytes.split(|&byte| byte == b'\n') {
         let Some(mapping) = Mapping::parse_line(line) else { continue };
@@ -26,8 +25,7 @@ pub(super) fn any_maps(bytes: &[u8]) {
     }
 }
 
-/// Records that bytes stand for, in any layout: what is written is read again, with every sample and every frame, in a
-/// form from which no reader deletes a frame.
+/// Writes records and reads them again: every sample and frame remains, and readers delete none.
 pub(super) fn any_records(bytes: &[u8]) {
     let mut input = Input(bytes);
     let kind = input.byte();
@@ -36,7 +34,7 @@ pub(super) fn any_records(bytes: &[u8]) {
         order: if kind & 2 == 0 { ByteOrder::Little } else { ByteOrder::Big },
     };
     let period = input.word().max(1) & layout.width.max_value();
-    // A count becomes as many records as it takes; 16 of them show how.
+    // A count is split into several records; 16 of them are enough.
     let most = layout.width.max_value().saturating_mul(16);
     let records = input.records(most);
     let mut writer = ProfileWriter::new(Vec::new(), layout);
@@ -57,7 +55,7 @@ pub(super) fn any_records(bytes: &[u8]) {
     let file = writer.into_inner();
     assert_eq!(file.len() as u64, length);
     let profile = CpuProfile::parse(&file).expect("what was written can be read");
-    // A file without a word that tells has several readings, of which any will do.
+    // A file without records may match several layouts.
     if !profile.records.is_empty() {
         assert_eq!((profile.layout, profile.period_micros), (layout, period));
     }
@@ -66,7 +64,7 @@ pub(super) fn any_records(bytes: &[u8]) {
     expect_no_majority(&profile);
 }
 
-/// Every chain has its samples. A second frame may be written as the address before it, which names the same call.
+/// Checks the samples of each stack. A second PC may be PC - 1, which names the same call.
 fn expect_all_samples(records: &[(u64, Vec<u64>)], profile: &CpuProfile) {
     let mut expected = HashMap::<Vec<u64>, i128>::new();
     for (count, pcs) in records {
@@ -75,7 +73,7 @@ fn expect_all_samples(records: &[(u64, Vec<u64>)], profile: &CpuProfile) {
             *expected.entry(chain).or_default() += i128::from(*count);
         }
     }
-    // Chains that differ in the second frame's lowest part only: the sums over each run of such neighbours must agree.
+    // Of stacks with neighbouring second PCs, only the sums over each run of neighbours must agree.
     let mut difference = HashMap::<(u64, Vec<u64>), Vec<(u64, i128)>>::new();
     let mut note = |chain: &[u64], count: i128| {
         let key = (chain[0], chain.get(2..).unwrap_or_default().to_vec());
@@ -85,7 +83,7 @@ fn expect_all_samples(records: &[(u64, Vec<u64>)], profile: &CpuProfile) {
     profile.records.iter().for_each(|record| note(&record.pcs, -i128::from(record.count)));
     for (key, mut seconds) in difference {
         seconds.sort_unstable();
-        // What was written at S - 1 is paid for at S: from below, no more may be missing than was written.
+        // In each run, the samples written at S - 1 are missing at S.
         let mut owed = 0;
         for run in seconds.chunk_by(|one, next| next.0 - one.0 <= 1) {
             owed += run.iter().map(|(_, count)| count).sum::<i128>();
@@ -94,8 +92,7 @@ fn expect_all_samples(records: &[(u64, Vec<u64>)], profile: &CpuProfile) {
     }
 }
 
-/// google/pprof deletes an address that stands second in nearly all records, and gives each chain a second address that
-/// repeats the first. The writer keeps it from either, but where `format/second_frame.rs` says that it cannot.
+/// Checks that google/pprof deletes no second frame (exceptions: `format/second_frame.rs`).
 fn expect_no_majority(profile: &CpuProfile) {
     let count = profile.records.len();
     let mut seconds = HashMap::<u64, usize>::new();
@@ -106,7 +103,7 @@ fn expect_no_majority(profile: &CpuProfile) {
     }
     let is_single_threaded = count == 1 && profile.total_samples() == 1;
     for (second, times) in seconds {
-        // No address is before 1 but 0, which ends a chain.
+        // A second PC of 1 cannot be guarded, because 0 ends a stack.
         assert!(
             is_single_threaded || second == 1 || times < count - count / 32,
             "{second:x} stands second {times} times"
@@ -114,7 +111,7 @@ fn expect_no_majority(profile: &CpuProfile) {
     }
 }
 
-/// Bytes that are taken one after another; behind the last there are zeros.
+/// Reads bytes one after another, then zeros.
 struct Input<'b>(&'b [u8]);
 
 impl Input<'_> {
@@ -124,13 +121,13 @@ impl Input<'_> {
         first
     }
 
-    /// A number of any size: how many bytes, and those.
+    /// Reads a length in bytes, then a number of that length.
     fn word(&mut self) -> u64 {
         let bytes = self.byte() % 9;
         (0..bytes).fold(0, |word, _| word << 8 | u64::from(self.byte()))
     }
 
-    /// Chains of few addresses, so that some are shared, each with a count.
+    /// Reads stacks of few different addresses, some of them equal, each with a count.
     fn records(&mut self, most: u64) -> Vec<(u64, Vec<u64>)> {
         let base = self.word();
         let mut records = Vec::new();
@@ -141,9 +138,9 @@ impl Input<'_> {
                 0xff => self.word(),
                 near => base.wrapping_add(u64::from(near)),
             });
-            // A program has no wider ones.
+            // A program has no wider PCs.
             let pcs = pcs.map(|pc| pc & usize::MAX as u64).collect();
-            // The same record many times: majorities are of records.
+            // Repeat the record, because majorities are of records.
             let times = if shape & 0x40 == 0 { 1 } else { self.byte() };
             records.extend(std::iter::repeat_n((count, pcs), usize::from(times)));
         }

@@ -1,4 +1,4 @@
-//! Spool files of any bytes, through all that a recovery does.
+//! Recovery of arbitrary spool files.
 
 use super::Room;
 use crate::{
@@ -15,11 +15,9 @@ use std::{
     path::Path,
 };
 
-/// What was under the profile's name before.
 const EARLIER: &[u8] = b"another profile";
 
-/// Bytes of two settings, then those of the spool as `Sparse` takes them apart. The spool's target is replaced by one in a
-/// directory of this very call.
+/// Recovers the spool of [`Sparse`] after a byte of settings; replaces the path of its target.
 pub(super) fn any_bytes(bytes: &[u8]) {
     let Some((&settings, rest)) = bytes.split_first() else { return };
     let Some(sparse) = Sparse::new(rest) else { return };
@@ -28,7 +26,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     let spool = room.0.join("1-2-3.spool");
     write_spool(&sparse, &spool, &target);
     if settings & 4 == 0 {
-        // Else it may be of another container, and is recovered only to a name that is given.
+        // Otherwise the process may be in another container, and a recovery needs a path.
         let namespace = process::namespace().expect("/proc tells").to_ne_bytes();
         let file = File::options().write(true).open(&spool).expect("a file of our own");
         file.write_all_at(&namespace, field::NAMESPACE as u64).expect("room for a spool");
@@ -55,7 +53,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
         Err(error) => {
             assert!(spool.exists(), "samples are lost: {error}");
             assert!(!elsewhere.exists());
-            // Discarding refuses only where the process runs.
+            // Discarding is refused only if the process runs.
             assert_eq!(spool_found.discard().is_ok(), spool_found.owner() != Owner::Running);
         }
         Ok(recovered) => {

@@ -1,5 +1,5 @@
-//! The right to end a spool, which one at a time has: two that made its profile at once would both write one, the second
-//! of records that the first one is removing.
+//! The exclusive right to recover or discard a spool: while one process removes the records,
+//! another must not write a profile from them.
 
 use crate::sys::file;
 use nix::{
@@ -13,33 +13,31 @@ use std::{
     path::Path,
 };
 
-/// Held by who makes a profile of a spool, or discards it.
 pub(super) enum Claim {
     Locked(Flock<File>),
-    /// Its file system knows no locks.
+    /// The file system does not support locks.
     Free(File),
 }
 
-/// Why it is not to be had.
 pub(super) enum Refusal {
     Taken,
     Io(io::Error),
 }
 
 impl Claim {
-    /// Claims the spool at `path`, which has been opened as `opened`.
+    /// Claims the spool at `path`, which is open as `opened`.
     ///
     /// # Errors
-    /// Where another has it; where the path cannot be opened, or leads to another file by now.
+    /// If another process or thread has it, or the path cannot be opened or is now another file.
     pub(super) fn of(path: &Path, opened: &File) -> Result<Self, Refusal> {
-        // Opened anew, since a lock belongs to an open file, and this one may be shared by threads.
+        // A lock belongs to an open file description (flock(2)), and threads may share `opened`.
         let file = file::open_unfollowed(path).map_err(Refusal::Io)?;
         let claim = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(locked) => Self::Locked(locked),
             Err((_, Errno::EWOULDBLOCK)) => return Err(Refusal::Taken),
             Err((file, _)) => Self::Free(file),
         };
-        // Who had it before may have removed the file, and its name may be another's by now.
+        // The previous holder may have removed the file, and another file may have its name.
         let identity = |status: fs::Metadata| (status.dev(), status.ino());
         let named = fs::symlink_metadata(path).map(identity).map_err(Refusal::Io)?;
         let is_same = |file: &File| file.metadata().is_ok_and(|status| identity(status) == named);

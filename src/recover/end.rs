@@ -1,4 +1,4 @@
-//! What a session said of itself at its end.
+//! Figures that a session reports at its end.
 
 use crate::{
     config::Clock,
@@ -7,29 +7,29 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What a session said of itself at its end.
+/// Figures that a session reported at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionEnd {
-    /// Time from its start to its end.
+    /// Elapsed time from start to end.
     pub elapsed: Duration,
-    /// CPU time that the process used meanwhile.
+    /// CPU time of the process in that time.
     pub process_cpu: Duration,
-    /// Time of its clock that no tick stands for.
+    /// Time of the clock that no tick represents.
     pub unaccounted: Duration,
     /// CPU time of the process as the kernel's timer interrupts count it; zero if it is not known.
     pub interrupted: Duration,
-    /// Threads that blocked the signal of the ticks at the end, if that was looked for.
+    /// TimerTable that blocked the profiling signal at the end, if this was checked.
     pub blocking_threads: u64,
-    /// How often a thread could not have a timer of its own.
+    /// How often a thread could not have a timer.
     pub timers_refused: u64,
-    /// Call chains that were walked.
+    /// Call stacks that were unwound.
     pub walks: u64,
-    /// Of these: those that came to the entry point of their thread.
+    /// Complete call stacks: those that reach the thread's entry point.
     pub complete_walks: u64,
-    /// Periods that are missing in the samples.
+    /// Lost periods.
     pub lost: u64,
-    /// Why there are no samples, when there are none.
+    /// The reason if there are no samples.
     pub no_samples: Option<NoSamples>,
     /// The clock that ran; None if it is unknown.
     pub clock: Option<Clock>,

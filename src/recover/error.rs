@@ -1,4 +1,4 @@
-//! Why a spool cannot be recovered.
+//! The error of a recovery.
 
 use crate::format::WriteError;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a spool cannot be recovered.
+/// Reason why a spool cannot be recovered.
 #[derive(Debug)]
 pub struct RecoverError {
     pub(super) path: PathBuf,
@@ -33,7 +33,7 @@ impl RecoverError {
         matches!(&self.reason, Reason::Io(_, error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Another file has the name.
+    /// True if another file has the name.
     pub(super) fn is_taken(&self) -> bool {
         matches!(&self.reason, Reason::Write(WriteError::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists)
     }

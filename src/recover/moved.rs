@@ -1,4 +1,4 @@
-//! The file of the records that were moved out of the table while a session ran.
+//! The spill file of a spool.
 
 use super::{
     error::{Reason, RecoverError},
@@ -16,14 +16,14 @@ use std::{
     path::PathBuf,
 };
 
-/// Bytes of moved records that are read at once: many of the longest.
+/// Bytes that are read in one part: many of the longest records.
 const MOVED_PART: usize = 4 << 20;
 
 impl Spool {
-    /// The file of the records that were moved out of the table; None where there is none, or it was removed.
+    /// Opens the spill file; None if there is none, or it was removed.
     ///
     /// # Errors
-    /// Where it cannot be read, or is another user's; or is missing, and may be in the process's own container.
+    /// If it cannot be read, is another user's, or is missing and may be in another container.
     pub(super) fn moved(&self) -> Result<Option<File>, RecoverError> {
         let Some(path) = self.moved_path().filter(|_| self.head.moved.is_some()) else { return Ok(None) };
         let fails = |error| RecoverError::new(&path, Reason::Io("open the spill file", error));
@@ -40,13 +40,12 @@ impl Spool {
         Ok(Some(file))
     }
 
-    /// Where it is, or would have been.
     fn moved_path(&self) -> Option<PathBuf> {
         let name = self.head.moved_name.as_ref()?;
         Some(self.target().with_file_name(OsStr::from_bytes(name)))
     }
 
-    /// Removes that file, if it is this user's.
+    /// Removes the spill file if it is this user's.
     pub(super) fn remove_moved(&self) {
         let Some(path) = self.moved_path() else { return };
         let is_own = |status: fs::Metadata| status.is_file() && status.uid() == process::effective_user();
@@ -56,7 +55,7 @@ impl Spool {
     }
 }
 
-/// Calls `visit` with the records of the file of moved ones, a part at a time: the file of a day may be large.
+/// Calls `visit` with the records of the spill file, in parts because the file may be large.
 pub(super) fn for_each_moved<E: From<io::Error>>(
     head: &Head,
     moved: &impl Source,
@@ -70,7 +69,7 @@ pub(super) fn for_each_moved<E: From<io::Error>>(
         let got = read_fully(moved, place, part.get_mut(..length).unwrap_or_default())?;
         let (records, bytes) = head.moved_records(part.get(..got).unwrap_or_default());
         if bytes == 0 {
-            // Cut, or written into by somebody else.
+            // Truncated, or overwritten by another program.
             break;
         }
         visit(records)?;
@@ -79,7 +78,7 @@ pub(super) fn for_each_moved<E: From<io::Error>>(
     Ok(())
 }
 
-/// Fills `buffer` as far as there are bytes; gives their number.
+/// Reads into `buffer` up to the end of the source; returns the number of bytes.
 fn read_fully(source: &impl Source, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! The profile of what a spool holds, as bytes and as a file.
+//! The profile of a spool, as bytes and as a file.
 
 use super::moved::for_each_moved;
 use crate::{
@@ -16,7 +16,7 @@ use std::{
     path::Path,
 };
 
-/// Writes the profile of what a spool and the file of its moved records hold; gives the sum of their counts.
+/// Writes the profile of a spool and its spill file; returns the sum of the counts.
 pub(super) fn write_profile(
     head: &Head,
     moved: Option<&impl Source>,
@@ -49,19 +49,17 @@ pub(super) fn sum_of(records: &[SpooledRecord]) -> u64 {
     records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.count))
 }
 
-/// Records on their way to a profile, where those of different threads with one chain become one.
+/// Adds up the records of different threads with the same call stack.
 struct Folding<'w, W> {
     writer: &'w mut ProfileWriter<W>,
     chains: BTreeMap<Vec<u64>, u64>,
-    /// Of all chains.
     words: usize,
 }
 
-/// Words of chains that wait to be written. What comes to more has a chain several times, as a profile may.
+/// Words of pending stacks. With more, a stack may be in the profile several times, which is valid.
 const MOST_FOLDED: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 8 << 20 };
 
 impl<W: Write> Folding<'_, W> {
-    /// Writes records as they are.
     fn write(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
         write_records(self.writer, || {
             records.iter().map(|record| (record.count, record.pcs.iter().map(|&pc| pc as usize)))
@@ -69,7 +67,7 @@ impl<W: Write> Folding<'_, W> {
         .map(|_| ())
     }
 
-    /// Takes records in, and writes some where there are many.
+    /// Adds records; writes the pending ones if there are too many.
     fn add(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
         for record in records {
             let known = self.chains.get(&record.pcs).copied();
@@ -88,7 +86,6 @@ impl<W: Write> Folding<'_, W> {
         Ok(())
     }
 
-    /// Writes what was taken in.
     fn flush(&mut self) -> Result<(), WriteError> {
         write_records(self.writer, || {
             self.chains.iter().map(|(pcs, count)| (*count, pcs.iter().map(|&pc| pc as usize)))
@@ -99,19 +96,18 @@ impl<W: Write> Folding<'_, W> {
     }
 }
 
-/// Writes a file beside `target` and gives it that name when it is complete and on its way to the disk; only if nothing
-/// has that name, unless `replaces` says so.
+/// Writes and syncs a temporary file, and renames it; replaces an existing file if `replaces`.
 pub(super) fn write_file(
     target: &Path,
     replaces: bool,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let temporary = target.with_file_name(format!(".sigprof-{:016x}", file::random()));
-    // A name that exists is not written to, be it a link or not.
+    // `O_EXCL` does not follow symbolic links.
     let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
     let written = fill(&mut out).and_then(|()| {
         out.flush()?;
-        // Some file systems tell only now that there was no room, and the spool is about to go.
+        // Some file systems report a lack of space only here, and the spool is then removed.
         out.get_ref().sync_all()?;
         if replaces {
             fs::rename(&temporary, target)?;

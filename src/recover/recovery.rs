@@ -1,4 +1,4 @@
-//! The end of a spool: its profile is made, or it is thrown away.
+//! Recovery and removal of a spool.
 
 use super::{
     error::{Reason, RecoverError},
@@ -15,14 +15,13 @@ use std::{
 };
 
 impl Spool {
-    /// Writes the profile to the file that it was meant for, and removes the spool.
-    ///
-    /// If that file was written again since the session began, it stays, and the recovered profile is
+    /// Writes the profile to its target, and removes the spool. If the target file was written
+    /// again since the session began, it is kept, and the recovered profile is
     /// `NAME.recovered-PID`.
     ///
     /// # Errors
-    /// If the process is running, or may be; if another process recovers the spool, or has; if the profile cannot be
-    /// written. The spool then stays.
+    /// If the process is or may be running; if another process recovers the spool, or has recovered
+    /// it; if the profile cannot be written. The spool is then kept.
     pub fn recover(&self) -> Result<Recovered, RecoverError> {
         if self.owner() == Owner::Elsewhere {
             return Err(self.fails(Reason::Elsewhere(self.head.process)));
@@ -49,19 +48,20 @@ impl Spool {
         }
     }
 
-    /// Writes the profile to `path`, which is replaced if it exists, and removes the spool. For a process of another
-    /// container ([`Owner::Elsewhere`]) the caller must know that it has exited. A process that is still running is not
-    /// harmed, but a later kill loses its samples.
+    /// Writes the profile to `path`, which is replaced if it exists, and removes the spool. For a
+    /// process of another container ([`Owner::Elsewhere`]) the caller must know that it has exited.
+    /// A process that still runs is not harmed, but a later kill loses its samples.
     ///
     /// # Errors
-    /// If the process is running; if the profile cannot be written. The spool then stays.
+    /// If the process is running, or the profile cannot be written. The spool is then kept.
     pub fn recover_to(&self, path: &Path) -> Result<Recovered, RecoverError> {
         self.ensure_not_running()?;
         let claim = self.claim()?;
         self.renewed(&claim)?.write(path, true)
     }
 
-    /// Removes the spool with its samples. As for [`recover_to`](Self::recover_to), the process must have exited.
+    /// Removes the spool with its samples. The process must have exited, as for
+    /// [`recover_to`](Self::recover_to).
     ///
     /// # Errors
     /// If the process is running, or the spool cannot be removed.
@@ -72,8 +72,7 @@ impl Spool {
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
 
-    /// Whether what stands at the target is what the session would have replaced: what stood there when it began, or what
-    /// it wrote there itself.
+    /// Whether the target is missing, as before the session, or as the session wrote it.
     fn may_replace(&self, target: &Path) -> Result<bool, RecoverError> {
         match fs::symlink_metadata(target) {
             Err(_) => Ok(true),
@@ -87,7 +86,7 @@ impl Spool {
         }
     }
 
-    /// The `n`th name for a profile whose own name is somebody else's by now.
+    /// The `n`th name of a profile if its own name is in use.
     fn name_beside(&self, n: u32) -> PathBuf {
         let mut beside = self.target().as_os_str().to_owned();
         beside.push(format!(".recovered-{}", self.head.process));
@@ -116,7 +115,7 @@ impl Spool {
         let written = write_file(target, replaces, fill);
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
         let in_spool = sum_of(&records);
-        // Records of a file that is gone or damaged.
+        // The spill file may be missing or damaged.
         let periods = self.head.moved.as_ref().map_or(0, |moved| moved.periods);
         let missing = periods.saturating_sub(samples.saturating_sub(in_spool));
         self.remove_files();
@@ -125,15 +124,13 @@ impl Spool {
         Ok(Recovered { path, samples, lost, is_truncated: self.head.is_truncated })
     }
 
-    /// Removes the spool, and with it the file of moved records: their profile is there, or they are not wanted. A spool
-    /// that stays is only recovered again.
+    /// Removes the spill file and the spool. A spool that remains is only recovered again.
     fn remove_files(&self) {
-        // The file first: a spool that stays knows its name.
+        // The spool has the name of the spill file.
         self.remove_moved();
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Removes a spool that has nothing to say.
     fn without_file(&self) -> Result<Recovered, RecoverError> {
         self.remove_files();
         Ok(Recovered { path: None, samples: 0, lost: self.head.lost, is_truncated: self.head.is_truncated })
@@ -144,13 +141,13 @@ impl Spool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// Path of the profile; None if there were no samples, or if the process had written it itself.
+    /// Path of the profile; None if there were no samples, or the process had written the profile.
     pub path: Option<PathBuf>,
     /// Sum of the weights: a number of periods.
     pub samples: u64,
-    /// Lost periods, without those for which no scratch slot was free.
+    /// Lost periods, except those without a free scratch slot.
     pub lost: u64,
-    /// The spool was full: call stacks that came first after that are missing.
+    /// The spool was full: call stacks that were first sampled after that are missing.
     pub is_truncated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One spool: whose it is, how it is, and what it holds.
+//! One spool: its owner, its state and its samples.
 
 use super::{
     claim::{Claim, Refusal},
@@ -30,15 +30,15 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Whether the process that a spool belongs to still runs.
+/// State of the process to which a spool belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Owner {
-    /// It runs: the spool is in use.
+    /// The process runs and uses the spool.
     Running,
-    /// It is gone.
+    /// The process has exited, or the session has ended.
     Gone,
-    /// It is, or was, in another namespace of process ids (a container), or /proc does not tell.
+    /// The process is or was in another PID namespace (a container), or /proc is not usable.
     Elsewhere,
 }
 
@@ -48,7 +48,7 @@ pub struct Spool {
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) head: Head,
-    /// The caller knows that nobody writes to it.
+    /// The caller has stated that no process writes to it.
     is_over: bool,
 }
 
@@ -56,7 +56,7 @@ impl Spool {
     /// Opens the spool at `path`.
     ///
     /// # Errors
-    /// Where it cannot be read, belongs to another user, or is no spool of this version.
+    /// If it cannot be read, belongs to another user, or is not a spool of this version.
     pub fn open(path: &Path) -> Result<Self, RecoverError> {
         let fails = |reason| RecoverError::new(path, reason);
         let file = file::open_unfollowed(path).map_err(|error| fails(Reason::Io("open the spool", error)))?;
@@ -71,85 +71,85 @@ impl Spool {
         Ok(Self { path: path.into(), file, head, is_over: false })
     }
 
-    /// The same, of a program that the caller knows to have been [replaced](Self::is_replaced), though its process runs. Where it
-    /// was not, the process comes to no harm, but what it adds is read by nobody.
+    /// Treats the spool as unused, because the caller has found that the program was
+    /// [replaced](Self::is_replaced). If it was not, samples that the process adds are not read.
     #[must_use]
     pub fn known_to_be_over(mut self) -> Self {
         self.is_over = true;
         self
     }
 
-    /// The spool's own path.
+    /// Returns the path of the spool.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Process id of the session's process.
+    /// Returns the process ID.
     pub fn process(&self) -> u32 {
         self.head.process
     }
 
-    /// The program that the process ran; empty where it could not be found out.
+    /// Returns the path of the program; empty if it is unknown.
     pub fn program(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.head.program))
     }
 
-    /// The absolute path that the profile is meant for.
+    /// Returns the absolute path of the profile.
     pub fn target(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.head.target))
     }
 
-    /// When the session began.
+    /// Returns the start time of the session.
     pub fn started(&self) -> SystemTime {
         UNIX_EPOCH.checked_add(Duration::from_secs(self.head.started)).unwrap_or(UNIX_EPOCH)
     }
 
-    /// True when the profile was written in full, and only the spool could not be removed (behind `chroot` or `setuid`).
+    /// True if the profile was written, but the spool was not removed (after `chroot` or `setuid`).
     pub fn is_complete(&self) -> bool {
         self.head.is_complete
     }
 
-    /// True when the spool could not grow further: chains that were first met after that are missing.
+    /// True if the spool was full: call stacks that were first sampled after that are missing.
     pub fn is_truncated(&self) -> bool {
         self.head.is_truncated
     }
 
-    /// True when its samples say whose they are ([`Builder::by_thread`](crate::Builder::by_thread)).
+    /// True if the samples have threads ([`Builder::by_thread`](crate::Builder::by_thread)).
     pub fn is_by_thread(&self) -> bool {
         self.head.is_by_thread
     }
 
-    /// True when the process's program was about to be replaced (`exec`). It was, where the process has a younger spool; it
-    /// may not have been, where it has none.
+    /// True if the process was about to replace its program (`exec`). If it has a newer spool, the
+    /// program was replaced; otherwise the call may have failed.
     pub fn is_replaced(&self) -> bool {
         self.head.is_replaced
     }
 
-    /// When the process began, in clock ticks since boot: with its id this names a process of this machine.
+    /// Returns the process's start time in clock ticks since boot. It is unique with the ID.
     pub fn process_start(&self) -> u64 {
         self.head.process_start
     }
 
-    /// Ids of the processes that this one was forked from since its program was started, the nearest first; the nearest four
-    /// if there are more. Their code, also what a just-in-time compiler made of it, is this one's.
+    /// Returns the IDs of the processes from which this one was forked since its `exec`, the
+    /// nearest first, at most four. This process has their code, including JIT-compiled code.
     pub fn ancestors(&self) -> impl Iterator<Item = u32> {
         self.head.ancestors.0.into_iter().take_while(|&process| process > 0)
     }
 
-    /// Periods that are missing in the samples, as far as they were noted while the process ran.
+    /// Returns the lost periods that were counted while the process ran.
     pub fn lost(&self) -> u64 {
         self.head.lost
     }
 
-    /// What the session said of itself at its end; None where the process was killed before.
+    /// Returns the figures of the session's end; None if the process was killed before.
     pub fn end(&self) -> Option<SessionEnd> {
         self.head.figures.map(SessionEnd::of)
     }
 
-    /// The sum of the counts so far, of a process that runs or is gone.
+    /// Returns the sum of the counts until now, for a process that runs or has exited.
     ///
     /// # Errors
-    /// Where the spool cannot be read.
+    /// If the spool cannot be read.
     pub fn samples_so_far(&self) -> Result<u64, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let head = read_head(&self.file).map_err(|reason| self.fails(reason))?;
@@ -157,28 +157,27 @@ impl Spool {
         Ok(moved.saturating_add(sum_of(&head.records(&self.file).map_err(fails)?)))
     }
 
-    /// What one count of a sample stands for.
+    /// Returns the time that a count of 1 represents.
     pub fn period(&self) -> Duration {
         Duration::from_micros(self.head.period_micros)
     }
 
-    /// Reads the samples, with their threads where the spool [knows them](Self::is_by_thread). A chain may be there more than
-    /// once. The spool stays as it is.
+    /// Reads the samples, with threads if the spool [has them](Self::is_by_thread). A call stack
+    /// may occur several times. The spool is not changed.
     ///
     /// # Errors
-    /// Where the process still runs; where the spool, or the file of the records that were moved, cannot be read, or is being
-    /// recovered.
+    /// If the process runs, or the spool is being recovered, or a file cannot be read.
     pub fn samples(&self) -> Result<Vec<SpooledSample>, RecoverError> {
         self.ensure_not_running()?;
         let claim = self.claim()?;
         self.renewed(&claim)?.samples_now()
     }
 
-    /// Reads the list of the objects that were mapped, as it stood when the session began, with those that samples were met in
-    /// later. The spool stays as it is.
+    /// Reads the list of mapped objects at the session's start (at its end if it wrote one), and
+    /// the objects that were sampled later. The spool is not changed.
     ///
     /// # Errors
-    /// As for [`samples`](Self::samples).
+    /// Those of [`samples`](Self::samples).
     pub fn mappings(&self) -> Result<Vec<Mapping<'static>>, RecoverError> {
         self.ensure_not_running()?;
         let claim = self.claim()?;
@@ -186,8 +185,8 @@ impl Spool {
         now.head.mappings(&now.file).map_err(|error| self.fails(Reason::Io("read the spool", error)))
     }
 
-    /// The same while the session's process runs. An object that is being added at this moment may be missing, and lines may be
-    /// wrong at the moment when the session ends.
+    /// Like [`mappings`](Self::mappings), while the process runs. An object that is being added may
+    /// be missing, and lines may be wrong while the session ends.
     ///
     /// # Errors
     /// If the spool cannot be read.
@@ -216,7 +215,7 @@ impl Spool {
         Ok(samples)
     }
 
-    /// Whether the session's process still runs.
+    /// Returns the state of the session's process.
     pub fn owner(&self) -> Owner {
         let head = &self.head;
         if head.is_ended || self.is_over {
@@ -229,7 +228,7 @@ impl Spool {
             Liveness::Gone => Owner::Gone,
             Liveness::Unknown => Owner::Elsewhere,
             Liveness::Exists => {
-                // One that was killed and not yet waited for has one thread; where only the first has ended there are more.
+                // A zombie has one thread. If only the first thread has exited, there are more.
                 let line = fs::read(format!("/proc/{}/stat", head.process)).unwrap_or_default();
                 let threads = || fs::read_dir(format!("/proc/{}/task", head.process)).map(Iterator::count);
                 let is_over = process::is_zombie_in(&line) && threads().is_ok_and(|threads| threads < 2);
@@ -238,10 +237,10 @@ impl Spool {
         }
     }
 
-    /// The right to end the spool.
+    /// Claims the right to recover or discard the spool.
     ///
     /// # Errors
-    /// Where another has it, or the spool is gone.
+    /// If another process has it, or the spool was removed.
     pub(super) fn claim(&self) -> Result<Claim, RecoverError> {
         Claim::of(&self.path, &self.file).map_err(|refusal| {
             self.fails(match refusal {
@@ -251,7 +250,7 @@ impl Spool {
         })
     }
 
-    /// The spool as it is now: it may have been opened while its process still ran.
+    /// Reads the spool again: it may have been opened while its process ran.
     pub(super) fn renewed(&self, claim: &Claim) -> Result<Self, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let file = claim.file().try_clone().map_err(fails)?;
@@ -271,19 +270,18 @@ impl Spool {
     }
 }
 
-/// A call chain, and how many periods a thread has spent in it.
+/// A call stack of a thread, with its weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpooledSample {
-    /// In periods, at least 1.
+    /// The weight: a number of periods, at least 1.
     pub count: u64,
-    /// Innermost first, at least one: addresses in the process that is gone.
+    /// The call stack, innermost first, at least one: addresses in the exited process.
     pub pcs: Vec<u64>,
-    /// None where the spool does not know.
+    /// The thread; None if it is unknown.
     pub thread: Option<Thread>,
 }
 
-/// Reads the head of a spool.
 fn read_head(file: &File) -> Result<Head, Reason> {
     Head::read(file).map_err(|error| match error {
         SpoolError::Io(error) => Reason::Io("read the spool", error),

@@ -1,4 +1,4 @@
-//! Recovery of spools that are made of any bytes: for tests and fuzzing only.
+//! Recovery of spools from arbitrary bytes, for tests and fuzzing only.
 
 use super::profile::write_profile;
 use crate::format::{
@@ -7,14 +7,13 @@ use crate::format::{
 };
 use std::io;
 
-/// A spool of which only the beginnings of its five parts are there; what lies between them is zeros.
+/// A spool with the start of each of its five parts; the gaps are zeros.
 pub(crate) struct Sparse<'b> {
     pub(crate) parts: [(usize, &'b [u8]); 5],
 }
 
 impl<'b> Sparse<'b> {
-    /// Takes four lengths of two bytes, little endian, for what the first four parts get of the rest; the last part,
-    /// the records, gets what is left.
+    /// Reads the lengths of the first four parts (two bytes each, little endian), then the parts.
     pub(crate) fn new(bytes: &'b [u8]) -> Option<Self> {
         let (&[a, b, c, d, e, f, g, h], mut rest) = bytes.split_first_chunk::<LENGTHS>()?;
         let mut take = |low, high| {
@@ -51,11 +50,9 @@ impl Source for Sparse<'_> {
     }
 }
 
-/// Bytes of the lengths before the parts.
 const LENGTHS: usize = 8;
 
-/// Reads a spool that is made of `bytes`, and writes and reads its profile. Gives the number of its records; None for a
-/// spool that is refused.
+/// Reads a spool, and writes and reads its profile; returns its records, None if it is refused.
 pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let source = Sparse::new(bytes)?;
     let head = Head::read(&source).ok()?;
@@ -75,7 +72,7 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     assert!(mappings.iter().all(|mapping| mapping.start < mapping.end));
     assert!(mappings.is_sorted_by(|one, next| one.end <= next.start), "one place has two names");
     let mut written = Vec::new();
-    // The file of moved records has the bytes of the arena.
+    // The spill file has the bytes of the arena.
     let [.., (_, tail)] = source.parts;
     let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, &[]), (0, tail)] };
     let sum =
@@ -96,7 +93,6 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     Some(records.len())
 }
 
-/// The same, as a fuzz target.
 #[cfg(not(loom))]
 pub(crate) fn any_input(bytes: &[u8]) {
     any_bytes(bytes);
@@ -114,21 +110,18 @@ mod tests {
     };
     use std::{fs, path::Path};
 
-    /// Where the name stands in an object.
     const OBJECT_NAME: usize = 8 * (3 + 3 * OBJECT_SEGMENTS);
 
-    /// Puts the five parts together as `Sparse` takes them apart.
+    /// Joins the parts for [`Sparse::new`].
     fn joined(head: &[u8], text: &[u8], objects: &[u8], threads: &[u8], records: &[u8]) -> Vec<u8> {
         let lengths = [head, text, objects, threads].map(|part| (part.len() as u16).to_le_bytes());
         [lengths.as_flattened(), head, text, objects, threads, records].concat()
     }
 
-    /// A small spool with something of each kind, in words of so many bytes.
     fn small(word_bytes: usize, words: &[u64]) -> Vec<u8> {
         with_threads(word_bytes, words, &[])
     }
 
-    /// The same; with threads where there are any.
     fn with_threads(word_bytes: usize, words: &[u64], threads: &[(u64, &[u8])]) -> Vec<u8> {
         let text =
             b"1000-2000 r-xp 00000000 08:01 7                  /a program\n5000-6000 r-xp 10 08:01 8 /old\n";
@@ -168,7 +161,7 @@ mod tests {
         joined(&head, text, &objects, &entries, &bytes.collect::<Vec<u8>>())
     }
 
-    /// One chain of two threads and of one that is not known, and others; a thread that cannot be, and one that is not kept.
+    /// Records by known, unknown and invalid threads.
     fn by_thread() -> Vec<u8> {
         let mark = 0xffc0_5a6d_9e37_0000;
         let records = [
@@ -191,7 +184,7 @@ mod tests {
         small(4, &[u64::from(u32::MAX), mark | 2, 0x1010, 0x1020, 0, 0, 1, mark | 1, 0x5810])
     }
 
-    /// A table of two halves of seven words, of which the first was moved as far as its third.
+    /// Two halves of seven words; the first one is spilled up to its third word.
     fn halves() -> Vec<u8> {
         let mark = 0xffc0_5a6d_9e37_0000;
         let first = [2, 1, 0x1010, 5, mark | 1, 0x1020, 0];
@@ -211,9 +204,8 @@ mod tests {
         bytes
     }
 
-    /// What was moved comes from the file, and what was not from the spool.
     #[test]
-    fn records_of_both_halves_and_of_the_file_make_one_profile() {
+    fn reads_records_of_both_halves_and_of_the_spill_file() {
         let bytes = halves();
         let source = Sparse::new(&bytes).unwrap();
         let head = Head::read(&source).unwrap();
@@ -224,7 +216,6 @@ mod tests {
         assert_eq!(records, [record(5, &[0x1020]), record(1, &[0x1030, 0x1040]), record(4, &[0x1050])]);
         let file = [2u64, 1, 0x1010, 9, 1, 0x9999].map(u64::to_ne_bytes).concat();
         assert_eq!(head.moved_records(&file[..24]), (vec![record(2, &[0x1010])], 24));
-        // With all that follows the head's word for it.
         for (stand, expected) in [
             (Stand { active: 1, other: Other::Clearing, moved: 3 }, 2),
             (Stand { active: 0, other: Other::Clean, moved: 3 }, 1),
@@ -237,9 +228,8 @@ mod tests {
         }
     }
 
-    /// Threads are told apart, and the profile has each chain once.
     #[test]
-    fn a_spool_by_thread_comes_to_a_profile_without_threads() {
+    fn writes_a_profile_without_threads_from_a_spool_by_thread() {
         let bytes = by_thread();
         let source = Sparse::new(&bytes).unwrap();
         let head = Head::read(&source).unwrap();
@@ -270,9 +260,8 @@ mod tests {
         assert_eq!(counts, [(1, 1), (1, 6), (2, 12)]);
     }
 
-    /// Counts that do not fit into one number, and more chains than are kept.
     #[test]
-    fn what_does_not_fold_is_written_several_times() {
+    fn writes_records_that_cannot_be_added_up_several_times() {
         let bytes = by_thread();
         let source = Sparse::new(&bytes).unwrap();
         let head = Head::read(&source).unwrap();
@@ -285,9 +274,8 @@ mod tests {
         assert_eq!(profile.total_samples(), 2 * u128::from(u64::MAX) + 3000);
     }
 
-    /// A name that leads elsewhere is none.
     #[test]
-    fn a_file_of_moved_records_is_named_as_ours_are() {
+    fn ignores_a_spill_file_with_an_invalid_name() {
         for name in [&b".sigprof-/../x.records"[..], b"other.records", b".sigprof-0", b""] {
             let mut bytes = halves();
             bytes[LENGTHS + field::MOVED_NAME..][..32].fill(0);
@@ -296,9 +284,9 @@ mod tests {
         }
     }
 
-    /// The fuzzer begins with these. `BLESS=1` writes the files.
+    /// `BLESS=1` writes the files.
     #[test]
-    fn the_fuzzers_seeds_are_spools() {
+    fn reads_all_seeds_of_the_fuzzer() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/spool");
         let seeds_and_records = [
             ("words_of_8", wide(), 2),
@@ -316,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_spools_come_to_a_valid_profile_or_none() {
+    fn refuses_damaged_spools_or_writes_a_valid_profile() {
         let mut state = 1u64;
         let mut below = |limit: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -340,9 +328,8 @@ mod tests {
         assert!(taken > 1000 && refused > 100, "{taken} {refused}");
     }
 
-    /// Sizes that the head claims, and the file does not have.
     #[test]
-    fn what_a_head_claims_costs_nothing() {
+    fn limits_the_sizes_that_a_head_claims() {
         let mut bytes = wide();
         for (offset, number) in [
             (field::ARENA_BYTES, u64::MAX),

@@ -1,4 +1,4 @@
-//! On pairs of names and values.
+//! Tests with pairs of names and values.
 
 use super::*;
 use crate::config::{DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MOST_MAX_MEMORY};
@@ -18,7 +18,7 @@ fn name(pairs: &[(&str, &str)]) -> (String, bool) {
 }
 
 #[test]
-fn spools_go_where_the_user_says() {
+fn reads_the_directory_of_spools() {
     for (value, expected) in [
         ("", SpoolChoice::Default),
         ("off", SpoolChoice::Off),
@@ -31,7 +31,7 @@ fn spools_go_where_the_user_says() {
 }
 
 #[test]
-fn statistics_go_where_the_user_says() {
+fn reads_the_destination_of_statistics() {
     for (value, expected) in [
         ("0", StatisticsChoice::Off),
         ("1", StatisticsChoice::Stderr),
@@ -46,7 +46,7 @@ fn statistics_go_where_the_user_says() {
 }
 
 #[test]
-fn the_clock_is_named_or_follows_from_gperftools_variables() {
+fn chooses_the_clock_by_name_or_by_gperftools_variables() {
     for (variables, expected) in [
         (&[][..], Clock::Auto),
         (&[("CPUPROFILE_CLOCK", "auto"), ("CPUPROFILE_REALTIME", "1")], Clock::Auto),
@@ -71,7 +71,7 @@ fn the_clock_is_named_or_follows_from_gperftools_variables() {
 }
 
 #[test]
-fn ticks_have_another_signal_where_it_can_be() {
+fn accepts_only_real_time_signals_for_ticks() {
     let with = |variables: &[(&str, &str)]| {
         let environment = environment(variables);
         (environment.timer_signal, environment.warnings)
@@ -102,7 +102,7 @@ fn ticks_have_another_signal_where_it_can_be() {
 }
 
 #[test]
-fn nothing_set_means_off_and_defaults() {
+fn uses_defaults_without_variables() {
     let environment = environment(&[("HOME", "/"), ("CPUPROFILE", "")]);
     assert_eq!(environment.path, None);
     assert_eq!((environment.frequency, environment.max_depth), (100, 254));
@@ -111,7 +111,7 @@ fn nothing_set_means_off_and_defaults() {
 }
 
 #[test]
-fn numbers_are_taken_or_replaced_with_a_word() {
+fn reads_numbers_or_warns() {
     for (value, frequency, warned) in [
         ("250", 250, false),
         ("10000", 10_000, false),
@@ -134,7 +134,7 @@ fn numbers_are_taken_or_replaced_with_a_word() {
 }
 
 #[test]
-fn memory_is_given_in_bytes_or_larger_units() {
+fn reads_memory_in_bytes_or_larger_units() {
     let default = DEFAULT_MAX_MEMORY;
     for (value, bytes, warned) in [
         ("", default, false),
@@ -159,7 +159,7 @@ fn memory_is_given_in_bytes_or_larger_units() {
 }
 
 #[test]
-fn files_are_named_as_in_gperftools() {
+fn names_files_as_gperftools_does() {
     assert_eq!(name(&[("CPUPROFILE", "p")]), ("p".into(), false));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1")]), ("p".into(), true));
     assert_eq!(name(&[("CPUPROFILE", "p"), ("CPUPROFILE_USE_PID", "1,refused")]), ("p".into(), true));
@@ -173,7 +173,7 @@ fn files_are_named_as_in_gperftools() {
 }
 
 #[test]
-fn children_are_followed_unless_told_otherwise() {
+fn follows_children_by_default() {
     assert!(environment(&[]).follow_fork);
     for (value, follows) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
         assert_eq!(environment(&[("CPUPROFILE_FOLLOW_FORK", value)]).follow_fork, follows, "{value}");
@@ -181,7 +181,7 @@ fn children_are_followed_unless_told_otherwise() {
 }
 
 #[test]
-fn a_recorder_may_want_its_own_children_alone() {
+fn reads_the_parent_of_the_profiled_children() {
     for (value, id) in [("17", Some(17)), ("", None), ("x", None), ("-1", None)] {
         assert_eq!(environment(&[("CPUPROFILE_CHILD_OF", value)]).child_of, id, "{value}");
     }
@@ -189,7 +189,7 @@ fn a_recorder_may_want_its_own_children_alone() {
 }
 
 #[test]
-fn samples_are_by_thread_where_the_user_says_so() {
+fn reads_whether_samples_are_by_thread() {
     assert!(!environment(&[]).by_thread);
     for (value, is_by_thread) in [("1", true), ("yes", true), ("", true), ("0", false), ("no", false)] {
         assert_eq!(environment(&[("CPUPROFILE_THREADS", value)]).by_thread, is_by_thread, "{value}");
@@ -200,16 +200,15 @@ fn samples_are_by_thread_where_the_user_says_so() {
 }
 
 #[test]
-fn a_parents_mark_is_taken_off_and_makes_a_child() {
+fn removes_the_mark_of_a_profiled_parent() {
     let marked: &[(&[u8], &[u8])] = &[(b"CPUPROFILE", b"\xf0x")];
     let child = Environment::from_pairs(marked.iter().copied(), |_| None);
     assert_eq!(child.path.as_deref(), Some(&b"px"[..]));
     assert!(child.is_child && child.adds_pid());
 }
 
-/// A name in another alphabet is no path that an older parent has marked.
 #[test]
-fn a_path_that_is_text_has_no_mark() {
+fn finds_no_mark_in_a_path_that_is_text() {
     for path in ["é.prof", "профиль"] {
         assert_eq!(name(&[("CPUPROFILE", path)]), (path.into(), false));
     }
@@ -219,7 +218,7 @@ fn a_path_that_is_text_has_no_mark() {
 }
 
 #[test]
-fn a_value_can_be_shown_in_a_line() {
+fn escapes_and_truncates_a_value_in_a_warning() {
     let value = format!("1\n2\u{1b}{}", "x".repeat(5000));
     let warnings = environment(&[("CPUPROFILE_FREQUENCY", &value)]).warnings;
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
@@ -228,7 +227,7 @@ fn a_value_can_be_shown_in_a_line() {
 }
 
 #[test]
-fn a_signal_that_is_none_is_told() {
+fn warns_of_an_unknown_signal() {
     assert_eq!(environment(&[("CPUPROFILESIGNAL", "SIGUSR2")]).toggle_signal, Some((12, b"SIGUSR2".into())));
     let unknown = environment(&[("CPUPROFILESIGNAL", "SIGNONE")]);
     assert_eq!((unknown.toggle_signal, unknown.warnings.len()), (None, 1));

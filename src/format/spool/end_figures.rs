@@ -1,11 +1,10 @@
-//! What a session says of itself at its end.
+//! Figures that a session writes to its spool at its end.
 
 use super::{END, field, number_at};
 
-/// How many numbers a session says of itself at its end; all are 0 before.
+/// All are 0 before the end.
 pub(crate) const FIGURES: usize = 12;
 
-/// What a session says of itself at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EndFigures {
     pub(crate) elapsed_nanos: u64,
@@ -17,14 +16,14 @@ pub(crate) struct EndFigures {
     pub(crate) walks: u64,
     pub(crate) complete_walks: u64,
     pub(crate) lost: u64,
-    /// Why there are no samples, as `NoSamples` numbers the reasons; 0 where there are some.
+    /// Number of the `NoSamples` reason; 0 if there are samples.
     pub(crate) no_samples: u64,
-    /// The clock that ran, by its number.
+    /// Number of the clock that ran.
     pub(crate) clock: u64,
 }
 
 impl EndFigures {
-    /// As they stand in the head. The first is 1: they are there.
+    /// The first word is 1: the figures are valid.
     pub(crate) fn words(self) -> [u64; FIGURES] {
         [
             1,
@@ -42,7 +41,6 @@ impl EndFigures {
         ]
     }
 
-    /// None where they are not there.
     fn from_words(words: [u64; FIGURES]) -> Option<Self> {
         let [is_there, rest @ ..] = words;
         let [elapsed_nanos, cpu_nanos, unaccounted_nanos, interrupted_nanos, rest @ ..] = rest;
@@ -63,7 +61,6 @@ impl EndFigures {
     }
 }
 
-/// What the last page of a head says.
 pub(super) fn figures(end: &[u8]) -> Option<EndFigures> {
     let mut words = [0; FIGURES];
     for (i, word) in words.iter_mut().enumerate() {

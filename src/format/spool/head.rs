@@ -1,4 +1,4 @@
-//! The head of a spool, as a reader finds it.
+//! The head of a spool, for readers.
 
 use super::{
     Ancestors, END, EndFigures, FIGURES, FileStamp, MAGIC, MOST_ARENA_BYTES, MOST_OBJECTS, MOST_PATH_BYTES,
@@ -7,16 +7,15 @@ use super::{
 };
 use crate::format::halves::{MOST_MOVED_WORDS, Stand};
 
-/// The head of a spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) word_bytes: usize,
     pub(crate) is_complete: bool,
-    /// The session is over, though the process may still run.
+    /// The session is over; the process may still run.
     pub(crate) is_ended: bool,
-    /// So it is where the process has another session, of the program that it runs now.
+    /// `exec` may have replaced the program: it did if the process has a younger spool.
     pub(crate) is_replaced: bool,
-    /// None where the process was killed.
+    /// None if the process was killed.
     pub(crate) figures: Option<EndFigures>,
     pub(crate) process: u32,
     pub(crate) process_start: u64,
@@ -27,13 +26,13 @@ pub(crate) struct Head {
     pub(crate) is_by_thread: bool,
     pub(crate) ancestors: Ancestors,
     pub(crate) lost: u64,
-    /// Of the file that stood at the target when the session began, and of the one it wrote there.
+    /// Of the target file at the start of the session, and as the session wrote it.
     pub(crate) stamps: [FileStamp; 2],
     pub(crate) target: Vec<u8>,
     pub(crate) program: Vec<u8>,
-    /// The records that were moved to a file; None where none were.
+    /// The spilled records; None if there are none.
     pub(crate) moved: Option<Moved>,
-    /// The name of that file, which may be there without a record.
+    /// The name of the spill file, which may exist without a record.
     pub(crate) moved_name: Option<Vec<u8>>,
     pub(super) stand: Stand,
     pub(super) half_words: u64,
@@ -43,12 +42,10 @@ pub(crate) struct Head {
     pub(super) objects: u64,
 }
 
-/// Records in a file beside the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Its first bytes, which are theirs.
+    /// Valid bytes at the start of the file.
     pub(crate) bytes: u64,
-    /// Sum of their counts.
     pub(crate) periods: u64,
 }
 
@@ -56,7 +53,7 @@ impl Head {
     /// Reads the head.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is not a valid head.
     pub(crate) fn read(source: &impl Source) -> Result<Self, SpoolError> {
         let bytes = read(source, 0, PATHS as u64)?;
         let number = |offset: usize| number_at(&bytes, offset).ok_or(SpoolError::NoSpool);
@@ -128,19 +125,19 @@ impl Head {
     }
 }
 
-/// TimerOwner a spool is in which no sample lies.
+/// Owner of a spool without samples.
 pub(crate) struct EmptyOwner {
     pub(crate) process: u32,
     pub(crate) process_start: u64,
     pub(crate) namespace: u64,
 }
 
-/// The owner that these first bytes name, if they are those of a spool that is complete or holds no sample.
+/// Returns the owner if these first bytes are those of a spool that is complete or has no sample.
 pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     let number = |offset| number_at(head, offset);
     let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
     let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
-    // A file that it knows of would be left.
+    // With a spill file, a removal would leave that file.
     let is_empty = is_empty && moved_name(head).is_none();
     (is_spool && is_empty).then_some(EmptyOwner {
         process: u32::try_from(number(field::PROCESS)?).ok()?,
@@ -149,7 +146,7 @@ pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     })
 }
 
-/// The name that a head gives to the file of moved records; one that none of ours has is none.
+/// Returns the name of the spill file; None if no session of this library uses such a name.
 fn moved_name(head: &[u8]) -> Option<&[u8]> {
     let name = head.get(field::MOVED_NAME..field::MOVED_NAME + MOVED_NAME_BYTES)?;
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -157,10 +154,9 @@ fn moved_name(head: &[u8]) -> Option<&[u8]> {
     is_ours.then_some(name)
 }
 
-/// What a head says of moved records.
 fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
     let words = stand.moved.min(MOST_MOVED_WORDS);
-    // The last slice was noted before it was moved.
+    // The head has the sums of the last slice before the slice is spilled.
     let is_behind_slice = words >= number_at(head, field::MOVED_WORDS)?;
     let periods = if is_behind_slice { field::MOVED_PERIODS } else { field::MOVED_BEFORE };
     (words > 0 && moved_name(head).is_some())

@@ -1,11 +1,11 @@
-//! The mapped objects of a spool: the lines of the start, and what was met later.
+//! The mapped objects of a spool: the lines of the start, and objects that were sampled later.
 
 use super::{Head, OBJECT_BYTES, OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, Source, TEXT, number_at, read};
 use crate::format::{Mapping, Permissions, maps::Device};
 use std::{borrow::Cow, cmp::Reverse, io};
 
 impl Head {
-    /// Reads the mapped objects: those that were met later, and those of the start where they overlap none of these.
+    /// Reads the mapped objects: those sampled later, and the parts of the first lines beside them.
     ///
     /// # Errors
     /// Those of the source.
@@ -16,7 +16,7 @@ impl Head {
         let mut objects: Vec<&[u8]> = objects.chunks_exact(OBJECT_BYTES).collect();
         objects.sort_by_key(|object| Reverse(number_at(object, 0)));
         let mut met: Vec<Mapping<'static>> = Vec::new();
-        // Several objects may have had the same addresses, one after another: the last one met is listed.
+        // Several objects may have had the same addresses; the last one is listed.
         for segment in objects.into_iter().flat_map(segments) {
             if !met.iter().any(|known| overlap(known, &segment)) {
                 met.push(segment);
@@ -26,7 +26,7 @@ impl Head {
         let mut mappings = Vec::new();
         let mut end = 0;
         for line in lines {
-            // A kernel's lines come in order. Others, each cut into pieces by all objects, would be too many.
+            // The kernel's lines are in order. Others are dropped: to split them may be costly.
             if line.start >= end {
                 end = line.end;
                 mappings.extend(without(owned(line), &met));
@@ -41,7 +41,7 @@ fn overlap(a: &Mapping<'_>, b: &Mapping<'_>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// What is left of `mapping` where none of `others` lies.
+/// Returns the parts of `mapping` outside of `others`.
 fn without(mapping: Mapping<'static>, others: &[Mapping<'_>]) -> Vec<Mapping<'static>> {
     let mut left = vec![mapping];
     for other in others {
@@ -50,7 +50,6 @@ fn without(mapping: Mapping<'static>, others: &[Mapping<'_>]) -> Vec<Mapping<'st
     left
 }
 
-/// The parts of `piece` before and behind `other`.
 fn cut(piece: Mapping<'static>, other: &Mapping<'_>) -> Vec<Mapping<'static>> {
     if !overlap(&piece, other) {
         return vec![piece];
@@ -61,7 +60,6 @@ fn cut(piece: Mapping<'static>, other: &Mapping<'_>) -> Vec<Mapping<'static>> {
     [before, behind].into_iter().filter(|part| part.start < part.end).collect()
 }
 
-/// The executable segments of an object that was met.
 fn segments(object: &[u8]) -> Vec<Mapping<'static>> {
     let number = |i: usize| number_at(object, 8 * i).unwrap_or(0);
     let name_at = 8 * (3 + 3 * OBJECT_SEGMENTS);
@@ -95,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_behind_a_later_object_keeps_its_place_in_the_file() {
+    fn keeps_file_offsets_of_mappings_cut_by_later_objects() {
         let mapping = |start, end, offset| Mapping {
             start,
             end,

@@ -1,4 +1,4 @@
-//! The records of a spool, and those of the file of moved ones: call chains and their counts.
+//! The records of a spool and of its spill file: call stacks and their counts.
 
 use super::{
     ARENA, DEPTH_MASK, Head, MARK_OF_4, MARK_OF_8, MAX_THREADS, MOST_DEPTH, Source, THREAD_BYTES, THREADS,
@@ -7,25 +7,24 @@ use super::{
 use crate::thread::{Thread, ThreadName};
 use std::io;
 
-/// One call chain and its count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpooledRecord {
     /// At least 1.
     pub(crate) count: u64,
     /// Leaf first, at least one.
     pub(crate) pcs: Vec<u64>,
-    /// TimerOwner it is, as its last word says: see [`thread_of`].
+    /// The last word; see [`thread_of`].
     pub(crate) thread: u64,
 }
 
-/// The thread that a record's last word means, among those of its spool.
+/// The thread that a record's last word identifies.
 pub(crate) fn thread_of(threads: &[Option<Thread>], word: u64) -> Option<Thread> {
     let place = usize::try_from(word.checked_sub(2)?).ok()?;
     threads.get(place).copied().flatten()
 }
 
 impl Head {
-    /// Reads all records that were not moved, in each half in the order in which their chains were first met.
+    /// Reads all records that were not spilled; in each half in the order of their first samples.
     ///
     /// # Errors
     /// Those of the source.
@@ -45,7 +44,6 @@ impl Head {
         Ok(records)
     }
 
-    /// The records of some part of the arena.
     fn add_records(&self, bytes: &[u8], records: &mut Vec<SpooledRecord>) {
         let words = Words { bytes, width: self.word_bytes };
         let mut place = 0;
@@ -58,7 +56,7 @@ impl Head {
         }
     }
 
-    /// The whole records that begin `bytes`, which are from the file of moved ones, and how many bytes they take.
+    /// Reads complete records from a part of the spill file; returns them and their bytes.
     pub(crate) fn moved_records(&self, bytes: &[u8]) -> (Vec<SpooledRecord>, usize) {
         let words = Words { bytes, width: self.word_bytes };
         let mut records = Vec::new();
@@ -77,7 +75,7 @@ impl Head {
         (records, place * self.word_bytes)
     }
 
-    /// What a record's words come to; None for one that was not counted, or that none of ours is.
+    /// Returns None for a record that was not counted or is not valid.
     fn record(&self, count: u64, mut words: Vec<u64>) -> Option<SpooledRecord> {
         if count == 0 || words.contains(&0) {
             return None;
@@ -86,7 +84,7 @@ impl Head {
         (!words.is_empty()).then_some(SpooledRecord { count, pcs: words, thread })
     }
 
-    /// Reads the threads, each at its place.
+    /// Reads the threads; each is at its index.
     ///
     /// # Errors
     /// Those of the source.
@@ -104,13 +102,11 @@ impl Head {
     }
 }
 
-/// Where a record begins, and its depth.
 struct RecordHead {
     place: usize,
     depth: usize,
 }
 
-/// The words of the arena.
 struct Words<'b> {
     bytes: &'b [u8],
     width: usize,
@@ -126,7 +122,7 @@ impl Words<'_> {
         }
     }
 
-    /// The first record at `place` or behind it.
+    /// Finds the first record at or after `place`.
     fn next_head(&self, place: usize) -> Option<RecordHead> {
         let mark = if self.width == 8 { MARK_OF_8 } else { MARK_OF_4 };
         (place..self.bytes.len() / self.width).find_map(|place| {

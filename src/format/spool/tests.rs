@@ -1,9 +1,9 @@
-//! On spools made of bytes.
+//! Tests with spools in memory.
 
 use super::*;
 use crate::format::Mapping;
 
-/// A spool with these words of 8 bytes in its arena.
+/// A spool with these 8-byte words in its arena.
 fn spool(words: &[u64]) -> Vec<u8> {
     let mut bytes = vec![0; ARENA];
     bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
@@ -43,7 +43,7 @@ fn records(words: &[u64]) -> Vec<(u64, Vec<u64>)> {
 }
 
 #[test]
-fn the_last_word_says_whose_a_record_is_where_the_head_says_so() {
+fn reads_the_thread_of_a_record_if_the_session_is_by_thread() {
     let mut bytes = spool(&[3, marked(2), 10, 2, 1, marked(3), 12, 13, 9, 4, marked(1), 2]);
     let record = |count, pcs: &[u64], thread| SpooledRecord { count, pcs: pcs.to_vec(), thread };
     let head = Head::read(&bytes).unwrap();
@@ -64,7 +64,7 @@ fn the_last_word_says_whose_a_record_is_where_the_head_says_so() {
 }
 
 #[test]
-fn a_head_says_whose_the_spool_is() {
+fn reads_process_paths_and_ancestors_from_the_head() {
     let head = Head::read(&spool(&[])).unwrap();
     assert_eq!((head.process, head.period_micros, head.is_complete), (17, 10_000, false));
     assert_eq!((head.target.as_slice(), head.program.as_slice()), (&b"/t/prof"[..], &b"/p"[..]));
@@ -74,7 +74,7 @@ fn a_head_says_whose_the_spool_is() {
 }
 
 #[test]
-fn a_session_that_ended_says_what_came_of_it() {
+fn reads_the_figures_of_an_ended_session() {
     let figures = EndFigures {
         elapsed_nanos: 1,
         cpu_nanos: 2,
@@ -93,7 +93,6 @@ fn a_session_that_ended_says_what_came_of_it() {
     for (i, word) in figures.words().into_iter().enumerate() {
         set(&mut bytes, field::FIGURES + 8 * i, word);
     }
-    // Behind the figures are the paths.
     let head = Head::read(&bytes).unwrap();
     assert_eq!((head.figures, head.target.as_slice()), (Some(figures), &b"/t/prof"[..]));
     for (state, is_ended, is_replaced) in [(State::Ended, true, false), (State::Replaced, false, true)] {
@@ -104,7 +103,7 @@ fn a_session_that_ended_says_what_came_of_it() {
 }
 
 #[test]
-fn the_list_of_the_end_takes_the_place_of_that_of_the_start() {
+fn reads_the_last_list_of_mappings_instead_of_the_first() {
     let mut bytes = spool(&[]);
     let head = Head::read(&bytes).unwrap();
     let before = head.text_bytes as usize;
@@ -125,12 +124,12 @@ fn the_list_of_the_end_takes_the_place_of_that_of_the_start() {
 }
 
 #[test]
-fn records_are_found_behind_each_other() {
+fn reads_consecutive_records() {
     assert_eq!(records(&[3, marked(2), 10, 11, 1, marked(1), 12]), [(3, vec![10, 11]), (1, vec![12])]);
 }
 
 #[test]
-fn what_was_not_counted_or_not_filled_is_stepped_over() {
+fn skips_records_that_were_not_counted_or_not_filled() {
     let uncounted = [0, marked(3), 10, 0, 0];
     let unfilled = [0; 7];
     let half_filled = [3, marked(2), 7, 0];
@@ -140,18 +139,18 @@ fn what_was_not_counted_or_not_filled_is_stepped_over() {
 }
 
 #[test]
-fn a_record_that_the_file_cuts_off_is_left_out() {
+fn ignores_a_record_that_the_end_of_the_file_truncates() {
     assert_eq!(records(&[2, marked(1), 5, 2, marked(3), 5, 6]), [(2, vec![5])]);
     assert_eq!(records(&[2, marked(1), 5, 2]), [(2, vec![5])]);
 }
 
 #[test]
-fn a_depth_that_cannot_be_is_no_record() {
+fn ignores_records_with_an_invalid_depth() {
     assert_eq!(records(&[1, marked(0), 1, marked(4097), 2, marked(1), 9]), [(2, vec![9])]);
 }
 
 #[test]
-fn lines_that_no_kernel_wrote_are_left_out() {
+fn ignores_mappings_that_are_out_of_order() {
     let mut bytes = spool(&[]);
     let text = b"5000-6000 r-xp 0 0:0 1 /a\n1000-9000 r-xp 0 0:0 2 /b\n5000-6000 r-xp 0 0:0 3 /c\n6000-7000 r-xp 0 0:0 4 /d\n";
     bytes[TEXT..TEXT + text.len()].copy_from_slice(text);
@@ -162,7 +161,7 @@ fn lines_that_no_kernel_wrote_are_left_out() {
 }
 
 #[test]
-fn objects_that_were_met_follow_the_lines_of_the_start() {
+fn lists_later_objects_after_the_first_mappings() {
     let mut bytes = spool(&[]);
     let mut put = |i: usize, state: u64, start: u64, name: &[u8]| {
         let at = OBJECTS + i * OBJECT_BYTES;
@@ -184,7 +183,7 @@ fn objects_that_were_met_follow_the_lines_of_the_start() {
         (m.start, m.end, m.offset, m.is_executable(), String::from_utf8_lossy(&m.path).into_owned())
     };
     let expected = [
-        // What the later object covers is cut off.
+        // The part that the later object covers is cut off.
         (0x1000, 0x1800, 0, true, "/start"),
         (0x5000, 0x6000, 0, false, ""),
         (0x9000, 0xa000, 0x40, true, "/newer, met again"),
@@ -195,7 +194,7 @@ fn objects_that_were_met_follow_the_lines_of_the_start() {
 }
 
 #[test]
-fn a_spool_is_empty_without_samples_and_when_it_is_complete() {
+fn returns_the_owner_of_an_empty_or_complete_spool() {
     let with = |offset: usize, number: u64, words: &[u64]| {
         let mut bytes = spool(words);
         set(&mut bytes, offset, number);
@@ -209,7 +208,7 @@ fn a_spool_is_empty_without_samples_and_when_it_is_complete() {
 }
 
 #[test]
-fn heads_that_cannot_be_are_refused() {
+fn refuses_invalid_heads() {
     let refused = |offset: usize, number: u64| {
         let mut bytes = spool(&[]);
         set(&mut bytes, offset, number);
