@@ -1,7 +1,7 @@
-//! The operating system: the only folder that names `libc` and `nix`.
+//! The operating system: the only folder that uses `libc` and `nix`.
 //!
-//! What stands here is thin: a checked call with its out-parameters turned into return values. Functions that
-//! the signal handler uses say so ("signal-safe") and why; all others belong to ordinary context.
+//! Wrappers are thin: a checked call whose out-parameters become return values. Functions for
+//! signal handlers state that they are signal-safe, and why; all others are for ordinary context.
 
 pub(crate) mod arch;
 pub(crate) mod checked_file;
