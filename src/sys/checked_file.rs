@@ -1,8 +1,5 @@
 //! A file of the profiler that stays open while the application runs. It is used only while its
-//! descriptor still refers to it. Without allocation and cancellation points.
-//!
-//! # Safety
-//! System calls on descriptors, with borrowed buffers and locals.
+//! descriptor still refers to it. Signal-safe (except `free_bytes`): system calls.
 #![allow(unsafe_code)]
 
 use super::{
@@ -22,19 +19,19 @@ pub(crate) struct CheckedFile {
 }
 
 impl CheckedFile {
-    /// Creates a new file with mode 0600. Signal-safe: system calls.
+    /// Creates a new file with mode 0600.
     ///
     /// # Errors
     /// The error number of `open(2)` or `fstat(2)`.
     pub(crate) fn create(directory: &Directory, name: &CStr) -> Result<Self, i32> {
         let file = Self::open(directory, name, libc::O_CREAT | libc::O_EXCL)?;
-        // Despite the umask, so that `reopen` can. By system call: fakeroot's `fchmod` takes locks.
-        // SAFETY: `fchmod` on an owned descriptor; if it fails, the umask's permissions remain.
+        // By system call: fakeroot's `fchmod` takes locks. Despite the umask, for `reopen`.
+        // SAFETY: an owned descriptor, no pointer; if it fails, the umask's permissions remain.
         unsafe { system_call(libc::SYS_fchmod, [file.number() as usize, 0o600, 0, 0, 0, 0]) };
         Self::from_file(file)
     }
 
-    /// Opens the file again after the application closed it. Signal-safe: system calls.
+    /// Opens the file again after the application closed it.
     ///
     /// # Errors
     /// The error number of `open(2)`; `ESTALE` if another file has the name.
@@ -69,13 +66,10 @@ impl CheckedFile {
         status.identity == self.identity
     }
 
-    /// Whether the descriptor still refers to this file.
     pub(crate) fn is_still_open(&self) -> bool {
         file::identity(self.descriptor) == Some(self.identity)
     }
 
-    /// Returns the free bytes of the file system for this user.
-    ///
     /// # Errors
     /// The error number of `fstatfs(2)`.
     pub(crate) fn free_bytes(&self) -> Result<u64, i32> {
@@ -88,7 +82,7 @@ impl CheckedFile {
         Ok((status.f_bavail as u64).saturating_mul(status.f_bsize as u64))
     }
 
-    /// Writes `bytes` at `offset`. The caller must block all signals. Signal-safe: system calls.
+    /// Writes `bytes`. The caller must block all signals.
     ///
     /// # Errors
     /// The error number of `pwrite(2)`. SIGXFSZ of the failed call is discarded.
@@ -115,8 +109,6 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Reads `bytes.len()` bytes at `offset`.
-    ///
     /// # Errors
     /// The error number of `pread(2)`; `EIO` if the file is shorter.
     pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), i32> {

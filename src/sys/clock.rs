@@ -1,31 +1,27 @@
-//! Clocks, in nanoseconds.
+//! Clocks, in nanoseconds. Signal-safe: `clock_gettime` is listed in `signal-safety(7)`.
 
 use nix::{
     sys::time::TimeSpec,
     time::{ClockId, clock_gettime},
 };
 
-/// Returns the CPU time of all threads, exited ones included (`CLOCK_PROCESS_CPUTIME_ID`).
-/// Signal-safe: `clock_gettime` is listed in `signal-safety(7)`.
+/// Returns the CPU time of all threads, exited ones included.
 pub(crate) fn process_cpu_nanos() -> u64 {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Returns the process's CPU time as the kernel's timer interrupts count it, one interval for the
-/// thread that each interrupts (`CPUCLOCK_PROF` of <linux/posix-timers.h>); 0 without this clock.
-/// Signal-safe, as `process_cpu_nanos`.
+/// Returns CPU time as the kernel's timer interrupts count it: one interval for the thread that
+/// each interrupts (`CPUCLOCK_PROF` of <linux/posix-timers.h>). 0 without this clock.
 pub(crate) fn process_prof_nanos() -> u64 {
     const OF_THIS_PROCESS: libc::clockid_t = !0 << 3;
     read(ClockId::from_raw(OF_THIS_PROCESS))
 }
 
-/// Returns the calling thread's CPU time. Signal-safe, as `process_cpu_nanos`.
 pub(crate) fn thread_cpu_nanos() -> u64 {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Returns the CPU time of a thread of this process, if it exists. Signal-safe, as
-/// `process_cpu_nanos`.
+/// Returns a thread's CPU time; None if this process has no such thread.
 pub(crate) fn cpu_nanos_of_thread(thread: u32) -> Option<u64> {
     clock_gettime(ClockId::from_raw(thread_clock_id(thread))).ok().map(nanos)
 }
@@ -36,23 +32,20 @@ pub(super) fn thread_clock_id(thread: u32) -> libc::clockid_t {
     (!(thread as libc::clockid_t) << 3) | 4 | 2
 }
 
-/// Returns `CLOCK_MONOTONIC`. Signal-safe, as `process_cpu_nanos`.
 pub(crate) fn monotonic_nanos() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Returns the seconds since 1970, as `time(2)`.
 #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 32-bit machines")]
 pub(crate) fn seconds_since_epoch() -> i64 {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec() as i64)
 }
 
-/// Returns the nanoseconds since 1970. Signal-safe, as `process_cpu_nanos`.
 pub(crate) fn epoch_nanos() -> i64 {
     read(ClockId::CLOCK_REALTIME) as i64
 }
 
-/// Returns the nanoseconds since boot, suspend included. Signal-safe, as `process_cpu_nanos`.
+/// Returns the nanoseconds since boot, suspend included.
 pub(crate) fn boottime_nanos() -> i64 {
     read(ClockId::CLOCK_BOOTTIME) as i64
 }

@@ -1,10 +1,6 @@
-//! Open directories, in which files are named later, even if paths have changed.
-//!
-//! The application may close any descriptor and reuse its number. A descriptor is therefore used,
-//! and closed, only while it refers to the same directory. Nothing here allocates.
-//!
-//! # Safety
-//! System calls on descriptors, without pointers.
+//! Open directories, in which files are named later, even if paths have changed. A descriptor is
+//! used, and closed, only while it refers to the same directory: the application may reuse its
+//! number. Without allocation.
 #![allow(unsafe_code)]
 
 use super::{
@@ -27,8 +23,6 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory, which need not be readable.
-    ///
     /// # Errors
     /// The error number of `open(2)`.
     pub(crate) fn open(path: &CStr) -> Result<Self, i32> {
@@ -39,8 +33,7 @@ impl Directory {
         Ok(Self { descriptor, identity })
     }
 
-    /// Duplicates the descriptor to a high number, because programs rely on low ones. None if the
-    /// limit on open files is reached.
+    /// See [`file::duplicate_high`].
     pub(crate) fn duplicate_high(&self) -> Option<Self> {
         if !self.is_still_open() {
             return None;
@@ -53,20 +46,18 @@ impl Directory {
         ManuallyDrop::new(Self { descriptor: self.descriptor, identity: self.identity })
     }
 
-    /// Whether the descriptor still refers to the directory. The application's own descriptors of
-    /// it lack `O_PATH`.
+    /// Whether it is the same directory. The application's own descriptors lack `O_PATH`.
     pub(crate) fn is_still_open(&self) -> bool {
         // SAFETY: reads a descriptor's flags; no pointer is passed.
         let flags = unsafe { libc::fcntl(self.descriptor, libc::F_GETFL) };
         flags >= 0 && flags & libc::O_PATH != 0 && file::identity(self.descriptor) == Some(self.identity)
     }
 
-    /// Returns the status, if the descriptor still refers to the directory.
+    /// Returns None if the descriptor refers to another file.
     pub(crate) fn status(&self) -> Option<Status> {
         if self.is_still_open() { Status::of_descriptor(self.descriptor).ok() } else { None }
     }
 
-    /// Device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
         self.identity
     }

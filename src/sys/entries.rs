@@ -11,8 +11,7 @@ use core::ffi::CStr;
 #[repr(C, align(8))]
 struct DirentBuffer([u8; 2048]);
 
-/// Calls `visit` with each name in an open directory until it returns false. Signal-safe: system
-/// calls.
+/// Calls `visit` with each name until it returns false. Signal-safe: system calls.
 pub(super) fn for_each(descriptor: i32, mut visit: impl FnMut(&CStr) -> bool) {
     // `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
     const LENGTH: usize = 16;

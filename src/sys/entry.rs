@@ -1,5 +1,4 @@
-//! Directory entries: status, creation, opening, renaming, removal. Without allocation and
-//! cancellation points (see `file.rs`).
+//! Directory entries, without allocation and cancellation points (see `file.rs`).
 //!
 //! # Safety
 //! System calls whose pointers are NUL-terminated names that outlive the call, or locals.
@@ -18,12 +17,10 @@ pub(crate) enum FileKind {
     Regular,
     Directory,
     SymbolicLink,
-    /// A device or a pipe.
     Special,
     Socket,
 }
 
-/// A file's status, as in `stat(2)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
     pub(crate) kind: FileKind,
@@ -94,16 +91,12 @@ impl<'n> Entry<'n> {
         Self { directory: libc::AT_FDCWD, name: path }
     }
 
-    /// Returns the status without following a symbolic link.
-    ///
     /// # Errors
     /// The error number of `lstat(2)`.
     pub(crate) fn status(&self) -> Result<Status, i32> {
         self.stat(libc::AT_SYMLINK_NOFOLLOW)
     }
 
-    /// Returns the status, following symbolic links.
-    ///
     /// # Errors
     /// The error number of `stat(2)`.
     pub(crate) fn status_following_links(&self) -> Result<Status, i32> {
@@ -119,10 +112,8 @@ impl<'n> Entry<'n> {
         if result == 0 { Ok(Status::of(&status)) } else { Err(errno::get()) }
     }
 
-    /// Checks that the process may write the existing file, by its effective IDs.
-    ///
     /// # Errors
-    /// The error number of `access(2)`.
+    /// The error number of `access(2)`, by effective IDs.
     pub(crate) fn ensure_writable(&self) -> Result<(), i32> {
         let (directory, flags) = (self.directory, libc::AT_EACCESS);
         // SAFETY: the name is NUL-terminated and outlives the call.
@@ -130,17 +121,15 @@ impl<'n> Entry<'n> {
         if result == 0 { Ok(()) } else { Err(errno::get()) }
     }
 
-    /// Creates a new file, with the process's umask.
-    ///
     /// # Errors
-    /// The error number of `open(2)`.
+    /// The error number of `open(2)`: `EEXIST` if the entry exists.
     pub(crate) fn create(&self) -> Result<File, i32> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         File::open_at(self.directory, self.name, flags)
     }
 
-    /// Opens an existing file for writing. If `follows` (for /proc and /dev), symbolic links are
-    /// followed. Never acquires a controlling terminal or waits for a pipe's reader.
+    /// Opens an existing file without making it the controlling terminal or waiting for a pipe's
+    /// reader. With `follows`, for /proc and /dev, symbolic links are followed.
     ///
     /// # Errors
     /// The error number of `open(2)`; `ENXIO` for a pipe without a reader.
@@ -149,8 +138,6 @@ impl<'n> Entry<'n> {
         File::open_at(self.directory, self.name, if follows { flags } else { flags | libc::O_NOFOLLOW })
     }
 
-    /// Renames the entry, replacing `to`.
-    ///
     /// # Errors
     /// The error number of `rename(2)`.
     pub(crate) fn rename(&self, to: Entry<'_>) -> Result<(), i32> {
@@ -161,8 +148,6 @@ impl<'n> Entry<'n> {
         if result < 0 { Err(-result as i32) } else { Ok(()) }
     }
 
-    /// Removes the entry.
-    ///
     /// # Errors
     /// The error number of `unlink(2)`.
     pub(crate) fn unlink(&self) -> Result<(), i32> {
@@ -172,8 +157,6 @@ impl<'n> Entry<'n> {
         if result < 0 { Err(-result as i32) } else { Ok(()) }
     }
 
-    /// Sets `target` to the symbolic link's target.
-    ///
     /// # Errors
     /// The error number of `readlink(2)`.
     pub(crate) fn read_link(&self, target: &mut PathBuffer) -> Result<(), i32> {
@@ -187,8 +170,6 @@ impl<'n> Entry<'n> {
 }
 
 impl File {
-    /// Returns the open file's status.
-    ///
     /// # Errors
     /// The error number of `fstat(2)`.
     pub(crate) fn status(&self) -> Result<Status, i32> {

@@ -68,9 +68,7 @@ pub(crate) fn advice(number: i32) -> &'static str {
     }
 }
 
-/// A guard that restores `errno` when dropped.
-///
-/// Signal-safe: `__errno_location` only returns the address of libc's thread-local variable.
+/// Restores `errno` when dropped. Signal-safe: `__errno_location` returns a thread-local's address.
 pub(crate) struct ErrnoGuard(i32);
 
 impl ErrnoGuard {

@@ -1,8 +1,6 @@
-//! Files, without allocation and cancellation points.
-//!
-//! All of this may run in a signal handler (a toggle) or at process exit, in a thread that the
-//! application has cancelled. libc's `open`, `read`, `write` and `close` are cancellation points;
-//! the system calls, all listed in `signal-safety(7)`, are not.
+//! Files, without allocation and cancellation points: signal handlers (toggles) and exiting threads
+//! that the application has cancelled use them. libc's `open`, `read`, `write` and `close` are
+//! cancellation points; the system calls, all listed in `signal-safety(7)`, are not.
 //!
 //! # Safety
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
@@ -30,8 +28,6 @@ impl PathBuffer {
         Self { bytes: [0; PATH_BYTES], length: 0 }
     }
 
-    /// Appends `bytes`.
-    ///
     /// # Errors
     /// `ENAMETOOLONG` if they do not fit, `EINVAL` if they contain a NUL; the path is unchanged.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), i32> {
@@ -48,16 +44,12 @@ impl PathBuffer {
         Ok(())
     }
 
-    /// Appends a number in decimal.
-    ///
     /// # Errors
     /// As [`push`](Self::push).
     pub(crate) fn push_decimal(&mut self, number: u64) -> Result<(), i32> {
         self.push(decimal(&mut [0; 20], number))
     }
 
-    /// Appends a number as 16 hexadecimal digits.
-    ///
     /// # Errors
     /// As [`push`](Self::push).
     pub(crate) fn push_hexadecimal(&mut self, number: u64) -> Result<(), i32> {
@@ -78,8 +70,6 @@ impl PathBuffer {
         }
     }
 
-    /// Replaces the path.
-    ///
     /// # Errors
     /// As [`push`](Self::push); the path is then empty.
     pub(crate) fn replace(&mut self, bytes: &[u8]) -> Result<(), i32> {
@@ -87,8 +77,7 @@ impl PathBuffer {
         self.push(bytes)
     }
 
-    /// Replaces the path by the bytes that `write` stores; `write` returns their number, or a
-    /// negative error number.
+    /// Replaces the path by what `write` stores; it returns the length or a negative error number.
     pub(super) fn fill(&mut self, write: impl FnOnce(&mut [u8]) -> isize) -> Result<(), i32> {
         self.truncate(0);
         let result = write(self.bytes.get_mut(..PATH_BYTES - 1).unwrap_or_default());
@@ -100,7 +89,6 @@ impl PathBuffer {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Returns the path from byte `start` on.
     pub(crate) fn tail(&self, start: usize) -> &CStr {
         let tail = self.bytes.get(start.min(self.length)..).unwrap_or_default();
         CStr::from_bytes_until_nul(tail).unwrap_or_default()
@@ -117,11 +105,10 @@ const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } el
 /// Milliseconds that a write waits for a full pipe.
 const MAX_WAITS: u32 = 2000;
 
-/// An owned file descriptor.
 pub(crate) struct File(i32);
 
 impl File {
-    /// Opens an existing file for reading, without waiting for a pipe's writer.
+    /// Opens a file for reading, without waiting for a pipe's writer.
     ///
     /// # Errors
     /// The error number of `open(2)`.
@@ -129,13 +116,11 @@ impl File {
         Self::open_at(libc::AT_FDCWD, path, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)
     }
 
-    /// Opens `path` relative to `directory`, with O_CLOEXEC. A new file has mode 0666, less the
-    /// umask.
+    /// Opens `path` with O_CLOEXEC. A new file has mode 0666, less the umask.
     pub(super) fn open_at(directory: i32, path: &CStr, flags: i32) -> Result<Self, i32> {
         Self::open_with_mode(directory, path, flags, 0o666)
     }
 
-    /// As [`open_at`](Self::open_at), with a mode for a new file.
     pub(super) fn open_with_mode(directory: i32, path: &CStr, flags: i32, mode: usize) -> Result<Self, i32> {
         let flags = (flags | libc::O_CLOEXEC | LARGE) as usize;
         // SAFETY: the path is NUL-terminated and outlives the call.
@@ -145,8 +130,6 @@ impl File {
         result.map(|descriptor| Self(descriptor as i32))
     }
 
-    /// Reads into `buffer`; returns the number of bytes, 0 at the end of the file.
-    ///
     /// # Errors
     /// The error number of `read(2)`.
     pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Result<usize, i32> {
@@ -155,8 +138,6 @@ impl File {
         restart(|| unsafe { system_call(libc::SYS_read, [self.0 as usize, start, length, 0, 0, 0]) })
     }
 
-    /// Writes all of `bytes`.
-    ///
     /// # Errors
     /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds.
     /// SIGXFSZ or SIGPIPE of the failed call is discarded, if the caller blocks all signals.
@@ -193,13 +174,11 @@ impl File {
         Ok(())
     }
 
-    /// Sets the permissions, if the file system supports them.
     pub(crate) fn set_permissions(&self, permissions: u32) {
         // SAFETY: `fchmod` on an owned descriptor. If it fails, the umask's permissions remain.
         unsafe { libc::fchmod(self.0, permissions & 0o777) };
     }
 
-    /// Empties the file, if possible.
     pub(crate) fn empty(&self) {
         // SAFETY: `ftruncate` on an owned descriptor. Devices and pipes refuse it.
         unsafe { libc::ftruncate64(self.0, 0) };
@@ -212,8 +191,7 @@ impl File {
     /// Sets the length; new bytes are zero and occupy no blocks yet.
     ///
     /// # Errors
-    /// The error number of `ftruncate(2)`. SIGXFSZ of the failed call is discarded, if the caller
-    /// blocks all signals.
+    /// The error number of `ftruncate(2)`. SIGXFSZ is discarded, if the caller blocks all signals.
     pub(crate) fn set_length(&self, length: u64) -> Result<(), i32> {
         let length = i64::try_from(length).map_err(|_| libc::EFBIG)?;
         loop {
@@ -233,8 +211,6 @@ impl File {
         }
     }
 
-    /// Closes the file.
-    ///
     /// # Errors
     /// The error number of `close(2)`: written data may be missing.
     pub(crate) fn close(self) -> Result<(), i32> {
@@ -250,8 +226,8 @@ impl Drop for File {
     }
 }
 
-/// Duplicates `descriptor` to a high number, because programs rely on low ones. None if the limit
-/// on open files is reached. Signal-safe, as `fcntl(2)`.
+/// Duplicates to a high number: programs rely on low ones. None if RLIMIT_NOFILE leaves no room.
+/// Signal-safe, as `fcntl(2)`.
 pub(super) fn duplicate_high(descriptor: i32) -> Option<i32> {
     // Not so high that the kernel's descriptor table becomes large.
     let limit = super::process::open_files_limit().unwrap_or(usize::MAX);
@@ -269,8 +245,7 @@ pub(super) fn close(descriptor: i32) -> Result<(), i32> {
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
-/// Writes a line to the application's descriptor, or drops it after 100 ms. Blocks all signals, and
-/// discards those that the write raises.
+/// Writes a line, or drops it after 100 ms. Blocks all signals and discards those of the write.
 pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     const TIMEOUT_MILLIS: c_long = 100;
     let _blocked = super::signal::AllBlocked::new();
@@ -293,8 +268,7 @@ pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     }
 }
 
-/// Appends a line to the file at `path` by one write; creates it with mode 0600. Does not follow a
-/// symbolic link. Errors are ignored.
+/// Appends a line by one write to a file, without following a symbolic link. Ignores errors.
 pub(crate) fn append_line(path: &CStr, line: &[u8]) {
     const FLAGS: i32 = libc::O_WRONLY
         | libc::O_APPEND
@@ -314,14 +288,11 @@ const FSTAT: c_long = libc::SYS_fstat64;
 #[cfg(not(target_arch = "x86"))]
 const FSTAT: c_long = libc::SYS_fstat;
 
-/// Returns device and inode of a descriptor. Handlers call this, and libraries such as fakeroot
-/// interpose `fstat` with a function that takes locks.
+/// Returns device and inode. By system call: handlers use it, and fakeroot's `fstat` takes locks.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     try_identity(descriptor).ok()
 }
 
-/// As [`identity`].
-///
 /// # Errors
 /// The error number of `fstat(2)`.
 pub(super) fn try_identity(descriptor: i32) -> Result<(u64, u64), i32> {
@@ -390,8 +361,7 @@ pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
 /// Returns an unpredictable number, for names of temporary files.
 pub(crate) fn random() -> u64 {
     let mut number = 0u64;
-    // SAFETY: the kernel writes eight bytes into a local. GRND_NONBLOCK: it does not wait for
-    // entropy.
+    // SAFETY: the kernel writes eight bytes into a local, and does not wait for entropy.
     let result = unsafe {
         system_call(
             libc::SYS_getrandom,
@@ -402,7 +372,6 @@ pub(crate) fn random() -> u64 {
     if result == 8 { number } else { super::clock::monotonic_nanos() ^ u64::from(super::process::id()) << 32 }
 }
 
-/// Converts a system call's result.
 pub(super) fn check(result: isize) -> Result<usize, i32> {
     if result < 0 { Err(-result as i32) } else { Ok(result as usize) }
 }

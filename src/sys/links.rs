@@ -1,9 +1,7 @@
-//! Symbolic links in paths.
-//!
-//! In a directory where any user may create entries, a link may be a trap: a user with more rights
-//! would write into another file. So a link in a directory like /tmp is followed only if this user
-//! or the directory's owner owns it. The kernel's rule (`fs.protected_symlinks`) may be off, and
-//! covers only the last link of a path.
+//! Symbolic links in paths. Where any user may create entries, a link may make a user with more
+//! rights write into another file. So a link in a directory like /tmp is followed only if this user
+//! or the directory's owner owns it. `fs.protected_symlinks` may be off, and covers only a path's
+//! last link.
 
 use super::{
     entry::{Entry, FileKind, Status},
@@ -15,7 +13,6 @@ use super::{
 /// The kernel's limit.
 const MAX_LINKS: usize = 40;
 
-/// The reason why a path cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResolveError {
     /// A link of another user in a directory that is writable by all.
@@ -34,8 +31,7 @@ pub(crate) struct ResolveBuffers {
     link: PathBuffer,
 }
 
-/// Replaces the absolute `path` by one without links, `.` and `..`; the root becomes the empty
-/// path. The file itself may be missing.
+/// Resolves links, `.` and `..` in an absolute path; the root is empty. The file may be missing.
 ///
 /// # Errors
 /// A foreign link, or the error number of `lstat(2)` or `readlink(2)`; `ELOOP` for too many links.
@@ -98,7 +94,7 @@ fn is_followed(link: &Status, directory: &PathBuffer) -> bool {
         || Entry::at(path).status().is_ok_and(|directory| is_trusted(link, &directory))
 }
 
-/// False for another user's entry in a directory that is writable by all. Otherwise only the
+/// True unless it is another user's entry in a directory that is writable by all. Then only the
 /// directory's owner, or a user with the same rights, can have created `entry`.
 pub(crate) fn is_trusted(entry: &Status, directory: &Status) -> bool {
     !directory.is_shared_directory() || directory.owner == entry.owner

@@ -1,17 +1,14 @@
-//! Mutual exclusion of listing the loader's objects and fork(2).
-//!
-//! A thread that lists the objects holds a lock of the loader. If another thread forks at that
-//! time, glibc leaves the lock locked in the child, where the first `dlopen` would wait forever. So
-//! a fork waits for listing threads, and a listing thread waits for a fork.
+//! Mutual exclusion of listing the loader's objects and fork(2). A listing thread holds a lock of
+//! the loader, which a child forked then inherits locked: its first `dlopen` would wait forever.
 //!
 //! | | listing thread | forking thread |
 //! | --- | --- | --- |
 //! | 1 | listing += 1 | forker = this thread |
-//! | 2 | reads forker; if another thread: listing -= 1, waits, repeats | reads listing, until it is 0 |
+//! | 2 | reads forker; if another thread: listing -= 1, waits, repeats | reads listing, until 0 |
 //!
 //! Both write before they read, sequentially consistent: at least one sees the other. Each waits
 //! for at most two seconds: the application's hooks may make one wait for the other, and it may
-//! fork while the loader lists objects for it.
+//! fork in a listing.
 
 use super::{
     signal::AllBlocked,
@@ -19,13 +16,12 @@ use super::{
 };
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Number of listing threads.
 static LISTING: AtomicUsize = AtomicUsize::new(0);
 
 /// The forking thread, or 0; there is one at a time.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 
-/// A guard for listing the loader's objects. It blocks signals: no handler can fork meanwhile.
+/// A guard for listing the loader's objects. It blocks signals, so that no handler can fork.
 pub(crate) struct Listing {
     #[expect(dead_code, reason = "held for its drop")]
     blocked: AllBlocked,
@@ -56,15 +52,13 @@ impl Drop for Listing {
     }
 }
 
-/// Blocks listing until [`resume_after_fork`], and waits for listing threads. For a fork's first
-/// hook.
+/// Blocks listing until [`resume_after_fork`], and waits for listing threads.
 pub(crate) fn pause_for_fork() {
     FORKER.store(thread::pthread_self(), Ordering::SeqCst);
     let mut backoff = Backoff::bounded();
     while LISTING.load(Ordering::SeqCst) > 0 && backoff.wait() {}
 }
 
-/// Ends [`pause_for_fork`].
 pub(crate) fn resume_after_fork() {
     FORKER.store(0, Ordering::SeqCst);
 }

@@ -39,7 +39,6 @@ type FindFunction = unsafe extern "C" fn(*mut libc::c_void, *mut DlFindObject) -
 
 static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// An address in the loader.
 static LOADER_ADDRESS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// The main program's link map, stored after its range.
@@ -47,14 +46,12 @@ static MAIN_MAP: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 static MAIN_START: AtomicUsize = AtomicUsize::new(0);
 static MAIN_END: AtomicUsize = AtomicUsize::new(0);
 
-/// A loaded object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedObject {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// The `.eh_frame_hdr` section (segment `PT_GNU_EH_FRAME`), or 0.
     pub(crate) eh_frame_hdr: usize,
-    /// See [`name`](Self::name), or 0.
     name: usize,
 }
 
@@ -64,7 +61,7 @@ impl LoadedObject {
         self.name as *const libc::c_char
     }
 
-    /// False for the main program, which has no path in the loader. The object must be loaded.
+    /// True unless it is the main program, which has no path. The object must be loaded.
     pub(crate) fn has_name(&self) -> bool {
         // SAFETY: the loader's NUL-terminated string.
         self.name != 0 && unsafe { *self.name() } != 0
@@ -93,8 +90,7 @@ impl LoadedObject {
 }
 
 impl LoadedObject {
-    /// Returns the object in `start..end` from its program headers, without a name. Signal-safe:
-    /// reads mapped memory.
+    /// Reads the program headers of the object in `start..end`. Signal-safe: reads memory.
     ///
     /// # Safety
     /// * The loader must have returned this range, and it must stay mapped during the call.
@@ -117,11 +113,9 @@ pub(crate) fn resolve() {
     FIND_OBJECT.store(found.cast(), Ordering::Release);
 }
 
-/// Sets the main program's range. For ordinary context, after [`resolve`].
-///
-/// If unused pages separate its segments, the loader has several ranges and returns that of the
-/// address (glibc 2.36, `_dlfo_process_initial`); only the first has the program headers. lld
-/// leaves such a page after a segment that ends near a page's end. A library is always one range.
+/// Sets the main program's range. For ordinary context, after [`resolve`]. If unused pages separate
+/// its segments (lld may leave one), the loader returns only the address's range (glibc 2.36,
+/// `_dlfo_process_initial`); only the first has program headers. A library is always one range.
 pub(crate) fn set_main_program_range(range: Range<usize>) {
     // SAFETY: reads the auxiliary vector.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
@@ -149,8 +143,8 @@ pub(crate) fn is_in_program(address: usize) -> bool {
     find(address).is_some_and(|object| !object.has_name())
 }
 
-/// Returns the object that contains `address`. Signal-safe: glibc's manual ("Dynamic Linker
-/// Introspection") calls `_dl_find_object` async-signal-safe, and `resolve` looked it up before.
+/// Returns the object of `address`. Signal-safe: glibc's manual ("Dynamic Linker Introspection")
+/// calls `_dl_find_object` async-signal-safe, and `resolve` looked it up before.
 pub(crate) fn find(address: usize) -> Option<LoadedObject> {
     let found = dl_find_object(address)?;
     let name = if found.link_map.is_null() {
@@ -170,7 +164,6 @@ pub(crate) fn find(address: usize) -> Option<LoadedObject> {
     Some(LoadedObject { start, end, eh_frame_hdr: found.eh_frame as usize, name })
 }
 
-/// Calls `_dl_find_object`. Signal-safe, as [`find`].
 fn dl_find_object(address: usize) -> Option<DlFindObject> {
     let function = FIND_OBJECT.load(Ordering::Acquire);
     if function.is_null() {
@@ -191,14 +184,13 @@ fn dl_find_object(address: usize) -> Option<DlFindObject> {
     (unsafe { function(address as *mut libc::c_void, &mut result) } == 0).then_some(result)
 }
 
-/// Returns the definition of `name` after the calling object's, for interposed functions. Ordinary
-/// context.
+/// Calls `dlsym(3)` with `RTLD_NEXT`, for interposed functions. Ordinary context.
 pub(crate) fn next_symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// Returns the first definition of `name`, or null. Ordinary context.
+/// Calls `dlsym(3)` with `RTLD_DEFAULT`; null if there is none. Ordinary context.
 pub(crate) fn symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
@@ -227,15 +219,13 @@ pub(crate) fn exported_name(address: usize) -> Option<String> {
     Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-/// Returns the path of `address`'s object; the program's is `argv[0]`. For ordinary context, as
-/// [`dladdr`].
+/// Returns the object's path; the program's is `argv[0]`. For ordinary context, as [`dladdr`].
 pub(crate) fn file_of(address: usize) -> Option<Vec<u8>> {
     let name = dladdr(address).map(|info| info.dli_fname).filter(|name| !name.is_null())?;
     // SAFETY: the loader's string of a loaded object.
     Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
 
-/// A loadable segment of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// Rounded down to a page, as the kernel maps it.
@@ -250,17 +240,14 @@ pub(crate) struct Segment {
     pub(crate) executable: bool,
 }
 
-/// The program headers of a mapped object.
 pub(crate) struct ProgramHeaders {
-    /// Address of the first header, and their number.
     next: usize,
     left: usize,
     /// Difference of addresses in memory and in the file.
     bias: usize,
 }
 
-/// Reads the ELF header at `start`; None if the first segment has none. Signal-safe: reads mapped
-/// memory.
+/// Reads the ELF header, if the first segment has one. Signal-safe: reads mapped memory.
 ///
 /// # Safety
 /// * `start` must be the first byte of an object that stays mapped while the headers are used.
@@ -286,7 +273,6 @@ pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
 }
 
 impl ProgramHeaders {
-    /// Returns the address of the segment `PT_GNU_EH_FRAME`.
     fn unwind_table(&self) -> Option<usize> {
         (0..self.left).find_map(|i| {
             let place = self.next + i * size_of::<ProgramHeader>();
@@ -296,8 +282,6 @@ impl ProgramHeaders {
         })
     }
 
-    /// Returns the loadable segments in the file's order.
-    ///
     /// # Safety
     /// * The object must stay mapped while the iterator is used.
     pub(crate) unsafe fn segments(&self) -> impl Iterator<Item = Segment> {

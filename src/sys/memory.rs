@@ -1,5 +1,4 @@
-//! Memory mappings, and tests whether an address is readable. By system call, because the
-//! application may interpose libc's functions.
+//! Memory mappings and tests of addresses, by system call: libc's functions may be interposed.
 //!
 //! # Safety
 //! Owns only mappings made here; a probe passes an address to the kernel and never dereferences it.
@@ -21,11 +20,10 @@ use core::{
 
 pub(crate) use super::arch::PAGE;
 
-/// The unit in which memory is protected: the largest page of any kernel for this machine.
+/// The unit of protection: the largest page of any kernel for this machine.
 pub(crate) const PROTECTION_BYTES: usize = LARGEST_PAGE;
 
-/// An owned, zeroed mapping without core dumps and huge pages. It is anonymous and private, or
-/// shared with a file ([`of_file`](Mapping::of_file)).
+/// An owned, zeroed mapping without core dumps and huge pages: anonymous and private, or of a file.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
@@ -42,24 +40,19 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` readable and writable bytes, resident when touched.
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn writable(length: usize) -> Result<Self, i32> {
         Self::new(length, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Reserves `length` bytes of address space, for [`commit`](Self::commit).
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn reserved(length: usize) -> Result<Self, i32> {
         Self::new(length, libc::PROT_NONE)
     }
 
-    /// As [`writable`](Self::writable), and zero in every child process (`MADV_WIPEONFORK`, Linux
-    /// 4.14).
+    /// Maps memory that is zero in every child process (`MADV_WIPEONFORK`, Linux 4.14).
     ///
     /// # Errors
     /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` if advice is ignored.
@@ -84,8 +77,7 @@ impl Mapping {
             .checked_next_multiple_of(PROTECTION_BYTES)
             .and_then(NonZeroUsize::new)
             .ok_or(libc::EINVAL)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other
-        // memory.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let start = check_address(unsafe {
             system_call(MAP_MEMORY, [0, length.get(), protection as usize, ANONYMOUS as usize, NO_FILE, 0])
         })?;
@@ -96,10 +88,10 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps the first `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), shared; a
-    /// forked child does not inherit it. [`commit`](Self::commit) makes bytes accessible, so that
-    /// `mlockall(2)` does not make all resident. [`populate`](Self::populate) must allocate blocks
-    /// before access: on a full file system it would raise SIGBUS.
+    /// Shares the first `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), except with
+    /// forked children. [`commit`](Self::commit) makes bytes accessible, so that `mlockall(2)` does
+    /// not populate all. Call [`populate`](Self::populate) before access: a full file system raises
+    /// SIGBUS.
     ///
     /// # Errors
     /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` if advice is ignored.
@@ -128,11 +120,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Allocates memory and blocks for bytes `from..to` (multiples of [`PROTECTION_BYTES`]) of a
-    /// file mapping. Signal-safe: one `madvise` system call (`MADV_POPULATE_WRITE`, Linux 5.14).
+    /// Allocates memory and blocks of a file mapping for bytes `from..to` (multiples of
+    /// [`PROTECTION_BYTES`]). Signal-safe: one `madvise` call (`MADV_POPULATE_WRITE`, Linux 5.14).
     ///
     /// # Errors
-    /// The error number of `madvise(2)`: `EFAULT` if the file system is full, `EINVAL` before Linux
+    /// The error number of `madvise(2)`: `EFAULT` on a full file system, `EINVAL` before Linux
     /// 5.14.
     pub(crate) fn populate(&self, from: usize, to: usize) -> Result<(), i32> {
         const TRIES: usize = 3;
@@ -168,7 +160,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Frees memory and blocks of bytes `from..to` of a file mapping, if the file system can.
+    /// Frees memory and blocks of a file mapping, if the file system can.
     ///
     /// # Safety
     /// * No thread may use these bytes, now or later.
@@ -181,7 +173,6 @@ impl Mapping {
         core::mem::forget(self);
     }
 
-    /// Gives advice on the whole mapping; errors are ignored.
     fn advise_all(&self, advices: &[libc::c_int]) {
         for &advice in advices {
             let _ = self.advise(0, self.length(), advice);
@@ -208,8 +199,8 @@ impl Mapping {
         self.length.get()
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) readable and writable.
-    /// Signal-safe: one `mprotect` system call.
+    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) accessible. Signal-safe: one `mprotect`
+    /// call.
     ///
     /// # Errors
     /// The error number of `mprotect(2)`, or `EINVAL` for a range outside the mapping.
@@ -217,10 +208,9 @@ impl Mapping {
         self.protect(from, to, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) a guard: access faults.
-    ///
-    /// A guard region (`madvise(2)`, Linux 6.13) does not split the mapping. Protected pages do,
-    /// which makes each start, fork and exit slower.
+    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) inaccessible. A guard region (`madvise(2)`,
+    /// Linux 6.13) does not split the mapping; protected pages do, and slow starts, forks and
+    /// exits.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -233,8 +223,7 @@ impl Mapping {
             return Err(libc::EINVAL);
         }
         let start = self.start.as_ptr() as usize + from;
-        // SAFETY: the range is in this mapping, which holds no Rust object while it is
-        // inaccessible.
+        // SAFETY: the range is in this mapping; inaccessible bytes hold no Rust object.
         check_address(unsafe {
             system_call(libc::SYS_mprotect, [start, to - from, protection as usize, 0, 0, 0])
         })?;
@@ -284,8 +273,6 @@ pub(crate) struct MappedBox<T: Zeroable> {
 }
 
 impl<T: Zeroable> MappedBox<T> {
-    /// Maps a value of zeros, resident when touched.
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn zeroed() -> Result<Self, i32> {
@@ -331,15 +318,14 @@ pub(crate) fn choose_probe() -> Result<(), i32> {
     if cheap || answers(|address| fetch_word(address).is_some()) { Ok(()) } else { Err(libc::ENOSYS) }
 }
 
-/// Whether the eight bytes at `address` are readable. Signal-safe: one system call.
+/// Whether eight bytes are readable. Signal-safe: one system call.
 pub(crate) fn is_readable(address: usize) -> bool {
     if CHEAP_PROBE.load(Ordering::Relaxed) { probe_by_mask(address) } else { fetch_word(address).is_some() }
 }
 
 /// `rt_sigprocmask` reads the new mask before it checks `how`. With an invalid `how` it returns
-/// `EFAULT` for unreadable memory and `EINVAL` for readable memory, and changes nothing. It is
-/// cheaper than a pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and sandboxes permit it
-/// (`docs/decisions.md`).
+/// `EFAULT` for unreadable memory, otherwise `EINVAL`, and changes nothing. It is cheaper than a
+/// pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and sandboxes permit it (`docs/decisions.md`).
 fn probe_by_mask(address: usize) -> bool {
     const IMPOSSIBLE: usize = 0x7fff_ffff;
     const MASK_BYTES: usize = 8;
@@ -348,8 +334,7 @@ fn probe_by_mask(address: usize) -> bool {
     result == -(libc::EINVAL as isize)
 }
 
-/// Returns the word at `address`; None if it is unreadable or a sandbox forbids `process_vm_readv`.
-/// Signal-safe: two system calls.
+/// Reads a word, if it is readable and `process_vm_readv` permitted. Signal-safe: system calls.
 pub(crate) fn fetch_word(address: usize) -> Option<usize> {
     let mut word = 0usize;
     let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };

@@ -1,7 +1,5 @@
-//! The operating system: the only folder that uses `libc` and `nix`.
-//!
-//! Wrappers are thin: a checked call whose out-parameters become return values. Functions for
-//! signal handlers state that they are signal-safe, and why; all others are for ordinary context.
+//! The operating system: the only folder that uses `libc` and `nix`. A wrapper is a checked call
+//! whose out-parameters become return values. Only items that state it are signal-safe.
 
 pub(crate) mod arch;
 pub(crate) mod checked_file;

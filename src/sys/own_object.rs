@@ -13,8 +13,8 @@ use core::{ffi::c_char, ffi::c_int, ffi::c_void, mem};
 
 type OpenFunction = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 
-/// Pins the object until the process exits, because the kernel and libc will hold addresses of its
-/// functions. The program itself is never unloaded. For ordinary context.
+/// Pins the object until the process exits: the kernel and libc will have addresses of functions in
+/// it. The program itself is never unloaded. For ordinary context.
 ///
 /// # Errors
 /// `ENOENT` if the object is a library that `dlopen` does not find.

@@ -1,9 +1,8 @@
 //! The kernel's task clock (`perf_event_open(2)`, `PERF_COUNT_SW_TASK_CLOCK`): signals by a
-//! high-resolution timer, not at the kernel's ticks.
+//! high-resolution timer, not at the kernel's ticks. Signal-safe: system calls.
 //!
 //! # Safety
-//! Raw system calls with pointers to locals. Descriptors are checked before they are closed: the
-//! application may have closed one and reused its number.
+//! Pointers to locals. The application may close a descriptor and reuse its number: see `is_open`.
 #![allow(unsafe_code)]
 
 use super::{
@@ -38,7 +37,6 @@ struct Owner {
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: usize = 1 << 3;
-/// Bits of [`Attributes::flags`].
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
@@ -53,7 +51,6 @@ const F_SETOWN_EX: i32 = 15;
 const F_GETOWN_EX: i32 = 16;
 const F_OWNER_TID: i32 = 0;
 
-/// The part of a thread's time that an event samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All. Not permitted if `kernel.perf_event_paranoid` is above 1, without `CAP_PERFMON`.
@@ -62,18 +59,16 @@ pub(crate) enum Scope {
     KernelIfPermitted,
 }
 
-/// An event of one thread's task clock, by its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskClock(pub(crate) i32);
 
 impl TaskClock {
-    /// Opens an unarmed event that will send `signal` to the thread. execve(2) closes it; a forked
-    /// child has a copy. Signal-safe: system calls.
+    /// Opens an unarmed event of the thread. execve(2) closes it; a forked child has a copy.
     ///
     /// # Errors
-    /// The error number of `perf_event_open(2)`: `EACCES` if `kernel.perf_event_paranoid` is above
-    /// 2, or above 1 for [`Scope::WithKernel`]; `ENOENT`, `ENOSYS` or `EPERM` if not supported. Or
-    /// that of `fcntl(2)`.
+    /// The error number of `fcntl(2)` or `perf_event_open(2)`: `EACCES` if
+    /// `kernel.perf_event_paranoid` is above 2 ([`Scope::WithKernel`]: 1), `ENOENT`, `ENOSYS` or
+    /// `EPERM` if it is not supported.
     pub(crate) fn open(thread: u32, signal: i32, scope: Scope) -> Result<Self, i32> {
         let low = Self::open_low(thread, 0).or_else(|errno| match (scope, errno) {
             (Scope::KernelIfPermitted, libc::EACCES | libc::EPERM) => {
@@ -134,7 +129,7 @@ impl TaskClock {
         self.fcntl(F_SETSIG, signal as usize).map(|_| ())
     }
 
-    /// Arms the event to expire every `nanos`. Signal-safe: system calls.
+    /// Arms the event to expire every `nanos`.
     pub(crate) fn arm(self, nanos: u64) {
         let period = nanos.max(1);
         let arguments = [self.0 as usize, PERF_EVENT_IOC_PERIOD, &raw const period as usize, 0, 0, 0];
@@ -142,8 +137,7 @@ impl TaskClock {
         unsafe { system_call(libc::SYS_ioctl, arguments) };
     }
 
-    /// Disables the event, for children's copies too, and closes it, if it is still open.
-    /// Signal-safe: system calls.
+    /// Disables the event, for forked copies too, and closes it, if it is still open.
     pub(crate) fn disable_and_close(self, thread: u32, signal: i32) {
         if self.is_open(thread, signal) {
             // SAFETY: no pointer is passed.
@@ -152,16 +146,14 @@ impl TaskClock {
         }
     }
 
-    /// Closes a forked child's copy of the descriptor, if it is still open; the parent's event
-    /// continues.
+    /// Closes a forked child's copy, if it is still open; the parent's event continues.
     pub(crate) fn close_copy(self, thread: u32, signal: i32) {
         if self.is_open(thread, signal) {
             let _ = close(self.0);
         }
     }
 
-    /// False if the application has closed the descriptor, even if it reused the number.
-    /// Signal-safe: system calls.
+    /// True unless the application has closed the descriptor, or reused its number.
     pub(crate) fn is_open(self, thread: u32, signal: i32) -> bool {
         let mut owner = Owner { kind: -1, id: 0 };
         self.fcntl(F_GETSIG, 0) == Ok(signal as usize)

@@ -1,4 +1,4 @@
-//! POSIX timers (`timer_create(2)`).
+//! POSIX timers (`timer_create(2)`). Signal-safe: system calls.
 //!
 //! # Safety
 //! Raw system calls with pointers to locals: libc's function may allocate, and may be interposed.
@@ -18,13 +18,11 @@ struct Itimerspec {
     value: Timespec,
 }
 
-/// A timer, by the kernel's ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PosixTimer(pub(crate) i32);
 
 impl PosixTimer {
-    /// Creates a timer on the clock of `like` that sends `signal` with `value` each period. fork(2)
-    /// and execve(2) do not inherit it. Signal-safe: system calls.
+    /// Arms a new timer on the clock of `like`. fork(2) and execve(2) do not inherit it.
     ///
     /// # Errors
     /// The error number of `timer_create(2)` or `timer_settime(2)`: `EAGAIN` at RLIMIT_SIGPENDING.
@@ -42,9 +40,8 @@ impl PosixTimer {
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
         event.sigev_notify = libc::SIGEV_SIGNAL;
         if like == IntervalTimer::Real {
-            // Pending for the main thread, which the interval timer's signal reaches too. Pending
-            // for the process, it would make the kernel drop that of `alarm(2)` that expires in the
-            // same jiffy.
+            // Pending for the main thread, as the interval timer's. If it were pending for the
+            // process, the kernel would drop that of `alarm(2)` that expires in the same jiffy.
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_notify_thread_id = process::id() as i32;
         }
@@ -55,8 +52,7 @@ impl PosixTimer {
         timer.set(period, period).map(|()| timer).inspect_err(|_| timer.delete())
     }
 
-    /// Creates an unarmed timer on a thread's CPU time or on elapsed time, as `like`, that sends
-    /// `signal` with `value` to the thread. Signal-safe: system calls.
+    /// Creates an unarmed timer on a thread's CPU time or on elapsed time, as `like`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -79,8 +75,7 @@ impl PosixTimer {
         Self::create(clock, &event)
     }
 
-    /// Arms the timer to expire after `first` nanoseconds, then each `period`. Signal-safe: one
-    /// system call.
+    /// Arms the timer; times are nanoseconds.
     ///
     /// # Errors
     /// The error number of `timer_settime(2)`.
@@ -96,7 +91,7 @@ impl PosixTimer {
         if armed == 0 { Ok(()) } else { Err(-armed as i32) }
     }
 
-    /// False if the application has deleted it. Signal-safe: one system call.
+    /// True unless the application has deleted it.
     pub(crate) fn exists(self) -> bool {
         let mut setting = MaybeUninit::<Itimerspec>::uninit();
         // SAFETY: the setting is a local.
@@ -114,7 +109,7 @@ impl PosixTimer {
         if created == 0 { Ok(Self(id)) } else { Err(-created as i32) }
     }
 
-    /// Deletes the timer; a pending signal stays pending. Signal-safe: one system call.
+    /// Deletes the timer; a pending signal stays pending.
     pub(crate) fn delete(self) {
         // SAFETY: no pointer is passed. It fails only if the timer does not exist.
         unsafe { system_call(libc::SYS_timer_delete, [self.0 as usize, 0, 0, 0, 0, 0]) };

@@ -1,5 +1,5 @@
-//! Directories of the user, in which no other user may replace files. As in `file.rs`, without
-//! allocation and cancellation points; for toggles and forked children too.
+//! Directories in which no other user may replace files. As in `file.rs`, without allocation and
+//! cancellation points; for toggles and forked children too.
 //!
 //! # Safety
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
@@ -14,7 +14,6 @@ use super::{
 };
 use core::ffi::CStr;
 
-/// The access of other users to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// None; a missing directory is created so.
@@ -41,11 +40,11 @@ pub(crate) struct FileSystem {
 pub(crate) struct Directory(File);
 
 impl Directory {
-    /// Opens `path`, creating it if it is missing. Its last component must not be a symbolic link.
+    /// Opens `path`, or creates it. The last component must not be a symbolic link.
     ///
     /// # Errors
-    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` if another user owns it, `EACCES` if it
-    /// permits more than `access`.
+    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for another owner, `EACCES` for a mode
+    /// that permits more than `access`.
     pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
         match Self::open_existing(path, access) {
             Err(libc::ENOENT) => {
@@ -62,10 +61,8 @@ impl Directory {
         }
     }
 
-    /// As [`Directory::open_own`], without creating it.
-    ///
     /// # Errors
-    /// As [`Directory::open_own`].
+    /// As [`Directory::open_own`]; `ENOENT` if it is missing.
     pub(crate) fn open_existing(path: &CStr, access: Access) -> Result<Self, i32> {
         let directory = Self::open(path)?;
         let status = directory.0.status()?;
@@ -81,21 +78,16 @@ impl Directory {
         File::open_at(libc::AT_FDCWD, path, flags).map(Self)
     }
 
-    /// Creates a new file for reading and writing, with mode 0600.
-    ///
     /// # Errors
     /// The error number of `open(2)`.
     pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = File::open_with_mode(self.0.number(), name, flags, 0o600)?;
-        // The umask may exclude the user; a failure is harmless.
-        // SAFETY: `fchmod` on an owned descriptor.
+        // SAFETY: an owned descriptor. The umask may exclude the user; a failure is harmless.
         unsafe { libc::fchmod(file.number(), 0o600) };
         Ok(file)
     }
 
-    /// Returns the directory's file system.
-    ///
     /// # Errors
     /// The error number of `fstatfs(2)`.
     pub(crate) fn file_system(&self) -> Result<FileSystem, i32> {
@@ -119,10 +111,8 @@ impl Directory {
         unsafe { system_call(libc::SYS_unlinkat, arguments) };
     }
 
-    /// Opens a file for reading; refuses symbolic links.
-    ///
     /// # Errors
-    /// The error number of `open(2)`.
+    /// The error number of `open(2)`: `ELOOP` for a symbolic link.
     pub(crate) fn read(&self, name: &CStr) -> Result<File, i32> {
         File::open_at(self.0.number(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
     }
@@ -136,7 +126,7 @@ impl Directory {
         check(unsafe { system_call(libc::SYS_flock, arguments) }).is_ok()
     }
 
-    /// Calls `visit` with each entry's name until it returns false.
+    /// Calls `visit` until it returns false.
     pub(crate) fn for_each(&self, visit: impl FnMut(&CStr) -> bool) {
         entries::for_each(self.0.number(), visit);
     }

@@ -16,8 +16,7 @@ pub(crate) fn id() -> u32 {
     std::process::id()
 }
 
-/// Returns the kernel's process ID: `getpid` may be interposed, or cached by an old C library.
-/// Signal-safe: one system call.
+/// Returns the kernel's ID: `getpid` may be interposed, or cached. Signal-safe: one system call.
 pub(crate) fn id_by_system_call() -> u32 {
     // SAFETY: no arguments; it cannot fail.
     unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }
@@ -28,8 +27,7 @@ pub(crate) fn effective_user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Whether the program has more rights than its user (`AT_SECURE`, or real and effective IDs
-/// differ): the environment is then not trusted.
+/// Whether the program has more rights than its user: the environment is then not trusted.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: no precondition.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
@@ -38,8 +36,7 @@ pub(crate) fn is_privileged() -> bool {
         || nix::unistd::getgid() != nix::unistd::getegid()
 }
 
-/// Returns the process's start time in clock ticks since boot, which with its ID identifies a
-/// process. Signal-safe: system calls.
+/// Returns the start time in clock ticks since boot. Signal-safe: system calls.
 ///
 /// # Errors
 /// The error number of `open(2)` or `read(2)`: `ENOENT` without /proc.
@@ -47,8 +44,6 @@ pub(crate) fn start_ticks() -> Result<u64, i32> {
     start_ticks_of(c"/proc/self/stat")
 }
 
-/// As [`start_ticks`], of the process with this `stat` file.
-///
 /// # Errors
 /// As [`start_ticks`].
 pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Result<u64, i32> {
@@ -88,8 +83,7 @@ pub(crate) fn has_first_thread_exited() -> bool {
     is_zombie_in(line.get(..got).unwrap_or_default())
 }
 
-/// Returns the inode of the PID namespace; None without /proc. Signal-safe: `stat` is listed in
-/// `signal-safety(7)`.
+/// Returns the PID namespace's inode. Signal-safe: `stat` is listed in `signal-safety(7)`.
 pub(crate) fn namespace() -> Option<u64> {
     Some(Entry::at(c"/proc/self/ns/pid").status_following_links().ok()?.identity.1)
 }
@@ -103,8 +97,7 @@ pub(crate) enum Liveness {
     Unknown,
 }
 
-/// Returns whether the process `id` with start time `start_ticks` exists, in this PID namespace.
-/// Signal-safe: `kill` is listed in `signal-safety(7)`, the rest are system calls.
+/// Looks for the process in this PID namespace. Signal-safe: `kill` and other system calls.
 pub(crate) fn liveness(id: u32, start_ticks: u64) -> Liveness {
     let Some(raw) = i32::try_from(id).ok().filter(|raw| *raw > 0) else { return Liveness::Gone };
     // SAFETY: signal 0 is not delivered; no pointer is passed.
@@ -130,13 +123,11 @@ pub(crate) fn liveness(id: u32, start_ticks: u64) -> Liveness {
     }
 }
 
-/// Returns the program's path, truncated to the buffer; empty without /proc. Signal-safe: one
-/// system call.
+/// Returns the program's path, truncated; empty without /proc. Signal-safe: one system call.
 pub(crate) fn program(buffer: &mut [u8]) -> &[u8] {
     link(c"/proc/self/exe", buffer)
 }
 
-/// Returns a symbolic link's target, truncated to the buffer; empty if there is none.
 fn link<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let path = path.as_ptr() as usize;
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
@@ -153,14 +144,12 @@ pub(crate) fn file_size_limit() -> Option<usize> {
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// Returns RLIMIT_AS in bytes, or None for no limit.
 pub(crate) fn address_space_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_AS).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// Whether RLIMIT_AS or RLIMIT_DATA is limited.
 pub(crate) fn has_limited_memory() -> bool {
     use nix::sys::resource::{Resource, getrlimit};
     [Resource::RLIMIT_AS, Resource::RLIMIT_DATA]
@@ -169,14 +158,12 @@ pub(crate) fn has_limited_memory() -> bool {
         .any(|limits| limits.is_ok_and(|(soft, _)| soft != libc::RLIM_INFINITY))
 }
 
-/// Returns RLIMIT_SIGPENDING, or None for no limit.
 pub(crate) fn pending_signals_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_SIGPENDING).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// Returns RLIMIT_NOFILE, or None for no limit.
 pub(crate) fn open_files_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
@@ -189,8 +176,7 @@ pub(crate) fn has_seccomp_filter() -> bool {
     unsafe { system_call(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) > 0 }
 }
 
-/// Whether the kernel is older than `release`. Signal-safe: `uname` is listed in
-/// `signal-safety(7)`.
+/// Whether the kernel is older than `release`. Signal-safe: one system call.
 pub(crate) fn kernel_is_before(release: (u32, u32)) -> bool {
     // SAFETY: all fields are arrays of bytes, for which zero is a value.
     let mut names: libc::utsname = unsafe { core::mem::zeroed() };
@@ -217,10 +203,8 @@ fn release_of(text: impl Iterator<Item = u8>) -> Option<(u32, u32)> {
     Some((major?, minor?))
 }
 
-/// Registers fork hooks (`pthread_atfork(3)`).
-///
 /// # Errors
-/// The error number, which is `ENOMEM`.
+/// `ENOMEM` of `pthread_atfork(3)`.
 pub(crate) fn at_fork(
     prepare: Option<unsafe extern "C" fn()>,
     parent: Option<unsafe extern "C" fn()>,
@@ -233,8 +217,8 @@ pub(crate) fn at_fork(
     }
 }
 
-/// Runs `child` in a child process without fork hooks; returns its result, 0 to 255. The child has
-/// one thread: `child` must use nothing that another thread may have locked.
+/// Runs `child` in a child process without fork hooks and other threads: it must use nothing that
+/// another thread may have locked. Returns its result, 0 to 255.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn in_raw_fork(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: without a stack or flags, clone(2) is fork(2): the child has a copy of this memory.

@@ -1,4 +1,4 @@
-//! The process's start time and written bytes, by which it recognises its own files. Both survive
+//! The process's start time and written bytes: whether a file can be its own work. Both survive
 //! execve(2). Nothing here allocates.
 
 use super::{clock, file::File, process};
@@ -6,8 +6,7 @@ use super::{clock, file::File, process};
 /// `USER_HZ`, the unit of times in /proc: 100 on all supported machines (`proc(5)`).
 const TICKS_PER_SECOND: i64 = 100;
 
-/// Returns the start time in nanoseconds since 1970, up to a tick (10 ms) early; late only if the
-/// clock was set. None without /proc.
+/// Returns nanoseconds since 1970, up to a tick (10 ms) early; late only if the clock was set.
 pub(crate) fn start_time_nanos() -> Option<i64> {
     let ticks = i64::try_from(process::start_ticks().ok()?).ok()?;
     // In this order: time between the two calls makes the result earlier.
@@ -16,7 +15,7 @@ pub(crate) fn start_time_nanos() -> Option<i64> {
     now.checked_sub(age)
 }
 
-/// Returns the bytes written by `write(2)` and similar calls; None if the kernel does not count.
+/// Returns the bytes of `write(2)` and similar calls; None if the kernel does not count.
 pub(crate) fn bytes_written() -> Option<u64> {
     let mut text = [0; 512];
     let text = contents(c"/proc/self/io", &mut text)?;
@@ -24,7 +23,7 @@ pub(crate) fn bytes_written() -> Option<u64> {
     core::str::from_utf8(line).ok()?.parse().ok()
 }
 
-/// Returns the start of a file of /proc that one read returns whole.
+/// Reads a file of /proc, which one read returns whole.
 fn contents<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     let length = File::read(path).ok()?.read_some(buffer).ok()?;
     buffer.get(..length)

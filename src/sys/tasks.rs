@@ -1,4 +1,4 @@
-//! This process's threads in /proc, without allocation.
+//! This process's threads in /proc, without allocation. Signal-safe: system calls for files.
 
 use super::{
     entries,
@@ -10,8 +10,7 @@ use crate::{
 };
 use core::{ffi::CStr, mem};
 
-/// Counts the other threads that block `signal`; 0 without /proc. The caller must block all
-/// signals. Signal-safe: system calls for files.
+/// Counts other threads that block `signal`; 0 without /proc. The caller blocks all signals.
 pub(crate) fn count_blocking(signal: i32) -> u32 {
     let mut blocking = 0;
     for_each(|id| {
@@ -20,7 +19,6 @@ pub(crate) fn count_blocking(signal: i32) -> u32 {
     blocking.saturating_sub(1)
 }
 
-/// Calls `visit` with each thread ID. Signal-safe: system calls.
 pub(crate) fn for_each(visit: impl FnMut(u32)) {
     if let Ok(tasks) = open() {
         for_each_in(tasks.number(), visit);
@@ -57,7 +55,7 @@ impl TaskDirectory {
         Self { descriptor: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// Opens the directory if it is not open; errors are ignored. Signal-safe: system calls.
+    /// Opens the directory; ignores errors: then there are no threads to visit.
     pub(crate) fn open(&self) {
         if self.checked_descriptor().is_some() {
             return;
@@ -74,7 +72,6 @@ impl TaskDirectory {
         self.descriptor.store(descriptor, Ordering::Release);
     }
 
-    /// Closes the directory if it is still open. Signal-safe: system calls.
     pub(crate) fn close(&self) {
         let opened = self.checked_descriptor();
         self.descriptor.store(-1, Ordering::Relaxed);
@@ -83,14 +80,13 @@ impl TaskDirectory {
         }
     }
 
-    /// Calls `visit` with each thread ID. Signal-safe: system calls.
     pub(crate) fn for_each(&self, visit: impl FnMut(u32)) {
         if let Some(descriptor) = self.checked_descriptor() {
             for_each_in(descriptor, visit);
         }
     }
 
-    /// Returns None if the application has closed the descriptor, even if it reused the number.
+    /// Returns None if the application has closed the descriptor, or reused its number.
     fn checked_descriptor(&self) -> Option<i32> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
@@ -98,7 +94,7 @@ impl TaskDirectory {
     }
 }
 
-/// Returns a thread's name; None without the thread or /proc. Signal-safe: system calls.
+/// Returns a thread's name; None without the thread or /proc.
 pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
     // With the newline that /proc adds.
     let mut name = [0; NAME_BYTES + 1];
@@ -109,7 +105,6 @@ pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
     Some(ThreadName::new(*name))
 }
 
-/// Returns the mask of a thread.
 fn blocked_by(thread: u32) -> Option<u64> {
     let status = open_task_file(thread, b"/status\0")?;
     let mut mask = MaskParser::default();
@@ -160,8 +155,7 @@ impl Path {
     }
 }
 
-/// A parser of the line `SigBlk:` of `proc_pid_status(5)`, byte by byte: `Groups:`, before it, may
-/// exceed any buffer.
+/// A parser of `SigBlk:` of `proc_pid_status(5)`: `Groups:`, before it, may exceed any buffer.
 #[derive(Default)]
 struct MaskParser {
     /// Bytes of NAME matched in this line; None if the line is another.

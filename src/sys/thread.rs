@@ -1,7 +1,5 @@
-//! The calling thread.
-//!
-//! # Safety
-//! System calls without pointers or with a pointer to a local.
+//! The calling thread. Signal-safe except `processors`: system calls, and functions that
+//! `signal-safety(7)` lists.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process};
@@ -15,21 +13,18 @@ pub(crate) struct Timespec {
     pub(crate) nanos: c_long,
 }
 
-/// Returns a nonzero ID, unique in the process; a fork's child has that of the forking thread.
-/// Signal-safe: `pthread_self` is listed in `signal-safety(7)`.
+/// Returns a nonzero ID, unique in the process. A fork's child has that of the forking thread.
 #[allow(clippy::unnecessary_cast, reason = "a pointer in some C libraries")]
 pub(crate) fn pthread_self() -> usize {
     // SAFETY: no precondition.
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Returns the kernel's thread ID. Signal-safe: one system call.
 pub(crate) fn id() -> u32 {
     // SAFETY: no arguments; it cannot fail.
     unsafe { system_call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// Returns the thread's name. Signal-safe: one system call.
 pub(crate) fn name() -> ThreadName {
     let mut name = [0u8; NAME_BYTES];
     let arguments = [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0];
@@ -38,7 +33,6 @@ pub(crate) fn name() -> ThreadName {
     ThreadName::new(name)
 }
 
-/// Whether this process has no thread `id`. Signal-safe: system calls.
 pub(crate) fn is_gone(id: u32) -> bool {
     let process = process::id_by_system_call() as usize;
     // SAFETY: signal 0 is not delivered; no pointer is passed.
@@ -47,8 +41,7 @@ pub(crate) fn is_gone(id: u32) -> bool {
 
 /// Sleeps for at least a millisecond, however many signals arrive. Not a cancellation point.
 pub(crate) fn pause() {
-    // An absolute time: at each signal, a relative sleep's rest grows by the timer slack (50 us),
-    // so that under many signals it never ends.
+    // Absolute: each signal prolongs a relative sleep by the timer slack (50 us), without limit.
     let end = clock::monotonic_nanos() + 1_000_000;
     let time = Timespec { seconds: (end / 1_000_000_000) as c_long, nanos: (end % 1_000_000_000) as c_long };
     let arguments =
@@ -61,16 +54,15 @@ pub(crate) fn pause() {
 /// busy machine neither thread may run for seconds: such time must not count.
 pub(crate) struct Backoff {
     rounds: u32,
-    /// Nanoseconds that remain.
+    /// Nanoseconds.
     left: u64,
 }
 
 impl Backoff {
     /// Yields before it sleeps: the other thread may have a lower priority.
     const YIELDS: u32 = 100;
-    /// Nanoseconds.
     const TIME: u64 = 2_000_000_000;
-    /// Nanoseconds counted per pause at most: a pause takes 1 ms, with coarse timers 10 ms.
+    /// Nanoseconds: a pause takes 1 ms, with coarse timers 10 ms.
     const LONGEST: u64 = 10_000_000;
 
     pub(crate) const fn bounded() -> Self {
@@ -82,8 +74,7 @@ impl Backoff {
         Self { rounds: 0, left: u64::MAX }
     }
 
-    /// Yields or sleeps; returns false when no time remains. Not a cancellation point, and allowed
-    /// in handlers: `sched_yield`, `clock_gettime`, and `clock_nanosleep` by system call.
+    /// Yields or sleeps; returns false when no time remains. Not a cancellation point.
     pub(crate) fn wait(&mut self) -> bool {
         if self.left == 0 {
             return false;
@@ -104,7 +95,6 @@ impl Backoff {
     }
 }
 
-/// Returns the thread's minor page faults. Signal-safe: one system call.
 #[cfg(sigprof_stamps)]
 pub(crate) fn minor_faults() -> u64 {
     // SAFETY: all fields are numbers, for which zero is a value.
@@ -115,7 +105,6 @@ pub(crate) fn minor_faults() -> u64 {
     usage.ru_minflt as u64
 }
 
-/// Returns the number of processors that the thread may run on, at least 1.
 pub(crate) fn processors() -> usize {
     use nix::{
         sched::{CpuSet, sched_getaffinity},

@@ -1,4 +1,4 @@
-//! The process's interval timers (`setitimer(2)`).
+//! The process's interval timers (`setitimer(2)`). Signal-safe: system calls.
 //!
 //! # Safety
 //! Raw system calls with pointers to locals: the shared library interposes libc's functions.
@@ -47,13 +47,12 @@ pub(crate) struct Itimerval {
 impl Itimerval {
     pub(crate) const NONE: Self = Self { interval: Timeval::NONE, value: Timeval::NONE };
 
-    /// Expires after one period, then each period.
     pub(crate) fn every(period_micros: u32) -> Self {
         let period = Timeval::from_micros(period_micros);
         Self { interval: period, value: period }
     }
 
-    /// False if the kernel would return `EINVAL`.
+    /// True unless the kernel would return `EINVAL`.
     pub(crate) fn is_valid(&self) -> bool {
         self.interval.is_valid() && self.value.is_valid()
     }
@@ -128,8 +127,7 @@ impl IntervalTimer {
         }
     }
 
-    /// Sets the timer; returns the old setting. A pending signal stays pending. Signal-safe: one
-    /// system call.
+    /// Returns the old setting. A pending signal stays pending.
     ///
     /// # Errors
     /// The error number of `setitimer(2)`.
@@ -141,8 +139,6 @@ impl IntervalTimer {
         if result == 0 { Ok(old) } else { Err(-result as i32) }
     }
 
-    /// Returns the timer's setting. Signal-safe: one system call.
-    ///
     /// # Errors
     /// The error number of `getitimer(2)`.
     pub(crate) fn get(self) -> Result<Itimerval, i32> {

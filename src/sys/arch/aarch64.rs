@@ -1,9 +1,8 @@
-//! aarch64 ("Procedure Call Standard for the Arm 64-bit Architecture", AAPCS64; "DWARF for the Arm
-//! 64-bit Architecture", AADWARF64).
+//! aarch64 (Arm's procedure call standard, AAPCS64, and DWARF mapping, AADWARF64).
 //!
 //! # Safety
-//! Inline assembly: a system call, a capture of registers, a switch of stacks, `xpaclri`. Each
-//! declares its clobbers.
+//! Assembly: a system call, a capture of registers, a switch of stacks, `xpaclri`. Each declares
+//! its clobbers.
 #![allow(unsafe_code)]
 
 use super::Registers;
@@ -11,16 +10,13 @@ use core::{arch::asm, mem::offset_of};
 
 /// DWARF number of `sp` (AADWARF64, "DWARF register names").
 pub(crate) const STACK_POINTER: u16 = 31;
-/// DWARF number of `x29`.
 pub(crate) const FRAME_POINTER: u16 = 29;
-/// DWARF number of the return address column: the link register, `x30`.
+/// The link register, `x30`.
 pub(crate) const RETURN_ADDRESS: u16 = 30;
-/// DWARF numbers of callee-saved registers except the stack pointer: x19 to x29. Not of halves of
-/// vector registers, which unwinding never needs, nor of the link register, which each call
-/// changes.
+/// Callee-saved registers except the stack pointer: x19 to x29. A call changes the link register.
 pub(crate) const CALLEE_SAVED: [u16; 11] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
 
-/// DWARF number of the program counter, which is a separate register here.
+/// A separate register on this machine.
 pub(crate) const PROGRAM_COUNTER: u16 = 32;
 /// A call stores the return address in a register, and a leaf function may leave it there.
 pub(crate) const HAS_LINK_REGISTER: bool = true;
@@ -29,7 +25,7 @@ pub(crate) const HAS_LINK_REGISTER: bool = true;
 pub(crate) const MAX_RULES: usize = 24;
 /// Selects `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
-/// The largest page of any kernel for this machine: 4, 16 or 64 KiB.
+/// Kernels have pages of 4, 16 or 64 KiB.
 pub(crate) const LARGEST_PAGE: usize = 64 << 10;
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
 
@@ -45,7 +41,6 @@ const _: () = {
 
 impl Registers {
     /// Returns the registers that a signal interrupted. Signal-safe: only reads the kernel's frame.
-    /// The link register may hold any value.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let context = &context.uc_mcontext;
         let mut values = [0; COUNT];
@@ -56,11 +51,9 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Returns the interrupted registers at a signal trampoline, where `sp` is at a `siginfo_t`
-    /// that a `ucontext_t` follows. `read` returns a word of the stack.
-    ///
-    /// The kernel's trampoline has had no CFI since 5.8. Before, the CFI gave the interrupted
-    /// code's return address as its PC (arch/arm64/kernel/vdso/sigreturn.S).
+    /// Returns the interrupted registers at a signal trampoline: `siginfo_t` and `ucontext_t` at
+    /// `sp`. The trampoline has no CFI since Linux 5.8. Before, its CFI gave the interrupted code's
+    /// return address as its PC (arch/arm64/kernel/vdso/sigreturn.S).
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = size_of::<libc::siginfo_t>()
             + offset_of!(libc::ucontext_t, uc_mcontext)
@@ -76,8 +69,7 @@ impl Registers {
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 13];
-        // SAFETY: stores 13 words into `words`, whose address is the only input; changes nothing
-        // else.
+        // SAFETY: stores 13 words into `words`, the only input; changes nothing else.
         unsafe {
             asm!(
                 "stp x19, x20, [{words}]",
@@ -113,15 +105,15 @@ impl Registers {
     }
 }
 
-/// Whether user code can own `address`: not in the first page, and within 52 bits, the largest
-/// address space. Tagged addresses are excluded: stack pointers and code addresses have no tags.
+/// True if it is within 52 bits, the largest address space, but not in the first page. Tagged
+/// addresses are excluded: stack pointers and code addresses have no tags.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 52).contains(&address)
 }
 
-/// Returns a stored return address without the signature (`-mbranch-protection`) in its high bits.
-/// Signal-safe: one instruction, `xpaclri`, a no-op on processors without pointer authentication.
+/// Strips the signature (`-mbranch-protection`) from a return address. Signal-safe: `xpaclri`, a
+/// no-op on processors without pointer authentication.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     let address;
@@ -141,8 +133,7 @@ pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
     0
 }
 
-/// Performs a system call without libc and `errno`; returns the kernel's result, -4095..-1 for an
-/// error. Signal-safe: one instruction.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
 /// * The call must be sound with these arguments: pointers are valid for the kernel's use.
@@ -166,15 +157,11 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) ->
     result as isize
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, then restores the stack pointer.
-///
 /// # Safety
-/// * `top` must be 16-byte aligned, at the end of a writable, otherwise unused region that is large
-///   enough.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
 /// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // SAFETY: x20, which the callee preserves, restores the stack pointer; the caller guarantees
-    // the rest.
+    // SAFETY: callee-saved x20 restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "mov x20, sp",
@@ -216,8 +203,7 @@ mod tests {
     fn a_signature_is_taken_off() {
         let address = a_signature_is_taken_off as *const () as usize;
         let signed: usize;
-        // SAFETY: `pacia1716` signs x17 with modifier x16, if the processor can; changes nothing
-        // else.
+        // SAFETY: `pacia1716` changes only x17, if the processor can sign.
         unsafe {
             asm!("hint #8", inlateout("x17") address => signed, in("x16") 0x1234_5678_usize, options(nomem, nostack));
         }

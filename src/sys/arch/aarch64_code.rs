@@ -1,8 +1,5 @@
-//! Decoder of the few aarch64 instructions that unwinding relies on. Pure functions of bytes.
-//!
-//! Encodings: Arm Architecture Reference Manual for A-profile, section C6.2: BL, BLR, BLRAA, MOVZ,
-//! SVC; four bytes, little-endian. Pushes and pops are not decoded: the return address may be in a
-//! register.
+//! Decoder of the aarch64 instructions that unwinding relies on, as pure functions of bytes (Arm
+//! Architecture Reference Manual for A-profile, section C6.2: BL, BLR, BLRAA, MOVZ, SVC).
 
 use super::ReturnAddressLocation;
 
@@ -15,7 +12,7 @@ pub(crate) const BYTES_AT_PC: usize = 8;
 /// `mov x8, #139` (rt_sigreturn); `svc #0`.
 const SIGNAL_RETURN: [u8; BYTES_AT_PC] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
 
-/// Returns nothing: pushes do not locate the return address.
+/// Returns nothing: pushes do not locate the return address, which may be in a register.
 pub(crate) fn leading_pushes(_code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
     core::iter::empty()
 }
@@ -46,7 +43,6 @@ pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
     *code == SIGNAL_RETURN
 }
 
-/// Whether `code` is a call.
 pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
     let instruction = u32::from_le_bytes(*code);
     let is_direct = instruction >> 26 == 0b100101;

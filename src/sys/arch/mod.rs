@@ -1,7 +1,6 @@
-//! Machine-dependent code: interrupted registers, system calls without libc, stacks.
-//!
-//! Each machine's file defines the same items. To support a machine, add a file here, a layout of
-//! rules (`src/sample/unwind/rule/`), and its name in `build.rs` and `ci/cross.sh`.
+//! Machine-dependent code: registers, system calls without libc, stacks. Each machine's file
+//! defines the same items; a new machine also needs a layout of rules (`src/sample/unwind/rule/`)
+//! and its name in `build.rs` and `ci/cross.sh`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -36,8 +35,7 @@ pub(crate) use registers::Registers;
 /// The unit in which memory is proven readable: the smallest page of any supported machine.
 pub(crate) const PAGE: usize = 4096;
 
-/// The location of the return address in a function that has not made its frame yet, or has removed
-/// it.
+/// The location of the return address in a function before its prologue or after its epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "code there says nothing of it"))]
 pub(crate) enum ReturnAddressLocation {
@@ -62,8 +60,7 @@ mod tests {
         let mut stack = vec![0u128; 4096];
         let range = stack.as_mut_ptr_range();
         let mut seen = 0usize;
-        // SAFETY: the vector is 16-byte aligned, 64 KiB long and otherwise unused; the argument is
-        // a usize.
+        // SAFETY: the vector is 16-byte aligned, 64 KiB long and unused; the argument is a usize.
         unsafe { call_on_stack(note_stack, (&raw mut seen).cast(), range.end.cast()) };
         assert!((range.start as usize..range.end as usize).contains(&seen));
     }

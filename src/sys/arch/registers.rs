@@ -15,7 +15,6 @@ impl Registers {
         Self { values, known: KnownBits::MAX >> (KnownBits::BITS - COUNT as u32) }
     }
 
-    /// Only these registers are known.
     #[inline(always)]
     pub(crate) fn from_values(values: &[(u16, usize)]) -> Self {
         let mut registers = Self { values: [0; COUNT], known: 0 };
@@ -25,7 +24,6 @@ impl Registers {
         registers
     }
 
-    /// Returns DWARF register `number`, if it is known.
     #[inline]
     pub(crate) fn get(&self, number: u16) -> Option<usize> {
         let value = self.values.get(usize::from(number))?;
@@ -95,7 +93,7 @@ mod tests {
         assert_eq!(registers.pc(), 100 + usize::from(PROGRAM_COUNTER));
     }
 
-    /// The stack pointer is near a local of this function, and the PC in this function.
+    /// The stack pointer is near a local, the PC in this function.
     #[test]
     fn here_is_here() {
         let registers = Registers::here();

@@ -1,5 +1,4 @@
-//! i386, System V ABI ("System V Application Binary Interface, Intel386 Architecture Processor
-//! Supplement").
+//! i386 ("System V Application Binary Interface, Intel386 Architecture Processor Supplement").
 //!
 //! # Safety
 //! Assembly: a system call, a capture of registers, a switch of stacks. Each declares its clobbers.
@@ -10,11 +9,9 @@ use core::arch::{asm, global_asm};
 
 /// DWARF number of `esp` (psABI, table "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 4;
-/// DWARF number of `ebp`.
 pub(crate) const FRAME_POINTER: u16 = 5;
-/// DWARF number of the return address column.
 pub(crate) const RETURN_ADDRESS: u16 = 8;
-/// DWARF numbers of callee-saved registers except the stack pointer: ebx, ebp, esi, edi.
+/// Callee-saved registers except the stack pointer: ebx, ebp, esi, edi.
 pub(crate) const CALLEE_SAVED: [u16; 4] = [3, 5, 6, 7];
 
 pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
@@ -22,10 +19,8 @@ pub(crate) const HAS_LINK_REGISTER: bool = false;
 /// Limit of register rules in a CFI row; most seen: 9, in the kernel's signal trampolines.
 pub(crate) const MAX_RULES: usize = 16;
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
-/// The largest page of any kernel for this machine.
 pub(crate) const LARGEST_PAGE: usize = 4096;
-/// `mmap` takes a pointer to its arguments here. The offset's unit (pages) matters only with a
-/// file.
+/// `mmap` takes a pointer to its arguments here. `mmap2` counts the offset in pages.
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap2;
 
 pub(super) const COUNT: usize = 9;
@@ -54,7 +49,7 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Returns None: signal trampolines of the kernel and glibc all have CFI on this machine.
+    /// Returns None: trampolines of the kernel and glibc all have CFI on this machine.
     pub(crate) fn of_signal_frame(_sp: usize, _read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         None
     }
@@ -63,8 +58,7 @@ impl Registers {
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 6];
-        // SAFETY: stores six words into `words`, whose address is the only input, and uses one word
-        // of stack.
+        // SAFETY: stores six words into `words`, the only input, and uses one word of stack.
         unsafe {
             asm!(
                 "mov [{words}], ebx",
@@ -86,14 +80,13 @@ impl Registers {
     }
 }
 
-/// Whether user code can own `address`: not in the first page, nor in the last two, which a 64-bit
-/// kernel reserves. (Addresses of a 32-bit kernel are not excluded, but cannot be read.)
+/// True unless it is in the first page, or in the last two, which a 64-bit kernel reserves. A
+/// 32-bit kernel's addresses are not excluded, but cannot be read.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..0xffff_e000).contains(&address)
 }
 
-/// Returns the code address in a stored return address: on this machine, `word` itself.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     word
@@ -111,7 +104,6 @@ pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
 // A system call with six arguments needs every register, including the frame pointer. So this is a
 // function with CFI at each instruction: a blocked signal is delivered right after the call that
 // unblocks it, and its walk starts here. Compilers emit no CFI for pushes in inline assembly.
-//
 // Weak and hidden: each shared object has a copy, which two versions of this crate in it share.
 global_asm!(
     r#".pushsection .text.sigprof_system_call_i386, "ax", @progbits"#,
@@ -164,8 +156,7 @@ unsafe extern "C" {
     fn sigprof_system_call_i386(number: libc::c_long, arguments: *const usize) -> isize;
 }
 
-/// Performs a system call without libc and `errno`; returns the kernel's result, -4095..-1 for an
-/// error. Signal-safe: a few moves and `int 0x80`.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
 /// * The call must be sound with these arguments: pointers are valid for the kernel's use.
@@ -175,16 +166,12 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) ->
     unsafe { sigprof_system_call_i386(number, arguments.as_ptr()) }
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, then restores the stack pointer.
-///
 /// # Safety
-/// * `top` must be 16-byte aligned, at the end of a writable, otherwise unused region that is large
-///   enough.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
 /// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // The argument is passed on the stack, padded so that the call is 16-byte aligned.
-    // SAFETY: edi, which the callee preserves, restores the stack pointer; the caller guarantees
-    // the rest.
+    // The argument is on the stack, padded so that the call is 16-byte aligned.
+    // SAFETY: callee-saved edi restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "xchg edi, esp",

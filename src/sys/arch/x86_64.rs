@@ -1,9 +1,7 @@
-//! x86-64, System V ABI ("System V Application Binary Interface, AMD64 Architecture Processor
-//! Supplement").
+//! x86-64 ("System V Application Binary Interface, AMD64 Architecture Processor Supplement").
 //!
 //! # Safety
-//! Inline assembly: a system call, a capture of registers, a switch of stacks. Each declares its
-//! clobbers.
+//! Assembly: a system call, a capture of registers, a switch of stacks. Each declares its clobbers.
 #![allow(unsafe_code)]
 
 use super::Registers;
@@ -11,11 +9,9 @@ use core::{arch::asm, mem};
 
 /// DWARF number of `rsp` (psABI, figure "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 7;
-/// DWARF number of `rbp`.
 pub(crate) const FRAME_POINTER: u16 = 6;
-/// DWARF number of the return address column.
 pub(crate) const RETURN_ADDRESS: u16 = 16;
-/// DWARF numbers of callee-saved registers except the stack pointer: rbx, rbp, r12 to r15.
+/// Callee-saved registers except the stack pointer: rbx, rbp, r12 to r15.
 pub(crate) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 
 pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
@@ -23,7 +19,6 @@ pub(crate) const HAS_LINK_REGISTER: bool = false;
 /// Limit of register rules in a CFI row; most seen: 17, in glibc's signal trampoline.
 pub(crate) const MAX_RULES: usize = 24;
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
-/// The largest page of any kernel for this machine.
 pub(crate) const LARGEST_PAGE: usize = 4096;
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
 
@@ -62,8 +57,7 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Returns the interrupted registers at a signal trampoline, where `sp` is at the kernel's
-    /// frame. `read` returns a word of the stack.
+    /// Returns the interrupted registers at a signal trampoline: the kernel's frame is at `sp`.
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = mem::offset_of!(libc::ucontext_t, uc_mcontext);
         let mut values = [0; COUNT];
@@ -77,8 +71,7 @@ impl Registers {
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 8];
-        // SAFETY: stores eight words into `words`, whose address is the only input; changes nothing
-        // else.
+        // SAFETY: stores eight words into `words`, the only input; changes nothing else.
         unsafe {
             asm!(
                 "mov [{words}], rbx",
@@ -109,9 +102,8 @@ impl Registers {
     }
 }
 
-/// Returns the address of the last byte that the kernel wrote for a signal. Its frame ends with the
-/// processor's extended state, just below the interrupted stack pointer (less the red zone) or the
-/// end of the alternate stack.
+/// Returns the last address that the kernel wrote for a signal: the end of the extended state, just
+/// below the interrupted stack pointer (less the red zone) or the alternate stack's end.
 ///
 /// # Safety
 /// * The kernel must have passed `context` to a handler that has not returned.
@@ -131,29 +123,25 @@ pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
     (state as usize).wrapping_add(length).wrapping_sub(1)
 }
 
-/// Whether user code can own `address`: not in the first page, nor above the lower half. (User
-/// address spaces of 47 and 57 bits are both below; the rest is non-canonical.)
+/// True unless it is in the first page or above 57 bits, the largest lower half.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 56).contains(&address)
 }
 
-/// Returns the code address in a stored return address: on this machine, `word` itself.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     word
 }
 
-/// Performs a system call without libc and `errno`; returns the kernel's result, -4095..-1 for an
-/// error. Signal-safe: one instruction.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
 /// * The call must be sound with these arguments: pointers are valid for the kernel's use.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes only rax, rcx and r11; the call is sound, by this function's
-    // contract.
+    // SAFETY: changes only rax, rcx and r11; the call is sound, by this function's contract.
     unsafe {
         asm!(
             "syscall",
@@ -181,15 +169,11 @@ pub(crate) fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, then restores the stack pointer.
-///
 /// # Safety
-/// * `top` must be 16-byte aligned, at the end of a writable, otherwise unused region that is large
-///   enough.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
 /// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // SAFETY: r12, which the callee preserves, restores the stack pointer; the caller guarantees
-    // the rest.
+    // SAFETY: callee-saved r12 restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "mov r12, rsp",

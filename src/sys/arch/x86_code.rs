@@ -1,15 +1,10 @@
-//! Decoder of the few x86 instructions that unwinding relies on: prologues, epilogues and calls.
-//! Pure functions of bytes.
-//!
-//! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP,
-//! MOV, RET, CALL, ENDBR64, SYSCALL.
+//! Decoder of the x86 instructions that unwinding relies on, as pure functions of bytes (Intel 64
+//! and IA-32 Architectures Software Developer's Manual, volume 2).
 
 use super::ReturnAddressLocation;
 
-/// Encodings and DWARF register order of x86-64.
 #[cfg(target_arch = "x86_64")]
 mod own {
-    /// `endbr64`.
     pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     /// DWARF numbers of the registers in the order of their encodings.
     pub(super) const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
@@ -22,10 +17,8 @@ mod own {
         &[&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
 }
 
-/// The same for i386.
 #[cfg(target_arch = "x86")]
 mod own {
-    /// `endbr32`.
     pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfb];
     pub(super) const BY_ENCODING: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
     pub(super) const UPPER_REGISTERS: Option<u8> = None;
@@ -39,8 +32,7 @@ use own::{BY_ENCODING, ENDBR, SET_FRAME_POINTER, SIGNAL_RETURNS, UPPER_REGISTERS
 /// Bytes of a direct call: `e8` and the distance to its target.
 pub(crate) const DIRECT_CALL_BYTES: usize = 5;
 
-/// Returns the register pushes at the start of `code`, a function's entry: the DWARF number, and
-/// the offset after the push.
+/// Returns the register pushes at the start of `code`: DWARF number, offset after the push.
 pub(crate) fn leading_pushes(code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
     let mut offset = if code.starts_with(ENDBR) { 4 } else { 0 };
     core::iter::from_fn(move || {
@@ -66,8 +58,7 @@ pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) 
     Some(return_address.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]) as isize))
 }
 
-/// Returns the operand's DWARF number and the length of a one-register instruction with opcode
-/// `base`.
+/// Returns the operand's DWARF number and the length of an instruction with opcode `base`.
 fn one_register(code: &[u8], base: u8) -> Option<(u16, usize)> {
     let encoding = |opcode: u8| opcode.checked_sub(base).filter(|&low| low < 8);
     match code {
@@ -91,8 +82,8 @@ pub(crate) const BYTES_AT_PC: usize = 9;
 /// Bytes before a return address that [`is_after_call`] reads: the longest `call`.
 pub(crate) const CALL_BYTES: usize = 7;
 
-/// Returns the location of the return address if `code`, at the PC, is in the first or last
-/// instructions of a function with a frame pointer, or is a return.
+/// Returns the location of the return address if the PC is in the first or last instructions of a
+/// function with a frame pointer, or at a return.
 pub(crate) fn return_address_location(code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressLocation> {
     let entered = code.strip_prefix(ENDBR).unwrap_or(code);
     let sets = |code: &[u8]| SET_FRAME_POINTER.iter().any(|instruction| code.starts_with(instruction));
@@ -116,15 +107,13 @@ pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
 
 /// Whether `code` ends with a `call`, as the code before each return address does.
 pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
-    /// `call` with a 32-bit displacement.
     const CALL_RELATIVE: u8 = 0xe8;
     let [_, _, relative, ..] = code;
     *relative == CALL_RELATIVE
         || (2..=CALL_BYTES).any(|length| is_indirect_call(code.split_at(CALL_BYTES - length).1))
 }
 
-/// Whether it is `call` through a register or memory: opcode, ModRM, optional SIB, optional
-/// displacement.
+/// Whether it is `call` by register or memory: opcode, ModRM, SIB or none, displacement or none.
 fn is_indirect_call(instruction: &[u8]) -> bool {
     let [0xff, modrm, rest @ ..] = instruction else { return false };
     let (mode, operation, register) = (modrm >> 6, modrm >> 3 & 7, modrm & 7);

@@ -12,7 +12,7 @@ use core::ptr;
 const HANDLER_BYTES: usize = 2048;
 
 /// Whether the kernel's frame and the profiler's handler fit on `stack`. Programs still register
-/// stacks of a size from before wide registers (`sigaltstack(2)`, `AT_MINSIGSTKSZ`).
+/// the small stacks of processors without wide registers (`sigaltstack(2)`, `AT_MINSIGSTKSZ`).
 pub(crate) fn is_large_enough(stack: &AlternateStack) -> bool {
     // SAFETY: no precondition.
     let kernel_frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
@@ -20,8 +20,7 @@ pub(crate) fn is_large_enough(stack: &AlternateStack) -> bool {
         || stack.ss_size >= kernel_frame.max(libc::MINSIGSTKSZ) + HANDLER_BYTES
 }
 
-/// Returns the calling thread's alternate stack. Signal-safe: a system call, because the shared
-/// library interposes `sigaltstack`.
+/// Signal-safe: reads it by system call, because the shared library interposes `sigaltstack`.
 pub(crate) fn alternate_stack() -> AlternateStack {
     let mut present = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     let arguments = [0, &raw mut present as usize, 0, 0, 0, 0];

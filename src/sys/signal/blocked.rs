@@ -6,11 +6,9 @@
 
 use crate::sys::arch::system_call;
 
-/// A guard that blocks every signal and disables cancellation in the calling thread.
-///
-/// Signal-safe: a system call, and `pthread_setcancelstate`, which glibc's manual ("POSIX Thread
-/// Cancelability") calls async-signal-safe. It uses few bytes of stack, because a handler on an
-/// alternate stack may have no more.
+/// A guard that blocks all signals and disables cancellation in the calling thread. Signal-safe: a
+/// system call, and `pthread_setcancelstate` (glibc's manual, "POSIX Thread Cancelability"). It
+/// uses little stack: a handler on an alternate stack may have little.
 pub(crate) struct AllBlocked {
     mask: u64,
     cancel_state: libc::c_int,
@@ -65,8 +63,7 @@ pub(crate) fn disable_cancellation() {
     unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut unused) };
 }
 
-/// Changes the calling thread's mask as `rt_sigprocmask(2)`; returns the old one (bit n - 1 for
-/// signal n).
+/// Changes the mask as `rt_sigprocmask(2)`; returns the old one: bit n - 1 for signal n.
 fn exchange_mask(how: libc::c_int, new: u64) -> u64 {
     let mut old = 0u64;
     let arguments = [how as usize, &raw const new as usize, &raw mut old as usize, size_of::<u64>(), 0, 0];

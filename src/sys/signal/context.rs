@@ -7,8 +7,6 @@
 use super::Context;
 use crate::sys::arch::{self, Registers};
 
-/// Returns the registers that a signal interrupted.
-///
 /// # Safety
 /// * `context` must be a valid `ucontext_t`, such as the one that the kernel passed to a handler.
 pub(crate) unsafe fn interrupted_registers(context: *const Context) -> Registers {
@@ -16,11 +14,7 @@ pub(crate) unsafe fn interrupted_registers(context: *const Context) -> Registers
     Registers::interrupted(unsafe { &*context.cast::<libc::ucontext_t>() })
 }
 
-/// Returns the address of the last byte that the kernel wrote for `context`, which proves that a
-/// page of the handler's stack is writable.
-///
-/// # Safety
-/// * The kernel must have passed `context` to a handler that has not returned.
+/// Returns the last address that the kernel wrote for `context`: that page of the stack is mapped.
 pub(crate) unsafe fn last_written(context: *const Context) -> usize {
     // SAFETY: `context` is valid, by this function's contract.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
@@ -35,8 +29,7 @@ mod tests {
     use crate::sys::signal::{AllBlocked, HandlerStack, SignalInfo, install, set::mask_set};
     use core::ptr;
 
-    /// The walk relies on it: on the interrupted stack, the kernel's frame ends just below the
-    /// stack pointer.
+    /// The walk relies on it: the kernel's frame ends just below the interrupted stack pointer.
     #[test]
     fn finds_the_end_of_the_kernels_frame_below_the_stack_pointer() {
         static BELOW: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -47,8 +40,7 @@ mod tests {
             // SAFETY: the kernel passed this context, and the handler has not returned.
             let last = unsafe { last_written(context) };
             BELOW.store(registers.sp().wrapping_sub(last), Ordering::Relaxed);
-            // At the trampoline the stack pointer is at the context, or at the `siginfo_t` below
-            // it.
+            // `sp` at the trampoline is the context, or the `siginfo_t` below it.
             let below = if cfg!(target_arch = "aarch64") { size_of::<SignalInfo>() } else { 0 };
             // SAFETY: `of_signal_frame` reads only words of the context.
             let read = |place: usize| Some(unsafe { (place as *const usize).read() });

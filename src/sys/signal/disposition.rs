@@ -1,4 +1,5 @@
-//! Dispositions of signals: the profiler's and the application's.
+//! Dispositions of signals: the profiler's and the application's. Signal-safe: system calls and
+//! `sigaction`, which is listed in `signal-safety(7)`.
 //!
 //! # Safety
 //! Calls of `sigaction` with borrowed structures, and of handlers that the application registered.
@@ -14,20 +15,17 @@ use crate::{
 };
 use core::{mem, ptr};
 
-/// The C library's `sigaction`. The shared library interposes the name, and stores the real
-/// function here before it installs a handler.
+/// The C library's `sigaction`: the shared library interposes the name.
 static REAL_SIGACTION: AtomicPtr<()> = AtomicPtr::new(libc::sigaction as *mut ());
 
 pub(crate) fn set_real_sigaction(function: SigactionFunction) {
     REAL_SIGACTION.store(function as *mut (), Ordering::Release);
 }
 
-/// A signal's disposition, as the kernel stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disposition {
     /// The handler's address, `SIG_DFL` or `SIG_IGN`.
     pub(crate) handler: usize,
-    /// `SA_*` flags.
     pub(crate) flags: i32,
     /// Signals blocked while the handler runs: bit n - 1 for signal n.
     pub(crate) mask: u64,
@@ -38,7 +36,6 @@ impl Disposition {
 
     pub(crate) const IGNORED: usize = libc::SIG_IGN;
 
-    /// Whether it is neither default nor ignored.
     pub(crate) fn is_handler(&self) -> bool {
         self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
     }
@@ -57,8 +54,7 @@ impl Disposition {
     }
 
     pub(crate) fn to_c(self) -> libc::sigaction {
-        // SAFETY: all fields are integers or an optional function pointer, for which zero is a
-        // value.
+        // SAFETY: all fields are integers or an optional function pointer, which may be zero.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = self.handler;
         action.sa_flags = self.flags;
@@ -67,8 +63,6 @@ impl Disposition {
     }
 }
 
-/// Returns the disposition of `signal`. Signal-safe: `sigaction` is listed in `signal-safety(7)`.
-///
 /// # Errors
 /// `EINVAL` for a number that is not a signal.
 pub(crate) fn disposition(signal: i32) -> Result<Disposition, i32> {
@@ -81,10 +75,9 @@ pub(crate) fn disposition(signal: i32) -> Result<Disposition, i32> {
     }
 }
 
-/// Returns the kernel's handler of `signal`, `SIG_DFL` or `SIG_IGN`, past all that interpose
-/// `sigaction`. Signal-safe: one system call.
+/// Returns the kernel's handler, `SIG_DFL` or `SIG_IGN`, even if `sigaction` is interposed.
 pub(crate) fn kernel_handler(signal: i32) -> usize {
-    // On every machine the kernel's structure begins with the handler, and is not larger than this.
+    // The kernel's structure begins with the handler on every machine, and is not larger.
     let mut action = [libc::SIG_DFL; 8];
     let arguments = [signal as usize, 0, action.as_mut_ptr() as usize, size_of::<u64>(), 0, 0];
     // SAFETY: a null new action changes nothing; the old one is written into a local.
@@ -93,7 +86,7 @@ pub(crate) fn kernel_handler(signal: i32) -> usize {
     handler
 }
 
-/// Changes the disposition of `signal`; returns the old one. Signal-safe, as [`disposition`].
+/// Changes the disposition of `signal`; returns the old one.
 ///
 /// # Errors
 /// `EINVAL` for a number that is not a signal, or one that cannot be handled.
@@ -118,7 +111,6 @@ pub(crate) fn real_sigaction() -> SigactionFunction {
 }
 
 /// Installs `handler` for `signal`, with `SA_RESTART` and every signal blocked while it runs.
-/// Signal-safe, as [`disposition`].
 ///
 /// # Errors
 /// `EINVAL` for a number that is not a signal, or one that cannot be handled.
@@ -133,30 +125,24 @@ pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Res
     unsafe { set_disposition(signal, action) }.map(|_| ())
 }
 
-/// Ignores `signal`, also in the program of a following execve(2). Signal-safe: one system call,
-/// which uses less stack than libc's function.
+/// Ignores `signal`, also after execve(2). By system call, which uses less stack than libc.
 pub(crate) fn ignore(signal: i32) {
-    // The kernel's structure begins with the handler on every machine; no flags, an empty mask.
+    // The kernel's structure begins with the handler on every machine.
     let action: [usize; 6] = [Disposition::IGNORED, 0, 0, 0, 0, 0];
     let arguments = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the structure is a local, longer than the kernel's, and names no handler.
     unsafe { system_call(libc::SYS_rt_sigaction, arguments) };
 }
 
-/// The stack that a handler runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerStack {
-    /// The interrupted thread's stack.
     Interrupted,
-    /// The alternate stack, if the thread has one: threads of Go programs have little other stack.
+    /// The alternate stack, if there is one: threads of Go programs have little other stack.
     Alternate,
 }
 
-/// Runs `action`'s handler for a signal delivered to the profiler, under the mask that the
-/// application requested.
-///
-/// The return from the profiler's handler restores the mask. Not inlined: the signal sets would use
-/// stack in each tick.
+/// Runs `action`'s handler for a signal delivered to the profiler, under its mask; the profiler's
+/// handler restores the mask on return. Not inlined: the signal sets would use stack in each tick.
 ///
 /// # Safety
 /// * `action.is_handler()`, and the application registered the action for `signal`.
@@ -183,12 +169,10 @@ pub(crate) unsafe fn run_app_handler(
     }
 }
 
-/// Performs the default action of `signal`, as if it had no handler. Not inlined, as
-/// [`run_app_handler`].
+/// Performs the default action of `signal`. Not inlined, as [`run_app_handler`].
 ///
 /// # Safety
-/// * The application must have requested the default action, which for most signals kills the
-///   process.
+/// * The application requested the default action, which for most signals kills the process.
 #[inline(never)]
 pub(crate) unsafe fn run_default_action(signal: i32) {
     // SAFETY: SIG_DFL is not a handler.

@@ -16,15 +16,12 @@ pub(crate) enum Origin {
     PosixTimer {
         value: usize,
     },
-    /// A file that sends its signal when it becomes readable (`F_SETSIG` of `fcntl(2)`), by its
-    /// descriptor.
+    /// A file's signal on input (`F_SETSIG` of `fcntl(2)`), by its descriptor.
     File(i32),
     Elsewhere,
 }
 
 impl Origin {
-    /// Returns the origin of the signal that `info` describes.
-    ///
     /// # Safety
     /// * `info` must be the kernel's, or one read by `rt_sigtimedwait(2)`.
     pub(crate) unsafe fn of(info: *const SignalInfo) -> Self {
@@ -35,8 +32,7 @@ impl Origin {
             // SAFETY: a signal with `SI_TIMER` has a value.
             libc::SI_TIMER => Self::PosixTimer { value: unsafe { info.si_value() }.sival_ptr as usize },
             POLL_IN => {
-                // SAFETY: `siginfo_t` is larger than `FileInfo`; a signal with `POLL_IN` has these
-                // fields.
+                // SAFETY: `FileInfo` is smaller than `siginfo_t`, and `POLL_IN` has its fields.
                 let file = unsafe { ptr::from_ref(info).cast::<FileInfo>().read() };
                 Self::File(file.fields.descriptor)
             }
@@ -51,7 +47,6 @@ const POLL_IN: libc::c_int = 1;
 /// `siginfo_t` with the fields of `_sigpoll`, for which libc has no accessors.
 #[repr(C)]
 struct FileInfo {
-    /// Signal, error and code.
     head: [libc::c_int; 3],
     fields: FileFields,
 }
@@ -62,7 +57,6 @@ struct FileFields {
     descriptor: libc::c_int,
 }
 
-/// Returns the information of a signal of `setitimer(2)`.
 pub(crate) fn interval_timer_info(signal: i32) -> SignalInfo {
     // SAFETY: all fields are integers, for which zero is a value.
     let mut info: SignalInfo = unsafe { mem::zeroed() };
@@ -71,8 +65,7 @@ pub(crate) fn interval_timer_info(signal: i32) -> SignalInfo {
     info
 }
 
-/// Whether `signal` is pending for the calling thread or for the process. Signal-safe: one system
-/// call.
+/// Whether `signal` is pending for the thread or the process. Signal-safe: one system call.
 pub(crate) fn is_pending(signal: i32) -> bool {
     let mut pending = 0u64;
     // SAFETY: the kernel writes eight bytes into a local.
@@ -101,15 +94,13 @@ pub(crate) fn discard_own_pending(signal: i32, is_ours: impl Fn(Origin) -> bool)
             [process::id() as usize, signal as usize, core::ptr::from_ref(info) as usize, 0, 0, 0];
         // SAFETY: the information is a local; the kernel accepts any from the main thread.
         if unsafe { system_call(libc::SYS_rt_sigqueueinfo, arguments) } != 0 {
-            // EPERM: only the main thread may name another sender. The signal matters more than its
-            // sender.
+            // EPERM: only the main thread may name another sender.
             // SAFETY: no pointer is passed; the signal is blocked, and was pending for the process.
             unsafe { system_call(libc::SYS_kill, [process::id() as usize, signal as usize, 0, 0, 0, 0]) };
         }
     }
 }
 
-/// Whether the kernel queues `signal`.
 pub(crate) fn is_real_time(signal: i32) -> bool {
     const FIRST: i32 = 32;
     signal >= FIRST
@@ -120,8 +111,7 @@ pub(crate) fn discard_pending(signal: i32) {
     let _ = take_pending(signal);
 }
 
-/// Discards every pending instance of `signal`, of any origin. Not inlined: callers may have little
-/// stack.
+/// Discards all pending instances of `signal`. Not inlined: the caller may have little stack.
 #[inline(never)]
 pub(crate) fn discard_all_pending(signal: i32) {
     while take_pending(signal).is_some() {}
