@@ -1,5 +1,8 @@
 //! A file of the profiler that stays open while the application runs. It is used only while its
 //! descriptor still refers to it. Signal-safe (except `free_bytes`): system calls.
+//!
+//! # Safety
+//! System calls on descriptors, with borrowed buffers and locals.
 #![allow(unsafe_code)]
 
 use super::{

@@ -55,7 +55,7 @@ fn read(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, nanos)
 }
 
-/// Neither field is negative: the clocks count from boot or from a start.
+/// Neither field is negative: the clocks count from 1970, from boot, or from a start.
 fn nanos(time: TimeSpec) -> u64 {
     (time.tv_sec() as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec() as u64)
 }

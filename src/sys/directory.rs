@@ -1,6 +1,9 @@
 //! Open directories, in which files are named later, even if paths have changed. A descriptor is
 //! used, and closed, only while it refers to the same directory: the application may reuse its
 //! number. Without allocation.
+//!
+//! # Safety
+//! System calls on descriptors, without pointers.
 #![allow(unsafe_code)]
 
 use super::{

@@ -1,7 +1,7 @@
 //! Symbolic links in paths. Where any user may create entries, a link may make a user with more
 //! rights write into another file. So a link in a directory like /tmp is followed only if this user
-//! or the directory's owner owns it. `fs.protected_symlinks` may be off, and covers only a path's
-//! last link.
+//! or the directory's owner owns it. `fs.protected_symlinks` may be off, and covers only the last
+//! link.
 
 use super::{
     entry::{Entry, FileKind, Status},
@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResolveError {
-    /// A link of another user in a directory that is writable by all.
+    /// A link of another user in a directory like /tmp.
     ForeignLink,
     System(i32),
 }
@@ -31,7 +31,8 @@ pub(crate) struct ResolveBuffers {
     link: PathBuffer,
 }
 
-/// Resolves links, `.` and `..` in an absolute path; the root is empty. The file may be missing.
+/// Resolves links, `.` and `..` in an absolute path; the root becomes empty. The file may be
+/// missing.
 ///
 /// # Errors
 /// A foreign link, or the error number of `lstat(2)` or `readlink(2)`; `ELOOP` for too many links.
@@ -94,8 +95,7 @@ fn is_followed(link: &Status, directory: &PathBuffer) -> bool {
         || Entry::at(path).status().is_ok_and(|directory| is_trusted(link, &directory))
 }
 
-/// True unless it is another user's entry in a directory that is writable by all. Then only the
-/// directory's owner, or a user with the same rights, can have created `entry`.
+/// True unless the directory is shared, as /tmp, and its owner does not own `entry`.
 pub(crate) fn is_trusted(entry: &Status, directory: &Status) -> bool {
     !directory.is_shared_directory() || directory.owner == entry.owner
 }

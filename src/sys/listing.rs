@@ -8,7 +8,7 @@
 //!
 //! Both write before they read, sequentially consistent: at least one sees the other. Each waits
 //! for at most two seconds: the application's hooks may make one wait for the other, and it may
-//! fork in a listing.
+//! fork while it lists objects.
 
 use super::{
     signal::AllBlocked,

@@ -88,9 +88,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Shares the first `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), except with
-    /// forked children. [`commit`](Self::commit) makes bytes accessible, so that `mlockall(2)` does
-    /// not populate all. Call [`populate`](Self::populate) before access: a full file system raises
+    /// Shares `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), except with forked
+    /// children. [`commit`](Self::commit) makes bytes accessible, so that `mlockall(2)` does not
+    /// populate all. Call [`populate`](Self::populate) before access: a full file system raises
     /// SIGBUS.
     ///
     /// # Errors
@@ -124,8 +124,7 @@ impl Mapping {
     /// [`PROTECTION_BYTES`]). Signal-safe: one `madvise` call (`MADV_POPULATE_WRITE`, Linux 5.14).
     ///
     /// # Errors
-    /// The error number of `madvise(2)`: `EFAULT` on a full file system, `EINVAL` before Linux
-    /// 5.14.
+    /// The error number of `madvise(2)`: `EFAULT` on a full file system, `EINVAL` before 5.14.
     pub(crate) fn populate(&self, from: usize, to: usize) -> Result<(), i32> {
         const TRIES: usize = 3;
         let mut result = Ok(());
@@ -163,7 +162,7 @@ impl Mapping {
     /// Frees memory and blocks of a file mapping, if the file system can.
     ///
     /// # Safety
-    /// * No thread may use these bytes, now or later.
+    /// * No thread may use bytes `from..to`, now or later.
     pub(crate) unsafe fn punch(&self, from: usize, to: usize) {
         let _ = self.advise(from, to, libc::MADV_REMOVE);
     }
@@ -199,8 +198,7 @@ impl Mapping {
         self.length.get()
     }
 
-    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) accessible. Signal-safe: one `mprotect`
-    /// call.
+    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) accessible. Signal-safe: a system call.
     ///
     /// # Errors
     /// The error number of `mprotect(2)`, or `EINVAL` for a range outside the mapping.
@@ -209,8 +207,7 @@ impl Mapping {
     }
 
     /// Makes bytes (multiples of [`PROTECTION_BYTES`]) inaccessible. A guard region (`madvise(2)`,
-    /// Linux 6.13) does not split the mapping; protected pages do, and slow starts, forks and
-    /// exits.
+    /// Linux 6.13) does not split the mapping; protected pages do, and slow forks and exits.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -303,7 +300,7 @@ static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
 const VALGRIND_SYMBOL: &CStr = c"_vgnU_freeres";
 
 /// Uses the slower probe if the cheap one does not work as on Linux (emulations may check arguments
-/// in another order), and under valgrind, which prints two lines for each. For ordinary context.
+/// in another order), and under valgrind, which prints two lines per probe. Ordinary context.
 ///
 /// # Errors
 /// The error number of `mmap(2)`; `ENOSYS` if neither probe works: no stack could be read safely.

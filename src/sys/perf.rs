@@ -82,13 +82,13 @@ impl TaskClock {
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
-                // Both have owner and signal. The check: the application may have reused `low`.
+                // Owner and signal apply to both. Checked: the application may have closed `low`.
                 event.close_copy(thread, signal);
                 Self(high)
             }
             None => event,
         };
-        // The signal's `si_fd` is the descriptor of this call.
+        // The descriptor of this call is the signal's `si_fd`.
         event.fcntl(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| event).inspect_err(|_| {
             event.close_copy(thread, signal);
         })
@@ -99,7 +99,7 @@ impl TaskClock {
             kind: PERF_TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
             config: PERF_COUNT_SW_TASK_CLOCK,
-            // An hour: `arm` sets the real period before.
+            // An hour: `arm` sets the period earlier.
             sample_period: 3_600_000_000_000,
             sample_type: 0,
             read_format: 0,

@@ -16,7 +16,7 @@ use core::ffi::CStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// None; a missing directory is created so.
+    /// No access; a missing directory is created with mode 0700.
     Private,
     /// Read access, in a directory that the user chose.
     Readable,

@@ -16,7 +16,7 @@ pub(crate) fn id() -> u32 {
     std::process::id()
 }
 
-/// Returns the kernel's ID: `getpid` may be interposed, or cached. Signal-safe: one system call.
+/// Returns the kernel's PID: `getpid` may be interposed or cached. Signal-safe: one system call.
 pub(crate) fn id_by_system_call() -> u32 {
     // SAFETY: no arguments; it cannot fail.
     unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }

@@ -1,5 +1,8 @@
 //! The calling thread. Signal-safe except `processors`: system calls, and functions that
 //! `signal-safety(7)` lists.
+//!
+//! # Safety
+//! System calls without pointers or with a pointer to a local.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process};
@@ -59,7 +62,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Yields before it sleeps: the other thread may have a lower priority.
+    /// Yields before the first sleep: the other thread may have a lower priority.
     const YIELDS: u32 = 100;
     const TIME: u64 = 2_000_000_000;
     /// Nanoseconds: a pause takes 1 ms, with coarse timers 10 ms.
@@ -69,7 +72,7 @@ impl Backoff {
         Self { rounds: 0, left: Self::TIME }
     }
 
-    /// Centuries, for a caller that has nothing else to do.
+    /// Waits for centuries, if the caller has nothing else to do.
     pub(crate) const fn unbounded() -> Self {
         Self { rounds: 0, left: u64::MAX }
     }

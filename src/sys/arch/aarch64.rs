@@ -52,8 +52,8 @@ impl Registers {
     }
 
     /// Returns the interrupted registers at a signal trampoline: `siginfo_t` and `ucontext_t` at
-    /// `sp`. The trampoline has no CFI since Linux 5.8. Before, its CFI gave the interrupted code's
-    /// return address as its PC (arch/arm64/kernel/vdso/sigreturn.S).
+    /// `sp`. The trampoline has had no CFI since Linux 5.8. Before, its CFI gave the interrupted
+    /// code's return address as its PC (arch/arm64/kernel/vdso/sigreturn.S).
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = size_of::<libc::siginfo_t>()
             + offset_of!(libc::ucontext_t, uc_mcontext)

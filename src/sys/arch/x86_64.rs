@@ -123,7 +123,7 @@ pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
     (state as usize).wrapping_add(length).wrapping_sub(1)
 }
 
-/// True unless it is in the first page or above 57 bits, the largest lower half.
+/// True in the lower half of 57 bits, the largest address space, except in the first page.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 56).contains(&address)

@@ -20,7 +20,7 @@ pub(crate) fn is_large_enough(stack: &AlternateStack) -> bool {
         || stack.ss_size >= kernel_frame.max(libc::MINSIGSTKSZ) + HANDLER_BYTES
 }
 
-/// Signal-safe: reads it by system call, because the shared library interposes `sigaltstack`.
+/// Returns the calling thread's, by system call: `sigaltstack` is interposed. Signal-safe.
 pub(crate) fn alternate_stack() -> AlternateStack {
     let mut present = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     let arguments = [0, &raw mut present as usize, 0, 0, 0, 0];

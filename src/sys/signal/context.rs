@@ -15,6 +15,9 @@ pub(crate) unsafe fn interrupted_registers(context: *const Context) -> Registers
 }
 
 /// Returns the last address that the kernel wrote for `context`: that page of the stack is mapped.
+///
+/// # Safety
+/// * The kernel must have passed `context` to a handler that has not returned.
 pub(crate) unsafe fn last_written(context: *const Context) -> usize {
     // SAFETY: `context` is valid, by this function's contract.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
