@@ -1,8 +1,8 @@
-//! A file of our own that stays open while the host runs: read and written at places, under a high number, and only while
-//! its descriptor still is the one that was opened. Nothing here allocates, and nothing is a cancellation point.
+//! A file of the profiler that stays open while the application runs. It is used only while its
+//! descriptor still refers to it. Signal-safe (except `free_bytes`): system calls.
 //!
 //! # Safety
-//! Calls on descriptors.
+//! System calls on descriptors, with borrowed buffers and locals.
 #![allow(unsafe_code)]
 
 use super::{
@@ -15,7 +15,6 @@ use super::{
 };
 use core::{ffi::CStr, mem};
 
-/// See the module.
 pub(crate) struct CheckedFile {
     descriptor: i32,
     /// Device and inode.
@@ -23,23 +22,22 @@ pub(crate) struct CheckedFile {
 }
 
 impl CheckedFile {
-    /// Creates a file that must not exist yet, for nobody but this user. Signal-safe: system calls alone.
+    /// Creates a new file with mode 0600.
     ///
     /// # Errors
     /// The error number of `open(2)` or `fstat(2)`.
     pub(crate) fn create(directory: &Directory, name: &CStr) -> Result<Self, i32> {
         let file = Self::open(directory, name, libc::O_CREAT | libc::O_EXCL)?;
-        // Whatever the umask takes away: the file may have to be opened again. Not by libc's function, of which libraries
-        // like fakeroot make one that takes locks.
-        // SAFETY: a plain call on our own descriptor; where it fails the file keeps what the umask left.
+        // By system call: fakeroot's `fchmod` takes locks. Despite the umask, for `reopen`.
+        // SAFETY: an owned descriptor, no pointer; if it fails, the umask's permissions remain.
         unsafe { system_call(libc::SYS_fchmod, [file.number() as usize, 0o600, 0, 0, 0, 0]) };
         Self::from_file(file)
     }
 
-    /// Opens it again, where the host has closed it. Signal-safe, as above.
+    /// Opens the file again after the application closed it.
     ///
     /// # Errors
-    /// The error number of `open(2)`; `ESTALE` where another file has the name.
+    /// The error number of `open(2)`; `ESTALE` if another file has the name.
     pub(crate) fn reopen(&mut self, directory: &Directory, name: &CStr) -> Result<(), i32> {
         let kept = Self::from_file(Self::open(directory, name, 0)?)?;
         if kept.identity != self.identity {
@@ -56,7 +54,7 @@ impl CheckedFile {
         File::open_with_mode(directory.number(), name, libc::O_RDWR | libc::O_NOFOLLOW | flags, 0o600)
     }
 
-    /// Under a high number, where it is in nobody's way, if there is room for one.
+    /// Uses a high number if one is free, because programs rely on low ones.
     fn from_file(file: File) -> Result<Self, i32> {
         let identity = file::try_identity(file.number())?;
         if let Some(descriptor) = file::duplicate_high(file.number()) {
@@ -67,18 +65,14 @@ impl CheckedFile {
         Ok(Self { descriptor, identity })
     }
 
-    /// True for this file's status.
     pub(crate) fn is(&self, status: &Status) -> bool {
         status.identity == self.identity
     }
 
-    /// True while the descriptor is what it was opened as.
     pub(crate) fn is_still_open(&self) -> bool {
         file::identity(self.descriptor) == Some(self.identity)
     }
 
-    /// Bytes that this process may still fill in the file's file system.
-    ///
     /// # Errors
     /// The error number of `fstatfs(2)`.
     pub(crate) fn free_bytes(&self) -> Result<u64, i32> {
@@ -91,10 +85,10 @@ impl CheckedFile {
         Ok((status.f_bavail as u64).saturating_mul(status.f_bsize as u64))
     }
 
-    /// Writes all of `bytes` from `offset` on. For who has all signals blocked. Signal-safe, as above.
+    /// Writes `bytes`. The caller must block all signals.
     ///
     /// # Errors
-    /// The error number of `pwrite(2)`. A signal that the failed call raised (SIGXFSZ) is taken back.
+    /// The error number of `pwrite(2)`. SIGXFSZ of the failed call is discarded.
     pub(crate) fn write_at(&self, offset: u64, mut bytes: &[u8]) -> Result<(), i32> {
         let mut offset = offset;
         while !bytes.is_empty() {
@@ -118,15 +112,13 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Fills `bytes` from `offset` on.
-    ///
     /// # Errors
-    /// The error number of `pread(2)`; `EIO` where the file is shorter.
+    /// The error number of `pread(2)`; `EIO` if the file is shorter.
     pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), i32> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let arguments = at(self.descriptor, rest.as_mut_ptr() as usize, rest.len(), offset + done as u64);
-            // SAFETY: the kernel writes at most the rest's bytes into it.
+            // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
             match restart(|| unsafe { system_call(libc::SYS_pread64, arguments) })? {
                 0 => return Err(libc::EIO),
                 read => done += read,
@@ -136,7 +128,7 @@ impl CheckedFile {
     }
 }
 
-/// Arguments of `pread64(2)` and `pwrite64(2)`: where words have 32 bits the offset takes two.
+/// Returns arguments of `pread64(2)` and `pwrite64(2)`: a 32-bit machine splits the offset.
 fn at(descriptor: i32, start: usize, length: usize, offset: u64) -> [usize; 6] {
     let high = if cfg!(target_pointer_width = "32") { (offset >> 32) as usize } else { 0 };
     [descriptor as usize, start, length, offset as usize, high, 0]
@@ -161,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_at_a_place_is_read_from_there() {
+    fn reads_what_it_wrote_at_an_offset() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = directory(scratch.path());
         let kept = CheckedFile::create(&directory, c"file").unwrap();
@@ -177,19 +169,19 @@ mod tests {
         assert_eq!(CheckedFile::create(&directory, c"file").err(), Some(libc::EEXIST));
         let (number, own) = (kept.descriptor, kept.identity);
         drop(kept);
-        // Another test may have taken the number meanwhile.
+        // Another test may have reused the number.
         assert_ne!(file::identity(number), Some(own), "it was not closed");
     }
 
     #[test]
-    fn a_file_that_the_host_has_closed_is_opened_again() {
+    fn reopens_a_file_that_the_application_closed() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = directory(scratch.path());
         let mut kept = CheckedFile::create(&directory, c"file").unwrap();
         kept.write_at(0, b"kept").unwrap();
-        // The host opens something else under the number.
+        // The application reuses the number.
         let host = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: both are open; what ours was is closed by it, and is not used before it is opened again.
+        // SAFETY: both are open; `kept` is not used before it is reopened.
         assert!(unsafe { libc::dup2(host.as_raw_fd(), kept.descriptor) } >= 0);
         assert!(!kept.is_still_open());
         let taken = kept.descriptor;

@@ -1,6 +1,6 @@
-//! Numbers in decimal, without a formatter: for signal context.
+//! Decimal numbers without a formatter, for signal context.
 
-/// `number`, at the end of `digits`. Signal-safe: arithmetic.
+/// Writes `number` to the end of `digits`; returns its digits. Signal-safe: arithmetic.
 pub(super) fn decimal(digits: &mut [u8; 20], mut number: u64) -> &[u8] {
     let mut used = 0;
     for digit in digits.iter_mut().rev() {
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edges_of_numbers_have_all_their_digits() {
+    fn formats_the_smallest_and_largest_numbers() {
         let numbers = [0, 9, 10, 40_960, u64::MAX];
         let written =
             numbers.map(|number| String::from_utf8(decimal(&mut [0; 20], number).to_vec()).unwrap());

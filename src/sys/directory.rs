@@ -1,10 +1,9 @@
-//! Directories that stay open: for files that are named there later, whatever became of paths meanwhile.
-//!
-//! The host may close any descriptor, and open something of its own under the same number. So what the descriptor was
-//! opened for is noted, and it is used, and closed, only while it still is that. Nothing here allocates.
+//! Open directories, in which files are named later, even if paths have changed. A descriptor is
+//! used, and closed, only while it refers to the same directory: the application may reuse its
+//! number. Without allocation.
 //!
 //! # Safety
-//! Calls on descriptors.
+//! System calls on descriptors, without pointers.
 #![allow(unsafe_code)]
 
 use super::{
@@ -19,7 +18,7 @@ use core::{
 /// A directory that another value closes.
 pub(crate) type BorrowedDirectory = ManuallyDrop<Directory>;
 
-/// A directory that is open, for nothing but to name files in it.
+/// A directory opened with O_PATH.
 pub(crate) struct Directory {
     descriptor: i32,
     /// Device and inode.
@@ -27,8 +26,6 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory; no right to read it is needed.
-    ///
     /// # Errors
     /// The error number of `open(2)`.
     pub(crate) fn open(path: &CStr) -> Result<Self, i32> {
@@ -39,8 +36,7 @@ impl Directory {
         Ok(Self { descriptor, identity })
     }
 
-    /// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where
-    /// the limit on open files leaves no room.
+    /// See [`file::duplicate_high`].
     pub(crate) fn duplicate_high(&self) -> Option<Self> {
         if !self.is_still_open() {
             return None;
@@ -48,25 +44,23 @@ impl Directory {
         file::duplicate_high(self.descriptor).map(|descriptor| Self { descriptor, identity: self.identity })
     }
 
-    /// The same descriptor, for who does not close it; of use as long as this one is open.
+    /// Returns the same descriptor, not to be closed; usable while this one is open.
     pub(crate) fn borrowed(&self) -> BorrowedDirectory {
         ManuallyDrop::new(Self { descriptor: self.descriptor, identity: self.identity })
     }
 
-    /// True while the descriptor is what it was opened as. `O_PATH` tells it from one that the host has opened for
-    /// the same directory.
+    /// Whether it is the same directory. The application's own descriptors lack `O_PATH`.
     pub(crate) fn is_still_open(&self) -> bool {
-        // SAFETY: the flags of a descriptor, whatever it is.
+        // SAFETY: reads a descriptor's flags; no pointer is passed.
         let flags = unsafe { libc::fcntl(self.descriptor, libc::F_GETFL) };
         flags >= 0 && flags & libc::O_PATH != 0 && file::identity(self.descriptor) == Some(self.identity)
     }
 
-    /// What the system knows of it; None where the descriptor is another's now.
+    /// Returns None if the descriptor refers to another file.
     pub(crate) fn status(&self) -> Option<Status> {
         if self.is_still_open() { Status::of_descriptor(self.descriptor).ok() } else { None }
     }
 
-    /// Device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
         self.identity
     }
@@ -95,24 +89,24 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_kept_under_a_high_number() {
+    fn duplicates_to_a_high_number() {
         let scratch = tempfile::tempdir().unwrap();
         let low = open(scratch.path());
         let high = low.duplicate_high().unwrap();
         assert!(high.number() >= 20 && high.is_still_open());
         let (number, own) = (high.number(), high.identity());
         drop(high);
-        // Another test may have taken the number meanwhile.
+        // Another test may have reused the number.
         assert_ne!(file::identity(number), Some(own), "it was not closed");
     }
 
     #[test]
-    fn a_number_that_the_host_has_taken_over_is_left_to_it() {
+    fn does_not_close_a_reused_number() {
         let scratch = tempfile::tempdir().unwrap();
         let ours = open(scratch.path());
-        // The host's own descriptor of the very same directory.
+        // The application's descriptor of the same directory.
         let host = std::fs::File::open(scratch.path()).unwrap();
-        // SAFETY: both are open; what ours was is closed by it, and is not used again.
+        // SAFETY: both are open; `ours` is not used again.
         assert!(unsafe { libc::dup2(host.as_raw_fd(), ours.number()) } >= 0);
         assert!(!ours.is_still_open());
         let number = ours.number();

@@ -1,29 +1,28 @@
-//! The names in a directory, without an allocation.
+//! The names in a directory, without allocation.
 //!
 //! # Safety
-//! System calls with a pointer to a buffer of our own.
+//! System calls with a pointer to a local buffer.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, file::restart};
 use core::ffi::CStr;
 
-/// As the kernel aligns its entries.
+/// Aligned as the kernel's entries.
 #[repr(C, align(8))]
 struct DirentBuffer([u8; 2048]);
 
-/// Calls `visit` with the name of each entry of an open directory, from the first on, until it returns false. Signal-safe:
-/// system calls.
+/// Calls `visit` with each name until it returns false. Signal-safe: system calls.
 pub(super) fn for_each(descriptor: i32, mut visit: impl FnMut(&CStr) -> bool) {
-    // The kernel's `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
+    // `struct linux_dirent64`: inode and offset of 8 bytes each, length of 2, type of 1, name.
     const LENGTH: usize = 16;
     const NAME: usize = 19;
     let descriptor = descriptor as usize;
-    // SAFETY: a plain call on a descriptor.
+    // SAFETY: no pointer is passed.
     unsafe { system_call(libc::SYS_lseek, [descriptor, 0, libc::SEEK_SET as usize, 0, 0, 0]) };
     let mut entries = DirentBuffer([0; 2048]);
     loop {
         let arguments = [descriptor, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
-        // SAFETY: the kernel writes at most as many bytes into the buffer as it is told.
+        // SAFETY: the kernel writes at most the buffer's length into it.
         let Ok(got) = restart(|| unsafe { system_call(libc::SYS_getdents64, arguments) }) else { return };
         let mut rest = entries.0.get(..got).unwrap_or_default();
         if rest.is_empty() {

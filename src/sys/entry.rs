@@ -1,5 +1,4 @@
-//! Entries of directories: asked about, created, opened, renamed, removed. Nothing here allocates, and nothing is a
-//! cancellation point (see `file.rs`).
+//! Directory entries, without allocation and cancellation points (see `file.rs`).
 //!
 //! # Safety
 //! System calls whose pointers are NUL-terminated names that outlive the call, or locals.
@@ -13,19 +12,15 @@ use super::{
 };
 use core::ffi::CStr;
 
-/// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Regular,
     Directory,
     SymbolicLink,
-    /// A device or a pipe.
     Special,
-    /// It cannot be opened.
     Socket,
 }
 
-/// What the system knows of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
     pub(crate) kind: FileKind,
@@ -35,10 +30,10 @@ pub(crate) struct Status {
     pub(crate) group: u32,
     /// Device and inode.
     pub(crate) identity: (u64, u64),
-    /// Names that it has; 0 when it was removed.
+    /// Hard links; 0 if it was removed.
     pub(crate) names: u64,
     pub(crate) bytes: u64,
-    /// When its contents changed last, in nanoseconds since 1970, as exact as its file system is.
+    /// Nanoseconds since 1970, at the file system's resolution.
     pub(crate) modified: i64,
 }
 
@@ -65,7 +60,6 @@ impl Status {
         }
     }
 
-    /// Of an open file.
     pub(super) fn of_descriptor(descriptor: i32) -> Result<Self, i32> {
         // SAFETY: all fields are integers, for which zero is a value.
         let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
@@ -74,14 +68,14 @@ impl Status {
         if result == 0 { Ok(Self::of(&status)) } else { Err(errno::get()) }
     }
 
-    /// Anybody may make entries in this directory, and only their owners may remove them, as in /tmp.
+    /// Whether any user may create entries, which only their owners may remove, as in /tmp.
     pub(crate) fn is_shared_directory(&self) -> bool {
         const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
         self.permissions & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL
     }
 }
 
-/// An entry of a directory that is open, or a path of its own.
+/// An entry of an open directory, or a path.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'n> {
     directory: i32,
@@ -97,35 +91,29 @@ impl<'n> Entry<'n> {
         Self { directory: libc::AT_FDCWD, name: path }
     }
 
-    /// What stands there itself.
-    ///
     /// # Errors
     /// The error number of `lstat(2)`.
     pub(crate) fn status(&self) -> Result<Status, i32> {
         self.stat(libc::AT_SYMLINK_NOFOLLOW)
     }
 
-    /// What stands there, or where the symbolic link leads that stands there.
-    ///
     /// # Errors
     /// The error number of `stat(2)`.
     pub(crate) fn status_following_links(&self) -> Result<Status, i32> {
         self.stat(0)
     }
 
-    /// By the call that knows inode numbers of 64 bits on every machine.
+    /// By `fstatat64`, which supports 64-bit inode numbers on every machine.
     fn stat(&self, flags: i32) -> Result<Status, i32> {
         // SAFETY: all fields are integers, for which zero is a value.
         let mut status: libc::stat64 = unsafe { core::mem::zeroed() };
-        // SAFETY: the name is NUL-terminated, the structure a local, and both outlive the call.
+        // SAFETY: the name is NUL-terminated and outlives the call; the structure is a local.
         let result = unsafe { libc::fstatat64(self.directory, self.name.as_ptr(), &mut status, flags) };
         if result == 0 { Ok(Status::of(&status)) } else { Err(errno::get()) }
     }
 
-    /// Finds out whether the process may write the existing file, by its effective ids.
-    ///
     /// # Errors
-    /// The error number of `access(2)`.
+    /// The error number of `access(2)`, by effective IDs.
     pub(crate) fn ensure_writable(&self) -> Result<(), i32> {
         let (directory, flags) = (self.directory, libc::AT_EACCESS);
         // SAFETY: the name is NUL-terminated and outlives the call.
@@ -133,27 +121,23 @@ impl<'n> Entry<'n> {
         if result == 0 { Ok(()) } else { Err(errno::get()) }
     }
 
-    /// Creates a file that must not exist yet, with the process's umask.
-    ///
     /// # Errors
-    /// The error number of `open(2)`.
+    /// The error number of `open(2)`: `EEXIST` if the entry exists.
     pub(crate) fn create(&self) -> Result<File, i32> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         File::open_at(self.directory, self.name, flags)
     }
 
-    /// Opens what exists for writing, as it is. No link is followed but, where `follows` says so, those of /proc and
-    /// /dev; neither does a terminal become ours, nor is a pipe without reader waited for.
+    /// Opens an existing file without making it the controlling terminal or waiting for a pipe's
+    /// reader. With `follows`, for /proc and /dev, symbolic links are followed.
     ///
     /// # Errors
-    /// The error number of `open(2)`; `ENXIO` for a pipe that nobody reads.
+    /// The error number of `open(2)`; `ENXIO` for a pipe without a reader.
     pub(crate) fn open_for_writing(&self, follows: bool) -> Result<File, i32> {
         let flags = libc::O_WRONLY | libc::O_NOCTTY | libc::O_NONBLOCK;
         File::open_at(self.directory, self.name, if follows { flags } else { flags | libc::O_NOFOLLOW })
     }
 
-    /// Renames it, replacing what stands at `to`.
-    ///
     /// # Errors
     /// The error number of `rename(2)`.
     pub(crate) fn rename(&self, to: Entry<'_>) -> Result<(), i32> {
@@ -164,8 +148,6 @@ impl<'n> Entry<'n> {
         if result < 0 { Err(-result as i32) } else { Ok(()) }
     }
 
-    /// Removes it.
-    ///
     /// # Errors
     /// The error number of `unlink(2)`.
     pub(crate) fn unlink(&self) -> Result<(), i32> {
@@ -175,23 +157,19 @@ impl<'n> Entry<'n> {
         if result < 0 { Err(-result as i32) } else { Ok(()) }
     }
 
-    /// Sets `target` to where the symbolic link leads, as it is written in it.
-    ///
     /// # Errors
     /// The error number of `readlink(2)`.
     pub(crate) fn read_link(&self, target: &mut PathBuffer) -> Result<(), i32> {
         let name = self.name.as_ptr() as usize;
         target.fill(|room| {
             let arguments = [self.directory as usize, name, room.as_mut_ptr() as usize, room.len(), 0, 0];
-            // SAFETY: the name is NUL-terminated; the kernel writes at most the room's bytes into it.
+            // SAFETY: the name is NUL-terminated; the kernel writes at most `room.len()` bytes.
             unsafe { system_call(libc::SYS_readlinkat, arguments) }
         })
     }
 }
 
 impl File {
-    /// What the system knows of the open file.
-    ///
     /// # Errors
     /// The error number of `fstat(2)`.
     pub(crate) fn status(&self) -> Result<Status, i32> {
@@ -199,15 +177,14 @@ impl File {
     }
 }
 
-/// True if no program can be started from `path`, by the process's effective ids: it is missing, or may not be executed.
-/// Signal-safe, as `access(2)` is.
+/// Whether `path` is missing or not executable, by effective IDs. Signal-safe, as `access(2)`.
 ///
 /// # Safety
-/// * `path` is a NUL-terminated string, or points where the kernel finds that it is none.
+/// * `path` must be NUL-terminated; the kernel checks its memory.
 pub(crate) unsafe fn is_not_executable(path: *const core::ffi::c_char) -> bool {
-    // SAFETY: the kernel reads the path, and answers for one that cannot be read.
+    // SAFETY: the kernel reads the path, and returns `EFAULT` if it cannot.
     let result = unsafe { libc::faccessat(libc::AT_FDCWD, path, libc::X_OK, libc::AT_EACCESS) };
-    // Other errors are those of the question: sandboxes that do not know faccessat2(2) refuse it with EPERM.
+    // Other errors are not about the file: sandboxes may refuse faccessat2(2) with EPERM.
     result != 0
         && matches!(
             errno::get(),

@@ -1,10 +1,9 @@
 //! The calling thread's `errno`.
 //!
 //! # Safety
-//! This file dereferences the pointer of `__errno_location`, which is valid for the calling thread's life.
+//! Dereferences the pointer of `__errno_location`, which is valid for the calling thread's life.
 #![allow(unsafe_code)]
 
-/// Error numbers that callers tell apart.
 pub(crate) const ENOENT: i32 = libc::ENOENT;
 pub(crate) const EISDIR: i32 = libc::EISDIR;
 pub(crate) const EACCES: i32 = libc::EACCES;
@@ -26,10 +25,10 @@ pub(crate) const EMFILE: i32 = libc::EMFILE;
 pub(crate) const ENFILE: i32 = libc::ENFILE;
 pub(crate) const ENOMEM: i32 = libc::ENOMEM;
 
-/// What an error number means, as a sentence that is part of the program: nothing is allocated or translated.
+/// Describes an error number by a static string: no allocation, no translation.
 pub(crate) fn description(number: i32) -> &'static str {
     match number {
-        // In the words that users know from strerror(3), where those of nix say something else.
+        // The words of strerror(3), if nix's differ.
         libc::ENFILE => "Too many open files in system",
         libc::ENOMEM => "Cannot allocate memory",
         libc::EBADF => "Bad file descriptor",
@@ -37,13 +36,13 @@ pub(crate) fn description(number: i32) -> &'static str {
         libc::EIO => "Input/output error",
         libc::EDQUOT => "Disk quota exceeded",
         libc::ESTALE => "Stale file handle",
-        // Of a pipe, not of a connection.
+        // nix: "Connection timed out". Here it is a pipe.
         libc::ETIMEDOUT => "Timed out",
         _ => nix::errno::Errno::from_raw(number).desc(),
     }
 }
 
-/// What the user can do about an error number that a profile's file met.
+/// Returns advice for an error number of a profile's file.
 pub(crate) fn advice(number: i32) -> &'static str {
     match number {
         libc::EACCES | libc::EPERM => "name a file in a directory where the program's user may create files",
@@ -64,14 +63,12 @@ pub(crate) fn advice(number: i32) -> &'static str {
         libc::EIO => "check the device in the kernel log (dmesg)",
         libc::ESTALE => "do not replace the file before the program has exited",
         libc::EEXIST => "remove older profiles, or name another file",
-        // EBUSY, ETXTBSY, and what no file system is known to answer.
+        // EBUSY, ETXTBSY, and those that no file system is known to return.
         _ => "name another file",
     }
 }
 
-/// Restores the `errno` of its creation when it is dropped.
-///
-/// Signal-safe: `__errno_location` returns the address of a thread-local of libc itself and does nothing else.
+/// Restores `errno` when dropped. Signal-safe: `__errno_location` returns a thread-local's address.
 pub(crate) struct ErrnoGuard(i32);
 
 impl ErrnoGuard {
@@ -86,19 +83,17 @@ impl Drop for ErrnoGuard {
     }
 }
 
-/// The calling thread's `errno`.
 pub(crate) fn get() -> i32 {
     // SAFETY: no precondition.
     let location = unsafe { libc::__errno_location() };
-    // SAFETY: the location is this thread's own and lives as long as the thread.
+    // SAFETY: the calling thread's `errno`, which lives as long as the thread.
     unsafe { *location }
 }
 
-/// Sets the calling thread's `errno`.
 pub(crate) fn set(value: i32) {
     // SAFETY: no precondition.
     let location = unsafe { libc::__errno_location() };
-    // SAFETY: as in `get`; nobody holds a reference to it.
+    // SAFETY: as in `get`; no reference to it exists.
     unsafe { *location = value };
 }
 
@@ -107,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_can_meet_has_a_reason() {
+    fn describes_errors_of_files() {
         let numbers = [
             (libc::EACCES, "Permission denied"),
             (libc::EPERM, "Operation not permitted"),

@@ -1,8 +1,6 @@
-//! Files, without allocation and without cancellation points.
-//!
-//! All of this may run in a signal handler (a toggle) or at process exit, in a thread that the host has asked to
-//! end: libc's `open`, `read`, `write` and `close` would act on that request, the system calls themselves do not.
-//! Each is on the list of `signal-safety(7)`.
+//! Files, without allocation and cancellation points: signal handlers (toggles) and exiting threads
+//! that the application has cancelled use them. libc's `open`, `read`, `write` and `close` are
+//! cancellation points; the system calls, all listed in `signal-safety(7)`, are not.
 //!
 //! # Safety
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
@@ -11,13 +9,13 @@
 use super::{arch::system_call, decimal::decimal, thread::Timespec};
 use core::ffi::{CStr, c_long};
 
-/// Bytes of the longest path the kernel takes, its NUL included.
+/// Bytes of the longest path, including its NUL.
 pub(crate) const PATH_BYTES: usize = libc::PATH_MAX as usize;
 
 /// A path in a buffer of fixed size, always NUL-terminated.
 pub(crate) struct PathBuffer {
     bytes: [u8; PATH_BYTES],
-    /// Number of bytes before the NUL; at most `PATH_BYTES - 1`.
+    /// Without the NUL; at most `PATH_BYTES - 1`.
     length: usize,
 }
 
@@ -30,10 +28,8 @@ impl PathBuffer {
         Self { bytes: [0; PATH_BYTES], length: 0 }
     }
 
-    /// Appends `bytes`.
-    ///
     /// # Errors
-    /// `ENAMETOOLONG` where they do not fit, `EINVAL` where they hold a NUL; the path is then unchanged.
+    /// `ENAMETOOLONG` if they do not fit, `EINVAL` if they contain a NUL; the path is unchanged.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), i32> {
         if bytes.contains(&0) {
             return Err(libc::EINVAL);
@@ -48,16 +44,12 @@ impl PathBuffer {
         Ok(())
     }
 
-    /// Appends a number in decimal.
-    ///
     /// # Errors
     /// As [`push`](Self::push).
     pub(crate) fn push_decimal(&mut self, number: u64) -> Result<(), i32> {
         self.push(decimal(&mut [0; 20], number))
     }
 
-    /// Appends a number as 16 hexadecimal digits.
-    ///
     /// # Errors
     /// As [`push`](Self::push).
     pub(crate) fn push_hexadecimal(&mut self, number: u64) -> Result<(), i32> {
@@ -69,7 +61,6 @@ impl PathBuffer {
         self.push(&digits)
     }
 
-    /// Drops all but the first `length` bytes.
     pub(crate) fn truncate(&mut self, length: usize) {
         if length < self.length {
             self.length = length;
@@ -79,8 +70,6 @@ impl PathBuffer {
         }
     }
 
-    /// Replaces the path.
-    ///
     /// # Errors
     /// As [`push`](Self::push); the path is then empty.
     pub(crate) fn replace(&mut self, bytes: &[u8]) -> Result<(), i32> {
@@ -88,8 +77,7 @@ impl PathBuffer {
         self.push(bytes)
     }
 
-    /// Replaces the path by what `write` puts into the room that it is given; it gives the number of bytes, or a
-    /// negative error number.
+    /// Replaces the path by what `write` stores; it returns the length or a negative error number.
     pub(super) fn fill(&mut self, write: impl FnOnce(&mut [u8]) -> isize) -> Result<(), i32> {
         self.truncate(0);
         let result = write(self.bytes.get_mut(..PATH_BYTES - 1).unwrap_or_default());
@@ -101,7 +89,6 @@ impl PathBuffer {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// The path from its byte `start` on.
     pub(crate) fn tail(&self, start: usize) -> &CStr {
         let tail = self.bytes.get(start.min(self.length)..).unwrap_or_default();
         CStr::from_bytes_until_nul(tail).unwrap_or_default()
@@ -112,17 +99,16 @@ impl PathBuffer {
     }
 }
 
-/// What lets a program of 32 bits open files of more than 2 GiB; nothing elsewhere.
+/// Makes 32-bit programs open files above 2 GiB.
 const LARGE: i32 = if cfg!(target_pointer_width = "32") { libc::O_LARGEFILE } else { 0 };
 
-/// Milliseconds that a write waits for a full pipe to move.
+/// Milliseconds that a write waits for a full pipe.
 const MAX_WAITS: u32 = 2000;
 
-/// A file descriptor of ours, closed when dropped.
 pub(crate) struct File(i32);
 
 impl File {
-    /// Opens an existing file for reading; a pipe in its place is not waited for.
+    /// Opens a file for reading, without waiting for a pipe's writer.
     ///
     /// # Errors
     /// The error number of `open(2)`.
@@ -130,13 +116,11 @@ impl File {
         Self::open_at(libc::AT_FDCWD, path, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)
     }
 
-    /// Opens `path` from `directory`; exec closes it. A file that is created is everybody's as far as the user's umask
-    /// says.
+    /// Opens `path` with O_CLOEXEC. A new file has mode 0666, less the umask.
     pub(super) fn open_at(directory: i32, path: &CStr, flags: i32) -> Result<Self, i32> {
         Self::open_with_mode(directory, path, flags, 0o666)
     }
 
-    /// The same, for a file that is created with these permissions at most.
     pub(super) fn open_with_mode(directory: i32, path: &CStr, flags: i32, mode: usize) -> Result<Self, i32> {
         let flags = (flags | libc::O_CLOEXEC | LARGE) as usize;
         // SAFETY: the path is NUL-terminated and outlives the call.
@@ -146,8 +130,6 @@ impl File {
         result.map(|descriptor| Self(descriptor as i32))
     }
 
-    /// Reads into `buffer`: the number of bytes, 0 at the end.
-    ///
     /// # Errors
     /// The error number of `read(2)`.
     pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Result<usize, i32> {
@@ -156,11 +138,9 @@ impl File {
         restart(|| unsafe { system_call(libc::SYS_read, [self.0 as usize, start, length, 0, 0, 0]) })
     }
 
-    /// Writes all of `bytes`.
-    ///
     /// # Errors
-    /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds. A signal that the failed
-    /// call raised (SIGXFSZ, SIGPIPE) is taken back, if the caller has all signals blocked.
+    /// The error number of `write(2)`; `ETIMEDOUT` for a pipe that stays full for two seconds.
+    /// SIGXFSZ or SIGPIPE of the failed call is discarded, if the caller blocks all signals.
     pub(crate) fn write_all(&self, mut bytes: &[u8]) -> Result<(), i32> {
         let mut waits = 0;
         while !bytes.is_empty() {
@@ -175,7 +155,7 @@ impl File {
                     bytes = bytes.get(written..).unwrap_or_default();
                     waits = 0;
                 }
-                // A pipe that nobody empties: the program waits for it as little as for anything else of ours.
+                // No process empties the pipe: the application must not wait longer.
                 Err(libc::EAGAIN) if waits == MAX_WAITS => return Err(libc::ETIMEDOUT),
                 Err(libc::EAGAIN) => {
                     waits += 1;
@@ -194,32 +174,28 @@ impl File {
         Ok(())
     }
 
-    /// Sets the file's permissions, as far as the file system has any.
     pub(crate) fn set_permissions(&self, permissions: u32) {
-        // SAFETY: a plain call on our own descriptor. Where it fails the file keeps what the umask left.
+        // SAFETY: `fchmod` on an owned descriptor. If it fails, the umask's permissions remain.
         unsafe { libc::fchmod(self.0, permissions & 0o777) };
     }
 
-    /// Empties the file, as far as it can be.
     pub(crate) fn empty(&self) {
-        // SAFETY: a plain call on our own descriptor. A device or pipe refuses, and holds nothing to be emptied.
+        // SAFETY: `ftruncate` on an owned descriptor. Devices and pipes refuse it.
         unsafe { libc::ftruncate64(self.0, 0) };
     }
 
-    /// The descriptor's number.
     pub(super) fn number(&self) -> i32 {
         self.0
     }
 
-    /// Sets the length; what is new reads as zeros and takes no room yet.
+    /// Sets the length; new bytes are zero and occupy no blocks yet.
     ///
     /// # Errors
-    /// The error number of `ftruncate(2)`. A signal that the failed call raised (SIGXFSZ) is taken back, if the caller
-    /// has all signals blocked.
+    /// The error number of `ftruncate(2)`. SIGXFSZ is discarded, if the caller blocks all signals.
     pub(crate) fn set_length(&self, length: u64) -> Result<(), i32> {
         let length = i64::try_from(length).map_err(|_| libc::EFBIG)?;
         loop {
-            // SAFETY: a plain call on our own descriptor.
+            // SAFETY: `ftruncate` on an owned descriptor.
             if unsafe { libc::ftruncate64(self.0, length) } == 0 {
                 return Ok(());
             }
@@ -235,10 +211,8 @@ impl File {
         }
     }
 
-    /// Closes the file.
-    ///
     /// # Errors
-    /// The error number of `close(2)`: data that was written may be missing.
+    /// The error number of `close(2)`: written data may be missing.
     pub(crate) fn close(self) -> Result<(), i32> {
         let descriptor = self.0;
         core::mem::forget(self);
@@ -252,27 +226,26 @@ impl Drop for File {
     }
 }
 
-/// Opens it once more under a high number, where it is in nobody's way: programs count on low ones. None where the limit on
-/// open files leaves no room. Signal-safe, as `fcntl(2)` is.
+/// Duplicates to a high number: programs rely on low ones. None if RLIMIT_NOFILE leaves no room.
+/// Signal-safe, as `fcntl(2)`.
 pub(super) fn duplicate_high(descriptor: i32) -> Option<i32> {
-    // Not among the first, which programs choose from, and not so high that the kernel's table of descriptors becomes large.
+    // Not so high that the kernel's descriptor table becomes large.
     let limit = super::process::open_files_limit().unwrap_or(usize::MAX);
     let high = (limit - limit / 8).min(1000) as i32;
     [high, 100, 20].into_iter().find_map(|lowest| {
-        // SAFETY: a new descriptor for an open file; it is closed by exec.
+        // SAFETY: a new descriptor with FD_CLOEXEC; no pointer is passed.
         let duplicate = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
         (duplicate >= 0).then_some(duplicate)
     })
 }
 
 pub(super) fn close(descriptor: i32) -> Result<(), i32> {
-    // SAFETY: the descriptor is ours and used no more.
+    // SAFETY: the caller owns the descriptor and does not use it again.
     let result = unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
-/// Writes a line to a descriptor of the host's, or leaves it out where nobody takes it within a tenth of a second.
-/// All signals are blocked meanwhile, and those that the write raises are taken back.
+/// Writes a line, or drops it after 100 ms. Blocks all signals and discards those of the write.
 pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     const TIMEOUT_MILLIS: c_long = 100;
     let _blocked = super::signal::AllBlocked::new();
@@ -295,8 +268,7 @@ pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     }
 }
 
-/// Adds a line to the file at `path`, by one write behind whatever others have added; a file that is not there is made for
-/// its user alone. Nothing is followed and nobody waited for, and what cannot be written is left out.
+/// Appends a line by one write to a file, without following a symbolic link. Ignores errors.
 pub(crate) fn append_line(path: &CStr, line: &[u8]) {
     const FLAGS: i32 = libc::O_WRONLY
         | libc::O_APPEND
@@ -310,20 +282,17 @@ pub(crate) fn append_line(path: &CStr, line: &[u8]) {
     let _ = file.close();
 }
 
-/// The system call that fills libc's structure for files of any size.
+/// The system call that fills `stat64`.
 #[cfg(target_arch = "x86")]
 const FSTAT: c_long = libc::SYS_fstat64;
 #[cfg(not(target_arch = "x86"))]
 const FSTAT: c_long = libc::SYS_fstat;
 
-/// Device and inode of an open descriptor. By system call: libraries like fakeroot make a function of libc's that takes
-/// locks, and handlers ask this.
+/// Returns device and inode. By system call: handlers use it, and fakeroot's `fstat` takes locks.
 pub(crate) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     try_identity(descriptor).ok()
 }
 
-/// The same.
-///
 /// # Errors
 /// The error number of `fstat(2)`.
 pub(super) fn try_identity(descriptor: i32) -> Result<(u64, u64), i32> {
@@ -334,7 +303,7 @@ pub(super) fn try_identity(descriptor: i32) -> Result<(u64, u64), i32> {
     check(result).map(|_| (status.st_dev, status.st_ino))
 }
 
-/// What the kernel's lists call a file.
+/// A file's identity in /proc/PID/maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     pub(crate) major: u64,
@@ -342,7 +311,7 @@ pub(crate) struct FileIdentity {
     pub(crate) inode: u64,
 }
 
-/// Opens `path` for reading if it is an ordinary file, which does not wait as a pipe would. For ordinary context.
+/// Opens `path` for reading if it is a regular file; never waits. For ordinary context.
 pub(crate) fn open_ordinary(path: &[u8]) -> Option<(std::fs::File, FileIdentity)> {
     use std::os::unix::{
         ffi::OsStrExt,
@@ -356,7 +325,7 @@ pub(crate) fn open_ordinary(path: &[u8]) -> Option<(std::fs::File, FileIdentity)
     Some((file, FileIdentity { major, minor, inode: status.ino() }))
 }
 
-/// Opens `path` for reading; a symbolic link is refused, and a pipe is not waited for. For ordinary context.
+/// Opens `path` for reading, without following a symbolic link or waiting. For ordinary context.
 pub(crate) fn open_unfollowed(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -366,7 +335,7 @@ pub(crate) fn open_unfollowed(path: &std::path::Path) -> std::io::Result<std::fs
 /// Sets `path` to the working directory.
 ///
 /// # Errors
-/// The error number of `getcwd(2)`; `ENOENT` where it has been removed or lies outside the process's root.
+/// The error number of `getcwd(2)`; `ENOENT` if it was removed or is outside the process's root.
 pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
     path.truncate(0);
     // SAFETY: the kernel writes at most the given number of bytes, NUL included, into the buffer.
@@ -376,39 +345,38 @@ pub(crate) fn current_directory(path: &mut PathBuffer) -> Result<(), i32> {
     if result < 0 {
         return Err(-result as i32);
     }
-    // The kernel marks a directory outside the root with "(unreachable)" in front.
+    // The kernel prefixes a directory outside the root with "(unreachable)".
     if path.bytes.first() != Some(&b'/') {
         path.bytes = [0; PATH_BYTES];
         return Err(libc::ENOENT);
     }
     path.length = path.bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     if path.length == 1 {
-        // The root: a name that is appended brings its own slash.
+        // The root is empty: appended names begin with a slash.
         path.truncate(0);
     }
     Ok(())
 }
 
-/// A number that nobody can guess, for names of temporary files.
+/// Returns an unpredictable number, for names of temporary files.
 pub(crate) fn random() -> u64 {
     let mut number = 0u64;
-    // SAFETY: the kernel writes eight bytes into `number`; without entropy yet it fails, and does not wait.
+    // SAFETY: the kernel writes eight bytes into a local, and does not wait for entropy.
     let result = unsafe {
         system_call(
             libc::SYS_getrandom,
             [&raw mut number as usize, size_of::<u64>(), libc::GRND_NONBLOCK as usize, 0, 0, 0],
         )
     };
-    // O_EXCL keeps a guessable name harmless; it only has to be a fresh one.
+    // O_EXCL makes a predictable name harmless; it only has to be new.
     if result == 8 { number } else { super::clock::monotonic_nanos() ^ u64::from(super::process::id()) << 32 }
 }
 
-/// A system call's result, or its error number.
 pub(super) fn check(result: isize) -> Result<usize, i32> {
     if result < 0 { Err(-result as i32) } else { Ok(result as usize) }
 }
 
-/// Repeats a system call that a signal interrupted.
+/// Repeats a system call that fails with EINTR.
 pub(super) fn restart(mut call: impl FnMut() -> isize) -> Result<usize, i32> {
     loop {
         let result = call();
@@ -426,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_appended_in_full() {
+    fn appends_numbers() {
         let mut path = PathBuffer::new();
         path.push(b"p").unwrap();
         path.push_decimal(0).unwrap();
@@ -440,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_does_not_fit_is_refused_whole() {
+    fn refuses_a_path_that_is_too_long() {
         let mut path = PathBuffer::new();
         path.push(&[b'x'; PATH_BYTES - 1]).unwrap();
         assert_eq!(path.push(b"y"), Err(libc::ENAMETOOLONG));
@@ -449,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_working_directory_is_what_std_says() {
+    fn returns_the_working_directory() {
         use std::os::unix::ffi::OsStrExt;
         let expected = std::env::current_dir().unwrap();
         let mut path = PathBuffer::new();

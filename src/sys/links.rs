@@ -1,9 +1,7 @@
-//! Symbolic links on the way to a file.
-//!
-//! Where anybody may make entries, a link may have been laid as a trap: it would let a user with more rights write into
-//! a file of his own, or of others. So a link in a directory like /tmp is followed only if it belongs to us or to the
-//! directory's owner. Kernels have this rule too (`fs.protected_symlinks`), some are told to leave it out, and it holds
-//! for the last link of a path only.
+//! Symbolic links in paths. Where any user may create entries, a link may make a user with more
+//! rights write into another file. So a link in a directory like /tmp is followed only if this user
+//! or the directory's owner owns it. `fs.protected_symlinks` may be off, and covers only the last
+//! link.
 
 use super::{
     entry::{Entry, FileKind, Status},
@@ -12,15 +10,13 @@ use super::{
     process,
 };
 
-/// Links that are followed on one way, as the kernel's limit is.
+/// The kernel's limit.
 const MAX_LINKS: usize = 40;
 
-/// Why a path leads to no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResolveError {
-    /// A link of another user's, in a directory that is open to all.
+    /// A link of another user in a directory like /tmp.
     ForeignLink,
-    /// An error number.
     System(i32),
 }
 
@@ -30,17 +26,16 @@ impl From<i32> for ResolveError {
     }
 }
 
-/// ResolveBuffers to work in.
 pub(crate) struct ResolveBuffers {
     rest: PathBuffer,
     link: PathBuffer,
 }
 
-/// Replaces the absolute `path` by one to the same file that has no links in it, nor `.` and `..`; the root becomes
-/// the empty path. The file itself may be missing.
+/// Resolves links, `.` and `..` in an absolute path; the root becomes empty. The file may be
+/// missing.
 ///
 /// # Errors
-/// A link that is not followed, or an error number of `lstat(2)` and `readlink(2)`; `ELOOP` for too many links.
+/// A foreign link, or the error number of `lstat(2)` or `readlink(2)`; `ELOOP` for too many links.
 pub(crate) fn resolve(path: &mut PathBuffer, buffers: &mut ResolveBuffers) -> Result<(), ResolveError> {
     buffers.rest.replace(path.as_bytes())?;
     path.truncate(0);
@@ -100,8 +95,7 @@ fn is_followed(link: &Status, directory: &PathBuffer) -> bool {
         || Entry::at(path).status().is_ok_and(|directory| is_trusted(link, &directory))
 }
 
-/// True for an entry that only the owner of its directory, or somebody in his place, can have made: not for another
-/// user's in a directory that is open to all.
+/// True unless the directory is shared, as /tmp, and its owner does not own `entry`.
 pub(crate) fn is_trusted(entry: &Status, directory: &Status) -> bool {
     !directory.is_shared_directory() || directory.owner == entry.owner
 }
@@ -125,13 +119,12 @@ mod tests {
         Ok(String::from_utf8(buffer.as_bytes().to_vec()).unwrap())
     }
 
-    /// The path as the kernel sees it, so that links above the directory do not matter.
     fn real(directory: &tempfile::TempDir) -> std::path::PathBuf {
         directory.path().canonicalize().unwrap()
     }
 
     #[test]
-    fn links_lead_where_the_kernel_says() {
+    fn resolves_links_as_the_kernel() {
         let scratch = tempfile::tempdir().unwrap();
         let root = real(&scratch);
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -149,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_name_may_be_missing() {
+    fn accepts_only_a_missing_last_component() {
         let scratch = tempfile::tempdir().unwrap();
         let root = real(&scratch);
         symlink("gone", root.join("dangling")).unwrap();
@@ -162,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_link_is_followed_only_where_nobody_else_could_have_made_it() {
+    fn refuses_foreign_links_in_shared_directories() {
         let scratch = tempfile::tempdir().unwrap();
         let root = real(&scratch);
         fs::write(root.join("file"), "").unwrap();
@@ -176,7 +169,7 @@ mod tests {
                 let owner = if stranger { 65534 } else { 0 };
                 lchown(root.join("link"), Some(owner), None).unwrap();
             } else if stranger {
-                // Nobody but root can give a link away; the rule itself is tested all the same.
+                // Only root can change a link's owner; otherwise only the rule is tested.
                 let link = Status { owner: !process::effective_user(), ..status(&root.join("link")) };
                 let mut directory = PathBuffer::new();
                 directory.push(root.as_os_str().as_bytes()).unwrap();

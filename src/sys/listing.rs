@@ -1,17 +1,14 @@
-//! The loader's list of objects, and forks.
+//! Mutual exclusion of listing the loader's objects and fork(2). A listing thread holds a lock of
+//! the loader, which a child forked then inherits locked: its first `dlopen` would wait forever.
 //!
-//! Whoever lists the objects holds a lock of the loader's meanwhile, and glibc leaves that locked in the child of a fork
-//! that comes at this moment: the child would wait for ever in its first `dlopen`, for a thread that it does not have. So
-//! a fork waits for those who list, and who wants to list waits for a fork.
-//!
-//! | | who lists | who forks |
+//! | | listing thread | forking thread |
 //! | --- | --- | --- |
 //! | 1 | listing += 1 | forker = this thread |
-//! | 2 | reads forker; if it is another thread, listing -= 1, waits, begins again | reads listing, until it is 0 |
+//! | 2 | reads forker; if another thread: listing -= 1, waits, repeats | reads listing, until 0 |
 //!
-//! Both write before they read, sequentially consistent, so at least one sees the other. Neither waits for more than two
-//! seconds: a hook of the host's may make one wait for the other, and a host may fork while the loader lists objects
-//! for it, with that lock taken.
+//! Both write before they read, sequentially consistent: at least one sees the other. Each waits
+//! for at most two seconds: the application's hooks may make one wait for the other, and it may
+//! fork while it lists objects.
 
 use super::{
     signal::AllBlocked,
@@ -19,20 +16,19 @@ use super::{
 };
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Threads that list.
 static LISTING: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread that forks, or 0; there is one at a time.
+/// The forking thread, or 0; there is one at a time.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 
-/// Lasts while the calling thread lists the loader's objects. No handler that forks can interrupt it.
+/// A guard for listing the loader's objects. It blocks signals, so that no handler can fork.
 pub(crate) struct Listing {
     #[expect(dead_code, reason = "held for its drop")]
     blocked: AllBlocked,
 }
 
 impl Listing {
-    /// Waits for a fork that is going on. For ordinary context.
+    /// Waits for a running fork. For ordinary context.
     pub(crate) fn begin() -> Self {
         let blocked = AllBlocked::new();
         let mut backoff = Backoff::bounded();
@@ -40,7 +36,7 @@ impl Listing {
         loop {
             LISTING.fetch_add(1, Ordering::SeqCst);
             let forker = FORKER.load(Ordering::SeqCst);
-            // A hook of the host's may list on the thread that forks.
+            // The application's fork hooks may list objects.
             if forker == 0 || forker == thread::pthread_self() || !has_time {
                 return Self { blocked };
             }
@@ -56,19 +52,18 @@ impl Drop for Listing {
     }
 }
 
-/// Lets nobody list until [`resume_after_fork`], and waits for those who do. For a fork's first hook.
+/// Blocks listing until [`resume_after_fork`], and waits for listing threads.
 pub(crate) fn pause_for_fork() {
     FORKER.store(thread::pthread_self(), Ordering::SeqCst);
     let mut backoff = Backoff::bounded();
     while LISTING.load(Ordering::SeqCst) > 0 && backoff.wait() {}
 }
 
-/// The end of [`pause_for_fork`].
 pub(crate) fn resume_after_fork() {
     FORKER.store(0, Ordering::SeqCst);
 }
 
-/// In a forked child: who listed does not exist here.
+/// Forgets listing threads, which do not exist in a forked child.
 pub(crate) fn reset_after_fork() {
     LISTING.store(0, Ordering::SeqCst);
 }

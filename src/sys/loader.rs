@@ -1,7 +1,7 @@
-//! What the dynamic loader knows about the objects it has mapped.
+//! The dynamic loader's information about loaded objects.
 //!
 //! # Safety
-//! Calls `_dl_find_object` through the address that `dlsym` gave, and reads what the loader points to.
+//! Calls `_dl_find_object` through the address from `dlsym`, and reads the loader's data.
 #![allow(unsafe_code)]
 
 use super::arch::PAGE;
@@ -13,7 +13,7 @@ use libc::{Elf32_Ehdr as FileHeader, Elf32_Phdr as ProgramHeader};
 #[cfg(target_pointer_width = "64")]
 use libc::{Elf64_Ehdr as FileHeader, Elf64_Phdr as ProgramHeader};
 
-/// Words of `dlfo_eh_dbase` and its padding: i386 is the one machine of ours where `DLFO_STRUCT_HAS_EH_DBASE` is 1.
+/// Words of `dlfo_eh_dbase` and padding: only i386 sets `DLFO_STRUCT_HAS_EH_DBASE`.
 const DATA_BASE: usize = if cfg!(target_arch = "x86") { 2 } else { 0 };
 
 /// `struct dl_find_object` of glibc's `<dlfcn.h>`.
@@ -39,50 +39,45 @@ type FindFunction = unsafe extern "C" fn(*mut libc::c_void, *mut DlFindObject) -
 
 static FIND_OBJECT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// An address in the loader.
 static LOADER_ADDRESS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// The main program's link map, once [`set_main_program_range`] has stored its range.
+/// The main program's link map, stored after its range.
 static MAIN_MAP: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 static MAIN_START: AtomicUsize = AtomicUsize::new(0);
 static MAIN_END: AtomicUsize = AtomicUsize::new(0);
 
-/// A mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedObject {
-    /// First byte of its first segment.
     pub(crate) start: usize,
-    /// Behind the last byte of its last segment.
     pub(crate) end: usize,
-    /// Its `.eh_frame_hdr` section (the segment `PT_GNU_EH_FRAME`), or 0.
+    /// The `.eh_frame_hdr` section (segment `PT_GNU_EH_FRAME`), or 0.
     pub(crate) eh_frame_hdr: usize,
-    /// Its path as the loader keeps it, or 0; readable while the object is loaded.
     name: usize,
 }
 
 impl LoadedObject {
-    /// Its path as the loader keeps it, or null; readable while the object is loaded.
+    /// Returns the loader's string of the path, or null; valid while the object is loaded.
     pub(crate) fn name(&self) -> *const libc::c_char {
         self.name as *const libc::c_char
     }
 
-    /// False for the main program, of which the loader keeps no path. The object is loaded still.
+    /// True unless it is the main program, which has no path. The object must be loaded.
     pub(crate) fn has_name(&self) -> bool {
-        // SAFETY: the loader keeps a NUL-terminated string there.
+        // SAFETY: the loader's NUL-terminated string.
         self.name != 0 && unsafe { *self.name() } != 0
     }
 
-    /// Copies the object's path into `buffer`, cut where it does not fit; empty for the main program.
+    /// Copies the path into `buffer`, truncated to fit; empty for the main program.
     ///
     /// # Safety
-    /// * The object must be loaded still: the caller holds the gate against unloading.
+    /// * The object must still be loaded: the caller holds the gate against unloading.
     pub(crate) unsafe fn copy_name(&self, buffer: &mut [u8]) -> usize {
         let mut copied = 0;
         if self.name == 0 {
             return 0;
         }
         for place in buffer {
-            // SAFETY: the loader keeps a NUL-terminated string there, and we stop at its NUL.
+            // SAFETY: the loader's NUL-terminated string, read up to its NUL.
             let byte = unsafe { *((self.name + copied) as *const u8) };
             if byte == 0 {
                 break;
@@ -95,71 +90,67 @@ impl LoadedObject {
 }
 
 impl LoadedObject {
-    /// The object between `start` and `end`, as its own program headers describe it; without a name. Signal-safe.
+    /// Reads the program headers of the object in `start..end`. Signal-safe: reads memory.
     ///
     /// # Safety
-    /// * The range is one that the loader has named, and it stays mapped during the call.
+    /// * The loader must have returned this range, and it must stay mapped during the call.
     pub(crate) unsafe fn from_headers(start: usize, end: usize) -> Self {
-        // SAFETY: the loader mapped an object there, and the caller keeps it from being unloaded.
+        // SAFETY: the loader mapped an object there, which the caller keeps loaded.
         let headers = unsafe { program_headers(start) };
         let eh_frame_hdr = headers.and_then(|headers| headers.unwind_table()).unwrap_or(0);
         Self { start, end, eh_frame_hdr, name: 0 }
     }
 }
 
-/// Looks up the loader's own signal-safe function, which glibc has since 2.35. For ordinary context.
+/// Looks up `_dl_find_object` (glibc 2.35), which is signal-safe. For ordinary context.
 pub(crate) fn resolve() {
-    // SAFETY: reads a list that the kernel has left to the process.
+    // SAFETY: reads the auxiliary vector.
     let base = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
-    // A program that was started by naming the loader has no base; one that is made with a sanitizer has that function, too.
+    // AT_BASE is 0 if the loader was run as a command. Sanitizers, too, define `__tls_get_addr`.
     let own = if base == 0 { symbol(c"__tls_get_addr").cast() } else { ptr::without_provenance_mut(base) };
     LOADER_ADDRESS.store(own, Ordering::Release);
     let found = symbol(c"_dl_find_object");
     FIND_OBJECT.store(found.cast(), Ordering::Release);
 }
 
-/// Takes note of the main program's range. For ordinary context, after [`resolve`].
-///
-/// A program with unused pages between its segments is several ranges to the loader, which gives the one that an address is
-/// in (glibc 2.36, `_dlfo_process_initial`); its program headers are in the first one only. lld leaves such a page if a
-/// segment ends just before a page does. A library is one range: the loader reserves what lies between its segments.
+/// Sets the main program's range. For ordinary context, after [`resolve`]. If unused pages separate
+/// its segments (lld may leave one), the loader returns only the address's range (glibc 2.36,
+/// `_dlfo_process_initial`); only the first has program headers. A library is always one range.
 pub(crate) fn set_main_program_range(range: Range<usize>) {
-    // SAFETY: reads a list that the kernel has left to the process.
+    // SAFETY: reads the auxiliary vector.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
     let Some(found) = dl_find_object(entry).filter(|_| range.contains(&entry)) else { return };
-    // Relaxed: the release of the link map comes after both.
+    // Relaxed: published by the release of the link map below.
     MAIN_START.store(range.start, Ordering::Relaxed);
     MAIN_END.store(range.end, Ordering::Relaxed);
-    // Release: pairs with the acquire in `find`, which sees the range then.
+    // Release: pairs with the acquire in `find`, which then reads the range.
     MAIN_MAP.store(found.link_map, Ordering::Release);
 }
 
-/// True where [`find`] can answer.
+/// Whether [`find`] works: glibc has `_dl_find_object`.
 pub(crate) fn can_find() -> bool {
     !FIND_OBJECT.load(Ordering::Acquire).is_null()
 }
 
-/// True when `address` lies in the loader itself. Signal-safe.
+/// Whether `address` is in the loader. Signal-safe, as [`find`].
 pub(crate) fn is_in_loader(address: usize) -> bool {
     let function = LOADER_ADDRESS.load(Ordering::Acquire);
     find(function as usize).is_some_and(|loader| (loader.start..loader.end).contains(&address))
 }
 
-/// True when `address` lies in the program itself, and in no library. Signal-safe.
+/// Whether `address` is in the main program. Signal-safe, as [`find`].
 pub(crate) fn is_in_program(address: usize) -> bool {
     find(address).is_some_and(|object| !object.has_name())
 }
 
-/// The object that `address` lies in.
-///
-/// Signal-safe: glibc's manual (section "Dynamic Linker Introspection") calls `_dl_find_object`
-/// async-signal-safe; it takes no lock, and its address was looked up before.
+/// Returns the object of `address`. Signal-safe: glibc's manual ("Dynamic Linker Introspection")
+/// calls `_dl_find_object` async-signal-safe, and `resolve` looked it up before.
 pub(crate) fn find(address: usize) -> Option<LoadedObject> {
     let found = dl_find_object(address)?;
     let name = if found.link_map.is_null() {
         0
     } else {
-        // SAFETY: the loader's own record of an object that is loaded.
+        // SAFETY: the loader's link map of a loaded object.
         unsafe { (*found.link_map).name as usize }
     };
     // Acquire: pairs with the release in `set_main_program_range`.
@@ -173,7 +164,6 @@ pub(crate) fn find(address: usize) -> Option<LoadedObject> {
     Some(LoadedObject { start, end, eh_frame_hdr: found.eh_frame as usize, name })
 }
 
-/// What `_dl_find_object` says of `address`. Signal-safe, as [`find`].
 fn dl_find_object(address: usize) -> Option<DlFindObject> {
     let function = FIND_OBJECT.load(Ordering::Acquire);
     if function.is_null() {
@@ -190,60 +180,59 @@ fn dl_find_object(address: usize) -> Option<DlFindObject> {
         data_base: [0; DATA_BASE],
         reserved: [0; 7],
     };
-    // SAFETY: the function takes any address, and writes into the structure we lend it.
+    // SAFETY: any address is allowed; the result is a local.
     (unsafe { function(address as *mut libc::c_void, &mut result) } == 0).then_some(result)
 }
 
-/// The next definition of `name` behind the object that calls, for interposed functions. Ordinary context.
+/// Calls `dlsym(3)` with `RTLD_NEXT`, for interposed functions. Ordinary context.
 pub(crate) fn next_symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The first definition of `name` in the program; null if there is none. Ordinary context.
+/// Calls `dlsym(3)` with `RTLD_DEFAULT`; null if there is none. Ordinary context.
 pub(crate) fn symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// True where the process has no second thread, as libc keeps track of it since glibc 2.32. Ordinary context.
+/// Whether libc reports a single thread (glibc 2.32). Ordinary context.
 pub(crate) fn is_single_threaded() -> bool {
     let flag = symbol(c"__libc_single_threaded").cast::<u8>();
-    // SAFETY: it is a `char` of libc's (`<sys/single_threaded.h>`).
+    // SAFETY: a `char` of libc (`<sys/single_threaded.h>`).
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
 }
 
-/// What the loader says of `address`, by `dladdr(3)`. For ordinary context: it takes the loader's lock.
+/// Calls `dladdr(3)`. For ordinary context: it takes the loader's lock.
 pub(crate) fn dladdr(address: usize) -> Option<libc::Dl_info> {
     // SAFETY: all fields are pointers, for which null is a value.
     let mut info: libc::Dl_info = unsafe { mem::zeroed() };
-    // SAFETY: any address may be asked for; the structure is a local.
+    // SAFETY: any address is allowed; the structure is a local.
     let found = unsafe { libc::dladdr(address as *const libc::c_void, &mut info) };
     (found != 0).then_some(info)
 }
 
-/// The exported symbol that `address` lies behind. For ordinary context, as [`dladdr`].
+/// Returns the nearest exported symbol at or below `address`. For ordinary context, as [`dladdr`].
 pub(crate) fn exported_name(address: usize) -> Option<String> {
     let name = dladdr(address).map(|info| info.dli_sname).filter(|name| !name.is_null())?;
-    // SAFETY: the loader's string, of an object that is loaded.
+    // SAFETY: the loader's string of a loaded object.
     Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-/// The file of the object that `address` lies in: the program's is as it was called. For ordinary context, as [`dladdr`].
+/// Returns the object's path; the program's is `argv[0]`. For ordinary context, as [`dladdr`].
 pub(crate) fn file_of(address: usize) -> Option<Vec<u8>> {
     let name = dladdr(address).map(|info| info.dli_fname).filter(|name| !name.is_null())?;
-    // SAFETY: as above.
+    // SAFETY: the loader's string of a loaded object.
     Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
 
-/// A loadable segment of an object whose ELF header is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// First byte, rounded down to a page as the kernel maps it.
+    /// Rounded down to a page, as the kernel maps it.
     pub(crate) start: usize,
-    /// Behind the last byte that the file backs.
+    /// The end of the bytes that the file backs.
     pub(crate) file_end: usize,
-    /// Behind the last byte, rounded up to a page.
+    /// Rounded up to a page.
     pub(crate) end: usize,
     /// Offset of `start` in the file.
     pub(crate) offset: usize,
@@ -251,27 +240,23 @@ pub(crate) struct Segment {
     pub(crate) executable: bool,
 }
 
-/// The program headers of the object whose first byte stands at `start`.
 pub(crate) struct ProgramHeaders {
-    /// Address of the next header, and how many are left.
     next: usize,
     left: usize,
-    /// What turns a virtual address of the file into an address here.
+    /// Difference of addresses in memory and in the file.
     bias: usize,
 }
 
-/// Reads the ELF header at `start`. None where there is none: the first segment need not hold it.
-///
-/// Signal-safe: reads mapped memory only.
+/// Reads the ELF header, if the first segment has one. Signal-safe: reads mapped memory.
 ///
 /// # Safety
-/// * `start` is the first byte of a mapped object that stays mapped while the headers are in use.
+/// * `start` must be the first byte of an object that stays mapped while the headers are used.
 pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
     if start % PAGE != 0 {
-        // A part of an object, in which there is no ELF header.
+        // A later range of an object has no ELF header.
         return None;
     }
-    // SAFETY: at least one page is mapped there; an ELF header is smaller, and `start` is a page's start.
+    // SAFETY: a page is mapped at the page-aligned `start`; an ELF header is smaller.
     let header = unsafe { &*(start as *const FileHeader) };
     let is_elf = header.e_ident.starts_with(b"\x7fELF");
     let offset = usize::try_from(header.e_phoff).ok()?;
@@ -281,33 +266,29 @@ pub(crate) unsafe fn program_headers(start: usize) -> Option<ProgramHeaders> {
         return None;
     }
     let mut headers = ProgramHeaders { next: start + offset, left: count, bias: 0 };
-    // The lowest segment is the one that stands at `start`.
-    // SAFETY: the headers lie in the first page, as just checked.
+    // SAFETY: the headers are in the first page. The lowest segment is at `start`.
     let lowest = unsafe { headers.segments() }.map(|segment| segment.start).min()?;
     headers.bias = start.wrapping_sub(lowest);
     Some(headers)
 }
 
 impl ProgramHeaders {
-    /// Address of the segment `PT_GNU_EH_FRAME`.
     fn unwind_table(&self) -> Option<usize> {
         (0..self.left).find_map(|i| {
             let place = self.next + i * size_of::<ProgramHeader>();
-            // SAFETY: the header lies within the object's first page (`program_headers` checked it).
+            // SAFETY: `program_headers` checked that the headers are in the object's first page.
             let header = unsafe { &*(place as *const ProgramHeader) };
             (header.p_type == libc::PT_GNU_EH_FRAME).then(|| self.bias.wrapping_add(header.p_vaddr as usize))
         })
     }
 
-    /// The loadable segments, in the file's order.
-    ///
     /// # Safety
-    /// * The object is still mapped while the iterator is in use.
+    /// * The object must stay mapped while the iterator is used.
     pub(crate) unsafe fn segments(&self) -> impl Iterator<Item = Segment> {
         let (start, count, bias) = (self.next, self.left, self.bias);
         (0..count).filter_map(move |i| {
             let place = start + i * size_of::<ProgramHeader>();
-            // SAFETY: the header lies within the object's first page (`program_headers` checked it).
+            // SAFETY: `program_headers` checked that the headers are in the object's first page.
             let header = unsafe { &*(place as *const ProgramHeader) };
             if header.p_type != libc::PT_LOAD {
                 return None;
@@ -336,7 +317,7 @@ mod tests {
         if !can_find() {
             return;
         }
-        // SAFETY: reads a list that the kernel has left to the process.
+        // SAFETY: reads the auxiliary vector.
         let entry = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
         assert!(is_in_loader(entry) && is_in_loader(entry + 0x4000));
         assert!(!is_in_loader(symbol(c"getpid") as usize));
@@ -351,20 +332,19 @@ mod tests {
             return;
         }
         let here = the_object_of_an_address_is_found_with_its_segments as *const () as usize;
-        // The test's own program is the main one; its range as its headers have it.
-        // SAFETY: reads a list that the kernel has left to the process.
+        // SAFETY: reads the auxiliary vector. The test's program is the main program.
         let first = unsafe { libc::getauxval(libc::AT_PHDR) } as usize / PAGE * PAGE;
-        // SAFETY: this program's own object.
+        // SAFETY: this program stays mapped.
         let main = unsafe { program_headers(first) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: this program stays mapped.
         let last = unsafe { main.segments() }.map(|segment| segment.end).max().unwrap();
         set_main_program_range(first..last);
         let object = find(here).unwrap();
         assert!((object.start..object.end).contains(&here));
         assert_ne!(object.eh_frame_hdr, 0);
-        // SAFETY: this program's own object.
+        // SAFETY: this program stays mapped.
         let headers = unsafe { program_headers(object.start) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: this program stays mapped.
         let holding = unsafe { headers.segments() }.find(|s| (s.start..s.end).contains(&here)).unwrap();
         assert!(holding.executable);
         assert!(find(&raw const here as usize).is_none(), "the stack belongs to no object");

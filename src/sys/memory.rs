@@ -1,8 +1,7 @@
-//! Memory straight from the kernel, and the question whether an address can be read. By system calls, not by libc's
-//! functions, which the host may have replaced by its own.
+//! Memory mappings and tests of addresses, by system call: libc's functions may be interposed.
 //!
 //! # Safety
-//! Owns mappings made here and nothing else; a probe hands the kernel an address and never dereferences it.
+//! Owns only mappings made here; a probe passes an address to the kernel and never dereferences it.
 #![allow(unsafe_code)]
 
 use super::{
@@ -21,60 +20,52 @@ use core::{
 
 pub(crate) use super::arch::PAGE;
 
-/// The unit in which memory is protected: the largest page of any kernel for this machine, so that it serves all.
+/// The unit of protection: the largest page of any kernel for this machine.
 pub(crate) const PROTECTION_BYTES: usize = LARGEST_PAGE;
 
-/// A mapping of our own, zeroed, kept out of core dumps and huge pages; unmapped when dropped. It is anonymous and
-/// private, or, from [`of_file`](Mapping::of_file), a file's.
+/// An owned, zeroed mapping without core dumps and huge pages: anonymous and private, or of a file.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
 
-/// What an anonymous mapping is made with.
 const ANONYMOUS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-/// `MADV_GUARD_INSTALL` of `linux/mman.h`, which the libc crate does not have.
+/// `MADV_GUARD_INSTALL` of `linux/mman.h`, which the libc crate lacks.
 const GUARD_INSTALL: libc::c_int = 102;
-/// In the place of a descriptor.
 const NO_FILE: usize = usize::MAX;
 
 // SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: `&Mapping` gives out only the address.
+// SAFETY: `&Mapping` returns only the address.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `length` bytes that can be read and written at once. Memory becomes resident as it is touched.
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn writable(length: usize) -> Result<Self, i32> {
         Self::new(length, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// `length` bytes of address space, of which [`commit`](Self::commit) makes parts usable.
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn reserved(length: usize) -> Result<Self, i32> {
         Self::new(length, libc::PROT_NONE)
     }
 
-    /// As [`writable`](Self::writable), and zeros in every child process that gets a copy of this one's memory, however
-    /// it is made (`MADV_WIPEONFORK`, Linux 4.14).
+    /// Maps memory that is zero in every child process (`MADV_WIPEONFORK`, Linux 4.14).
     ///
     /// # Errors
-    /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` where advice is not taken in earnest.
+    /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` if advice is ignored.
     pub(crate) fn zeroed_in_children(length: usize) -> Result<Self, i32> {
         let mapping = Self::writable(length)?;
         mapping.advise_verified(0, mapping.length(), libc::MADV_WIPEONFORK)?;
         Ok(mapping)
     }
 
-    /// Gives advice on bytes `from..to` that is not a hint.
+    /// Gives advice that must take effect.
     fn advise_verified(&self, from: usize, to: usize, advice: libc::c_int) -> Result<(), i32> {
         const IMPOSSIBLE: libc::c_int = 0x7fff_ffff;
-        // Most advice is a hint, so an emulator may grant all of it and follow none (qemu-user 7.2 does).
+        // An emulator may accept all advice and ignore it (qemu-user 7.2).
         if self.advise(from, to, IMPOSSIBLE).is_ok() {
             return Err(libc::ENOSYS);
         }
@@ -86,27 +77,27 @@ impl Mapping {
             .checked_next_multiple_of(PROTECTION_BYTES)
             .and_then(NonZeroUsize::new)
             .ok_or(libc::EINVAL)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let start = check_address(unsafe {
             system_call(MAP_MEMORY, [0, length.get(), protection as usize, ANONYMOUS as usize, NO_FILE, 0])
         })?;
         let mapping = Self { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
-        // No huge page fits into less than its size, 2 MiB or more.
+        // A huge page has 2 MiB or more.
         let advice = [libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE];
         mapping.advise_all(if length.get() < 2 << 20 { &advice[..1] } else { &advice });
         Ok(mapping)
     }
 
-    /// The first `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), shared with it; a forked child has no such
-    /// mapping. Nothing of it can be touched before [`commit`](Self::commit), so that no `mlockall(2)` makes all of it
-    /// resident, and nothing may be before [`populate`](Self::populate) has found room for it: a full file system would
-    /// raise SIGBUS.
+    /// Shares `length` bytes of `file` (a multiple of [`PROTECTION_BYTES`]), except with forked
+    /// children. [`commit`](Self::commit) makes bytes accessible, so that `mlockall(2)` does not
+    /// populate all. Call [`populate`](Self::populate) before access: a full file system raises
+    /// SIGBUS.
     ///
     /// # Errors
-    /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` where advice is not taken in earnest.
+    /// The error number of `mmap(2)` or `madvise(2)`; `ENOSYS` if advice is ignored.
     pub(crate) fn of_file(file: &File, length: usize) -> Result<Self, i32> {
         let length = NonZeroUsize::new(length).ok_or(libc::EINVAL)?;
-        // First without any access, and unlocked: under `mlockall(MCL_FUTURE)` all of it would become resident.
+        // Inaccessible, then unlocked: `mlockall(MCL_FUTURE)` would make all of it resident.
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let start = check_address(unsafe {
             system_call(
@@ -129,12 +120,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Gives bytes `from..to` (multiples of [`PROTECTION_BYTES`]) of a file's mapping memory and room in the file.
-    ///
-    /// Signal-safe: one `madvise` system call (MADV_POPULATE_WRITE, Linux 5.14), on memory of our own.
+    /// Allocates memory and blocks of a file mapping for bytes `from..to` (multiples of
+    /// [`PROTECTION_BYTES`]). Signal-safe: one `madvise` call (`MADV_POPULATE_WRITE`, Linux 5.14).
     ///
     /// # Errors
-    /// The error number of `madvise(2)`: `EFAULT` where the file system is full, `EINVAL` from an older kernel.
+    /// The error number of `madvise(2)`: `EFAULT` on a full file system, `EINVAL` before 5.14.
     pub(crate) fn populate(&self, from: usize, to: usize) -> Result<(), i32> {
         const TRIES: usize = 3;
         let mut result = Ok(());
@@ -147,21 +137,19 @@ impl Mapping {
         result
     }
 
-    /// Puts anonymous memory in the place of a file's from byte `from` (a multiple of [`PROTECTION_BYTES`]) on, zeroed and
-    /// not yet usable. For who knows that nobody uses it.
-    ///
-    /// Signal-safe: system calls on memory of our own.
+    /// Replaces a file mapping from byte `from` (a multiple of [`PROTECTION_BYTES`]) on by zeroed
+    /// anonymous memory, which is not accessible yet. Signal-safe: system calls.
     ///
     /// # Errors
-    /// The error number of `mmap(2)`; nothing behind `from` may be used then.
+    /// The error number of `mmap(2)`; the bytes from `from` on must then not be used.
     ///
     /// # Safety
-    /// * Nobody uses the bytes from `from` on, now or until they have been made usable again.
+    /// * No thread may use the bytes from `from` on, until they are committed again.
     pub(crate) unsafe fn detach_from_file(&self, from: usize) -> Result<(), i32> {
         let length = self.length().checked_sub(from).ok_or(libc::EINVAL)?;
         let start = self.start.as_ptr() as usize + from;
         let flags = (ANONYMOUS | libc::MAP_FIXED) as usize;
-        // SAFETY: the range lies within this mapping; the caller's word that nobody uses it.
+        // SAFETY: the range is in this mapping and unused, by this function's contract.
         check_address(unsafe {
             system_call(MAP_MEMORY, [start, length, libc::PROT_NONE as usize, flags, NO_FILE, 0])
         })?;
@@ -171,21 +159,19 @@ impl Mapping {
         Ok(())
     }
 
-    /// Frees the memory and the room in the file of bytes `from..to` of a file's mapping, as far as the file system can.
+    /// Frees memory and blocks of a file mapping, if the file system can.
     ///
     /// # Safety
-    /// * Nobody uses these bytes, now or later.
+    /// * No thread may use bytes `from..to`, now or later.
     pub(crate) unsafe fn punch(&self, from: usize, to: usize) {
         let _ = self.advise(from, to, libc::MADV_REMOVE);
     }
 
-    /// Lets go of the mapping without unmapping it: in a forked child, which does not have it, something else may
-    /// stand there.
+    /// Does not unmap: a forked child does not have the mapping, and may have another there.
     pub(crate) fn forget(self) {
         core::mem::forget(self);
     }
 
-    /// Gives advice on the whole mapping; what the kernel refuses changes nothing.
     fn advise_all(&self, advices: &[libc::c_int]) {
         for &advice in advices {
             let _ = self.advise(0, self.length(), advice);
@@ -197,7 +183,7 @@ impl Mapping {
             return Err(libc::EINVAL);
         }
         let start = self.start.as_ptr() as usize + from;
-        // SAFETY: the range lies within this mapping. What frees contents is asked for by `punch` alone.
+        // SAFETY: the range is in this mapping. Only `punch` and its contract free contents.
         check_address(unsafe {
             system_call(libc::SYS_madvise, [start, to - from, advice as usize, 0, 0, 0])
         })?;
@@ -212,9 +198,7 @@ impl Mapping {
         self.length.get()
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) readable and writable.
-    ///
-    /// Signal-safe: one `mprotect` system call, on memory of our own.
+    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) accessible. Signal-safe: a system call.
     ///
     /// # Errors
     /// The error number of `mprotect(2)`, or `EINVAL` for a range outside the mapping.
@@ -222,10 +206,8 @@ impl Mapping {
         self.protect(from, to, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes bytes `from..to` (multiples of [`PROTECTION_BYTES`]) fault when touched: a guard below a stack.
-    ///
-    /// A guard region (`madvise(2)`, Linux 6.13) does not split the mapping. Protected pages do, and each start, each
-    /// fork and each exit pays for the parts.
+    /// Makes bytes (multiples of [`PROTECTION_BYTES`]) inaccessible. A guard region (`madvise(2)`,
+    /// Linux 6.13) does not split the mapping; protected pages do, and slow forks and exits.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -238,7 +220,7 @@ impl Mapping {
             return Err(libc::EINVAL);
         }
         let start = self.start.as_ptr() as usize + from;
-        // SAFETY: the range lies within this mapping, which holds no Rust object while it is inaccessible.
+        // SAFETY: the range is in this mapping; inaccessible bytes hold no Rust object.
         check_address(unsafe {
             system_call(libc::SYS_mprotect, [start, to - from, protection as usize, 0, 0, 0])
         })?;
@@ -248,7 +230,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and its owner is gone.
+        // SAFETY: the range is this mapping, which is not used again.
         unsafe {
             system_call(libc::SYS_munmap, [self.start.as_ptr() as usize, self.length.get(), 0, 0, 0, 0])
         };
@@ -259,37 +241,35 @@ fn check_address(result: isize) -> Result<usize, i32> {
     if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
 }
 
-/// Runs `function` with `stack`, which nobody else uses meanwhile, as its stack. It must not unwind.
+/// Runs `function`, which must not unwind, on `stack`, which no other code may use at the time.
 pub(crate) fn run_on_stack<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T)) {
     let mut call = (argument, function);
     // SAFETY: one past the end of the mapping.
     let top = unsafe { stack.start.add(stack.length()) };
-    // SAFETY: the stack is ours for the call, ends at a page, and `enter_call` is given its own pair.
+    // SAFETY: the stack is unused, its end is page-aligned, and `enter_call` gets its pair.
     unsafe { call_on_stack(enter_call::<T>, (&raw mut call).cast(), top.as_ptr()) };
 }
 
-/// The other side of a switch of stacks: `call` points to an argument and the function that takes it.
+/// Entry on the new stack: `call` points to an argument and its function.
 pub(crate) extern "C" fn enter_call<T>(call: *mut u8) {
-    // SAFETY: only `run_on_stack` and `Slot::run_on_stack` name this function, with a pair of this type.
+    // SAFETY: only `run_on_stack` and `Slot::run_on_stack` use this function, with such a pair.
     let (argument, function) = unsafe { &mut *call.cast::<(&mut T, fn(&mut T))>() };
     function(argument);
 }
 
-/// Types whose all-zeros bytes are a value.
+/// Types for which all-zero bytes are a value.
 ///
 /// # Safety
-/// * So it is: integers, arrays of them, and structures of these.
+/// * The type must be such: integers, arrays of them, and structures of these.
 pub(crate) unsafe trait Zeroable {}
 
-/// A value in a mapping of its own: for what is too large for a stack, where nothing may allocate.
+/// A value in its own mapping: too large for a stack, if nothing may allocate.
 pub(crate) struct MappedBox<T: Zeroable> {
     mapping: Mapping,
     value: PhantomData<T>,
 }
 
 impl<T: Zeroable> MappedBox<T> {
-    /// All zeros. Memory becomes resident as it is touched.
-    ///
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn zeroed() -> Result<Self, i32> {
@@ -301,30 +281,29 @@ impl<T: Zeroable> MappedBox<T> {
 impl<T: Zeroable> Deref for MappedBox<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: the mapping is large enough, aligned to a page, and was zeroed, which is a value of `T`.
+        // SAFETY: the mapping is large enough, page-aligned and zeroed, which is a value of `T`.
         unsafe { self.mapping.start.cast::<T>().as_ref() }
     }
 }
 
 impl<T: Zeroable> DerefMut for MappedBox<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the box is borrowed alone.
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { self.mapping.start.cast::<T>().as_mut() }
     }
 }
 
-/// Whether the cheap probe answers as it should, see [`choose_probe`].
+/// Whether to use `probe_by_mask`, see [`choose_probe`].
 static CHEAP_PROBE: AtomicBool = AtomicBool::new(false);
 
-/// A function of the object that valgrind loads into each program (`vgpreload_core`).
+/// A function in valgrind's preloaded object (`vgpreload_core`).
 const VALGRIND_SYMBOL: &CStr = c"_vgnU_freeres";
 
-/// Finds out whether this kernel answers the cheap probe as Linux does, and uses the slower one where it does not
-/// (another system's emulation of Linux may look at the arguments in another order), and under valgrind, which prints
-/// two lines for each cheap probe. For ordinary context.
+/// Uses the slower probe if the cheap one does not work as on Linux (emulations may check arguments
+/// in another order), and under valgrind, which prints two lines per probe. Ordinary context.
 ///
 /// # Errors
-/// The error number of `mmap(2)`; or `ENOSYS` where neither probe works, so that no stack could be read safely.
+/// The error number of `mmap(2)`; `ENOSYS` if neither probe works: no stack could be read safely.
 pub(crate) fn choose_probe() -> Result<(), i32> {
     let pages = Mapping::writable(2 * PROTECTION_BYTES)?;
     pages.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES)?;
@@ -336,31 +315,29 @@ pub(crate) fn choose_probe() -> Result<(), i32> {
     if cheap || answers(|address| fetch_word(address).is_some()) { Ok(()) } else { Err(libc::ENOSYS) }
 }
 
-/// True when the eight bytes at `address` can be read. Signal-safe: one system call.
+/// Whether eight bytes are readable. Signal-safe: one system call.
 pub(crate) fn is_readable(address: usize) -> bool {
     if CHEAP_PROBE.load(Ordering::Relaxed) { probe_by_mask(address) } else { fetch_word(address).is_some() }
 }
 
-/// `rt_sigprocmask` copies the new mask from user memory before it looks at `how`: with an impossible `how` it
-/// fails with `EFAULT` for memory that cannot be read and with `EINVAL` for memory that can, and changes nothing.
-/// It is cheaper than a pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and no sandbox that lets a C library
-/// run forbids it (`docs/decisions.md`).
+/// `rt_sigprocmask` reads the new mask before it checks `how`. With an invalid `how` it returns
+/// `EFAULT` for unreadable memory, otherwise `EINVAL`, and changes nothing. It is cheaper than a
+/// pipe, `process_vm_readv` or `MADV_POPULATE_READ`, and sandboxes permit it (`docs/decisions.md`).
 fn probe_by_mask(address: usize) -> bool {
     const IMPOSSIBLE: usize = 0x7fff_ffff;
     const MASK_BYTES: usize = 8;
-    // SAFETY: the kernel checks the address itself, writes nowhere and rejects `how`.
+    // SAFETY: the kernel checks the address, writes nothing and refuses `how`.
     let result = unsafe { system_call(libc::SYS_rt_sigprocmask, [IMPOSSIBLE, address, 0, MASK_BYTES, 0, 0]) };
     result == -(libc::EINVAL as isize)
 }
 
-/// The word at `address`, copied by the kernel; None where it cannot be read. Where a sandbox forbids
-/// `process_vm_readv`, no word is given. Signal-safe: two system calls.
+/// Reads a word, if it is readable and `process_vm_readv` permitted. Signal-safe: system calls.
 pub(crate) fn fetch_word(address: usize) -> Option<usize> {
     let mut word = 0usize;
     let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
     let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size_of::<usize>() };
     let process = super::process::id() as usize;
-    // SAFETY: the kernel writes into `word` and checks the other address itself.
+    // SAFETY: the kernel writes into `word` and checks the other address.
     let copied = unsafe {
         system_call(
             libc::SYS_process_vm_readv,
@@ -384,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn readable_memory_is_told_from_unreadable() {
+    fn distinguishes_readable_memory() {
         let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES).unwrap();
@@ -399,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_leaves_the_signal_mask_alone() {
+    fn probes_without_changing_the_signal_mask() {
         let before = nix::sys::signal::SigSet::thread_get_mask().unwrap();
         let blocked = u64::MAX;
         assert!(is_readable(&raw const blocked as usize));
@@ -407,10 +384,10 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_mapping_is_guarded() {
+    fn guards_a_locked_mapping() {
         let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start();
-        // SAFETY: the range is the first half of the mapping; the call changes no contents.
+        // SAFETY: the range is in the mapping; the call changes no contents.
         assert_eq!(unsafe { libc::mlock(start.as_ptr().cast(), PROTECTION_BYTES) }, 0);
         mapping.guard(0, PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
@@ -419,26 +396,26 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_holds_in_a_child() {
+    fn guards_in_a_forked_child() {
         let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(0, PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
-        // SAFETY: the child makes system calls only.
+        // SAFETY: the child only makes system calls.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let is_guarded = !is_readable(start) && is_readable(start + PROTECTION_BYTES);
-            // SAFETY: it ends the child, and runs no code of this process.
+            // SAFETY: terminates the child; no destructor runs.
             unsafe { libc::_exit(i32::from(!is_guarded)) };
         }
         let mut status = -1;
-        // SAFETY: the status is written to a variable of that type.
+        // SAFETY: the status is a local.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
     }
 
     #[test]
-    fn a_range_outside_the_mapping_is_refused() {
+    fn refuses_a_range_outside_the_mapping() {
         let mapping = Mapping::reserved(PROTECTION_BYTES).unwrap();
         assert_eq!(mapping.commit(0, 2 * PROTECTION_BYTES), Err(libc::EINVAL));
         assert!(!is_readable(mapping.start().as_ptr() as usize));

@@ -1,7 +1,5 @@
-//! The operating system: the only folder that names `libc` and `nix`.
-//!
-//! What stands here is thin: a checked call with its out-parameters turned into return values. Functions that
-//! the signal handler uses say so ("signal-safe") and why; all others belong to ordinary context.
+//! The operating system: the only folder that uses `libc` and `nix`. A wrapper is a checked call
+//! whose out-parameters become return values. Only items that state it are signal-safe.
 
 pub(crate) mod arch;
 pub(crate) mod checked_file;

@@ -1,9 +1,8 @@
-//! The kernel's clock of a task (`perf_event_open(2)`, `PERF_COUNT_SW_TASK_CLOCK`): signals by a high-resolution timer, where
-//! those of other CPU clocks come at the kernel's ticks.
+//! The kernel's task clock (`perf_event_open(2)`, `PERF_COUNT_SW_TASK_CLOCK`): signals by a
+//! high-resolution timer, not at the kernel's ticks. Signal-safe: system calls.
 //!
 //! # Safety
-//! Raw system calls with pointers to locals, and on descriptors that are looked at before they are closed: the host may have
-//! closed any, and opened something of its own under the same number.
+//! Pointers to locals. The application may close a descriptor and reuse its number: see `is_open`.
 #![allow(unsafe_code)]
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
 };
 use core::mem;
 
-/// `struct perf_event_attr`, as its first version was (`PERF_ATTR_SIZE_VER0`).
+/// `struct perf_event_attr`, first version (`PERF_ATTR_SIZE_VER0`).
 #[repr(C)]
 struct Attributes {
     kind: u32,
@@ -38,41 +37,38 @@ struct Owner {
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: usize = 1 << 3;
-/// Bits of [`Attributes::flags`].
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
-// Of <linux/perf_event.h>; the second reads a number of eight bytes.
+// <linux/perf_event.h>; the second request reads a `u64`.
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_PERIOD: usize = 0x4008_2404;
 
-// Of <asm-generic/fcntl.h>.
+// <asm-generic/fcntl.h>.
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
 const F_SETOWN_EX: i32 = 15;
 const F_GETOWN_EX: i32 = 16;
 const F_OWNER_TID: i32 = 0;
 
-/// Which of a thread's time an event samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of it. Not permitted if `kernel.perf_event_paranoid` is above 1 and the process has no `CAP_PERFMON`.
+    /// All. Not permitted if `kernel.perf_event_paranoid` is above 1, without `CAP_PERFMON`.
     WithKernel,
-    /// The same if it is permitted. Otherwise ticks in the kernel are left out, and the next one has their weight.
+    /// All if permitted. Otherwise no ticks in the kernel; the next tick has their weight.
     KernelIfPermitted,
 }
 
-/// An event of one thread's time, by its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskClock(pub(crate) i32);
 
 impl TaskClock {
-    /// An event that will interrupt the thread by `signal`, once it is armed. Neither the next program has it nor,
-    /// once that closes it, a child. Signal-safe: system calls.
+    /// Opens an unarmed event of the thread. execve(2) closes it; a forked child has a copy.
     ///
     /// # Errors
-    /// The error number of `perf_event_open(2)`: `EACCES` if `kernel.perf_event_paranoid` is above 2, or above 1 for
-    /// [`Scope::WithKernel`]; `ENOENT`, `ENOSYS` or `EPERM` if the kernel or a sandbox has none. Or that of `fcntl(2)`.
+    /// The error number of `fcntl(2)` or `perf_event_open(2)`: `EACCES` if
+    /// `kernel.perf_event_paranoid` is above 2 ([`Scope::WithKernel`]: 1), `ENOENT`, `ENOSYS` or
+    /// `EPERM` if it is not supported.
     pub(crate) fn open(thread: u32, signal: i32, scope: Scope) -> Result<Self, i32> {
         let low = Self::open_low(thread, 0).or_else(|errno| match (scope, errno) {
             (Scope::KernelIfPermitted, libc::EACCES | libc::EPERM) => {
@@ -86,13 +82,13 @@ impl TaskClock {
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
-                // Owner and signal belong to both. The application may have closed the first meanwhile: low numbers are its own.
+                // Owner and signal apply to both. Checked: the application may have closed `low`.
                 event.close_copy(thread, signal);
                 Self(high)
             }
             None => event,
         };
-        // The signal contains the number of the descriptor by which this is asked for.
+        // The descriptor of this call is the signal's `si_fd`.
         event.fcntl(libc::F_SETFL, libc::O_ASYNC as usize).map(|_| event).inspect_err(|_| {
             event.close_copy(thread, signal);
         })
@@ -103,7 +99,7 @@ impl TaskClock {
             kind: PERF_TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
             config: PERF_COUNT_SW_TASK_CLOCK,
-            // An hour: it is armed before that.
+            // An hour: `arm` sets the period earlier.
             sample_period: 3_600_000_000_000,
             sample_type: 0,
             read_format: 0,
@@ -133,17 +129,15 @@ impl TaskClock {
         self.fcntl(F_SETSIG, signal as usize).map(|_| ())
     }
 
-    /// Lets it send its signal in `nanos`, and then each time as much has passed. Signal-safe: system calls.
+    /// Arms the event to expire every `nanos`.
     pub(crate) fn arm(self, nanos: u64) {
         let period = nanos.max(1);
         let arguments = [self.0 as usize, PERF_EVENT_IOC_PERIOD, &raw const period as usize, 0, 0, 0];
-        // SAFETY: the number is a local. The call fails if the descriptor is not an event any more: a request is for one kind of
-        // descriptor.
+        // SAFETY: the period is a local; descriptors other than perf events refuse the request.
         unsafe { system_call(libc::SYS_ioctl, arguments) };
     }
 
-    /// Ends it, if the descriptor still is what sends `signal` to the thread; in children that have copies of the descriptor,
-    /// too. Signal-safe: system calls.
+    /// Disables the event, for forked copies too, and closes it, if it is still open.
     pub(crate) fn disable_and_close(self, thread: u32, signal: i32) {
         if self.is_open(thread, signal) {
             // SAFETY: no pointer is passed.
@@ -152,30 +146,30 @@ impl TaskClock {
         }
     }
 
-    /// Closes a forked child's copy of the descriptor, likewise: the event is the parent's.
+    /// Closes a forked child's copy, if it is still open; the parent's event continues.
     pub(crate) fn close_copy(self, thread: u32, signal: i32) {
         if self.is_open(thread, signal) {
             let _ = close(self.0);
         }
     }
 
-    /// False if the application has closed the descriptor, whatever has its number now. Signal-safe: system calls.
+    /// True unless the application has closed the descriptor, or reused its number.
     pub(crate) fn is_open(self, thread: u32, signal: i32) -> bool {
         let mut owner = Owner { kind: -1, id: 0 };
         self.fcntl(F_GETSIG, 0) == Ok(signal as usize)
             && self.fcntl(F_GETOWN_EX, &raw mut owner as usize).is_ok()
             && owner.kind == F_OWNER_TID
-            // 0 once the thread has ended, and in a child, where it is not to be seen.
+            // 0 after the thread has exited, and in a child in another PID namespace.
             && (owner.id == thread as i32 || owner.id == 0)
     }
 
     fn fcntl(self, command: i32, argument: usize) -> Result<usize, i32> {
-        // SAFETY: commands above that take a pointer are given one to a local of theirs.
+        // SAFETY: commands that take a pointer are passed one to a local of the right type.
         check(unsafe { system_call(libc::SYS_fcntl, [self.0 as usize, command as usize, argument, 0, 0, 0]) })
     }
 }
 
-// The kernel takes the structure by its size.
+// The kernel determines the version by the size.
 const _: () = assert!(mem::size_of::<Attributes>() == 64);
 
 #[cfg(test)]
@@ -183,9 +177,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_closed_and_another_file_is_not() {
+    fn closes_an_event_and_no_other_file() {
         let thread = crate::sys::thread::id();
-        // Where the kernel has none, or forbids it, there is nothing to close.
+        // The kernel may not support it, or forbid it.
         if let Ok(event) = TaskClock::open(thread, libc::SIGURG, Scope::KernelIfPermitted) {
             assert!(event.0 >= 20, "{event:?}");
             assert!(event.is_open(thread, libc::SIGURG));
@@ -193,7 +187,7 @@ mod tests {
             event.disable_and_close(thread + 1, libc::SIGURG);
             assert_eq!(event.fcntl(F_GETSIG, 0), Ok(libc::SIGURG as usize), "closed though it is another's");
             event.disable_and_close(thread, libc::SIGURG);
-            // Another test may have taken the number meanwhile, for a file that sends nothing.
+            // Another test may have reused the number, for a file without a signal.
             assert_ne!(event.fcntl(F_GETSIG, 0), Ok(libc::SIGURG as usize), "it was not closed");
         }
         let file = std::fs::File::open("/dev/null").unwrap();

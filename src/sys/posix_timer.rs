@@ -1,8 +1,7 @@
-//! Timers that a process can have many of (`timer_create(2)`).
+//! POSIX timers (`timer_create(2)`). Signal-safe: system calls.
 //!
 //! # Safety
-//! Raw system calls with pointers to locals. Raw, because libc's function allocates for some notifications, and a host may
-//! have interposed it.
+//! Raw system calls with pointers to locals: libc's function may allocate, and may be interposed.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process, thread::Timespec, timer::IntervalTimer};
@@ -12,24 +11,21 @@ use core::{
     ptr,
 };
 
-/// `struct itimerspec` as the system call without "64" in its name takes it.
+/// The kernel's `struct itimerspec`, without "64".
 #[repr(C)]
 struct Itimerspec {
     interval: Timespec,
     value: Timespec,
 }
 
-/// The kernel's name of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PosixTimer(pub(crate) i32);
 
 impl PosixTimer {
-    /// Makes a timer that counts what `like` counts and sends `signal`, with `value` in the signal's information, and
-    /// arms it for each period. Neither a child of a fork has it nor the next program. Signal-safe: system calls.
+    /// Arms a new timer on the clock of `like`. fork(2) and execve(2) do not inherit it.
     ///
     /// # Errors
-    /// The error number of `timer_create(2)` or `timer_settime(2)`: `EAGAIN` where the user has too many signals pending
-    /// (`ulimit -i`).
+    /// The error number of `timer_create(2)` or `timer_settime(2)`: `EAGAIN` at RLIMIT_SIGPENDING.
     pub(crate) fn start(
         like: IntervalTimer,
         signal: i32,
@@ -44,8 +40,8 @@ impl PosixTimer {
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
         event.sigev_notify = libc::SIGEV_SIGNAL;
         if like == IntervalTimer::Real {
-            // To the first thread, as the interval timer's. Pending for that thread alone: while a signal is pending for
-            // the process the kernel drops that of `alarm(2)`, and where timers run out at the same jiffy it always is.
+            // Pending for the main thread, as the interval timer's. If it were pending for the
+            // process, the kernel would drop that of `alarm(2)` that expires in the same jiffy.
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_notify_thread_id = process::id() as i32;
         }
@@ -56,8 +52,7 @@ impl PosixTimer {
         timer.set(period, period).map(|()| timer).inspect_err(|_| timer.delete())
     }
 
-    /// Makes a timer that counts a thread's CPU time, or elapsed time, as `like` says, and interrupts the thread by `signal`,
-    /// with `value` in the signal's information; it is not armed. Signal-safe: system calls.
+    /// Creates an unarmed timer on a thread's CPU time or on elapsed time, as `like`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -80,7 +75,7 @@ impl PosixTimer {
         Self::create(clock, &event)
     }
 
-    /// Lets it send its signal in `first` nanoseconds, and then each period. Signal-safe: one system call.
+    /// Arms the timer; times are nanoseconds.
     ///
     /// # Errors
     /// The error number of `timer_settime(2)`.
@@ -96,10 +91,10 @@ impl PosixTimer {
         if armed == 0 { Ok(()) } else { Err(-armed as i32) }
     }
 
-    /// False if the application has deleted it. Signal-safe: one system call.
+    /// True unless the application has deleted it.
     pub(crate) fn exists(self) -> bool {
         let mut setting = MaybeUninit::<Itimerspec>::uninit();
-        // SAFETY: the setting is a local that outlives the call.
+        // SAFETY: the setting is a local.
         let got = unsafe {
             system_call(libc::SYS_timer_gettime, [self.0 as usize, setting.as_mut_ptr() as usize, 0, 0, 0, 0])
         };
@@ -109,14 +104,14 @@ impl PosixTimer {
     fn create(clock: libc::clockid_t, event: &libc::sigevent) -> Result<Self, i32> {
         let mut id = 0i32;
         let arguments = [clock as usize, ptr::from_ref(event) as usize, &raw mut id as usize, 0, 0, 0];
-        // SAFETY: event and name outlive the call, and are of the kernel's layout.
+        // SAFETY: event and ID outlive the call and have the kernel's layout.
         let created = unsafe { system_call(libc::SYS_timer_create, arguments) };
         if created == 0 { Ok(Self(id)) } else { Err(-created as i32) }
     }
 
-    /// Ends the timer. What is already pending may still arrive. Signal-safe: one system call.
+    /// Deletes the timer; a pending signal stays pending.
     pub(crate) fn delete(self) {
-        // SAFETY: no pointer is passed. It fails only for a timer that is not there.
+        // SAFETY: no pointer is passed. It fails only if the timer does not exist.
         unsafe { system_call(libc::SYS_timer_delete, [self.0 as usize, 0, 0, 0, 0, 0]) };
     }
 }

@@ -1,6 +1,5 @@
-//! A directory that belongs to the user alone, for files that nobody else may read or replace.
-//!
-//! As in `file.rs`, nothing here allocates or is a cancellation point; it may run in a toggle and in a forked child.
+//! Directories in which no other user may replace files. As in `file.rs`, without allocation and
+//! cancellation points; for toggles and forked children too.
 //!
 //! # Safety
 //! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
@@ -15,40 +14,37 @@ use super::{
 };
 use core::ffi::CStr;
 
-/// Who may use a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nobody but its owner: it is made so if it is missing.
+    /// No access; a missing directory is created with mode 0700.
     Private,
-    /// Others may look into it, but not write: the user has chosen it.
+    /// Read access, in a directory that the user chose.
     Readable,
 }
 
-// Kinds of file systems, from <linux/magic.h>.
+// <linux/magic.h>.
 const TMPFS: u32 = 0x0102_1994;
 const RAMFS: u32 = 0x8584_58f6;
 const EXT: u32 = 0xef53;
 const XFS: u32 = 0x5846_5342;
 
-/// A directory's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileSystem {
-    /// Room that a page of a file has found once stays its own. Elsewhere (btrfs, network file systems) each write may need
-    /// new room, or a server, and a mapping that finds none is a SIGBUS.
+    /// Whether a written page keeps its block. Elsewhere (btrfs, network) a write may need new
+    /// blocks or a server, and raise SIGBUS in a mapping without them.
     pub(crate) is_in_place: bool,
-    /// Bytes that are free for this user.
+    /// Free bytes for this user.
     pub(crate) free: u64,
 }
 
-/// An open directory of the user's own.
 pub(crate) struct Directory(File);
 
 impl Directory {
-    /// Opens `path`, which is made if it is missing; its last part may not be a symbolic link.
+    /// Opens `path`, or creates it. The last component must not be a symbolic link.
     ///
     /// # Errors
-    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for a directory of another owner, `EACCES` for one that
-    /// others may use more than `access` says.
+    /// The error number of `mkdir(2)` or `open(2)`; `EPERM` for another owner, `EACCES` for a mode
+    /// that permits more than `access`.
     pub(crate) fn open_own(path: &CStr, access: Access) -> Result<Self, i32> {
         match Self::open_existing(path, access) {
             Err(libc::ENOENT) => {
@@ -65,10 +61,8 @@ impl Directory {
         }
     }
 
-    /// Opens `path`, which must be there; otherwise as [`Directory::open_own`].
-    ///
     /// # Errors
-    /// As there.
+    /// As [`Directory::open_own`]; `ENOENT` if it is missing.
     pub(crate) fn open_existing(path: &CStr, access: Access) -> Result<Self, i32> {
         let directory = Self::open(path)?;
         let status = directory.0.status()?;
@@ -84,71 +78,63 @@ impl Directory {
         File::open_at(libc::AT_FDCWD, path, flags).map(Self)
     }
 
-    /// Creates a file in it that must not exist yet, for reading and writing, and for nobody but the user.
-    ///
     /// # Errors
     /// The error number of `open(2)`.
     pub(crate) fn create_new(&self, name: &CStr) -> Result<File, i32> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = File::open_with_mode(self.0.number(), name, flags, 0o600)?;
-        // The program's umask may take the user's own rights, too. Where this fails the file is only harder to read.
-        // SAFETY: a plain call on our own descriptor.
+        // SAFETY: an owned descriptor. The umask may exclude the user; a failure is harmless.
         unsafe { libc::fchmod(file.number(), 0o600) };
         Ok(file)
     }
 
-    /// What its file system is, and how much room it has.
-    ///
     /// # Errors
     /// The error number of `fstatfs(2)`.
     pub(crate) fn file_system(&self) -> Result<FileSystem, i32> {
         // SAFETY: all fields are integers or arrays of them, for which zero is a value.
         let mut status: libc::statfs64 = unsafe { core::mem::zeroed() };
-        // SAFETY: the descriptor is ours, the structure a local.
+        // SAFETY: the structure is a local.
         if unsafe { libc::fstatfs64(self.0.number(), &mut status) } != 0 {
             return Err(super::errno::get());
         }
         #[allow(clippy::unnecessary_cast, reason = "of another width on other machines")]
         let (kind, block) = (status.f_type as u32, status.f_bsize as u64);
         let is_in_place = [TMPFS, RAMFS, EXT, XFS].contains(&kind);
-        // A memory file system without a limit has no blocks.
+        // tmpfs without a limit reports no blocks.
         let free = if status.f_blocks == 0 { u64::MAX } else { status.f_bavail.saturating_mul(block) };
         Ok(FileSystem { is_in_place, free })
     }
 
-    /// Removes a file from it.
     pub(crate) fn remove(&self, name: &CStr) {
         let arguments = [self.0.number() as usize, name.as_ptr() as usize, 0, 0, 0, 0];
         // SAFETY: the name is NUL-terminated and outlives the call.
         unsafe { system_call(libc::SYS_unlinkat, arguments) };
     }
 
-    /// Opens a file in it for reading, if it is no link.
-    ///
     /// # Errors
-    /// The error number of `open(2)`.
+    /// The error number of `open(2)`: `ELOOP` for a symbolic link.
     pub(crate) fn read(&self, name: &CStr) -> Result<File, i32> {
         File::open_at(self.0.number(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
     }
 
-    /// True where nobody holds a lock on the file `name` in it; false where there is no such file, or the system does not tell.
+    /// Whether no process holds a lock on the file `name`; false if that is unknown.
     pub(crate) fn is_unlocked(&self, name: &CStr) -> bool {
         let Ok(file) = self.read(name) else { return false };
-        // A shared one, which several may try at once: it is gone with the file.
+        // A shared lock, so that several processes can test; closing the file releases it.
         let arguments = [file.number() as usize, (libc::LOCK_SH | libc::LOCK_NB) as usize, 0, 0, 0, 0];
-        // SAFETY: a plain call on our own descriptor.
+        // SAFETY: `flock` on an owned descriptor; no pointer is passed.
         check(unsafe { system_call(libc::SYS_flock, arguments) }).is_ok()
     }
 
-    /// Calls `visit` with the name of each entry, from the first on, until it returns false.
+    /// Calls `visit` until it returns false.
     pub(crate) fn for_each(&self, visit: impl FnMut(&CStr) -> bool) {
         entries::for_each(self.0.number(), visit);
     }
 }
 
-/// Gives the owner of the directory `path`, just made, the rights that the program's umask may have taken.
+/// Sets the mode of the new directory `path` to 0700, despite the umask.
 fn give_to_owner(path: &CStr) -> Result<(), i32> {
-    // Opened without a right to it, and named by its descriptor: by now something else may stand at the path.
+    // By descriptor, because the path may have been replaced. O_PATH needs no permission.
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let directory = File::open_at(libc::AT_FDCWD, path, flags)?;
     let mut link = MappedBox::<PathBuffer>::zeroed()?;
@@ -160,7 +146,7 @@ fn give_to_owner(path: &CStr) -> Result<(), i32> {
     Ok(())
 }
 
-/// Removes the file `path` if it still is the one with this device and inode; true if it is gone.
+/// Removes the file `path` if it has this device and inode; returns whether it did.
 pub(crate) fn remove_same(path: &CStr, expected: (u64, u64)) -> bool {
     let entry = Entry::at(path);
     entry.status().is_ok_and(|status| status.identity == expected) && entry.unlink().is_ok()
@@ -176,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_made_and_must_be_the_users_own() {
+    fn creates_directories_and_refuses_shared_ones() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("own");
         assert_eq!(Directory::open_existing(&c_path(&path), Access::Private).err(), Some(libc::ENOENT));
@@ -198,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn all_entries_are_visited_as_often_as_one_asks() {
+    fn visits_all_entries_each_time() {
         let scratch = tempfile::tempdir().unwrap();
         let expected: std::collections::BTreeSet<String> = (0..300).map(|i| format!("file {i}")).collect();
         for name in &expected {
@@ -226,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_seen_while_it_is_held() {
+    fn reports_a_held_lock() {
         use nix::fcntl::{Flock, FlockArg};
         let scratch = tempfile::tempdir().unwrap();
         let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
@@ -242,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_file_is_removed() {
+    fn removes_only_the_same_file() {
         let scratch = tempfile::tempdir().unwrap();
         let path = c_path(&scratch.path().join("file"));
         let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();

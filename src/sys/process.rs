@@ -1,8 +1,7 @@
-//! The process: its id, its beginning, its privileges and limits, fork hooks.
+//! The process: ID, start time, privileges, limits, fork hooks.
 //!
 //! # Safety
-//! Calls of `getauxval`, `pthread_atfork` and `getpid`, which take no pointer to memory of ours, and of `readlinkat`,
-//! whose buffer is borrowed.
+//! Calls without pointers, or with pointers to borrowed buffers, static functions and locals.
 #![allow(unsafe_code)]
 
 use super::{
@@ -12,28 +11,23 @@ use super::{
     file::{File, check},
 };
 
-/// The process id.
-///
-/// Signal-safe: `getpid` is on the list of `signal-safety(7)`.
+/// Returns the process ID. Signal-safe: `getpid` is listed in `signal-safety(7)`.
 pub(crate) fn id() -> u32 {
     std::process::id()
 }
 
-/// The id of this process as the kernel has it, whatever the host or an old C library makes of `getpid`.
-///
-/// Signal-safe: one system call.
+/// Returns the kernel's PID: `getpid` may be interposed or cached. Signal-safe: one system call.
 pub(crate) fn id_by_system_call() -> u32 {
-    // SAFETY: it takes no argument and cannot fail.
+    // SAFETY: no arguments; it cannot fail.
     unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// The user whose rights the process has. Signal-safe: `geteuid` is on the list of `signal-safety(7)`.
+/// Returns the effective user ID. Signal-safe: `geteuid` is listed in `signal-safety(7)`.
 pub(crate) fn effective_user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// True when the program runs with more rights than who started it (`AT_SECURE`, or real and effective ids that
-/// differ): its environment is then not to be trusted.
+/// Whether the program has more rights than its user: the environment is then not trusted.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: no precondition.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
@@ -42,8 +36,7 @@ pub(crate) fn is_privileged() -> bool {
         || nix::unistd::getgid() != nix::unistd::getegid()
 }
 
-/// When the process began, in clock ticks since boot. Together with its id this names a process. Signal-safe: system calls
-/// alone.
+/// Returns the start time in clock ticks since boot. Signal-safe: system calls.
 ///
 /// # Errors
 /// The error number of `open(2)` or `read(2)`: `ENOENT` without /proc.
@@ -51,8 +44,6 @@ pub(crate) fn start_ticks() -> Result<u64, i32> {
     start_ticks_of(c"/proc/self/stat")
 }
 
-/// The same of the process whose `stat` file this is.
-///
 /// # Errors
 /// As [`start_ticks`].
 pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Result<u64, i32> {
@@ -61,64 +52,60 @@ pub(crate) fn start_ticks_of(stat: &core::ffi::CStr) -> Result<u64, i32> {
     start_ticks_in(line.get(..got).unwrap_or_default()).ok_or(libc::EINVAL)
 }
 
-/// Field 22 of a line of /proc/PID/stat (proc_pid_stat(5)).
+/// Returns field 22 of a line of /proc/PID/stat (proc_pid_stat(5)).
 pub(crate) fn start_ticks_in(line: &[u8]) -> Option<u64> {
-    // The second field, the name in parentheses, may hold anything, but none of the fields behind it does.
+    // Only the name, in parentheses, may contain parentheses.
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let field = line.get(name_end + 1..)?.split(|&byte| byte == b' ').nth(20)?;
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
-/// Writes the working directory, without a NUL behind it, and gives its length; None where it does not fit, has been
-/// removed, or lies outside the process's root. Signal-safe: one system call.
+/// Writes the working directory without a NUL; returns its length. None if it does not fit, was
+/// removed, or is outside the process's root. Signal-safe: one system call.
 pub(crate) fn working_directory(buffer: &mut [u8]) -> Option<usize> {
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the kernel writes at most `length` bytes into the borrowed buffer.
     let written = check(unsafe { system_call(libc::SYS_getcwd, [start, length, 0, 0, 0, 0]) }).ok()?;
-    // The kernel counts the NUL, and marks a directory outside the root with "(unreachable)" in front.
+    // The kernel counts the NUL, and prefixes a directory outside the root with "(unreachable)".
     (buffer.first() == Some(&b'/')).then(|| written.saturating_sub(1))
 }
 
-/// True for a line of /proc/PID/stat of a process whose first thread has ended.
+/// Whether a line of /proc/PID/stat is of a process whose main thread has exited.
 pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     let state = line.iter().rposition(|&byte| byte == b')').and_then(|name_end| line.get(name_end + 2));
     matches!(state, Some(b'Z' | b'X'))
 }
 
-/// True where this process's first thread has ended and others run. Signal-safe: system calls.
+/// Whether this process's main thread has exited while others run. Signal-safe: system calls.
 pub(crate) fn has_first_thread_exited() -> bool {
     let mut line = [0; 128];
     let got = File::read(c"/proc/self/stat").and_then(|file| file.read_some(&mut line)).unwrap_or(0);
     is_zombie_in(line.get(..got).unwrap_or_default())
 }
 
-/// The inode of this process's namespace of process ids; None without /proc. Signal-safe: `stat` is on the list of
-/// `signal-safety(7)`.
+/// Returns the PID namespace's inode. Signal-safe: `stat` is listed in `signal-safety(7)`.
 pub(crate) fn namespace() -> Option<u64> {
     Some(Entry::at(c"/proc/self/ns/pid").status_following_links().ok()?.identity.1)
 }
 
-/// What can be said of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// The process with this id began then: it runs, or waits to be waited for.
+    /// The process exists, possibly as a zombie.
     Exists,
-    /// There is no such process, or another one has its id.
+    /// No process has this ID, or another process has it.
     Gone,
-    /// It cannot be told.
     Unknown,
 }
 
-/// Whether the process `id` that began at `start_ticks` still is there. Both are of this process's namespace of process
-/// ids. Signal-safe: `kill` is on the list of `signal-safety(7)`, the rest are system calls.
+/// Looks for the process in this PID namespace. Signal-safe: `kill` and other system calls.
 pub(crate) fn liveness(id: u32, start_ticks: u64) -> Liveness {
     let Some(raw) = i32::try_from(id).ok().filter(|raw| *raw > 0) else { return Liveness::Gone };
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 is not delivered; no pointer is passed.
     let exists = unsafe { libc::kill(raw, 0) } == 0 || super::errno::get() != libc::ESRCH;
     if !exists {
         return Liveness::Gone;
     }
-    // A /proc of another namespace would tell of another process.
+    // /proc of another PID namespace would describe another process.
     let mut own = [0; 20];
     if link(c"/proc/self", &mut own) != decimal(&mut [0; 20], self::id().into()) {
         return Liveness::Unknown;
@@ -136,36 +123,33 @@ pub(crate) fn liveness(id: u32, start_ticks: u64) -> Liveness {
     }
 }
 
-/// The path of the program, cut to the buffer; empty without /proc. Signal-safe: one system call.
+/// Returns the program's path, truncated; empty without /proc. Signal-safe: one system call.
 pub(crate) fn program(buffer: &mut [u8]) -> &[u8] {
     link(c"/proc/self/exe", buffer)
 }
 
-/// What a symbolic link points to, cut to the buffer; empty where there is none.
 fn link<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let path = path.as_ptr() as usize;
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     let arguments = [libc::AT_FDCWD as usize, path, start, length, 0, 0];
-    // SAFETY: the path is NUL-terminated; the kernel writes at most `length` bytes into the borrowed buffer.
+    // SAFETY: the path is NUL-terminated; the kernel writes at most `length` bytes into the buffer.
     let result = unsafe { system_call(libc::SYS_readlinkat, arguments) };
     buffer.get(..check(result).unwrap_or(0)).unwrap_or_default()
 }
 
-/// Bytes that a file may be made long (RLIMIT_FSIZE), or None for no limit.
+/// Returns RLIMIT_FSIZE in bytes, or None for no limit.
 pub(crate) fn file_size_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_FSIZE).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// Bytes of address space that the process may use (RLIMIT_AS), or None for no limit.
 pub(crate) fn address_space_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_AS).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// True where the process may have only so many bytes of address space, or of memory of its own (RLIMIT_AS, RLIMIT_DATA).
 pub(crate) fn has_limited_memory() -> bool {
     use nix::sys::resource::{Resource, getrlimit};
     [Resource::RLIMIT_AS, Resource::RLIMIT_DATA]
@@ -174,27 +158,25 @@ pub(crate) fn has_limited_memory() -> bool {
         .any(|limits| limits.is_ok_and(|(soft, _)| soft != libc::RLIM_INFINITY))
 }
 
-/// Signals that the user may have pending (RLIMIT_SIGPENDING), or None for no limit.
 pub(crate) fn pending_signals_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_SIGPENDING).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// Files that the process may have open (RLIMIT_NOFILE), or None for no limit.
 pub(crate) fn open_files_limit() -> Option<usize> {
     use nix::sys::resource::{Resource, getrlimit};
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     usize::try_from(soft).ok().filter(|_| soft != libc::RLIM_INFINITY)
 }
 
-/// True if a seccomp filter decides on the calling thread's system calls. Signal-safe: one system call.
+/// Whether the calling thread has a seccomp filter. Signal-safe: one system call.
 pub(crate) fn has_seccomp_filter() -> bool {
     // SAFETY: no pointer is passed.
     unsafe { system_call(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) > 0 }
 }
 
-/// True where the kernel's release is an earlier one. Signal-safe: `uname` is on the list of `signal-safety(7)`.
+/// Whether the kernel is older than `release`. Signal-safe: one system call.
 pub(crate) fn kernel_is_before(release: (u32, u32)) -> bool {
     // SAFETY: all fields are arrays of bytes, for which zero is a value.
     let mut names: libc::utsname = unsafe { core::mem::zeroed() };
@@ -203,7 +185,7 @@ pub(crate) fn kernel_is_before(release: (u32, u32)) -> bool {
     release_of(names.release.iter().map(|&byte| byte as u8)).is_some_and(|running| running < release)
 }
 
-/// The first two numbers of a release, such as `6.1.0-18-amd64`.
+/// Returns the first two numbers of a release, such as `6.1.0-18-amd64`.
 fn release_of(text: impl Iterator<Item = u8>) -> Option<(u32, u32)> {
     let mut numbers = [None::<u32>; 2];
     let mut place = 0;
@@ -221,32 +203,30 @@ fn release_of(text: impl Iterator<Item = u8>) -> Option<(u32, u32)> {
     Some((major?, minor?))
 }
 
-/// Registers functions to run before a fork, and after it in the parent and in the child (`pthread_atfork(3)`).
-///
 /// # Errors
-/// The error number, which is `ENOMEM`.
+/// `ENOMEM` of `pthread_atfork(3)`.
 pub(crate) fn at_fork(
     prepare: Option<unsafe extern "C" fn()>,
     parent: Option<unsafe extern "C" fn()>,
     child: Option<unsafe extern "C" fn()>,
 ) -> Result<(), i32> {
-    // SAFETY: the three functions live as long as the program text; none takes an argument.
+    // SAFETY: the functions are static and take no argument.
     match unsafe { libc::pthread_atfork(prepare, parent, child) } {
         0 => Ok(()),
         error => Err(error),
     }
 }
 
-/// Runs `child` in a child process that no hook is told of, and gives its result, from 0 to 255. Other threads are not
-/// in the child: `child` must use nothing that one of them may have locked.
+/// Runs `child` in a child process without fork hooks and other threads: it must use nothing that
+/// another thread may have locked. Returns its result, 0 to 255.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn in_raw_fork(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: without a stack, and with no flag but the signal, the child goes on here with a copy of this memory.
+    // SAFETY: without a stack or flags, clone(2) is fork(2): the child has a copy of this memory.
     let id = unsafe { system_call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) };
     assert!(id >= 0, "clone: {id}");
     if id == 0 {
         let status = child() as usize;
-        // SAFETY: ends the child, and runs nothing of it.
+        // SAFETY: terminates the child; no destructor runs.
         unsafe { system_call(libc::SYS_exit_group, [status, 0, 0, 0, 0, 0]) };
     }
     let mut status = 0;
@@ -262,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_began_in_the_past() {
+    fn returns_a_start_time_in_the_past() {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
         let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
         let start = start_ticks().unwrap();
@@ -271,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_and_spaces_hides_no_field() {
+    fn parses_names_with_parentheses_and_spaces() {
         let fields: Vec<String> = (3..=30).map(|i| i.to_string()).collect();
         let line = format!("17 (a) b (c) {}\n", fields.join(" "));
         assert_eq!(start_ticks_in(line.as_bytes()), Some(22));
@@ -283,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_the_same_only_with_its_beginning() {
+    fn identifies_a_process_by_its_start_time() {
         let start = start_ticks().unwrap();
         assert_eq!(liveness(id(), start), Liveness::Exists);
         assert_eq!(liveness(id(), start + 1), Liveness::Gone);
@@ -294,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_working_directory_is_written_where_it_fits() {
+    fn returns_the_working_directory_if_it_fits() {
         use std::os::unix::ffi::OsStrExt;
         let mut buffer = [0; 4096];
         let length = working_directory(&mut buffer).unwrap();
@@ -303,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_compared_by_its_two_first_numbers() {
+    fn compares_the_first_two_numbers_of_a_release() {
         let of = |text: &str| release_of(text.bytes());
         assert_eq!(of("6.1.0-18-amd64\0"), Some((6, 1)));
         assert_eq!(
@@ -314,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_this_one() {
+    fn returns_the_path_of_this_program() {
         use std::os::unix::ffi::OsStrExt;
         let mut buffer = [0; 4096];
         assert_eq!(program(&mut buffer), std::env::current_exe().unwrap().as_os_str().as_bytes());

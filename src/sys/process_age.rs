@@ -1,23 +1,21 @@
-//! Since when the process exists, and how much it has written: whether a file can be its own work.
-//!
-//! Both outlive exec, as the process does. Nothing here allocates.
+//! The process's start time and written bytes: whether a file can be its own work. Both survive
+//! execve(2). Nothing here allocates.
 
 use super::{clock, file::File, process};
 
-/// Ticks per second in which /proc counts time: `USER_HZ`, 100 on every machine that we know (`proc(5)`).
+/// `USER_HZ`, the unit of times in /proc: 100 on all supported machines (`proc(5)`).
 const TICKS_PER_SECOND: i64 = 100;
 
-/// When the process began, in nanoseconds since 1970; up to a tick (10 ms) too early, never too late unless the clock
-/// was set since. None without /proc.
+/// Returns nanoseconds since 1970, up to a tick (10 ms) early; late only if the clock was set.
 pub(crate) fn start_time_nanos() -> Option<i64> {
     let ticks = i64::try_from(process::start_ticks().ok()?).ok()?;
-    // In this order: what passes in between makes it earlier.
+    // In this order: time between the two calls makes the result earlier.
     let now = clock::epoch_nanos();
     let age = clock::boottime_nanos().checked_sub(ticks.checked_mul(1_000_000_000 / TICKS_PER_SECOND)?)?;
     now.checked_sub(age)
 }
 
-/// Bytes that the process has handed to `write(2)` and its kin. None where the kernel does not count them.
+/// Returns the bytes of `write(2)` and similar calls; None if the kernel does not count.
 pub(crate) fn bytes_written() -> Option<u64> {
     let mut text = [0; 512];
     let text = contents(c"/proc/self/io", &mut text)?;
@@ -25,7 +23,7 @@ pub(crate) fn bytes_written() -> Option<u64> {
     core::str::from_utf8(line).ok()?.parse().ok()
 }
 
-/// The beginning of a file of /proc, which is given out whole by one read.
+/// Reads a file of /proc, which one read returns whole.
 fn contents<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     let length = File::read(path).ok()?.read_some(buffer).ok()?;
     buffer.get(..length)
@@ -36,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_began_before_now_and_after_the_machine() {
+    fn returns_a_start_time_between_boot_and_now() {
         let began = start_time_nanos().unwrap();
         let now = clock::epoch_nanos();
         assert!(began <= now && now - began <= clock::boottime_nanos(), "{began} {now}");
     }
 
     #[test]
-    fn what_is_written_is_counted() {
+    fn counts_written_bytes() {
         let before = bytes_written().unwrap();
         std::fs::write("/dev/null", [0; 1000]).unwrap();
         assert!(bytes_written().unwrap() >= before + 1000);

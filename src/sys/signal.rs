@@ -1,4 +1,4 @@
-//! Signals: what becomes of them, who is kept from them, and where they come from.
+//! Signals: dispositions, masks, pending signals and their origins.
 
 mod alternate_stack;
 mod blocked;
@@ -35,10 +35,10 @@ pub type SignalSet = libc::sigset_t;
 pub type SigactionFunction =
     unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
 
-/// What the kernel tells a handler about a signal.
+/// A signal's information, as the kernel passes it to a handler.
 pub type SignalInfo = libc::siginfo_t;
 
-/// The context that a handler interrupted: a `ucontext_t`.
+/// The `ucontext_t` of the code that a handler interrupted.
 pub(crate) type Context = libc::c_void;
 
 /// A handler installed with `SA_SIGINFO`.

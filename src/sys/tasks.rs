@@ -1,4 +1,4 @@
-//! What /proc tells of this process's threads, without an allocation.
+//! This process's threads in /proc, without allocation. Signal-safe: system calls for files.
 
 use super::{
     entries,
@@ -10,8 +10,7 @@ use crate::{
 };
 use core::{ffi::CStr, mem};
 
-/// How many threads beside the calling one, which has all signals blocked, block `signal`; 0 without /proc. Signal-safe: system
-/// calls, and none but those for files.
+/// Counts other threads that block `signal`; 0 without /proc. The caller blocks all signals.
 pub(crate) fn count_blocking(signal: i32) -> u32 {
     let mut blocking = 0;
     for_each(|id| {
@@ -20,7 +19,6 @@ pub(crate) fn count_blocking(signal: i32) -> u32 {
     blocking.saturating_sub(1)
 }
 
-/// Calls `visit` with the id of each thread. Signal-safe: system calls.
 pub(crate) fn for_each(visit: impl FnMut(u32)) {
     if let Ok(tasks) = open() {
         for_each_in(tasks.number(), visit);
@@ -43,10 +41,10 @@ fn for_each_in(descriptor: i32, mut visit: impl FnMut(u32)) {
     });
 }
 
-/// The list of threads, kept open under a high number: a handler that opened it for a moment could take the number that
-/// another thread of the host is about to count on. One reader at a time, since it has one place to read at.
+/// /proc/self/task, kept open under a high number: a handler that opened it briefly could take a
+/// low number that another thread expects. One reader at a time, because they share the offset.
 pub(crate) struct TaskDirectory {
-    /// Or -1.
+    /// -1 if closed.
     descriptor: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
@@ -57,7 +55,7 @@ impl TaskDirectory {
         Self { descriptor: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// Opens it, unless it is. Where it cannot be, no thread is told of. Signal-safe: system calls.
+    /// Opens the directory; ignores errors: then there are no threads to visit.
     pub(crate) fn open(&self) {
         if self.checked_descriptor().is_some() {
             return;
@@ -74,7 +72,6 @@ impl TaskDirectory {
         self.descriptor.store(descriptor, Ordering::Release);
     }
 
-    /// Closes it, if it is still what was opened. Signal-safe, likewise.
     pub(crate) fn close(&self) {
         let opened = self.checked_descriptor();
         self.descriptor.store(-1, Ordering::Relaxed);
@@ -83,14 +80,13 @@ impl TaskDirectory {
         }
     }
 
-    /// Calls `visit` with the id of each thread. Signal-safe, likewise.
     pub(crate) fn for_each(&self, visit: impl FnMut(u32)) {
         if let Some(descriptor) = self.checked_descriptor() {
             for_each_in(descriptor, visit);
         }
     }
 
-    /// The host may have closed it, and opened something else under its number.
+    /// Returns None if the application has closed the descriptor, or reused its number.
     fn checked_descriptor(&self) -> Option<i32> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
@@ -98,7 +94,7 @@ impl TaskDirectory {
     }
 }
 
-/// What a thread of this process is called; None where there is none, or no /proc. Signal-safe: system calls.
+/// Returns a thread's name; None without the thread or /proc.
 pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
     // With the newline that /proc adds.
     let mut name = [0; NAME_BYTES + 1];
@@ -109,7 +105,6 @@ pub(crate) fn name_of(thread: u32) -> Option<ThreadName> {
     Some(ThreadName::new(*name))
 }
 
-/// The signals that a thread blocks, as bits.
 fn blocked_by(thread: u32) -> Option<u64> {
     let status = open_task_file(thread, b"/status\0")?;
     let mut mask = MaskParser::default();
@@ -124,7 +119,7 @@ fn blocked_by(thread: u32) -> Option<u64> {
     }
 }
 
-/// Opens a file that /proc has of a thread, whose name ends in a NUL.
+/// Opens /proc/self/task/`thread` + `name`, which must end with a NUL.
 fn open_task_file(thread: u32, name: &[u8]) -> Option<File> {
     let mut path = Path::new();
     path.push(b"/proc/self/task/");
@@ -133,7 +128,6 @@ fn open_task_file(thread: u32, name: &[u8]) -> Option<File> {
     File::read(CStr::from_bytes_until_nul(&path.bytes).ok()?).ok()
 }
 
-/// A path in /proc, which is short.
 struct Path {
     bytes: [u8; 48],
     length: usize,
@@ -161,11 +155,10 @@ impl Path {
     }
 }
 
-/// Finds the line `SigBlk:` of `proc_pid_status(5)` in text that comes byte by byte: a line before it, `Groups:`, can be
-/// longer than any buffer.
+/// A parser of `SigBlk:` of `proc_pid_status(5)`: `Groups:`, before it, may exceed any buffer.
 #[derive(Default)]
 struct MaskParser {
-    /// Bytes of the present line that are the name's; None in a line that is another one.
+    /// Bytes of NAME matched in this line; None if the line is another.
     matched: Option<usize>,
     has_begun: bool,
     value: u64,
@@ -202,7 +195,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn threads_that_block_a_signal_are_counted() {
+    fn counts_threads_that_block_a_signal() {
         let (begin, end) = (Barrier::new(4), Barrier::new(4));
         std::thread::scope(|scope| {
             for i in 0..3 {
@@ -215,7 +208,7 @@ mod tests {
             }
             begin.wait();
             let _own = AllBlocked::new();
-            // Other tests' threads may block it, too.
+            // Threads of other tests may block it too.
             assert!(count_blocking(libc::SIGPROF) >= 2);
             end.wait();
         });
@@ -225,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_kept_open_and_another_file_under_its_number_is_left_alone() {
+    fn keeps_the_directory_open_and_closes_no_other_file() {
         let tasks = TaskDirectory::closed();
         let count = || {
             let mut threads = 0;
@@ -251,7 +244,7 @@ mod tests {
         });
         let host = std::fs::File::open("/dev/null").unwrap();
         file::close(descriptor).unwrap();
-        // The first number that is free from there on; another test may have been faster.
+        // The next free number; another test may have taken the first.
         let number = nix::fcntl::fcntl(&host, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(descriptor)).unwrap();
         assert_eq!(count(), 0);
         tasks.close();
@@ -260,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_the_names_that_they_were_given() {
+    fn returns_the_names_of_threads() {
         let (begin, end) = (Barrier::new(3), Barrier::new(3));
         let ids = std::sync::Mutex::new(Vec::new());
         std::thread::scope(|scope| {
@@ -275,7 +268,7 @@ mod tests {
             }
             begin.wait();
             let found: Vec<_> = ids.lock().unwrap().iter().map(|&(id, name)| (name_of(id), name)).collect();
-            // First, or a failure would wait for them.
+            // Before the assertions: a failure would wait for the threads.
             end.wait();
             for (found, name) in found {
                 let found = found.map(|found| found.as_bytes().to_vec());
@@ -286,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_is_found_behind_lines_of_any_length() {
+    fn finds_the_mask_after_long_lines() {
         let find = |text: &str| {
             let mut mask = MaskParser::default();
             text.bytes().find_map(|byte| mask.take(byte))

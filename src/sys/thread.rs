@@ -1,93 +1,83 @@
-//! The calling thread.
+//! The calling thread. Signal-safe except `processors`: system calls, and functions that
+//! `signal-safety(7)` lists.
 //!
 //! # Safety
-//! System calls with a pointer to a local, and a question without arguments.
+//! System calls without pointers or with a pointer to a local.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, clock, process};
 use crate::thread::{NAME_BYTES, ThreadName};
 use core::ffi::c_long;
 
-/// A time as system calls without a "64" in their names take it, whatever libc's `timespec` is.
+/// `struct timespec` of system calls without "64" in their names, which may differ from libc's.
 #[repr(C)]
 pub(crate) struct Timespec {
     pub(crate) seconds: c_long,
     pub(crate) nanos: c_long,
 }
 
-/// Tells the calling thread from all others of its process, and is never 0. The thread that a forked child begins with
-/// goes by the same as the one that forked.
-///
-/// Signal-safe: `pthread_self` is on the list of `signal-safety(7)`.
+/// Returns a nonzero ID, unique in the process. A fork's child has that of the forking thread.
 #[allow(clippy::unnecessary_cast, reason = "a pointer in some C libraries")]
 pub(crate) fn pthread_self() -> usize {
     // SAFETY: no precondition.
     unsafe { libc::pthread_self() as usize }
 }
 
-/// The calling thread's id, as the kernel has it. Signal-safe: one system call.
 pub(crate) fn id() -> u32 {
-    // SAFETY: it takes no argument and cannot fail.
+    // SAFETY: no arguments; it cannot fail.
     unsafe { system_call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// What the calling thread is called. Signal-safe: one system call.
 pub(crate) fn name() -> ThreadName {
     let mut name = [0u8; NAME_BYTES];
     let arguments = [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: it writes 16 bytes at most, of which the last is a NUL (prctl(2)), into a local array of as many.
+    // SAFETY: it writes at most 16 bytes, NUL included (prctl(2)), into a local array of 16.
     unsafe { system_call(libc::SYS_prctl, arguments) };
     ThreadName::new(name)
 }
 
-/// True when this process has no thread with the id. Signal-safe: system calls.
 pub(crate) fn is_gone(id: u32) -> bool {
     let process = process::id_by_system_call() as usize;
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 is not delivered; no pointer is passed.
     unsafe { system_call(libc::SYS_tgkill, [process, id as usize, 0, 0, 0, 0]) == -(libc::ESRCH as isize) }
 }
 
-/// Lets other threads run for a millisecond at least, while ordinary context waits for them, however many signals come
-/// meanwhile. No cancellation point.
+/// Sleeps for at least a millisecond, however many signals arrive. Not a cancellation point.
 pub(crate) fn pause() {
-    // Until a point in time: what is left of a sleep grows by the timer's slack (50 us) at each signal, and would never
-    // come to an end under many.
+    // Absolute: each signal prolongs a relative sleep by the timer slack (50 us), without limit.
     let end = clock::monotonic_nanos() + 1_000_000;
     let time = Timespec { seconds: (end / 1_000_000_000) as c_long, nanos: (end % 1_000_000_000) as c_long };
     let arguments =
         [libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize, &raw const time as usize, 0, 0, 0];
-    // SAFETY: the time is a local; nothing is written for an absolute one.
+    // SAFETY: the time is a local; an absolute sleep writes nothing.
     while unsafe { system_call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
-/// How long ordinary context, or the end of a program, waits for another thread: two seconds, in pauses, of each of which ten
-/// milliseconds count at most. On a machine that other guests or many threads keep busy the other thread gets no processor for
-/// seconds, and neither does who waits: that is no time in which it could have come back.
+/// A bounded wait for another thread: two seconds in pauses, each counted as at most 10 ms. On a
+/// busy machine neither thread may run for seconds: such time must not count.
 pub(crate) struct Backoff {
     rounds: u32,
-    /// Nanoseconds that are left.
+    /// Nanoseconds.
     left: u64,
 }
 
 impl Backoff {
-    /// Rounds that only let others run. Behind them it sleeps: the other thread may have lower priority.
+    /// Yields before the first sleep: the other thread may have a lower priority.
     const YIELDS: u32 = 100;
-    /// Nanoseconds.
     const TIME: u64 = 2_000_000_000;
-    /// Nanoseconds that a pause counts for at most: it takes a millisecond, and with coarse timers ten.
+    /// Nanoseconds: a pause takes 1 ms, with coarse timers 10 ms.
     const LONGEST: u64 = 10_000_000;
 
     pub(crate) const fn bounded() -> Self {
         Self { rounds: 0, left: Self::TIME }
     }
 
-    /// That of who has nothing else to do: centuries.
+    /// Waits for centuries, if the caller has nothing else to do.
     pub(crate) const fn unbounded() -> Self {
         Self { rounds: 0, left: u64::MAX }
     }
 
-    /// Lets others run; false, at once, when the time is over. No cancellation point. Legal where the caller has signals blocked,
-    /// in handlers, too: `sched_yield`, `clock_gettime`, and `clock_nanosleep` by system call.
+    /// Yields or sleeps; returns false when no time remains. Not a cancellation point.
     pub(crate) fn wait(&mut self) -> bool {
         if self.left == 0 {
             return false;
@@ -103,13 +93,11 @@ impl Backoff {
         true
     }
 
-    /// Takes the time of a pause away, in nanoseconds.
     fn spend(&mut self, pause: u64) {
         self.left = self.left.saturating_sub(pause.min(Self::LONGEST));
     }
 }
 
-/// Pages that the calling thread has touched for the first time. Signal-safe: one system call.
 #[cfg(sigprof_stamps)]
 pub(crate) fn minor_faults() -> u64 {
     // SAFETY: all fields are numbers, for which zero is a value.
@@ -120,7 +108,6 @@ pub(crate) fn minor_faults() -> u64 {
     usage.ru_minflt as u64
 }
 
-/// How many processors the calling thread may run on, at least 1.
 pub(crate) fn processors() -> usize {
     use nix::{
         sched::{CpuSet, sched_getaffinity},
@@ -147,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_name_that_it_was_given() {
+    fn returns_the_name_of_a_thread() {
         for given in ["a", "fifteen letters"] {
             let named = std::thread::Builder::new().name(given.into()).spawn(name).unwrap();
             assert_eq!(named.join().unwrap().as_bytes(), given.as_bytes());
@@ -155,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_over_when_its_pauses_are_and_stays_so() {
+    fn stops_waiting_after_its_pauses() {
         const PAUSES: u64 = 3;
         let mut backoff = Backoff { left: PAUSES * Backoff::LONGEST, ..Backoff::bounded() };
         let begin = Instant::now();
@@ -166,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stands_still_takes_little_patience() {
+    fn counts_little_of_a_long_pause() {
         let mut backoff = Backoff::bounded();
         backoff.spend(3_600_000_000_000);
         assert_eq!(backoff.left, 1_990_000_000);
@@ -175,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn signals_do_not_shorten_a_pause() {
+    fn pauses_in_full_under_signals() {
         let action = SigAction::new(SigHandler::Handler(count), SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler uses one atomic; no other test has this signal.
+        // SAFETY: the handler uses one atomic; no other test uses this signal.
         unsafe { sigaction(Signal::SIGWINCH, &action) }.unwrap();
         let over = AtomicBool::new(false);
         let pausing = pthread_self();

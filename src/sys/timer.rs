@@ -1,8 +1,7 @@
-//! The process's interval timers (`setitimer(2)`).
+//! The process's interval timers (`setitimer(2)`). Signal-safe: system calls.
 //!
 //! # Safety
-//! Raw `setitimer` and `getitimer` calls with pointers to locals. Raw, because the shared library interposes both
-//! functions.
+//! Raw system calls with pointers to locals: the shared library interposes libc's functions.
 #![allow(unsafe_code)]
 
 use super::arch::system_call;
@@ -11,7 +10,7 @@ use core::ffi::c_long;
 /// C's `struct itimerval`.
 pub type CItimerval = libc::itimerval;
 
-/// A time as these system calls take it: in the kernel's `long`s on every machine, whatever libc's `timeval` is.
+/// The kernel's `struct timeval` of `long`s, which may differ from libc's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Timeval {
@@ -37,7 +36,7 @@ impl Timeval {
     }
 }
 
-/// `struct itimerval`, likewise.
+/// The kernel's `struct itimerval`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Itimerval {
@@ -46,16 +45,14 @@ pub(crate) struct Itimerval {
 }
 
 impl Itimerval {
-    /// A timer that is not armed.
     pub(crate) const NONE: Self = Self { interval: Timeval::NONE, value: Timeval::NONE };
 
-    /// The first expiry after one period, and then one each period.
     pub(crate) fn every(period_micros: u32) -> Self {
         let period = Timeval::from_micros(period_micros);
         Self { interval: period, value: period }
     }
 
-    /// False where the kernel answers `EINVAL`.
+    /// True unless the kernel would return `EINVAL`.
     pub(crate) fn is_valid(&self) -> bool {
         self.interval.is_valid() && self.value.is_valid()
     }
@@ -64,14 +61,13 @@ impl Itimerval {
         self.value != Timeval::NONE
     }
 
-    /// The same interval, but the next expiry in so many nanoseconds, at least a microsecond.
+    /// Expires after `nanos`, at least a microsecond, then at the same interval.
     pub(crate) fn next_in(self, nanos: u64) -> Self {
         let micros = (nanos / 1000).clamp(1, u32::MAX.into()) as u32;
         Self { value: Timeval::from_micros(micros), ..self }
     }
 
-    /// True where both have about the same interval: kernels before 4.11 round it to their ticks. What is left to the next
-    /// expiry differs all the time.
+    /// Whether the intervals are about equal: kernels before 4.11 round them to jiffies.
     pub(crate) fn has_interval_of(&self, other: &Self) -> bool {
         const ROUNDING: u64 = 20_000_000;
         self.interval != Timeval::NONE && self.interval().abs_diff(other.interval()) < ROUNDING
@@ -82,7 +78,7 @@ impl Itimerval {
         self.value.nanos()
     }
 
-    /// Nanoseconds between two expiries, or 0.
+    /// Nanoseconds between expiries, or 0.
     pub(crate) fn interval(&self) -> u64 {
         self.interval.nanos()
     }
@@ -101,7 +97,6 @@ impl Itimerval {
     }
 }
 
-/// Which interval timer ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IntervalTimer {
     /// Counts the CPU time of all threads, user and system, and sends SIGPROF.
@@ -111,7 +106,6 @@ pub(crate) enum IntervalTimer {
 }
 
 impl IntervalTimer {
-    /// The signal that the timer sends.
     pub(crate) const fn signal(self) -> i32 {
         match self {
             Self::Cpu => libc::SIGPROF,
@@ -119,7 +113,6 @@ impl IntervalTimer {
         }
     }
 
-    /// That signal's name.
     pub(crate) const fn signal_name(self) -> &'static str {
         match self {
             Self::Cpu => "SIGPROF",
@@ -127,7 +120,6 @@ impl IntervalTimer {
         }
     }
 
-    /// The constant that `setitimer(2)` knows it by.
     pub(crate) fn which(self) -> i32 {
         match self {
             Self::Cpu => libc::ITIMER_PROF,
@@ -135,26 +127,24 @@ impl IntervalTimer {
         }
     }
 
-    /// Sets the timer, and gives what it was. What is already pending still arrives. Signal-safe: one system call.
+    /// Returns the old setting. A pending signal stays pending.
     ///
     /// # Errors
     /// The error number of `setitimer(2)`.
     pub(crate) fn set(self, new: Itimerval) -> Result<Itimerval, i32> {
         let mut old = Itimerval::NONE;
         let arguments = [self.which() as usize, &raw const new as usize, &raw mut old as usize, 0, 0, 0];
-        // SAFETY: both settings are locals that outlive the call.
+        // SAFETY: both settings are locals.
         let result = unsafe { system_call(libc::SYS_setitimer, arguments) };
         if result == 0 { Ok(old) } else { Err(-result as i32) }
     }
 
-    /// The timer as it is now. Signal-safe: one system call.
-    ///
     /// # Errors
     /// The error number of `getitimer(2)`.
     pub(crate) fn get(self) -> Result<Itimerval, i32> {
         let mut present = Itimerval::NONE;
         let arguments = [self.which() as usize, &raw mut present as usize, 0, 0, 0, 0];
-        // SAFETY: the setting is a local that outlives the call.
+        // SAFETY: the setting is a local.
         let result = unsafe { system_call(libc::SYS_getitimer, arguments) };
         if result == 0 { Ok(present) } else { Err(-result as i32) }
     }
@@ -165,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_survives_the_way_through_c() {
+    fn converts_to_c_and_back() {
         let setting = Itimerval {
             interval: Timeval { seconds: 3, micros: 999_999 },
             value: Timeval { seconds: 0, micros: 1 },
@@ -175,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_known_before() {
+    fn refuses_what_the_kernel_refuses() {
         let good = Itimerval::every(10_000);
         assert!(
             good.is_valid() && good.is_armed() && Itimerval::NONE.is_valid() && !Itimerval::NONE.is_armed()

@@ -1,43 +1,38 @@
-//! aarch64 ("Procedure Call Standard for the Arm 64-bit Architecture", AAPCS64; "DWARF for the Arm 64-bit
-//! Architecture", AADWARF64).
+//! aarch64 (Arm's procedure call standard, AAPCS64, and DWARF mapping, AADWARF64).
 //!
 //! # Safety
-//! Inline assembly: one system call, one capture of registers, one switch of stacks, one instruction that strips
-//! authentication. Each names what it changes.
+//! Assembly: a system call, a capture of registers, a switch of stacks, `xpaclri`. Each declares
+//! its clobbers.
 #![allow(unsafe_code)]
 
 use super::Registers;
 use core::{arch::asm, mem::offset_of};
 
-/// DWARF number of the stack pointer, `sp` (AADWARF64, "DWARF register names").
+/// DWARF number of `sp` (AADWARF64, "DWARF register names").
 pub(crate) const STACK_POINTER: u16 = 31;
-/// DWARF number of the frame pointer, `x29`.
 pub(crate) const FRAME_POINTER: u16 = 29;
-/// DWARF number of the return address column: the link register, `x30`.
+/// The link register, `x30`.
 pub(crate) const RETURN_ADDRESS: u16 = 30;
-/// DWARF numbers of the registers that a callee preserves, besides the stack pointer: x19 to x28, x29. Of the vector
-/// registers it preserves halves of some, but nothing is ever found through them. The link register is not one of
-/// them: a call changes it, so it is unknown in every frame that has made one.
+/// Callee-saved registers except the stack pointer: x19 to x29. A call changes the link register.
 pub(crate) const CALLEE_SAVED: [u16; 11] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
 
-/// DWARF number of the program counter, which is a register of its own.
+/// A separate register on this machine.
 pub(crate) const PROGRAM_COUNTER: u16 = 32;
-/// A call leaves the return address in a register, and a function that calls none may leave it there.
+/// A call stores the return address in a register, and a leaf function may leave it there.
 pub(crate) const HAS_LINK_REGISTER: bool = true;
-/// The most registers that a row is expected to name: x19 to x30, v8 to v15, and the state of the return address's
-/// signature. (Functions of the vector calling convention may name more; they are walked by frame pointers.)
+/// Limit of register rules in a CFI row: x19 to x30, v8 to v15, `RA_SIGN_STATE`. Functions of the
+/// vector calling convention may have more; they are walked by frame pointers.
 pub(crate) const MAX_RULES: usize = 24;
-/// TimerOwner extensions of call frame information are in use: `DW_CFA_AARCH64_negate_ra_state`.
+/// Selects `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
-/// The largest page of any kernel for this machine; they are made with 4, 16 or 64 KiB.
+/// Kernels have pages of 4, 16 or 64 KiB.
 pub(crate) const LARGEST_PAGE: usize = 64 << 10;
-/// The system call that maps memory.
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
 
 pub(super) const COUNT: usize = 33;
 pub(super) type KnownBits = u64;
 
-// The kernel keeps the registers in the order of their DWARF numbers.
+// The kernel stores the registers in the order of their DWARF numbers.
 const _: () = {
     let regs = offset_of!(libc::mcontext_t, regs);
     assert!(offset_of!(libc::mcontext_t, sp) == regs + 8 * STACK_POINTER as usize);
@@ -45,9 +40,7 @@ const _: () = {
 };
 
 impl Registers {
-    /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
-    ///
-    /// The program counter is the kernel's; the link register may hold any value that the code put there.
+    /// Returns the registers that a signal interrupted. Signal-safe: only reads the kernel's frame.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let context = &context.uc_mcontext;
         let mut values = [0; COUNT];
@@ -58,11 +51,9 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Of the code that a signal interrupted, at the signal trampoline, which runs with the stack pointer at a siginfo that
-    /// a ucontext follows. `read` gives the words of the stack.
-    ///
-    /// The kernel has had no call frame information for its trampoline since 5.8, and what it had before named the
-    /// interrupted code's return address for its program counter (its arch/arm64/kernel/vdso/sigreturn.S says more).
+    /// Returns the interrupted registers at a signal trampoline: `siginfo_t` and `ucontext_t` at
+    /// `sp`. The trampoline has had no CFI since Linux 5.8. Before, its CFI gave the interrupted
+    /// code's return address as its PC (arch/arm64/kernel/vdso/sigreturn.S).
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = size_of::<libc::siginfo_t>()
             + offset_of!(libc::ucontext_t, uc_mcontext)
@@ -74,11 +65,11 @@ impl Registers {
         Some(Self::all(values))
     }
 
-    /// Of the function that this call is inlined into; its program counter lies behind the call.
+    /// Returns the registers of the function that inlines this call; the PC is after the call.
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 13];
-        // SAFETY: stores thirteen words into `words`, whose address is the only input; changes nothing else.
+        // SAFETY: stores 13 words into `words`, the only input; changes nothing else.
         unsafe {
             asm!(
                 "stp x19, x20, [{words}]",
@@ -114,45 +105,42 @@ impl Registers {
     }
 }
 
-/// True for an address that user code can own: not in the first page, and within the 52 bits of the largest address
-/// space. The top byte, which loads ignore, is not ignored here: neither stack pointers nor code addresses carry tags.
+/// True if it is within 52 bits, the largest address space, but not in the first page. Tagged
+/// addresses are excluded: stack pointers and code addresses have no tags.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 52).contains(&address)
 }
 
-/// The address that a stored return address means: without the signature that a function of a program built with
-/// `-mbranch-protection` puts into its high bits. Signal-safe: one instruction, `xpaclri`, which does nothing on
-/// processors that know no signatures.
+/// Strips the signature (`-mbranch-protection`) from a return address. Signal-safe: `xpaclri`, a
+/// no-op on processors without pointer authentication.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     let address;
-    // SAFETY: changes x30 only, which is named.
+    // SAFETY: changes only x30, a declared operand.
     unsafe {
         asm!("hint #7", inlateout("x30") word => address, options(pure, nomem, nostack, preserves_flags));
     }
     address
 }
 
-/// The last byte that the kernel wrote for a signal; 0, for where its frame ends is not told on this machine.
+/// Returns 0: the end of the kernel's signal frame is unknown on this machine.
 ///
 /// # Safety
-/// * `context` is what the kernel gave to a handler that has not returned.
+/// * The kernel must have passed `context` to a handler that has not returned.
 #[inline]
 pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
     0
 }
 
-/// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
-///
-/// Signal-safe: one instruction.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
-/// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
+/// * The call must be sound with these arguments: pointers are valid for the kernel's use.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let result: usize;
-    // SAFETY: the kernel changes x0 only; the caller vouches for the call.
+    // SAFETY: the kernel changes only x0; the call is sound, by this function's contract.
     unsafe {
         asm!(
             "svc #0",
@@ -169,14 +157,11 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) ->
     result as isize
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
-///
 /// # Safety
-/// * `top` is 16-byte aligned and ends a writable region that is large enough for `function` and that nobody
-///   else uses meanwhile.
-/// * `function` does not unwind, and `argument` is what it expects.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
+/// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // SAFETY: x20 is preserved by the callee and brings the stack pointer back; the rest is the caller's word.
+    // SAFETY: callee-saved x20 restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "mov x20, sp",
@@ -197,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interrupted_registers_are_those_of_the_kernels_frame() {
+    fn reads_the_interrupted_registers_from_the_context() {
         // SAFETY: integers and pointers, for which zero is a value.
         let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
         for (number, place) in context.uc_mcontext.regs.iter_mut().enumerate() {
@@ -213,12 +198,12 @@ mod tests {
         assert_eq!((registers.get(FRAME_POINTER), registers.sp(), registers.pc()), (Some(1029), 77, 88));
     }
 
-    /// The processor signs an address, if it can, and the signature is taken off; an address without one stays.
+    /// Strips a signature, if the processor can sign; leaves an unsigned address as it is.
     #[test]
     fn a_signature_is_taken_off() {
         let address = a_signature_is_taken_off as *const () as usize;
         let signed: usize;
-        // SAFETY: `pacia1716` signs x17 with x16 for its modifier, where the processor can, and changes nothing else.
+        // SAFETY: `pacia1716` changes only x17, if the processor can sign.
         unsafe {
             asm!("hint #8", inlateout("x17") address => signed, in("x16") 0x1234_5678_usize, options(nomem, nostack));
         }
@@ -228,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn tagged_addresses_are_nobodys_code() {
+    fn excludes_tagged_addresses() {
         assert!(is_user_address(0x0000_ffff_8000_0000) && is_user_address(0x000f_ffff_ffff_f000));
         for address in [0, 0xfff, 1 << 52, 0x0200_ffff_8000_0000, 0xffff_8000_0000_0000] {
             assert!(!is_user_address(address), "{address:#x}");

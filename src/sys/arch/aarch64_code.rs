@@ -1,32 +1,27 @@
-//! The few aarch64 instructions that an unwinder can read with certainty. Pure functions of bytes.
-//!
-//! Encodings: Arm Architecture Reference Manual for A-profile, section C6.2: BL, BLR, BLRAA, MOVZ, SVC. Instructions are
-//! four bytes, least significant first. The return address is in a register where it is not on the stack, so pushes and
-//! pops tell nothing here.
+//! Decoder of the aarch64 instructions that unwinding relies on, as pure functions of bytes (Arm
+//! Architecture Reference Manual for A-profile, section C6.2: BL, BLR, BLRAA, MOVZ, SVC).
 
 use super::ReturnAddressLocation;
 
-/// Bytes of any call.
 pub(crate) const DIRECT_CALL_BYTES: usize = 4;
-/// Bytes before a return address that [`is_after_call`] looks at.
+/// Bytes before a return address that [`is_after_call`] reads.
 pub(crate) const CALL_BYTES: usize = 4;
-/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] look at.
+/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] read.
 pub(crate) const BYTES_AT_PC: usize = 8;
 
 /// `mov x8, #139` (rt_sigreturn); `svc #0`.
 const SIGNAL_RETURN: [u8; BYTES_AT_PC] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
 
-/// Nothing is pushed in a way that would say where the return address is.
+/// Returns nothing: pushes do not locate the return address, which may be in a register.
 pub(crate) fn leading_pushes(_code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
     core::iter::empty()
 }
 
-/// See [`leading_pushes`].
 pub(crate) fn pops_before_return(_code: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where a direct call goes whose bytes stand before `return_address`.
+/// Returns the target of the direct call before `return_address`.
 pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) -> Option<usize> {
     let instruction = u32::from_le_bytes(code);
     let words = (instruction << 6) as i32 >> 6;
@@ -34,27 +29,25 @@ pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) 
     (instruction >> 26 == 0b100101).then(|| call.wrapping_add_signed(words as isize * 4))
 }
 
-/// The frame record's place is known from the frame pointer alone.
+/// Returns None: the frame pointer locates the frame record.
 pub(crate) fn return_address_location(_code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressLocation> {
     None
 }
 
-/// Never: a return says nothing of the stack.
+/// Returns false: `ret` does not locate the return address on the stack.
 pub(crate) fn is_return(_code: &[u8; BYTES_AT_PC]) -> bool {
     false
 }
 
-/// True where `code` returns from a signal handler.
 pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
     *code == SIGNAL_RETURN
 }
 
-/// True for a call: no other instruction stands before a return address.
 pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
     let instruction = u32::from_le_bytes(*code);
     let is_direct = instruction >> 26 == 0b100101;
     let is_indirect = instruction & 0xffff_fc1f == 0xd63f_0000;
-    // With the target's signature checked: by key A or B, with a modifier of zero or a register.
+    // With a check of the target's signature: key A or B, modifier zero or a register.
     let is_checked = instruction & 0xfeff_f800 == 0xd63f_0800;
     is_direct || is_indirect || is_checked
 }
@@ -64,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_from_other_code() {
+    fn recognises_calls() {
         let call = |instruction: u32| is_after_call(&instruction.to_le_bytes());
         // bl; blr x3; blraaz x3; blraa x3, x4; blrab x3, sp.
         for instruction in [0x9400_0001, 0x97ff_ffff, 0xd63f_0060, 0xd63f_087f, 0xd73f_0864, 0xd73f_0c7f] {
@@ -77,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_call_has_a_target() {
+    fn returns_the_target_of_a_direct_call() {
         let target = |instruction: u32| call_target(instruction.to_le_bytes(), 0x1004);
         assert_eq!(target(0x9400_0002), Some(0x1008));
         assert_eq!(target(0x97ff_ffff), Some(0xffc));

@@ -1,7 +1,6 @@
-//! What differs from one processor to the next: the interrupted registers, system calls without libc, stacks.
-//!
-//! Each machine's file says the same things of its machine; here one of them is chosen. A machine is supported when
-//! it has a file here, a layout of rules (`src/sample/unwind/rule/`) and its place in `build.rs` and `ci/cross.sh`.
+//! Machine-dependent code: registers, system calls without libc, stacks. Each machine's file
+//! defines the same items; a new machine also needs a layout of rules (`src/sample/unwind/rule/`)
+//! and its name in `build.rs` and `ci/cross.sh`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -33,15 +32,14 @@ pub(crate) use machine::{
 };
 pub(crate) use registers::Registers;
 
-/// The unit in which memory is proven readable: the smallest page of any machine we run on.
+/// The unit in which memory is proven readable: the smallest page of any supported machine.
 pub(crate) const PAGE: usize = 4096;
 
-/// Where the return address of a function stands that was interrupted before its frame was made, or after it was
-/// taken down.
+/// The location of the return address in a function before its prologue or after its epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "code there says nothing of it"))]
 pub(crate) enum ReturnAddressLocation {
-    /// At the stack pointer; the frame pointer is still, or again, the caller's.
+    /// At the stack pointer; the frame pointer is the caller's.
     Top,
     /// Above the caller's frame pointer, which is at the stack pointer.
     BelowFramePointer,
@@ -53,16 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_on_another_stack_runs_there_and_comes_back() {
+    fn runs_a_call_on_another_stack() {
         extern "C" fn note_stack(argument: *mut u8) {
             let local = 0u8;
-            // SAFETY: the caller passes a pointer to a usize.
+            // SAFETY: the test passes a pointer to a usize.
             unsafe { *argument.cast::<usize>() = &raw const local as usize };
         }
         let mut stack = vec![0u128; 4096];
         let range = stack.as_mut_ptr_range();
         let mut seen = 0usize;
-        // SAFETY: the vector is ours, 16-byte aligned and 64 KiB long; the argument is a usize.
+        // SAFETY: the vector is 16-byte aligned, 64 KiB long and unused; the argument is a usize.
         unsafe { call_on_stack(note_stack, (&raw mut seen).cast(), range.end.cast()) };
         assert!((range.start as usize..range.end as usize).contains(&seen));
     }

@@ -1,23 +1,20 @@
-//! The registers of one frame.
 
 use super::machine::{COUNT, KnownBits, PROGRAM_COUNTER, STACK_POINTER};
 
-/// The integer registers of one frame, by DWARF number, as far as they are known.
+/// The known integer registers of one frame, by DWARF number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
     values: [usize; COUNT],
-    /// Bit n is set when register n is known.
+    /// Bit n is set if register n is known.
     known: KnownBits,
 }
 
 impl Registers {
-    /// Each register known.
     #[inline]
     pub(super) fn all(values: [usize; COUNT]) -> Self {
         Self { values, known: KnownBits::MAX >> (KnownBits::BITS - COUNT as u32) }
     }
 
-    /// Registers with the given values and none other.
     #[inline(always)]
     pub(crate) fn from_values(values: &[(u16, usize)]) -> Self {
         let mut registers = Self { values: [0; COUNT], known: 0 };
@@ -27,14 +24,13 @@ impl Registers {
         registers
     }
 
-    /// The value of DWARF register `number`, where it is known.
     #[inline]
     pub(crate) fn get(&self, number: u16) -> Option<usize> {
         let value = self.values.get(usize::from(number))?;
         (self.known >> number & 1 == 1).then_some(*value)
     }
 
-    /// Sets DWARF register `number`, or makes it unknown; numbers that are not tracked are ignored.
+    /// Sets DWARF register `number`, or makes it unknown; ignores numbers that are not tracked.
     #[inline]
     pub(crate) fn set(&mut self, number: u16, value: Option<usize>) {
         let Some(place) = self.values.get_mut(usize::from(number)) else { return };
@@ -47,25 +43,23 @@ impl Registers {
         }
     }
 
-    /// Makes a register unknown, but for its being at least what it is now.
+    /// Makes a register unknown; its value remains as a lower bound.
     #[inline]
     pub(crate) fn doubt(&mut self, number: u16) {
         self.known &= !(1 << number);
     }
 
-    /// Makes every register unknown.
     #[inline]
     pub(crate) fn forget_all(&mut self) {
         self.known = 0;
     }
 
-    /// The program counter.
     #[inline]
     pub(crate) fn pc(&self) -> usize {
         self.values[PROGRAM_COUNTER as usize]
     }
 
-    /// The stack pointer; the least that it can be, where it is not known.
+    /// Returns the stack pointer, or its lower bound if it is not known.
     #[inline]
     pub(crate) fn sp(&self) -> usize {
         self.values[STACK_POINTER as usize]
@@ -77,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_register_outside_the_tracked_ones_is_unknown() {
+    fn ignores_untracked_registers() {
         let kept = super::super::CALLEE_SAVED[0];
         let mut registers = Registers::from_values(&[(kept, 7)]);
         registers.set(COUNT as u16, Some(1));
@@ -89,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn all_registers_are_known_and_no_others() {
+    fn knows_exactly_the_tracked_registers() {
         let registers = Registers::all(core::array::from_fn(|number| 100 + number));
         for number in 0..COUNT {
             assert_eq!(registers.get(number as u16), Some(100 + number));
@@ -99,8 +93,7 @@ mod tests {
         assert_eq!(registers.pc(), 100 + usize::from(PROGRAM_COUNTER));
     }
 
-    /// A handler on this thread finds in its context what the interrupted code left there: the stack pointer above
-    /// its own frame, and a PC in the function that sent the signal.
+    /// The stack pointer is near a local, the PC in this function.
     #[test]
     fn here_is_here() {
         let registers = Registers::here();

@@ -1,42 +1,35 @@
-//! i386, System V ABI ("System V Application Binary Interface, Intel386 Architecture Processor Supplement").
+//! i386 ("System V Application Binary Interface, Intel386 Architecture Processor Supplement").
 //!
 //! # Safety
-//! Assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
+//! Assembly: a system call, a capture of registers, a switch of stacks. Each declares its clobbers.
 #![allow(unsafe_code)]
 
 use super::Registers;
 use core::arch::{asm, global_asm};
 
-/// DWARF number of the stack pointer, `esp` (psABI, table "DWARF Register Number Mapping").
+/// DWARF number of `esp` (psABI, table "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 4;
-/// DWARF number of the frame pointer, `ebp`.
 pub(crate) const FRAME_POINTER: u16 = 5;
-/// DWARF number of the return address column.
 pub(crate) const RETURN_ADDRESS: u16 = 8;
-/// DWARF numbers of the registers that a callee preserves, besides the stack pointer: ebx, ebp, esi, edi.
+/// Callee-saved registers except the stack pointer: ebx, ebp, esi, edi.
 pub(crate) const CALLEE_SAVED: [u16; 4] = [3, 5, 6, 7];
 
-/// The program counter stands in the return address's column.
 pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
-/// A call leaves the return address on the stack.
 pub(crate) const HAS_LINK_REGISTER: bool = false;
-/// The most registers that a row is seen to name: 9 in the kernel's signal trampolines, and some room.
+/// Limit of register rules in a CFI row; most seen: 9, in the kernel's signal trampolines.
 pub(crate) const MAX_RULES: usize = 16;
-/// TimerOwner extensions of call frame information are in use.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
-/// The largest page of any kernel for this machine.
 pub(crate) const LARGEST_PAGE: usize = 4096;
-/// The system call that maps memory: `mmap` takes a pointer to its arguments here. Without a file the offset's unit
-/// makes no difference.
+/// `mmap` takes a pointer to its arguments here. `mmap2` counts the offset in pages.
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap2;
 
 pub(super) const COUNT: usize = 9;
 pub(super) type KnownBits = u16;
 
 impl Registers {
-    /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
+    /// Returns the registers that a signal interrupted. Signal-safe: only reads the kernel's frame.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
-        // Register n of DWARF stands at this place in `gregs`.
+        // Element n is the index of DWARF register n in `gregs`.
         const MCONTEXT_INDICES: [libc::c_int; COUNT] = [
             libc::REG_EAX,
             libc::REG_ECX,
@@ -56,17 +49,16 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Of the code that a signal interrupted, at a trampoline without call frame information. No such is known on this
-    /// machine: the kernel's and glibc's own all have it.
+    /// Returns None: trampolines of the kernel and glibc all have CFI on this machine.
     pub(crate) fn of_signal_frame(_sp: usize, _read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         None
     }
 
-    /// Of the function that this call is inlined into; its program counter lies behind the call.
+    /// Returns the registers of the function that inlines this call; the PC is after the call.
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 6];
-        // SAFETY: stores six words into `words`, whose address is the only input, and uses one word of stack.
+        // SAFETY: stores six words into `words`, the only input, and uses one word of stack.
         unsafe {
             asm!(
                 "mov [{words}], ebx",
@@ -88,34 +80,31 @@ impl Registers {
     }
 }
 
-/// True for an address that user code can own: not in the first page, and not in the last two, which a 64-bit kernel
-/// keeps from 32-bit programs (of a 32-bit kernel's own addresses none can be read).
+/// True unless it is in the first page, or in the last two, which a 64-bit kernel reserves. A
+/// 32-bit kernel's addresses are not excluded, but cannot be read.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..0xffff_e000).contains(&address)
 }
 
-/// The address that a stored return address means: nothing is hidden in it here.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     word
 }
 
-/// The last byte that the kernel wrote for a signal; 0, for where its frame ends is not told on this machine.
+/// Returns 0: the end of the kernel's signal frame is unknown on this machine.
 ///
 /// # Safety
-/// * `context` is what the kernel gave to a handler that has not returned.
+/// * The kernel must have passed `context` to a handler that has not returned.
 #[inline]
 pub(crate) unsafe fn last_written(_context: &libc::ucontext_t) -> usize {
     0
 }
 
-// All six arguments of a system call and its number leave no register for anything else, not even for the frame
-// pointer. So it is a function of its own, which says at each instruction where the caller's registers are: a signal that
-// was blocked comes right behind the call that unblocks it, and its walk begins there. Compilers know nothing of pushes
-// within inline assembly, and would lead the walk error.
-//
-// Weak and hidden: each shared object has its own, and two versions of this crate in one program share one.
+// A system call with six arguments needs every register, including the frame pointer. So this is a
+// function with CFI at each instruction: a blocked signal is delivered right after the call that
+// unblocks it, and its walk starts here. Compilers emit no CFI for pushes in inline assembly.
+// Weak and hidden: each shared object has a copy, which two versions of this crate in it share.
 global_asm!(
     r#".pushsection .text.sigprof_system_call_i386, "ax", @progbits"#,
     ".weak sigprof_system_call_i386",
@@ -163,31 +152,26 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// See the assembly above. What `arguments` points to is six words.
+    /// See the assembly above; `arguments` points to six words.
     fn sigprof_system_call_i386(number: libc::c_long, arguments: *const usize) -> isize;
 }
 
-/// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
-///
-/// Signal-safe: a few moves and one instruction that enters the kernel.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
-/// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
+/// * The call must be sound with these arguments: pointers are valid for the kernel's use.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: the array has six words; the caller vouches for the call.
+    // SAFETY: the array has six words; the call is sound, by this function's contract.
     unsafe { sigprof_system_call_i386(number, arguments.as_ptr()) }
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
-///
 /// # Safety
-/// * `top` is 16-byte aligned and ends a writable region that is large enough for `function` and that nobody
-///   else uses meanwhile.
-/// * `function` does not unwind, and `argument` is what it expects.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
+/// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // The argument goes on the stack, with padding that keeps the stack aligned to 16 bytes at the call.
-    // SAFETY: edi is preserved by the callee and brings the stack pointer back; the rest is the caller's word.
+    // The argument is on the stack, padded so that the call is 16-byte aligned.
+    // SAFETY: callee-saved edi restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "xchg edi, esp",
@@ -207,9 +191,9 @@ pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *
 mod tests {
     use super::*;
 
-    /// All six arguments arrive, the sixth in ebp: of two pages of a file of two, the second is mapped.
+    /// The sixth argument arrives in ebp: the second page of a file is mapped.
     #[test]
-    fn a_system_call_takes_six_arguments() {
+    fn passes_six_arguments_to_a_system_call() {
         const PAGE: usize = 4096;
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, &[[1u8; PAGE], [2; PAGE]].concat()).unwrap();
@@ -217,9 +201,9 @@ mod tests {
         let arguments = [0, PAGE, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, descriptor, 1];
         // SAFETY: a mapping at an address of the kernel's choice.
         let address = unsafe { system_call(MAP_MEMORY, arguments) };
-        // SAFETY: the page that was just mapped.
+        // SAFETY: the page was just mapped.
         assert_eq!(unsafe { *(address as *const u8) }, 2);
-        // SAFETY: the page is used no more.
+        // SAFETY: the page is not used afterwards.
         assert_eq!(unsafe { system_call(libc::SYS_munmap, [address as usize, PAGE, 0, 0, 0, 0]) }, 0);
     }
 }

@@ -1,38 +1,31 @@
-//! x86-64, System V ABI ("System V Application Binary Interface, AMD64 Architecture Processor Supplement").
+//! x86-64 ("System V Application Binary Interface, AMD64 Architecture Processor Supplement").
 //!
 //! # Safety
-//! Inline assembly: one system call, one capture of registers, one switch of stacks. Each names what it changes.
+//! Assembly: a system call, a capture of registers, a switch of stacks. Each declares its clobbers.
 #![allow(unsafe_code)]
 
 use super::Registers;
 use core::{arch::asm, mem};
 
-/// DWARF number of the stack pointer, `rsp` (psABI, figure "DWARF Register Number Mapping").
+/// DWARF number of `rsp` (psABI, figure "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 7;
-/// DWARF number of the frame pointer, `rbp`.
 pub(crate) const FRAME_POINTER: u16 = 6;
-/// DWARF number of the return address column.
 pub(crate) const RETURN_ADDRESS: u16 = 16;
-/// DWARF numbers of the registers that a callee preserves, besides the stack pointer: rbx, rbp, r12 to r15.
+/// Callee-saved registers except the stack pointer: rbx, rbp, r12 to r15.
 pub(crate) const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 
-/// The program counter stands in the return address's column.
 pub(crate) const PROGRAM_COUNTER: u16 = RETURN_ADDRESS;
-/// A call leaves the return address on the stack.
 pub(crate) const HAS_LINK_REGISTER: bool = false;
-/// The most registers that a row is seen to name: 17 in glibc's signal trampoline.
+/// Limit of register rules in a CFI row; most seen: 17, in glibc's signal trampoline.
 pub(crate) const MAX_RULES: usize = 24;
-/// TimerOwner extensions of call frame information are in use.
 pub(crate) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
-/// The largest page of any kernel for this machine.
 pub(crate) const LARGEST_PAGE: usize = 4096;
-/// The system call that maps memory. Without a file the offset's unit makes no difference.
 pub(crate) const MAP_MEMORY: libc::c_long = libc::SYS_mmap;
 
 pub(super) const COUNT: usize = 17;
 pub(super) type KnownBits = u32;
 
-/// Register n of DWARF stands at this place in `gregs`.
+/// Element n is the index of DWARF register n in `gregs`.
 const MCONTEXT_INDICES: [libc::c_int; COUNT] = [
     libc::REG_RAX,
     libc::REG_RDX,
@@ -54,7 +47,7 @@ const MCONTEXT_INDICES: [libc::c_int; COUNT] = [
 ];
 
 impl Registers {
-    /// Of the code that a signal interrupted. Signal-safe: reads the kernel's frame and nothing else.
+    /// Returns the registers that a signal interrupted. Signal-safe: only reads the kernel's frame.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let gregs = &context.uc_mcontext.gregs;
         let mut values = [0; COUNT];
@@ -64,8 +57,7 @@ impl Registers {
         Self::all(values)
     }
 
-    /// Of the code that a signal interrupted, at the signal trampoline, where the stack pointer is at the kernel's
-    /// frame. `read` gives the words of the stack.
+    /// Returns the interrupted registers at a signal trampoline: the kernel's frame is at `sp`.
     pub(crate) fn of_signal_frame(sp: usize, mut read: impl FnMut(usize) -> Option<usize>) -> Option<Self> {
         const FIRST: usize = mem::offset_of!(libc::ucontext_t, uc_mcontext);
         let mut values = [0; COUNT];
@@ -75,11 +67,11 @@ impl Registers {
         Some(Self::all(values))
     }
 
-    /// Of the function that this call is inlined into; its program counter lies behind the call.
+    /// Returns the registers of the function that inlines this call; the PC is after the call.
     #[inline(always)]
     pub(crate) fn here() -> Self {
         let mut words = [0usize; 8];
-        // SAFETY: stores eight words into `words`, whose address is the only input; changes nothing else.
+        // SAFETY: stores eight words into `words`, the only input; changes nothing else.
         unsafe {
             asm!(
                 "mov [{words}], rbx",
@@ -110,14 +102,14 @@ impl Registers {
     }
 }
 
-/// The last byte that the kernel wrote for a signal: its frame ends with the processor's extended state, right below
-/// the interrupted stack pointer (less the red zone) or the end of the alternate stack.
+/// Returns the last address that the kernel wrote for a signal: the end of the extended state, just
+/// below the interrupted stack pointer (less the red zone) or the alternate stack's end.
 ///
 /// # Safety
-/// * `context` is what the kernel gave to a handler that has not returned.
+/// * The kernel must have passed `context` to a handler that has not returned.
 #[inline]
 pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
-    /// Where the kernel says how long the state is (`struct _fpx_sw_bytes` of `<asm/sigcontext.h>`), and its mark.
+    /// Offset of the magic number and length (`struct _fpx_sw_bytes`, `<asm/sigcontext.h>`).
     const SOFTWARE_BYTES: usize = 464;
     const MAGIC: u32 = 0x4650_5853;
     const LEGACY_BYTES: usize = 512;
@@ -131,29 +123,25 @@ pub(crate) unsafe fn last_written(context: &libc::ucontext_t) -> usize {
     (state as usize).wrapping_add(length).wrapping_sub(1)
 }
 
-/// True for an address that user code can own: neither in the first page nor beyond the lower half (both 47 and
-/// 57 bits of user address space lie below the kernel's half; the rest is non-canonical and cannot be mapped).
+/// True in the lower half of 57 bits, the largest address space, except in the first page.
 #[inline]
 pub(crate) fn is_user_address(address: usize) -> bool {
     (0x1000..1 << 56).contains(&address)
 }
 
-/// The address that a stored return address means: nothing is hidden in it here.
 #[inline(always)]
 pub(crate) fn code_address(word: usize) -> usize {
     word
 }
 
-/// A system call by its number, with neither libc nor `errno`: the kernel's own result, -4095..-1 for an error.
-///
-/// Signal-safe: one instruction.
+/// Returns the kernel's result, -4095..-1 for an error. Signal-safe: does not use libc or `errno`.
 ///
 /// # Safety
-/// * The call with these arguments must be sound: pointers valid for what the kernel does with them.
+/// * The call must be sound with these arguments: pointers are valid for the kernel's use.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes rax, rcx and r11 only; the caller vouches for the call.
+    // SAFETY: changes only rax, rcx and r11; the call is sound, by this function's contract.
     unsafe {
         asm!(
             "syscall",
@@ -172,23 +160,20 @@ pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) ->
     result
 }
 
-/// The time-stamp counter, once all that stands before has been done.
+/// Returns the time-stamp counter after all earlier instructions have completed.
 #[cfg(sigprof_stamps)]
 pub(crate) fn time_stamp() -> u64 {
     // SAFETY: every x86-64 processor has this instruction.
     unsafe { core::arch::x86_64::_mm_lfence() };
-    // SAFETY: Linux leaves this instruction to programs.
+    // SAFETY: Linux permits this instruction in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Calls `function(argument)` with the stack pointer at `top`, and comes back to the present stack.
-///
 /// # Safety
-/// * `top` is 16-byte aligned and ends a writable region that is large enough for `function` and that nobody
-///   else uses meanwhile.
-/// * `function` does not unwind, and `argument` is what it expects.
+/// * `top` must be the 16-byte-aligned end of a writable, unused region that is large enough.
+/// * `function` must accept `argument` and not unwind.
 pub(crate) unsafe fn call_on_stack(function: extern "C" fn(*mut u8), argument: *mut u8, top: *mut u8) {
-    // SAFETY: r12 is preserved by the callee and brings the stack pointer back; the rest is the caller's word.
+    // SAFETY: callee-saved r12 restores the stack pointer; the caller guarantees the rest.
     unsafe {
         asm!(
             "mov r12, rsp",

@@ -1,46 +1,38 @@
-//! The few instructions that an unwinder can read with certainty: where a frame is made and taken down, and calls. Pure
-//! functions of bytes.
-//!
-//! Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: PUSH, POP, MOV, RET, CALL,
-//! ENDBR64, SYSCALL.
+//! Decoder of the x86 instructions that unwinding relies on, as pure functions of bytes (Intel 64
+//! and IA-32 Architectures Software Developer's Manual, volume 2).
 
 use super::ReturnAddressLocation;
 
-/// What x86-64 code has of its own: prefixes, and the order of DWARF's numbers.
 #[cfg(target_arch = "x86_64")]
 mod own {
-    /// The landing mark of indirect branches, `endbr64`.
     pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     /// DWARF numbers of the registers in the order of their encodings.
     pub(super) const BY_ENCODING: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
-    /// The prefix of one-register instructions for r8 to r15.
+    /// The REX.B prefix of one-register instructions for r8 to r15.
     pub(super) const UPPER_REGISTERS: Option<u8> = Some(0x41);
-    /// `mov rbp, rsp` has two encodings.
+    /// Both encodings of `mov rbp, rsp`.
     pub(super) const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
-    /// `rt_sigreturn`'s number to `rax`, in two encodings, and `syscall`.
+    /// `mov rax, 15` (rt_sigreturn) in two encodings; `syscall`.
     pub(super) const SIGNAL_RETURNS: &[&[u8]] =
         &[&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
 }
 
-/// The same for i386.
 #[cfg(target_arch = "x86")]
 mod own {
-    /// `endbr32`.
     pub(super) const ENDBR: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfb];
     pub(super) const BY_ENCODING: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
     pub(super) const UPPER_REGISTERS: Option<u8> = None;
     pub(super) const SET_FRAME_POINTER: [&[u8]; 2] = [&[0x89, 0xe5], &[0x8b, 0xec]];
-    /// The kernel's trampolines and glibc's have call frame information.
+    /// Empty: the trampolines of the kernel and glibc have CFI.
     pub(super) const SIGNAL_RETURNS: &[&[u8]] = &[];
 }
 
 use own::{BY_ENCODING, ENDBR, SET_FRAME_POINTER, SIGNAL_RETURNS, UPPER_REGISTERS};
 
-/// Bytes of a direct call, `e8` and the distance to its target.
+/// Bytes of a direct call: `e8` and the distance to its target.
 pub(crate) const DIRECT_CALL_BYTES: usize = 5;
 
-/// The pushes of registers that `code`, a function's entry, begins with: the register's DWARF number, and the offset of
-/// the instruction behind the push.
+/// Returns the register pushes at the start of `code`: DWARF number, offset after the push.
 pub(crate) fn leading_pushes(code: &[u8]) -> impl Iterator<Item = (u16, usize)> {
     let mut offset = if code.starts_with(ENDBR) { 4 } else { 0 };
     core::iter::from_fn(move || {
@@ -50,7 +42,7 @@ pub(crate) fn leading_pushes(code: &[u8]) -> impl Iterator<Item = (u16, usize)> 
     })
 }
 
-/// How many registers are popped from here to the return; None where other instructions come before it.
+/// Counts the pops between here and the return; None if there are other instructions.
 pub(crate) fn pops_before_return(code: &[u8]) -> Option<usize> {
     let (mut rest, mut pops) = (code, 0);
     while let Some((_, length)) = one_register(rest, 0x58) {
@@ -60,13 +52,13 @@ pub(crate) fn pops_before_return(code: &[u8]) -> Option<usize> {
     matches!(rest, [0xc3, ..] | [0xf3, 0xc3, ..]).then_some(pops)
 }
 
-/// Where a direct call goes whose bytes stand before `return_address`.
+/// Returns the target of the direct call before `return_address`.
 pub(crate) fn call_target(code: [u8; DIRECT_CALL_BYTES], return_address: usize) -> Option<usize> {
     let [0xe8, a, b, c, d] = code else { return None };
     Some(return_address.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]) as isize))
 }
 
-/// The operand, by DWARF number, and the length of a one-register instruction with opcode `base`.
+/// Returns the operand's DWARF number and the length of an instruction with opcode `base`.
 fn one_register(code: &[u8], base: u8) -> Option<(u16, usize)> {
     let encoding = |opcode: u8| opcode.checked_sub(base).filter(|&low| low < 8);
     match code {
@@ -81,17 +73,17 @@ fn one_register(code: &[u8], base: u8) -> Option<(u16, usize)> {
 const PUSH_FRAME_POINTER: &[u8] = &[0x55];
 /// `pop rbp; ret`.
 const POP_AND_RETURN: &[u8] = &[0x5d, 0xc3];
-/// `ret`, `ret` with the prefix that old processors liked, `ret n`.
+/// `ret`, `repz ret` (for old AMD processors), `ret n`.
 const RETURNS: [&[u8]; 3] = [&[0xc3], &[0xf3, 0xc3], &[0xc2]];
 
-/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] look at.
+/// Bytes at the PC that [`return_address_location`] and [`is_signal_return`] read.
 pub(crate) const BYTES_AT_PC: usize = 9;
 
-/// Bytes before a return address that [`is_after_call`] looks at: the longest `call`.
+/// Bytes before a return address that [`is_after_call`] reads: the longest `call`.
 pub(crate) const CALL_BYTES: usize = 7;
 
-/// Where the return address is when `code` is about to run, if that is in the first or last instructions of a
-/// function that keeps a frame pointer, or at a return.
+/// Returns the location of the return address if the PC is in the first or last instructions of a
+/// function with a frame pointer, or at a return.
 pub(crate) fn return_address_location(code: &[u8; BYTES_AT_PC]) -> Option<ReturnAddressLocation> {
     let entered = code.strip_prefix(ENDBR).unwrap_or(code);
     let sets = |code: &[u8]| SET_FRAME_POINTER.iter().any(|instruction| code.starts_with(instruction));
@@ -104,26 +96,24 @@ pub(crate) fn return_address_location(code: &[u8; BYTES_AT_PC]) -> Option<Return
     }
 }
 
-/// True where `code` is a return: the return address is at the stack pointer.
+/// Whether `code` is a return: the return address is at the stack pointer.
 pub(crate) fn is_return(code: &[u8; BYTES_AT_PC]) -> bool {
     RETURNS.iter().any(|instruction| code.starts_with(instruction))
 }
 
-/// True where `code` returns from a signal handler.
 pub(crate) fn is_signal_return(code: &[u8; BYTES_AT_PC]) -> bool {
     SIGNAL_RETURNS.iter().any(|instructions| code.starts_with(instructions))
 }
 
-/// True when a `call` ends where `code` ends: no other address is a return address.
+/// Whether `code` ends with a `call`, as the code before each return address does.
 pub(crate) fn is_after_call(code: &[u8; CALL_BYTES]) -> bool {
-    /// `call` to a displacement of 32 bits.
     const CALL_RELATIVE: u8 = 0xe8;
     let [_, _, relative, ..] = code;
     *relative == CALL_RELATIVE
         || (2..=CALL_BYTES).any(|length| is_indirect_call(code.split_at(CALL_BYTES - length).1))
 }
 
-/// True for `call` through a register or memory: opcode, ModRM byte, maybe a SIB byte, maybe a displacement.
+/// Whether it is `call` by register or memory: opcode, ModRM, SIB or none, displacement or none.
 fn is_indirect_call(instruction: &[u8]) -> bool {
     let [0xff, modrm, rest @ ..] = instruction else { return false };
     let (mode, operation, register) = (modrm >> 6, modrm >> 3 & 7, modrm & 7);
@@ -146,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pushes_are_read_up_to_the_first_other_instruction() {
+    fn reads_pushes_up_to_another_instruction() {
         // push rbx; push rbp; push r15; lea (%rdx),%rbx
         let code = [0x53, 0x55, 0x41, 0x57, 0x48, 0x8d, 0x1a];
         assert!(leading_pushes(&code).eq([(3, 1), (6, 2), (15, 4)]));
@@ -158,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn pops_count_only_before_a_return() {
+    fn counts_pops_only_before_a_return() {
         assert_eq!(pops_before_return(&[0x5d, 0x41, 0x5c, 0xc3, 0x90]), Some(2));
         assert_eq!(pops_before_return(&[0xf3, 0xc3]), Some(0));
         assert_eq!(pops_before_return(&[0x5d, 0x89, 0xd8, 0xc3]), None);
@@ -167,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_call_has_a_target_and_others_have_none() {
+    fn returns_the_target_of_a_direct_call_only() {
         assert_eq!(call_target([0xe8, 0xfb, 0xff, 0xff, 0xff], 0x1005), Some(0x1000));
         assert_eq!(call_target([0xe8, 0, 1, 0, 0], 0x1005), Some(0x1105));
         assert_eq!(call_target([0x90, 0x90, 0x90, 0xff, 0xd0], 0x1005), None, "call *%rax");
@@ -183,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_functions_are_known() {
+    fn recognises_prologues_and_epilogues() {
         use ReturnAddressLocation::{BelowFramePointer, Top};
         for (code, place) in [
             (&[0x55, 0x48, 0x89, 0xe5][..], Some(Top)),
@@ -195,7 +185,7 @@ mod tests {
             (&[0x48, 0x89, 0xe5], Some(BelowFramePointer)),
             (&[0x48, 0x8b, 0xec], Some(BelowFramePointer)),
             (&[0x5d, 0xc3], Some(BelowFramePointer)),
-            // push rbp as one of many; pop rbp, pop r12; leave; a landing mark alone.
+            // push rbp as one of several; pop rbp, pop r12; leave; only endbr64.
             (&[0x55, 0x53], None),
             (&[0x5d, 0x41, 0x5c], None),
             (&[0xc9, 0xc3], None),
@@ -206,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_return_from_a_signal_handler_is_known() {
+    fn recognises_a_return_from_a_signal_handler() {
         assert!(is_signal_return(&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05]));
         assert!(is_signal_return(&at_pc(&[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05])));
         assert!(!is_signal_return(&at_pc(&[0xb8, 0x0e, 0, 0, 0, 0x0f, 0x05])));
     }
 
     #[test]
-    fn calls_are_told_from_other_code() {
+    fn recognises_calls() {
         for call in [
             &[0xe8, 1, 2, 3, 4][..],
             &[0xff, 0xd0],                   // call rax

@@ -1,4 +1,4 @@
-//! Alternate stacks of signals, and whether a tick may use them.
+//! Alternate signal stacks, and whether they are large enough for a tick.
 //!
 //! # Safety
 //! A system call that writes into a local.
@@ -8,11 +8,11 @@ use super::AlternateStack;
 use crate::sys::arch::system_call;
 use core::ptr;
 
-/// Bytes that our handler may need of a stack, beside the kernel's frame.
+/// Bytes of stack that the profiler's handler may need below the kernel's frame.
 const HANDLER_BYTES: usize = 2048;
 
-/// True for an alternate stack that the kernel's frame and our handler fit on. Programs still register stacks of the
-/// size that was enough before processors had wide registers (`sigaltstack(2)`, AT_MINSIGSTKSZ).
+/// Whether the kernel's frame and the profiler's handler fit on `stack`. Programs still register
+/// the small stacks of processors without wide registers (`sigaltstack(2)`, `AT_MINSIGSTKSZ`).
 pub(crate) fn is_large_enough(stack: &AlternateStack) -> bool {
     // SAFETY: no precondition.
     let kernel_frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
@@ -20,7 +20,7 @@ pub(crate) fn is_large_enough(stack: &AlternateStack) -> bool {
         || stack.ss_size >= kernel_frame.max(libc::MINSIGSTKSZ) + HANDLER_BYTES
 }
 
-/// The calling thread's alternate stack. Signal-safe: by system call, since the shared library interposes the function.
+/// Returns the calling thread's, by system call: `sigaltstack` is interposed. Signal-safe.
 pub(crate) fn alternate_stack() -> AlternateStack {
     let mut present = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     let arguments = [0, &raw mut present as usize, 0, 0, 0, 0];

@@ -1,7 +1,8 @@
-//! What becomes of a signal: its disposition, ours and the host's.
+//! Dispositions of signals: the profiler's and the application's. Signal-safe: system calls and
+//! `sigaction`, which is listed in `signal-safety(7)`.
 //!
 //! # Safety
-//! Calls of `sigaction` with borrowed structures, and calls of handlers that the host registered for just that.
+//! Calls of `sigaction` with borrowed structures, and of handlers that the application registered.
 #![allow(unsafe_code)]
 
 use super::{
@@ -14,39 +15,31 @@ use crate::{
 };
 use core::{mem, ptr};
 
-/// The C library's own `sigaction`. The shared library interposes the name, and stores here what is behind it before our
-/// handler is installed, which therefore never comes to the name itself.
+/// The C library's `sigaction`: the shared library interposes the name.
 static REAL_SIGACTION: AtomicPtr<()> = AtomicPtr::new(libc::sigaction as *mut ());
 
-/// Tells which function is the C library's own `sigaction`; for the shared library, which interposes the name.
 pub(crate) fn set_real_sigaction(function: SigactionFunction) {
     REAL_SIGACTION.store(function as *mut (), Ordering::Release);
 }
 
-/// A signal's disposition, as the kernel keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disposition {
-    /// The handler's address, or `SIG_DFL`, or `SIG_IGN`.
+    /// The handler's address, `SIG_DFL` or `SIG_IGN`.
     pub(crate) handler: usize,
-    /// `SA_*` flags.
     pub(crate) flags: i32,
     /// Signals blocked while the handler runs: bit n - 1 for signal n.
     pub(crate) mask: u64,
 }
 
 impl Disposition {
-    /// The disposition of a signal that nobody touched.
     pub(crate) const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, mask: 0 };
 
-    /// The handler that ignores a signal.
     pub(crate) const IGNORED: usize = libc::SIG_IGN;
 
-    /// Neither default nor ignored.
     pub(crate) fn is_handler(&self) -> bool {
         self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
     }
 
-    /// True when the handler is to run once only.
     pub(crate) fn is_one_shot(&self) -> bool {
         self.flags & libc::SA_RESETHAND != 0
     }
@@ -55,13 +48,13 @@ impl Disposition {
         Self { handler: action.sa_sigaction, flags: action.sa_flags, mask: mask_bits(&action.sa_mask) }
     }
 
-    /// What the kernel makes of it: these two signals are never blocked.
+    /// Returns it as the kernel stores it: SIGKILL and SIGSTOP cannot be blocked.
     pub(crate) fn without_unblockable(self) -> Self {
         Self { mask: self.mask & !(1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1)), ..self }
     }
 
     pub(crate) fn to_c(self) -> libc::sigaction {
-        // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+        // SAFETY: all fields are integers or an optional function pointer, which may be zero.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = self.handler;
         action.sa_flags = self.flags;
@@ -70,10 +63,8 @@ impl Disposition {
     }
 }
 
-/// The present disposition of `signal`. Signal-safe: `sigaction` is on the list of `signal-safety(7)`.
-///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for a number that is not a signal.
 pub(crate) fn disposition(signal: i32) -> Result<Disposition, i32> {
     let mut old = Disposition::DEFAULT.to_c();
     // SAFETY: a null new action changes nothing; the old one is written into a local.
@@ -84,10 +75,9 @@ pub(crate) fn disposition(signal: i32) -> Result<Disposition, i32> {
     }
 }
 
-/// The handler of `signal` that the kernel calls, or `SIG_DFL`, or `SIG_IGN`, whatever stands between us and the C
-/// library's `sigaction`. Signal-safe: one system call.
+/// Returns the kernel's handler, `SIG_DFL` or `SIG_IGN`, even if `sigaction` is interposed.
 pub(crate) fn kernel_handler(signal: i32) -> usize {
-    // The kernel's structure begins with the handler everywhere, and none of ours is larger (sigaction(2)).
+    // The kernel's structure begins with the handler on every machine, and is not larger.
     let mut action = [libc::SIG_DFL; 8];
     let arguments = [signal as usize, 0, action.as_mut_ptr() as usize, size_of::<u64>(), 0, 0];
     // SAFETY: a null new action changes nothing; the old one is written into a local.
@@ -96,17 +86,17 @@ pub(crate) fn kernel_handler(signal: i32) -> usize {
     handler
 }
 
-/// Changes the disposition of `signal`, and gives the one before. Signal-safe, as [`disposition`].
+/// Changes the disposition of `signal`; returns the old one.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal, or one that cannot be handled.
+/// `EINVAL` for a number that is not a signal, or one that cannot be handled.
 ///
 /// # Safety
-/// * The action's handler, if it is one, must be sound to run in any thread at any instruction.
+/// * The action's handler, if any, must be sound to run in any thread at any instruction.
 unsafe fn set_disposition(signal: i32, action: Disposition) -> Result<Disposition, i32> {
     let new = action.to_c();
     let mut old = Disposition::DEFAULT.to_c();
-    // SAFETY: both structures are locals; the handler is the caller's word.
+    // SAFETY: both structures are locals; the handler is sound, by this function's contract.
     if unsafe { real_sigaction()(signal, &new, &mut old) } == 0 {
         Ok(Disposition::from_c(&old))
     } else {
@@ -114,18 +104,16 @@ unsafe fn set_disposition(signal: i32, action: Disposition) -> Result<Dispositio
     }
 }
 
-/// The C library's own `sigaction`.
 pub(crate) fn real_sigaction() -> SigactionFunction {
     let function = REAL_SIGACTION.load(Ordering::Acquire);
-    // SAFETY: `libc::sigaction` has this type, and so has what `set_real_sigaction` stores.
+    // SAFETY: `libc::sigaction` and the function of `set_real_sigaction` have this type.
     unsafe { mem::transmute::<*mut (), SigactionFunction>(function) }
 }
 
-/// Installs `handler` for `signal`: with every signal blocked while it runs, restarting the system calls that it
-/// interrupts, and on the alternate stack if `stack` says so. Signal-safe, as [`disposition`].
+/// Installs `handler` for `signal`, with `SA_RESTART` and every signal blocked while it runs.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal, or one that cannot be handled.
+/// `EINVAL` for a number that is not a signal, or one that cannot be handled.
 pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Result<(), i32> {
     let on_stack = if stack == HandlerStack::Alternate { libc::SA_ONSTACK } else { 0 };
     let action = Disposition {
@@ -133,37 +121,32 @@ pub(crate) fn install(signal: i32, handler: Handler, stack: HandlerStack) -> Res
         flags: libc::SA_SIGINFO | libc::SA_RESTART | on_stack,
         mask: u64::MAX,
     };
-    // SAFETY: the handlers of this crate keep the contract of signal context.
+    // SAFETY: this crate's handlers are sound to run in any thread at any instruction.
     unsafe { set_disposition(signal, action) }.map(|_| ())
 }
 
-/// Ignores `signal`, as the next program of this process then does. Signal-safe: one system call, which takes less stack than
-/// libc's function, for who has little.
+/// Ignores `signal`, also after execve(2). By system call, which uses less stack than libc.
 pub(crate) fn ignore(signal: i32) {
-    // The kernel's structure begins with the handler on every machine; no flag, and no signal in the mask.
+    // The kernel's structure begins with the handler on every machine.
     let action: [usize; 6] = [Disposition::IGNORED, 0, 0, 0, 0, 0];
     let arguments = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
-    // SAFETY: the structure is a local, and longer than the kernel's; there is no handler.
+    // SAFETY: the structure is a local, longer than the kernel's, and names no handler.
     unsafe { system_call(libc::SYS_rt_sigaction, arguments) };
 }
 
-/// Where a handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerStack {
-    /// On the interrupted thread's stack.
     Interrupted,
-    /// On the thread's alternate stack, where it has one: threads of Go programs have little else.
+    /// The alternate stack, if there is one: threads of Go programs have little other stack.
     Alternate,
 }
 
-/// Runs `action`'s handler for a signal that was delivered to us, under the mask the host asked for.
-///
-/// The present mask is not put back: the return from our own handler does that. Not inlined: its sets of signals would lie on
-/// the stack of each tick.
+/// Runs `action`'s handler for a signal delivered to the profiler, under its mask; the profiler's
+/// handler restores the mask on return. Not inlined: the signal sets would use stack in each tick.
 ///
 /// # Safety
-/// * `action.is_handler()`, and the action was registered by the host for `signal`.
-/// * The pointers are those that the kernel gave to our handler for this delivery.
+/// * `action.is_handler()`, and the application registered the action for `signal`.
+/// * The pointers are those that the kernel passed to the profiler's handler for this delivery.
 #[inline(never)]
 pub(crate) unsafe fn run_app_handler(
     action: Disposition,
@@ -186,15 +169,15 @@ pub(crate) unsafe fn run_app_handler(
     }
 }
 
-/// Lets the default action of `signal` happen now, as if nobody had ever handled it. Not inlined, as above.
+/// Performs the default action of `signal`. Not inlined, as [`run_app_handler`].
 ///
 /// # Safety
-/// * The host must have asked for the default action: for most signals it ends the process.
+/// * The application requested the default action, which for most signals kills the process.
 #[inline(never)]
 pub(crate) unsafe fn run_default_action(signal: i32) {
-    // SAFETY: SIG_DFL is no handler.
+    // SAFETY: SIG_DFL is not a handler.
     let _ = unsafe { set_disposition(signal, Disposition::DEFAULT) };
-    // SAFETY: `raise` is on the list of `signal-safety(7)`.
+    // SAFETY: `raise` is listed in `signal-safety(7)`.
     unsafe { libc::raise(signal) };
     let set = mask_set(1 << (signal - 1));
     // SAFETY: the set is a local; a null old set is allowed.
@@ -206,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_action_survives_the_way_through_c() {
+    fn converts_to_c_and_back() {
         let action = Disposition { handler: 0x1234, flags: libc::SA_RESTART, mask: 1 << 40 | 5 };
         assert_eq!(Disposition::from_c(&action.to_c()), action);
     }

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-/// The number of a signal named as users write it: `12`, `SIGUSR2` or `USR2`.
+/// Returns the number of a signal such as `12`, `SIGUSR2` or `USR2`.
 pub(crate) fn number(name: &[u8]) -> Option<i32> {
     use core::str::FromStr;
     let name = core::str::from_utf8(name).ok()?.trim();
@@ -26,12 +26,12 @@ pub(crate) fn number(name: &[u8]) -> Option<i32> {
     nix::sys::signal::Signal::from_str(full).ok().map(|signal| signal as i32)
 }
 
-/// The real-time signals that programs have for themselves: the C library keeps the first ones.
+/// Returns the real-time signals for applications, without those that the C library reserves.
 pub(crate) fn real_time() -> RangeInclusive<i32> {
     libc::SIGRTMIN()..=libc::SIGRTMAX()
 }
 
-/// The number of one that is named by its distance from `SIGRTMIN` or `SIGRTMAX`, as in `SIGRTMIN+3`.
+/// Parses a distance from `SIGRTMIN` or `SIGRTMAX`, such as `SIGRTMIN+3`.
 fn real_time_number(name: &str) -> Option<i32> {
     let upper = name.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_named_by_number_or_name() {
+    fn parses_numbers_and_names() {
         for name in ["12", "SIGUSR2", "USR2", "usr2", " SIGUSR2 "] {
             assert_eq!(number(name.as_bytes()), Some(libc::SIGUSR2), "{name}");
         }

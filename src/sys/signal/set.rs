@@ -1,12 +1,11 @@
-//! Sets of signals, of libc and as a word: bit n - 1 for signal n.
+//! Signal sets as libc's type and as a word: bit n - 1 for signal n.
 //!
 //! # Safety
-//! Sets are read and written as the eight bytes that they begin with.
+//! Sets are read and written as their first eight bytes.
 #![allow(unsafe_code)]
 
 use core::{mem, ptr};
 
-/// True when `signal` is in the set.
 pub(crate) fn contains(set: &libc::sigset_t, signal: i32) -> bool {
     mask_bits(set) >> (signal - 1) & 1 == 1
 }
@@ -17,7 +16,7 @@ pub(super) fn set_mask(bits: u64) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set, ptr::null_mut()) };
 }
 
-/// The kernel's 64 signals stand in the first eight bytes of libc's set.
+/// The first eight bytes of libc's set are the kernel's 64 signals.
 pub(super) fn mask_bits(set: &libc::sigset_t) -> u64 {
     // SAFETY: a `sigset_t` is an array of integers, at least eight bytes long.
     unsafe { ptr::from_ref(set).cast::<u64>().read_unaligned() }
@@ -26,7 +25,7 @@ pub(super) fn mask_bits(set: &libc::sigset_t) -> u64 {
 pub(super) fn mask_set(bits: u64) -> libc::sigset_t {
     // SAFETY: a `sigset_t` is an array of integers, for which zero is a value.
     let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: it is at least eight bytes long.
+    // SAFETY: a `sigset_t` is at least eight bytes long.
     unsafe { ptr::from_mut(&mut set).cast::<u64>().write_unaligned(bits) };
     set
 }
