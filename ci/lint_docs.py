@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the words of the documents, of the help and of the messages: ci/lint_docs.py [--count]
 
-1. No word that docs/glossary.md retires, in documents, help texts or messages.
+1. No word that docs/glossary.md retires, in documents, help texts or messages; in PLAIN_CODE also in comments and names.
 2. Links and anchors of the documents resolve.
 3. README.md and docs/reference/ have short sentences: 20 words on average, 35 at most.
 4. README.md has at most 6.5 KB, and docs/*.md 130 KB.
@@ -18,6 +18,10 @@ import sys
 DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/**/*.md", recursive=True))]
 SHORT = ["README.md", *sorted(glob.glob("docs/reference/*.md"))]
 SOURCES = ["src/**/*.rs", "cdylib/src/**/*.rs", "analysis/src/**/*.rs"]
+# Code whose comments and names are checked, too.
+PLAIN_CODE = ["src/format", "src/recover", "src/sys"]
+# Names that are not ours: field of ELF's and libc's structures, options of other programs.
+ALLOWED_NAMES = set()
 MOST_COLUMNS = 100
 AVERAGE_WORDS = 20
 MOST_WORDS = 35
@@ -27,7 +31,7 @@ DOCS_BYTES = 130 * 1024
 
 def main():
     problems = []
-    retired = retired_words()
+    retired, retired_in_code = retired_words()
     prose = {name: without_code(read(name)) for name in DOCUMENTS}
     for name, lines in prose.items():
         if name == "docs/glossary.md":
@@ -38,6 +42,8 @@ def main():
                 problems.append(f"{name}:{number}: {len(line)} columns")
     for name, number, text in texts_of_sources():
         problems += [f"{name}:{number}: retired: {word!r} in {text!r}" for word in found(retired, text)]
+    for name, number, text in comments_and_names():
+        problems += [f"{name}:{number}: retired: {word!r} in {text!r}" for word in found(retired_in_code, text)]
     for name in DOCUMENTS:
         problems += broken_links(name)
     problems += long_sentences({name: prose[name] for name in SHORT})
@@ -64,14 +70,18 @@ def without_code(text):
 
 
 def retired_words():
-    """The last column of the glossary, as one expression for each word."""
+    """The last column of the glossary, as one expression for each word: those of all texts, and those of code."""
     words = []
+    of_all = 0
     for line in read("docs/glossary.md").splitlines():
+        if line == "## In comments and names":
+            of_all = len(words)
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 3 and cells[2] not in ("instead of", "---", ""):
             words += [word.strip() for word in cells[2].split(",")]
-    assert len(words) > 20, words
-    return [(word, re.compile(r"\b" + re.escape(word) + r"\b", re.IGNORECASE)) for word in words]
+    assert 20 < of_all < len(words), words
+    expressions = [(word, re.compile(r"\b" + re.escape(word) + r"\b", re.IGNORECASE)) for word in words]
+    return expressions[:of_all], expressions
 
 
 def found(retired, text):
@@ -99,6 +109,25 @@ def texts_of_sources():
                 for literal in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
                     if literal.count(" ") >= 2:
                         yield name, number, literal
+
+
+def comments_and_names():
+    """Comments of PLAIN_CODE line by line, joined with the next one for phrases, and the words of its names."""
+    for folder in PLAIN_CODE:
+        for name in sorted(glob.glob(f"{folder}/**/*.rs", recursive=True) + glob.glob(f"{folder}.rs")):
+            before = ""
+            for number, line in enumerate(read(name).splitlines(), 1):
+                code, slashes, comment = re.sub(r'"(?:[^"\\]|\\.)*"', '""', line).partition("//")
+                comment = re.sub(r"`[^`]*`", "`x`", comment.lstrip("/!")).strip()
+                if slashes:
+                    # Only what the line itself completes.
+                    tail = " ".join(before.split()[-3:])
+                    yield name, number, f"{tail} {comment}" if tail else comment
+                before = comment if slashes and not code.strip() else ""
+                for identifier in set(re.findall(r"[A-Za-z_]\w*", code)) - ALLOWED_NAMES:
+                    words = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", identifier).replace("_", " ")
+                    if " " in words or words.islower():
+                        yield name, number, words
 
 
 def slugs(name):

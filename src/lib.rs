@@ -41,14 +41,7 @@
 //!
 //! # Unsafe code
 //!
-//! It is denied but in these files, each of which says why under "Safety": all of `src/sys/` but `clock.rs`, `decimal.rs`, `links.rs`,
-//! `tasks.rs`, `listing.rs`, `process_age.rs`, `signal.rs`, `signal/name.rs` and, under `arch/`, `registers.rs` and the two that read machine
-//! code; in `src/sample/`, `spill.rs`, `engine.rs`, `handler.rs`, `fork_guard.rs`, `recording.rs`, `spill_file.rs`, `scratch.rs`,
-//! `spool_memory.rs` and, under `unwind/`, `frame_index.rs`, `gate.rs`, `memory.rs`, `objects.rs`, `sections.rs`, `snapshot.rs` and,
-//! for tests, `damage.rs`, `trial.rs` and `tests/made_stack.rs`; in
-//! `src/control/`, `fork.rs`, `maps_text.rs`, `spool.rs` and, under `output/`, `mod.rs` and `output_directory.rs`; in `src/interface/`, `exec.rs`,
-//! `app_signals.rs`, `app_timers.rs`, `sessions.rs` and `stacks.rs`; `config/filter.rs`, and the one `unsafe fn` of the builder in
-//! `profiler.rs`.
+//! It is denied, except in files that say why under "Safety".
 
 mod chain;
 pub mod format;

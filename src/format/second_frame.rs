@@ -133,9 +133,9 @@ impl SecondFrameVote {
 pub struct SecondFrameTally {
     candidate: u64,
     records: u64,
-    /// Records that share the candidate and whose spare word costs nothing.
+    /// Records that share the candidate, with a spare word that costs nothing.
     free: u64,
-    /// Records that share the candidate and whose spare word costs a frame.
+    /// Records that share the candidate, with a spare word that costs a frame.
     costly: u64,
 }
 

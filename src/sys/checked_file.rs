@@ -180,13 +180,13 @@ mod tests {
         let mut kept = CheckedFile::create(&directory, c"file").unwrap();
         kept.write_at(0, b"kept").unwrap();
         // The application reuses the number.
-        let host = std::fs::File::open("/dev/null").unwrap();
+        let other = std::fs::File::open("/dev/null").unwrap();
         // SAFETY: both are open; `kept` is not used before it is reopened.
-        assert!(unsafe { libc::dup2(host.as_raw_fd(), kept.descriptor) } >= 0);
+        assert!(unsafe { libc::dup2(other.as_raw_fd(), kept.descriptor) } >= 0);
         assert!(!kept.is_still_open());
         let taken = kept.descriptor;
         kept.reopen(&directory, c"file").unwrap();
-        assert!(kept.is_still_open() && file::identity(taken).is_some(), "the host's descriptor was closed");
+        assert!(kept.is_still_open() && file::identity(taken).is_some(), "the descriptor of the other file was closed");
         let mut bytes = [0; 4];
         kept.read_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"kept");

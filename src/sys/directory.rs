@@ -105,13 +105,13 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let ours = open(scratch.path());
         // The application's descriptor of the same directory.
-        let host = std::fs::File::open(scratch.path()).unwrap();
+        let other = std::fs::File::open(scratch.path()).unwrap();
         // SAFETY: both are open; `ours` is not used again.
-        assert!(unsafe { libc::dup2(host.as_raw_fd(), ours.number()) } >= 0);
+        assert!(unsafe { libc::dup2(other.as_raw_fd(), ours.number()) } >= 0);
         assert!(!ours.is_still_open());
         let number = ours.number();
         drop(ours);
-        assert!(file::identity(number).is_some(), "the host's descriptor was closed");
+        assert!(file::identity(number).is_some(), "the descriptor of the other file was closed");
         file::close(number).unwrap();
     }
 }

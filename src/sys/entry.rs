@@ -1,7 +1,7 @@
 //! Directory entries, without allocation and cancellation points (see `file.rs`).
 //!
 //! # Safety
-//! System calls whose pointers are NUL-terminated names that outlive the call, or locals.
+//! System calls with pointers to NUL-terminated names that outlive the call, or locals.
 #![allow(unsafe_code)]
 
 use super::{

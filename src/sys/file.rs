@@ -3,7 +3,7 @@
 //! cancellation points; the system calls, all listed in `signal-safety(7)`, are not.
 //!
 //! # Safety
-//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+//! System calls with pointers to borrowed buffers or NUL-terminated paths that outlive the call.
 #![allow(unsafe_code)]
 
 use super::{arch::system_call, decimal::decimal, thread::Timespec};

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loader_s_code_is_told_from_other_code() {
+    fn distinguishes_the_loaders_code() {
         resolve();
         if !can_find() {
             return;
@@ -321,7 +321,7 @@ mod tests {
         let entry = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
         assert!(is_in_loader(entry) && is_in_loader(entry + 0x4000));
         assert!(!is_in_loader(symbol(c"getpid") as usize));
-        assert!(!is_in_loader(the_loader_s_code_is_told_from_other_code as *const () as usize));
+        assert!(!is_in_loader(distinguishes_the_loaders_code as *const () as usize));
         assert!(!is_in_loader(0));
     }
 

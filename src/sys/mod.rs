@@ -1,5 +1,5 @@
-//! The operating system: the only folder that uses `libc` and `nix`. A wrapper is a checked call
-//! whose out-parameters become return values. Only items that state it are signal-safe.
+//! The operating system's interface: checked calls that return their out-parameters. An item is
+//! signal-safe if its doc, or the head of its module, says so.
 
 pub(crate) mod arch;
 pub(crate) mod checked_file;

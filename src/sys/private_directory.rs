@@ -2,7 +2,7 @@
 //! cancellation points; for toggles and forked children too.
 //!
 //! # Safety
-//! System calls whose pointers are borrowed buffers or NUL-terminated paths that outlive the call.
+//! System calls with pointers to borrowed buffers or NUL-terminated paths that outlive the call.
 #![allow(unsafe_code)]
 
 use super::{

@@ -70,7 +70,7 @@ pub(crate) fn working_directory(buffer: &mut [u8]) -> Option<usize> {
     (buffer.first() == Some(&b'/')).then(|| written.saturating_sub(1))
 }
 
-/// Whether a line of /proc/PID/stat is of a process whose main thread has exited.
+/// Whether a line of /proc/PID/stat is of a process with an exited main thread.
 pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
     let state = line.iter().rposition(|&byte| byte == b')').and_then(|name_end| line.get(name_end + 2));
     matches!(state, Some(b'Z' | b'X'))

@@ -242,13 +242,13 @@ mod tests {
             begin.wait();
             end.wait();
         });
-        let host = std::fs::File::open("/dev/null").unwrap();
+        let other = std::fs::File::open("/dev/null").unwrap();
         file::close(descriptor).unwrap();
         // The next free number; another test may have taken the first.
-        let number = nix::fcntl::fcntl(&host, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(descriptor)).unwrap();
+        let number = nix::fcntl::fcntl(&other, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(descriptor)).unwrap();
         assert_eq!(count(), 0);
         tasks.close();
-        assert!(file::identity(number).is_some(), "the host's descriptor was closed");
+        assert!(file::identity(number).is_some(), "the descriptor of the other file was closed");
         file::close(number).unwrap();
     }
 

@@ -15,11 +15,11 @@ impl Head {
         let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;
         let mut objects: Vec<&[u8]> = objects.chunks_exact(OBJECT_BYTES).collect();
         objects.sort_by_key(|object| Reverse(number_at(object, 0)));
-        let mut met: Vec<Mapping<'static>> = Vec::new();
+        let mut sampled: Vec<Mapping<'static>> = Vec::new();
         // Several objects may have had the same addresses; the last one is listed.
         for segment in objects.into_iter().flat_map(segments) {
-            if !met.iter().any(|known| overlap(known, &segment)) {
-                met.push(segment);
+            if !sampled.iter().any(|known| overlap(known, &segment)) {
+                sampled.push(segment);
             }
         }
         let lines = text.split(|&byte| byte == b'\n').filter_map(Mapping::parse_line);
@@ -29,10 +29,10 @@ impl Head {
             // The kernel's lines are in order. Others are dropped: to split them may be costly.
             if line.start >= end {
                 end = line.end;
-                mappings.extend(without(owned(line), &met));
+                mappings.extend(without(owned(line), &sampled));
             }
         }
-        mappings.extend(met);
+        mappings.extend(sampled);
         Ok(mappings)
     }
 }
@@ -54,10 +54,10 @@ fn cut(piece: Mapping<'static>, other: &Mapping<'_>) -> Vec<Mapping<'static>> {
     if !overlap(&piece, other) {
         return vec![piece];
     }
-    let offset_behind = piece.offset.wrapping_add(other.end.wrapping_sub(piece.start));
+    let offset_after = piece.offset.wrapping_add(other.end.wrapping_sub(piece.start));
     let before = Mapping { end: other.start, ..piece.clone() };
-    let behind = Mapping { start: other.end, offset: offset_behind, ..piece };
-    [before, behind].into_iter().filter(|part| part.start < part.end).collect()
+    let after = Mapping { start: other.end, offset: offset_after, ..piece };
+    [before, after].into_iter().filter(|part| part.start < part.end).collect()
 }
 
 fn segments(object: &[u8]) -> Vec<Mapping<'static>> {

@@ -1,4 +1,3 @@
-
 use super::machine::{COUNT, KnownBits, PROGRAM_COUNTER, STACK_POINTER};
 
 /// The known integer registers of one frame, by DWARF number.

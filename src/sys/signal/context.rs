@@ -59,8 +59,8 @@ mod tests {
         unsafe { libc::raise(libc::SIGURG) };
         // Other machines return 0, and nothing there uses it.
         let below = BELOW.load(Ordering::Relaxed);
-        let is_told = cfg!(target_arch = "x86_64");
-        assert!(!is_told || (1..=256).contains(&below), "{below} bytes below the stack pointer");
+        let is_known = cfg!(target_arch = "x86_64");
+        assert!(!is_known || (1..=256).contains(&below), "{below} bytes below the stack pointer");
         let has_bare_trampolines = !cfg!(target_arch = "x86");
         let same = SAME.load(Ordering::Relaxed);
         assert_eq!(same, has_bare_trampolines, "the trampoline's stack pointer leads to the same registers");
