@@ -63,7 +63,7 @@ fn ticks_that_find_the_table_full_are_counted() {
         assert_eq!(summary.samples + summary.losses.periods(), CHAINS, "{summary:?}");
         assert!(summary.losses.table_full > 0 && summary.samples > 50, "{summary:?}");
         assert_eq!(summary.losses.table_full, summary.losses.periods());
-        assert_eq!((summary.moved, summary.not_moved), (0, None));
+        assert_eq!((summary.spilled, summary.spill_failure), (0, None));
         let chains: HashSet<_> = profile.samples().iter().map(|sample| &sample.chain[2..]).collect();
         assert_eq!(chains.len() as u64, summary.samples, "each chain came once");
     });
@@ -87,7 +87,7 @@ fn ticks_beyond_the_memory_are_moved_to_a_file() {
         tick_in_deep_chains(CHAINS);
         let summary = profiler.stop().unwrap();
         assert_eq!((summary.samples, summary.losses.periods()), (2 * CHAINS, 0), "{summary:?}");
-        assert!(summary.moved > CHAINS && summary.moved < 2 * CHAINS, "{summary:?}");
+        assert!(summary.spilled > CHAINS && summary.spilled < 2 * CHAINS, "{summary:?}");
         assert_eq!(summary.walks.complete, 2 * CHAINS, "{:?}", summary.walks);
         let profile = read_profile(&path);
         assert_eq!(profile.total_samples(), u128::from(summary.samples));

@@ -104,7 +104,7 @@ pub(crate) fn end_of_profile(stopped: &StoppedSession<'_>) {
         }
     }
     let has_lost = stopped.summary().losses.table_full > 0 && !settings().quiet;
-    if let Some(reason) = stopped.not_moved().filter(|_| has_lost) {
+    if let Some(reason) = stopped.spill_failure().filter(|_| has_lost) {
         let mut line = Line::new();
         let _ = line.write_str(
             "sigprof: samples were lost, since they could not be spilled to a file beside the profile at ",
@@ -152,7 +152,7 @@ fn statistics(stopped: &StoppedSession<'_>) {
         ("no_rule", walks.no_rule),
         ("loops", walks.loops),
         ("unloading", walks.unloading),
-        ("moved", summary.moved),
+        ("spilled", summary.spilled),
         ("rule_hits", summary.rule_hits),
         ("rule_misses", summary.rule_misses),
         ("rules_evaluated", summary.rules_evaluated),
@@ -160,7 +160,7 @@ fn statistics(stopped: &StoppedSession<'_>) {
         ("no_slot", losses.no_slot),
         ("table_full", losses.table_full),
         ("no_pc", losses.no_pc),
-        ("moved_lost", losses.moved),
+        ("spill_lost", losses.spill_lost),
         ("stuck_handlers", losses.stuck_handlers),
         ("objects_missed", losses.objects_missed),
         ("timers_refused", summary.timers_refused),

@@ -72,9 +72,9 @@ pub struct Summary {
     /// The reason if there are no samples.
     pub no_samples: Option<NoSamples>,
     /// Periods whose records were spilled from the full table to a file.
-    pub moved: u64,
+    pub spilled: u64,
     /// The error number (errno) if the spill file could not be written.
-    pub not_moved: Option<i32>,
+    pub spill_failure: Option<i32>,
     /// Whether the samples survive a kill.
     pub spool: SpoolUse,
 }
@@ -168,7 +168,7 @@ pub struct Losses {
     /// Ticks without a program counter in executable memory.
     pub no_pc: u64,
     /// Periods in a spill file that was removed.
-    pub moved: u64,
+    pub spill_lost: u64,
     /// Handlers that had not returned when the session stopped. Their ticks are lost, and the session's memory is not
     /// freed.
     pub stuck_handlers: u64,
@@ -180,7 +180,7 @@ pub struct Losses {
 impl Losses {
     /// Number of lost periods.
     pub fn periods(&self) -> u64 {
-        self.no_slot + self.table_full + self.no_pc + self.moved
+        self.no_slot + self.table_full + self.no_pc + self.spill_lost
     }
 }
 
@@ -331,9 +331,9 @@ pub(super) struct Facts {
     pub(super) stuck_handlers: u64,
     pub(super) threads: SampledThreads,
     /// Periods whose records are in a file, and as many if that is gone.
-    pub(super) moved: u64,
-    pub(super) moved_lost: u64,
-    pub(super) not_moved: Option<i32>,
+    pub(super) spilled: u64,
+    pub(super) spill_lost: u64,
+    pub(super) spill_failure: Option<i32>,
     pub(super) handler_replaced: bool,
     pub(super) timer_refused: bool,
     pub(super) spool: SpoolUse,
@@ -346,13 +346,13 @@ impl Facts {
             no_slot: self.lost_without_slot,
             table_full: get(Counter::TableFull),
             no_pc: get(Counter::NoPc),
-            moved: self.moved_lost,
+            spill_lost: self.spill_lost,
             stuck_handlers: self.stuck_handlers,
             objects_missed: get(Counter::ObjectsMissed),
         };
         Summary {
             clock: self.clock,
-            samples: get(Counter::Samples).saturating_sub(self.moved_lost),
+            samples: get(Counter::Samples).saturating_sub(self.spill_lost),
             period: Duration::from_micros(u64::from(self.period_micros)),
             timer_ticks: get(Counter::TimerTicks),
             foreign_ticks: get(Counter::ForeignTicks),
@@ -381,8 +381,8 @@ impl Facts {
             rules_evaluated: get(Counter::RulesEvaluated),
             frames_without_rule: get(Counter::FramesWithoutRule),
             no_samples: (get(Counter::Samples) == 0).then(|| self.reason(&losses)),
-            moved: self.moved,
-            not_moved: self.not_moved,
+            spilled: self.spilled,
+            spill_failure: self.spill_failure,
             spool: self.spool,
         }
     }

@@ -147,8 +147,8 @@ impl StoppedSession<'_> {
     }
 
     /// Why records that had filled the memory could not be moved to a file, in words.
-    pub fn not_moved(&self) -> Option<&'static str> {
-        self.0.summary.not_moved.map(errno::description)
+    pub fn spill_failure(&self) -> Option<&'static str> {
+        self.0.summary.spill_failure.map(errno::description)
     }
 
     /// The path of the spool that holds what could not be written.

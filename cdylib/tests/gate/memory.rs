@@ -101,8 +101,8 @@ fn chains_without_end_take_no_more_memory_than_allowed() {
     expect_done(&finished);
     host.expect_samples(ticks());
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
-    assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
-    assert!(figure(&finished, "moved") > ticks() / 2, "{}", finished.stderr);
+    assert_eq!((figure(&finished, "table_full"), figure(&finished, "spill_lost")), (0, 0));
+    assert!(figure(&finished, "spilled") > ticks() / 2, "{}", finished.stderr);
 }
 
 /// The same without a spool.
@@ -124,7 +124,7 @@ fn threads_with_chains_without_end_lose_nothing_silently() {
     // How long a thread that has no processor keeps its half in use is the scheduler's choice, and so is how much is lost.
     let lost = figure(&finished, "table_full") + figure(&finished, "no_slot");
     host.expect_samples(ticks() - lost);
-    assert!(figure(&finished, "moved") > 0, "{}", finished.stderr);
+    assert!(figure(&finished, "spilled") > 0, "{}", finished.stderr);
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
@@ -160,7 +160,7 @@ fn a_host_may_close_all_descriptors() {
     let host = Host::new();
     let finished = run(&mut host.command(1, "close-all"));
     expect_done(&finished);
-    assert_eq!((figure(&finished, "table_full"), figure(&finished, "moved_lost")), (0, 0));
+    assert_eq!((figure(&finished, "table_full"), figure(&finished, "spill_lost")), (0, 0));
     host.expect_samples(2 * ticks());
 }
 
@@ -170,7 +170,7 @@ fn moved_records_that_are_removed_are_counted_as_lost() {
     let host = Host::new();
     let finished = run(host.command(1, "lose-records").arg(host.profiles()));
     expect_done(&finished);
-    let lost = figure(&finished, "moved_lost");
+    let lost = figure(&finished, "spill_lost");
     assert!(
         lost > ticks() / 2 && finished.stderr.contains(&format!(" ({lost} lost)")),
         "{}",

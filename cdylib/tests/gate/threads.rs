@@ -222,7 +222,7 @@ fn moved_records_are_folded() {
         command
     };
     let finished = run(&mut least(host.by_thread("ways exit 8 2500"))).expect_success();
-    assert!(figure(&finished, "moved") > 1000, "{}", finished.stderr);
+    assert!(figure(&finished, "spilled") > 1000, "{}", finished.stderr);
     let profile = Profile::read(&host.profile());
     assert_eq!(
         (profile.samples(), chains(&profile).len(), figure(&finished, "table_full")),

@@ -44,11 +44,11 @@ impl Session {
     pub(crate) fn samples(&self) -> u64 {
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let samples = totals.since(&self.recording.get().totals_at_start).get(Counter::Samples);
-        samples.saturating_sub(self.moved().1)
+        samples.saturating_sub(self.spilled().1)
     }
 
     /// Periods whose records are in a file, and as many if that is gone.
-    fn moved(&self) -> (u64, u64) {
+    fn spilled(&self) -> (u64, u64) {
         let hold = self.recording.get().spiller.lock();
         match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
             Some((periods, false)) => (periods, periods),
@@ -62,7 +62,7 @@ impl Session {
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let signal = recording.signal;
         let end = self.end.unwrap_or_else(|| self.now());
-        let (moved, moved_lost) = self.moved();
+        let (spilled, spill_lost) = self.spilled();
         Facts {
             clock: thread_timers::present(recording.clock),
             totals: totals.since(&recording.totals_at_start),
@@ -79,9 +79,9 @@ impl Session {
                 .wrapping_sub(self.lost_without_slot_at_start),
             stuck_handlers,
             threads: sampled_threads(recording),
-            moved,
-            moved_lost,
-            not_moved: recording.spiller.failure(),
+            spilled,
+            spill_lost,
+            spill_failure: recording.spiller.failure(),
             handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_own_handler(&action)),
             timer_refused: self.had_no_timer,
             spool: match &self.spool {
