@@ -9,8 +9,8 @@
 //! | anonymous | further memory is anonymous | anonymous, with more bytes |
 //!
 //! Concurrent handlers may populate the same bytes. Only the one that set the switching flag
-//! replaces memory, which is unused after the mark; others that need more then count a lost sample.
-//! Bytes only grow, so there is no ABA.
+//! replaces memory, which is unused after the mark; until it is done, others that need more count a
+//! lost sample. Bytes only grow, so there is no ABA.
 
 use crate::sync::{Ordering, modelled::AtomicUsize};
 

@@ -17,7 +17,7 @@ const NAME_BYTES: usize = 512;
 const SEGMENTS: usize = 4;
 
 static QUEUE: OnceBox<ArrayQueue<SampledDso>> = OnceBox::new();
-/// Set in a forked child whose queue may have a half-done push, which would never complete.
+/// Set in a forked child if a push may be half done: queue operations would wait for it forever.
 static IS_TORN: AtomicBool = AtomicBool::new(false);
 /// Which DSOs were queued: a set, with 0 for free places.
 static SEEN: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
@@ -145,8 +145,7 @@ fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
 }
 
 /// Writes the DSO's path and returns its length; None if it is missing or too long. The loader
-/// keeps the path that the program passed; a relative one is appended to the present working
-/// directory.
+/// keeps the path as passed; a relative one is appended to the working directory.
 fn absolute_name(kept: &PinnedDso<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
     let mut length = kept.copy_name(name);
     if length > 0 && name.first() != Some(&b'/') {

@@ -55,8 +55,7 @@ impl Occupancy {
 
     #[inline]
     pub(crate) fn release(&self) {
-        // Release: pairs with the acquire in `is_free` and `try_claim`; the holder's work is
-        // visible.
+        // Release: pairs with `is_free` and `try_claim`; the holder's work is visible.
         self.0.store(0, Ordering::Release);
     }
 
@@ -165,7 +164,7 @@ impl Scratch {
         OtherSlots { scratch: self, own: held.slot }
     }
 
-    /// In a forked child. Returns whether there were holders, whose work is incomplete.
+    /// In a forked child: frees all slots. Returns whether a handler's work is left incomplete.
     pub(crate) fn reset_after_fork(&self) -> bool {
         let mut were_held = false;
         // Reads first: a write would make unused slots resident.

@@ -70,8 +70,7 @@ pub(crate) struct SpillGuard<'d, S> {
 }
 
 impl<S> Spiller<S> {
-    /// Acquires the right to spill, to read all records; None after half a second. For ordinary
-    /// context and exit hooks.
+    /// Waits at most 0.5 s for the right to spill. For ordinary context and exit hooks.
     pub(crate) fn lock(&self) -> Option<SpillGuard<'_, S>> {
         const PATIENCE: u64 = 500_000_000;
         let start = clock::monotonic_nanos();
@@ -140,7 +139,7 @@ impl<S: SpillSink> Spiller<S> {
 impl<S> Deref for SpillGuard<'_, S> {
     type Target = Progress<S>;
     fn deref(&self) -> &Progress<S> {
-        // SAFETY: the guard gives exclusive access and is borrowed.
+        // SAFETY: the guard has exclusive access and is borrowed.
         unsafe { &*self.spiller.progress.get() }
     }
 }

@@ -132,7 +132,7 @@ impl SpillFile {
         self.find_directory()?;
         let directory = self.directory().ok_or(errno::ENOENT)?;
         self.file = Some(CheckedFile::create(directory, name(&self.name))?);
-        // Nothing would remove it after a kill.
+        // After a kill, no process would find and remove it.
         if !self.is_spooled {
             self.give_up();
         }

@@ -69,8 +69,7 @@ impl SpoolMemory {
     /// `mapping`: a new, zeroed spool. For ordinary context.
     ///
     /// # Errors
-    /// The `errno` value of `mprotect(2)`, or of `madvise(2)` if not even the head fits; `EINVAL`
-    /// before Linux 5.14.
+    /// The `errno` value of `mprotect(2)` or `madvise(2)`: no space, or `EINVAL` before Linux 5.14.
     pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
         if head_bytes > END || mapping.length() <= ARENA {
@@ -78,8 +77,7 @@ impl SpoolMemory {
         }
         prepare(&mapping, 0, head_bytes)?;
         if facts.says_end {
-            // The file system may be full at the end, and without figures a session counts as
-            // killed.
+            // The file system may fill up, and a session without figures counts as killed.
             prepare(&mapping, END, TEXT)?;
         }
         let lazy_commit = LazyCommit::spooled(mapping.length() - ARENA);
@@ -131,8 +129,7 @@ impl SpoolMemory {
         }
         // SAFETY: the offset is in the head, so in the mapping.
         let place = unsafe { self.mapping.start().add(field::STAND) };
-        // SAFETY: prepared, and aligned to 8 bytes. (Under loom, whose atomics are not plain words,
-        // no spool is made.)
+        // SAFETY: prepared and aligned. (Loom's atomics are not plain words, but it has no spools.)
         unsafe { place.cast().as_ref() }
     }
 
@@ -142,8 +139,7 @@ impl SpoolMemory {
         }
     }
 
-    /// Stores what is about to be spilled, and to which file. Signal-safe: writes to prepared
-    /// memory.
+    /// Stores what will be spilled to which file. Signal-safe: writes to prepared memory.
     pub(crate) fn note_moving(&self, slice: &Moving<'_>) {
         if self.is_spooled() && slice.name.len() < MOVED_NAME_BYTES {
             self.copy(field::MOVED_NAME, slice.name);
@@ -161,10 +157,10 @@ impl SpoolMemory {
         if from > to || !self.lazy_commit.covers(end) {
             return None;
         }
-        // SAFETY: `from <= to`, whose offset is in the mapping.
+        // SAFETY: `from <= to`, and the byte offset of `to` is in the mapping.
         let start = unsafe { self.mapping.start().add(self.arena + from * size_of::<usize>()) };
         // SAFETY: usable, aligned, and zeroed by the kernel; atomics may be shared. (Under loom,
-        // whose atomics are not plain words, no recording is made.)
+        // with atomics that are not plain words, no recording is made.)
         Some(unsafe { core::slice::from_raw_parts(start.cast().as_ptr(), to - from) })
     }
 
@@ -305,8 +301,7 @@ impl SpoolMemory {
             })
     }
 
-    /// Stores a thread, or its newer name, if there is space. Signal-safe: writes to an entry that
-    /// system calls have allocated.
+    /// Stores a thread or its newer name, if there is space. Signal-safe, as [`Self::spool_dso`].
     pub(crate) fn keep_thread(&self, thread_index: ThreadIndex, thread: Thread) {
         let Some(place) = thread_index.place().filter(|_| self.is_spooled()) else { return };
         let place = THREADS + place * THREAD_BYTES;
@@ -345,8 +340,7 @@ impl SpoolMemory {
     pub(crate) unsafe fn punch(&self) {
         if let Some(bytes) = self.head(field::ARENA_BYTES, |number| number.load(Ordering::Relaxed)) {
             let end = ARENA.saturating_add(bytes as usize).min(self.mapping.length());
-            // SAFETY: the records are not used, guaranteed by the caller; the rest is for readers
-            // of the file.
+            // SAFETY: records are unused, guaranteed by the caller; only file readers use more.
             unsafe { self.mapping.punch(TEXT, end) };
         }
     }
@@ -365,12 +359,12 @@ impl SpoolMemory {
 
     fn set(&self, offset: usize, number: u64) {
         if let Some(place) = self.number(offset) {
-            // Release: includes earlier stores; the reader comes after the process.
+            // Release: after all earlier stores. The reader comes when the process has exited.
             place.store(number, Ordering::Release);
         }
     }
 
-    /// Prepared by the caller.
+    /// Returns a number before the records, which the caller has prepared.
     fn number(&self, offset: usize) -> Option<&AtomicU64> {
         if !self.is_spooled() || offset % 8 != 0 || offset >= ARENA {
             return None;

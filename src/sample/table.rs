@@ -3,8 +3,7 @@
 //!
 //! A table may have two *halves*. If the active one is full and the other is clean, one
 //! compare-exchange on the state word ([`Stand`]) swaps them; the full one is spilled and cleared
-//! in slices (`spilling.rs`). In a half nothing is removed before all handlers have left it, so
-//! there is no ABA.
+//! in slices (`spilling.rs`). A half loses nothing before all handlers left it, so no ABA.
 //!
 //! The *arena* has records as in the file. A record belongs to one handler until it is published;
 //! then only its count, 0 until then, changes. The depth has a mark, by which records are found
@@ -174,8 +173,7 @@ impl<M: Memory> Table<M> {
                         None => *own_record.insert(self.write_record(half, pcs)?),
                     };
                     let published = pack(hash, place);
-                    // Release: publishes the record. Acquire on failure: we read the winner's
-                    // record.
+                    // Release: publishes the record. Acquire: we read the winner's.
                     match word.compare_exchange(0, published, Ordering::Release, Ordering::Acquire) {
                         Ok(_) => {
                             if let Some(half) = self.halves.get(half) {

@@ -20,5 +20,6 @@ pub(super) fn hash(pcs: &[usize]) -> u64 {
         mixed = lanes.into_iter().fold(mixed, mix);
     }
     mixed = rest.iter().fold(mixed, |mixed, &pc| mix(mixed, pc as u64));
+    // The product's low bits depend only on low bits, the high ones on all.
     (mixed ^ mixed >> 32).wrapping_mul(SPREAD) ^ mixed >> 29
 }

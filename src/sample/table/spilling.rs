@@ -44,8 +44,7 @@ impl<M: Memory> Table<M> {
     }
 
     pub(crate) fn set_other(&self, stand: Stand) {
-        // Release (SeqCst): a clean half is zeroed. Only the spiller changes a word that is not
-        // clean.
+        // Release (SeqCst): a clean half is zeroed. Until then only the spiller writes.
         self.memory.stand().store(stand.word(), Ordering::SeqCst);
     }
 

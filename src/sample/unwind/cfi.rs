@@ -36,8 +36,8 @@ pub(crate) fn resolve(
     resolve_unless(object, pc, registers, stack, |_, _| false).unwrap_or(Resolved::Rule(Rule::UNKNOWN))
 }
 
-/// As [`resolve`], but None if `foreign` returns true for the end of the described code.
-/// Signal-safe if `foreign` is.
+/// As [`resolve`], but None if `foreign`, called with the end of the described code, returns true:
+/// the entry is not about this frame. Signal-safe if `foreign` is.
 #[inline(never)]
 pub(crate) fn resolve_unless(
     object: &PinnedDso<'_>,

@@ -196,8 +196,7 @@ mod made_up {
         &[],
         // advance_loc, def_cfa_offset, offset, advance_loc1, def_cfa_register, restore.
         &[0x41, 0x0e, 16, 0x86, 2, 0x02, 3, 0x0d, 6, 0x43, 0xc6, 0x0c, 7, 8],
-        // remember_state, advance_loc2, undefined of the return address, restore_state,
-        // GNU_args_size.
+        // remember_state, advance_loc2, undefined (return address), restore_state, GNU_args_size.
         &[0x0a, 0x03, 4, 0, 0x07, 16, 0x04, 8, 0, 0, 0, 0x0b, 0x2e, 16],
         // def_cfa_expression: breg7 + 8 + ((breg16 & 15) >= 11) << 3, as for linkage tables.
         &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
@@ -238,8 +237,7 @@ mod made_up {
 
     /// Two CIEs, an ordinary one and a signal trampoline's, and an FDE for each program.
     fn entries() -> (Vec<u8>, Vec<usize>) {
-        // Version 1, factors 1 and -8, return address 16, 4-byte addresses; def_cfa 7 + 8, 16 at
-        // -8.
+        // Version 1, factors 1, -8, return address 16, 4-byte addresses; def_cfa 7 + 8, 16 at -8.
         let rest = [1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1];
         let mut bytes = entry(0, &[b"\x01zR\0", &rest]);
         let trampoline = bytes.len();

@@ -1,8 +1,7 @@
 //! Unwinding by machine code, if call frame information is wrong or missing. glibc's `__mpn_mul_1`
 //! and related functions (floating-point input and output) push registers that theirs omits. lld's
 //! linkage tables and the system call in `clone3` have none. The bytes at a function's entry, or of
-//! the call to it, prove what is on the stack. Code may be execute-only, so it is read without
-//! faults.
+//! the call to it, prove what is on the stack. Reads cannot fault: code may be execute-only.
 
 use super::{
     Trust,
@@ -27,7 +26,8 @@ const WORD: usize = size_of::<usize>();
 /// The largest distance of a PC from the target of the call that led to it.
 const LARGEST_FUNCTION: usize = 4096;
 
-/// Returns the rule at `pc` if its row has no push since `entry`, but the code does. Signal-safe.
+/// Returns the rule at `pc` if the code at `entry` pushes registers. The row of call frame
+/// information at `pc` must have held since `entry`, without a push. Signal-safe.
 pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader) -> Option<Rule> {
     if pc <= entry {
         return None;

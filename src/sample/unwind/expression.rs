@@ -1,5 +1,4 @@
-//! Expressions in call frame information: DWARF 5, section 2.5, with the operations that section
-//! 6.4.2 allows.
+//! Expressions in call frame information: DWARF 5, section 2.5, limited by section 6.4.2.
 
 use super::sections::ADDRESS_BYTES;
 use gimli::{EndianSlice, NativeEndian, Operation};
@@ -144,8 +143,7 @@ impl Value {
         (self.register.is_none() && !self.stored).then_some(self.offset)
     }
 
-    /// A sum with a stored value is not supported: its register becomes one that no frame has, so
-    /// every use fails.
+    /// A sum with a stored value is not supported: a register that no frame has makes uses fail.
     fn plus(self, constant: i64) -> Self {
         if self.stored && constant != 0 {
             return Self { register: Some(u16::MAX), ..self };

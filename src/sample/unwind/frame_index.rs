@@ -196,8 +196,7 @@ impl Drop for Reading {
 impl Reading {
     /// Signal-safe.
     pub(super) fn find(&self, kept: &PinnedDso<'_>) -> Option<&ObjectFrames> {
-        // SAFETY: not null, never changed after publication, and not freed while we are counted in
-        // READERS.
+        // SAFETY: not null, never changed, and not freed while READERS counts us.
         let objects = unsafe { &*self.objects };
         let start = kept.object.start;
         let place = objects.binary_search_by_key(&start, |object| object.range.start).ok()?;

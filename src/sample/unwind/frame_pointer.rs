@@ -1,7 +1,6 @@
 //! The step through a frame without call frame information, mostly of JIT-compiled code. By
 //! convention (psABI section 3.2.2) the frame pointer points to the caller's, below the return
-//! address; the outermost frame's is zero (section 3.4.1). Code need not do so: each step is
-//! checked.
+//! address; the outermost frame's is zero (section 3.4.1). Each step is checked.
 
 use super::{Trust, memory::StackReader, objects};
 use crate::sys::arch::{
@@ -19,8 +18,7 @@ pub(crate) enum FramePointerStep {
     Lost,
 }
 
-/// Steps to the caller. Signal-safe. `is_exact`: the PC was interrupted, so the frame may be
-/// incomplete.
+/// Steps to the caller. Signal-safe. `is_exact`: interrupted, so the frame may be incomplete.
 pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact: bool) -> FramePointerStep {
     const WORD: usize = size_of::<usize>();
     let sp = registers.sp();
@@ -65,8 +63,8 @@ fn return_address_location(pc: usize, stack: &mut StackReader) -> Option<ReturnA
     code::return_address_location(&stack.read_bytes(pc)?)
 }
 
-/// Code outside all DSOs, maybe JIT-compiled, is not read: after a wrong guess its page could be
-/// unmapped at any time.
+/// False if `pc` is in a DSO and no call precedes it. Other code, maybe JIT-compiled, is not read:
+/// after a wrong guess its page could be unmapped at any time.
 fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
     let call = pc.wrapping_sub(code::CALL_BYTES);
     let Some(keeper) = objects::pin(call, Trust::Guessed) else { return true };

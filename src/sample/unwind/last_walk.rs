@@ -58,7 +58,7 @@ pub(super) struct FrameReuse<'t> {
     last_walk: &'t mut LastWalk,
     /// The first step in `kept` that may be at or outside the present frame.
     next: usize,
-    /// Where `kept` was joined, if all frames since then matched.
+    /// The step in `kept` that was joined, if all frames since then matched.
     joined: Option<usize>,
     /// The first step since then whose saved registers were not restored.
     unrestored: usize,
@@ -165,7 +165,7 @@ impl FrameReuse<'_> {
         let LastWalk { kept, fresh, kept_length, .. } = self.last_walk;
         let fits = self.written.min(start);
         let from = fresh.get(self.written - fits..self.written).unwrap_or_default();
-        // A copy of slices would check their lengths, which are equal, and panic.
+        // A copy of slices would check their equal lengths, and contain a panic.
         let to = kept.get_mut(start - fits..start).unwrap_or_default();
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;

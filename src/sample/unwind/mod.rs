@@ -1,8 +1,8 @@
 //! The walk from the interrupted registers to the call chain.
 //!
 //! Each step needs the *rule* of the frame's PC: from the cache or, once per PC and process, from
-//! the DSO's call frame information. A walk is *complete* at a frame with an undefined return
-//! address (glibc marks `_start` and `clone` so), or one that no call left.
+//! the DSO's call frame information. A walk is *complete* if the return address is undefined (glibc
+//! marks `_start` and `clone` so), zero, or not after a call.
 
 mod cfi;
 // The sections that it makes are for x86-64.
@@ -56,8 +56,8 @@ pub(crate) enum WalkEnd {
 pub(crate) enum PcForm {
     /// As in the registers.
     Exact,
-    /// For profile readers, which look up every PC but the first at PC - 1, to find the call. The
-    /// PC of a frame that a signal interrupted is therefore stored plus 1.
+    /// For profile readers, which look up every PC except the first at PC - 1, to find the call.
+    /// The PC of a frame that a signal interrupted is therefore stored plus 1.
     ForReaders,
 }
 
@@ -75,9 +75,8 @@ const MAX_STACK_SWITCHES: u32 = 16;
 /// Fills `chain` with PCs from `registers` outwards, innermost first. Signal-safe. Needs some KiB
 /// of stack: callers run it on a slot's.
 ///
-/// Only the first PC and those that a signal frame interrupted are looked up as they are; the
-/// others are return addresses. `written` is the last byte that the kernel wrote for the thread, or
-/// 0.
+/// PCs are return addresses, except the first and those that a signal interrupted. `written` is the
+/// last byte that the kernel wrote for the interrupted thread, or 0.
 pub(crate) fn walk(
     engine: &Engine,
     slot: &Slot,
@@ -316,9 +315,9 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
     Some(())
 }
 
-/// Computes the CFA if a frame pointer led here and the stack pointer is not reliable. A stored
-/// frame pointer gives it. Otherwise the callee probably stored both words first, as JIT-compiled
-/// code does.
+/// Computes the CFA if a frame pointer led here and the stack pointer is in doubt. If the function
+/// has stored its caller's frame pointer, its own points there. Otherwise its callee is assumed to
+/// have stored both words first, as JIT-compiled code does.
 #[cold]
 fn cfa_from_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
     if !HAS_LINK_REGISTER || rule.register() != STACK_POINTER {
@@ -361,8 +360,8 @@ fn look_up(
         resolved.unwrap_or(Resolved::Rule(Rule::SIGNAL_RETURN))
     };
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && frame.pc != frame.lookup {
-        // A return address at a function's start follows no call, so it is the outermost.
-        // `makecontext` runs `__start_context` so; glibc 2.36 has no information for it.
+        // A return address at a function's start follows no call, so the frame is the outermost.
+        // `makecontext` runs `__start_context` so; its own information omits this in glibc 2.36.
         if !matches!(cfi::resolve(&object, frame.pc, registers, stack), Resolved::Rule(Rule::UNKNOWN)) {
             resolved = Resolved::Rule(Rule::OUTERMOST);
         }

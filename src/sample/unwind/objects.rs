@@ -1,5 +1,5 @@
-//! Look-up of the DSO of a PC, and its pin. glibc 2.35 has a look-up (`_dl_find_object`). Otherwise
-//! ordinary context publishes snapshots of the loaded DSOs (`snapshot.rs`) at each start and flush.
+//! Look-up and pinning of the DSO of a PC. glibc has a look-up since 2.35 (`_dl_find_object`).
+//! Otherwise each start and flush publishes a snapshot of the loaded DSOs (`snapshot.rs`).
 //!
 //! # The gate
 //! A DSO must stay loaded while its call frame information is read. DSOs that were loaded with the
@@ -49,7 +49,7 @@ loom::lazy_static! {
 
 const ELF_HEADER_BYTES: usize = 64;
 
-/// Records that each `dlclose` of the application now calls [`while_unloading`], and that all
+/// Records that each `dlclose` of the application goes through [`while_unloading`], and that all
 /// present DSOs came with the program. For the shared library, when it is loaded.
 pub(crate) fn set_dlclose_interposed() {
     IS_DLCLOSE_INTERPOSED.store(true, Ordering::Release);
@@ -81,7 +81,7 @@ pub(crate) enum PinGuard {
     Gate { _inside: Inside<'static> },
     /// DSOs are being unloaded, but not this one: its code is running.
     Running,
-    /// Outside all DSOs. One that is loaded there now is not read: it may go at any time.
+    /// Outside all DSOs. One that is loaded there now is not read: it is not pinned.
     Outside,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn pin(pc: usize, trust: Trust) -> Option<PinGuard> {
     if is_permanent(pc) {
         return Some(PinGuard::Permanent);
     }
-    // Unloads do not wait for us, and the DSO of a guess may be about to go.
+    // Unloads do not wait for us, and the DSO of a guess may be about to be unloaded.
     if trust != Trust::Live && !IS_DLCLOSE_INTERPOSED.load(Ordering::Relaxed) {
         return if find(pc).is_some() { None } else { Some(PinGuard::Outside) };
     }
@@ -258,7 +258,7 @@ fn range_in_memory(object: &TargetSharedLibrary<'_>) -> Option<(usize, usize)> {
     segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// A DSO whose call frame information a handler cannot search by itself.
+/// A DSO with call frame information that a handler cannot search without help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnindexedObject {
     pub(crate) range: core::ops::Range<usize>,

@@ -104,8 +104,7 @@ impl<'b> Description<'b> {
         if !entry.contains(self.pc) || entry.cie().return_address_register() != Register(RETURN_ADDRESS) {
             return None;
         }
-        // gimli drops "undefined", which matters for the link register: without a rule it is
-        // unchanged.
+        // gimli drops "undefined". Without a rule, the link register would be unchanged.
         let no_caller = HAS_LINK_REGISTER
             && {
                 let mut instructions = entry.instructions(frames, bases);

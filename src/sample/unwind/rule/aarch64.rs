@@ -2,8 +2,7 @@
 //!
 //! Compilers store callee-saved registers in consecutive words, in one of three orders upwards: gcc
 //! x29, x30, x19 to x28; gcc without frame pointers x19 to x28, x29, x30; LLVM x29, x30, x28 to
-//! x19. If their number is odd, one word somewhere is free. A leaf function keeps the return
-//! address in x30.
+//! x19. An odd number leaves one word free. A leaf function's return address is in x30.
 //!
 //! ```text
 //! bit   0..4   kind

@@ -1,5 +1,5 @@
-//! Walks from random registers and stacks. None faults or loops; a read of an unproven page could
-//! kill the test.
+//! Walks from random registers and stacks. None faults or loops: an unproven page could kill the
+//! test.
 
 use super::super::{PcForm, WalkEnd, objects, walk};
 use super::{made_stack::MadeStack, random::Random};
@@ -124,8 +124,7 @@ fn reads_no_unstable_memory_on_a_guess() {
     let mut claim = engine.scratch().claim(0).unwrap();
     let (held, _, last_walk) = claim.parts();
     let slot = held.slot();
-    // Successive mappings are mostly adjacent, near enough for a frame. Others are kept, and more
-    // are made.
+    // Successive mappings are mostly near enough for a frame. Others are kept for the retry.
     let mut made = vec![MadeStack::new(16)];
     let is_near = |pair: &[MadeStack]| pair[0].range().start.abs_diff(pair[1].range().start) < 1 << 19;
     while !made.windows(2).last().is_some_and(is_near) {

@@ -286,7 +286,7 @@ impl<'s> Program<'s> {
                     Way::Outermost => Some(Rule::OUTERMOST),
                     Way::FramePointer => None,
                 };
-                // All but the innermost are looked up in the call.
+                // All except the innermost are looked up in the call.
                 (function.pc - usize::from(i > 0), rule)
             })
         };
