@@ -1,45 +1,42 @@
-//! How far the memory of a session's records is usable: one word, which handlers move on as records need it.
-//!
-//! Where the spool's file system is full, what comes next becomes anonymous memory, at the same addresses: nothing is
-//! lost but the chance to recover it. The word holds bytes, multiples of 4096, and two flags:
+//! Lazy commit of the memory for records: one word, which handlers advance. If the spool's file
+//! system is full, further memory is anonymous, at the next addresses; only its recovery is lost.
+//! The word holds bytes, a multiple of 4096, and two flags:
 //!
 //! | flags | meaning | may become |
 //! | --- | --- | --- |
 //! | none | in the spool | none, with more bytes; switching |
-//! | switching | one handler puts anonymous memory behind the usable bytes | anonymous, by that handler |
-//! | anonymous | what comes next is anonymous | anonymous, with more bytes |
+//! | switching | a handler maps anonymous memory after the usable bytes | anonymous, by it |
+//! | anonymous | further memory is anonymous | anonymous, with more bytes |
 //!
-//! Handlers may populate the same bytes at once, which is harmless; only who has set the switching flag replaces
-//! memory, and nobody uses bytes beyond the mark. A handler that needs more meanwhile counts its tick as lost.
-//!
-//! The word goes from one state to the next and its bytes only grow, so there is no ABA.
+//! Concurrent handlers may populate the same bytes. Only the one that set the switching flag
+//! replaces memory, which is unused after the mark; until it is done, others that need more count a
+//! lost sample. Bytes only grow, so there is no ABA.
 
 use crate::sync::{Ordering, modelled::AtomicUsize};
 
-/// Bytes of a spool that one system call makes usable.
+/// Bytes of a spool per system call.
 pub(super) const FILE_STEP_BYTES: usize = 64 << 10;
-/// Bytes of anonymous memory that one system call makes usable; it becomes resident as it is touched.
+/// Bytes of anonymous memory per system call; they become resident when touched.
 pub(super) const ANONYMOUS_STEP_BYTES: usize = 1 << 20;
 
 const SWITCHING: usize = 1;
 const ANONYMOUS: usize = 2;
 const FLAGS: usize = 4095;
 
-/// The memory that is made usable, by offsets in bytes from its start. All of it is signal-safe.
+/// The memory, by byte offsets from its start. Signal-safe.
 pub(super) trait Backing {
-    /// Finds room in the spool's file system for bytes `from..to`; false where it is full.
+    /// Allocates bytes `from..to` of the spool; false if its file system is full.
     fn populate(&self, from: usize, to: usize) -> bool;
-    /// Notes that the spool may hold records up to `to`. They may come as soon as this returns.
+    /// Stores in the spool that it may hold records up to `to`, before it does.
     fn note_spooled(&self, to: usize);
-    /// Notes that records may follow that the spool does not hold.
+    /// Stores that records may follow that the spool does not hold.
     fn mark_truncated(&self);
-    /// Puts anonymous memory in the place of the spool's from `from` on, which nobody uses.
+    /// Replaces the spool's unused memory from `from` on by anonymous memory.
     fn detach_from_file(&self, from: usize) -> bool;
     /// Makes bytes `from..to` of anonymous memory usable.
     fn commit(&self, from: usize, to: usize) -> bool;
 }
 
-/// See the module.
 pub(super) struct LazyCommit {
     word: AtomicUsize,
     /// Bytes that may become usable.
@@ -47,29 +44,27 @@ pub(super) struct LazyCommit {
 }
 
 impl LazyCommit {
-    /// For the memory of a spool.
     pub(super) fn spooled(most: usize) -> Self {
         Self { word: AtomicUsize::new(0), most }
     }
 
-    /// For anonymous memory.
     pub(super) fn anonymous(most: usize) -> Self {
         Self { word: AtomicUsize::new(ANONYMOUS), most }
     }
 
-    /// True where the first `end` bytes are usable: who sees so may touch them.
+    /// Whether the first `end` bytes are usable: then they may be touched.
     #[inline]
     pub(super) fn covers(&self, end: usize) -> bool {
         // Acquire: pairs with the release in `grow`.
         end <= self.word.load(Ordering::Acquire) & !FLAGS
     }
 
-    /// True where bytes are, or are becoming, anonymous.
+    /// Whether bytes are, or are becoming, anonymous.
     pub(super) fn is_anonymous(&self) -> bool {
         self.word.load(Ordering::Acquire) & FLAGS != 0
     }
 
-    /// Makes the first `needed` bytes usable; false where they cannot be.
+    /// Makes the first `needed` bytes usable; false if that fails.
     #[cold]
     pub(super) fn grow(&self, backing: &impl Backing, needed: usize) -> bool {
         loop {
@@ -89,20 +84,20 @@ impl LazyCommit {
                 }
                 target | ANONYMOUS
             } else if backing.populate(bytes, target) {
-                // Before anybody can put a record there: the process may be killed at any instruction. Should
-                // another handler switch first, recovery finds zeros.
+                // Before any record is there: the process may be killed at any instruction. If
+                // another handler switches first, recovery finds zeros.
                 backing.note_spooled(target);
                 target
             } else {
                 bytes | SWITCHING
             };
-            // Release: whoever sees the mark may touch the memory. Where another handler was first, all is asked again.
+            // Release: pairs with `covers`. If another handler was first, all is checked again.
             if self.word.compare_exchange(present, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
             if next & FLAGS == SWITCHING {
                 backing.mark_truncated();
-                // Ours alone: nobody else goes past the flag, and nobody has used what lies behind the mark.
+                // Only this handler passes the flag, and no handler uses memory after the mark.
                 if !backing.detach_from_file(bytes) {
                     return false;
                 }
@@ -122,14 +117,13 @@ mod loom_models {
         thread,
     };
 
-    /// Pieces of the memory, of [`FILE_STEP_BYTES`] bytes each.
+    /// Pieces of [`FILE_STEP_BYTES`] bytes.
     const PIECES: usize = 2;
     const NO_ROOM: usize = 0;
     const ROOM: usize = 1;
 
-    /// What the memory holds: for each piece, how it can be used, and a record that somebody put there; and how much of it
-    /// was noted to be the spool's. The mark publishes the first and the last. What only the checks need are no atomics of
-    /// loom's, which would be more orders to try.
+    /// Usability and record of each piece; size noted in the spool. The checks' own atomics are not
+    /// loom's, which keeps the model small.
     struct World {
         lazy_commit: LazyCommit,
         rooms: [AtomicUsize; PIECES],
@@ -138,7 +132,6 @@ mod loom_models {
         cuts: Tally,
     }
 
-    /// The memory, as one handler finds it: its file system has room or not.
     struct Handler {
         world: Arc<World>,
         finds_room: bool,
@@ -181,7 +174,7 @@ mod loom_models {
             }
         }
 
-        /// Puts a record where it was told to, if the memory can be had; says whether it did.
+        /// Stores a record, if there is memory; returns whether it did.
         fn put(&self, piece: usize, record: usize) -> bool {
             let end = (piece + 1) * FILE_STEP_BYTES;
             let Self { world, .. } = self;
@@ -189,16 +182,14 @@ mod loom_models {
                 return false;
             }
             assert_eq!(world.rooms[piece].load(Ordering::Relaxed), ROOM, "bytes beyond the mark");
-            // What a spool may hold is noted before it can hold it.
             assert!(world.lazy_commit.is_anonymous() || world.noted.load(Ordering::Relaxed) >= end);
             world.records[piece].store(record, Ordering::Relaxed);
             true
         }
     }
 
-    /// Two handlers that each put two records, where their file system has room as `rooms` says.
+    /// Runs two handlers that each store two records.
     fn two_handlers(rooms: [bool; 2]) {
-        // Each handler has a handful of steps that matter; more changes between them only repeat what was tried.
         let mut model = Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
@@ -210,7 +201,6 @@ mod loom_models {
                 cuts: Tally::new(0),
             });
             let [own, other] = rooms.map(|finds_room| Handler { world: Arc::clone(&world), finds_room });
-            // The first piece is shared by both records in it, of which one stands for both.
             let work = |handler: &Handler, record| [0, 1].map(|piece| handler.put(piece, record));
             let thread = thread::spawn(move || work(&other, 2));
             let own_put = work(&own, 1);
@@ -226,17 +216,17 @@ mod loom_models {
     }
 
     #[test]
-    fn loom_both_handlers_find_room() {
+    fn loom_finds_room_in_both_handlers() {
         two_handlers([true, true]);
     }
 
     #[test]
-    fn loom_one_handler_finds_the_file_system_full() {
+    fn loom_switches_in_one_handler() {
         two_handlers([true, false]);
     }
 
     #[test]
-    fn loom_both_handlers_find_the_file_system_full() {
+    fn loom_switches_in_both_handlers() {
         two_handlers([false, false]);
     }
 }

@@ -1,8 +1,7 @@
-//! Objects that were loaded after the first start and that a walk came through.
-//!
-//! They may be gone when the list of mapped objects is written, and then nothing could name their PCs. The handler
-//! that meets one for the first time puts its name and its executable segments into a queue; ordinary context
-//! takes them out, with the signal blocked, since a queue operation waits for one that was interrupted half-way.
+//! DSOs that were loaded after the first start and that a walk has sampled. They may be unloaded
+//! when the mapped objects are listed. The handler that first samples one pushes its name and
+//! executable segments to a queue. Ordinary context pops them, with the signal blocked, because a
+//! queue operation waits for an interrupted one.
 
 use super::{counters::Counter, recording, scratch::Slot, unwind::objects::PinnedDso};
 use crate::{
@@ -12,19 +11,17 @@ use crate::{
 use crossbeam_queue::ArrayQueue;
 use once_cell::race::OnceBox;
 
-/// Objects that can wait between two looks of ordinary context.
+/// Capacity between two reads by ordinary context.
 pub(crate) const WAITING: usize = 64;
 const NAME_BYTES: usize = 512;
 const SEGMENTS: usize = 4;
 
 static QUEUE: OnceBox<ArrayQueue<SampledDso>> = OnceBox::new();
-/// Set in a forked child whose copy of the queue may be in the middle of a push: whoever used it would wait for a thread
-/// that does not exist.
+/// Set in a forked child if a push may be half done: queue operations would wait for it forever.
 static IS_TORN: AtomicBool = AtomicBool::new(false);
-/// Which objects are in the queue or were: a set with free places of 0, filled by compare-exchange.
+/// Which DSOs were queued: a set, with 0 for free places.
 static SEEN: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 
-/// An object's name and executable segments, as they were when it was tick_thread.
 pub(crate) struct SampledDso {
     name: [u8; NAME_BYTES],
     name_length: usize,
@@ -32,7 +29,6 @@ pub(crate) struct SampledDso {
     segment_count: usize,
 }
 
-/// Where an executable segment was mapped.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct SampledSegment {
     pub(crate) start: usize,
@@ -46,7 +42,6 @@ impl SampledDso {
         self.name.get(..self.name_length).unwrap_or_default()
     }
 
-    /// An object as a handler would have met it, for tests.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn with_segment(object_name: &[u8], segment: SampledSegment) -> Self {
         let mut name = [0; NAME_BYTES];
@@ -56,7 +51,6 @@ impl SampledDso {
         Self { name, name_length: object_name.len(), segments, segment_count: 1 }
     }
 
-    /// The same object at the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.name() == other.name() && self.segments() == other.segments()
     }
@@ -66,13 +60,13 @@ impl SampledDso {
     }
 }
 
-/// Makes the queue. For ordinary context.
+/// For ordinary context.
 pub(crate) fn prepare() {
     QUEUE.get_or_init(|| Box::new(ArrayQueue::new(WAITING)));
 }
 
-/// Notes an object, unless it stays or is known. Signal-safe: atomics, and a push that neither allocates nor
-/// waits for anyone but a taker in ordinary context, who has the signal blocked.
+/// Queues a DSO, unless it is permanent or known. Signal-safe: atomics, and a push that does not
+/// allocate and waits only for a pop by ordinary context, which has the signal blocked.
 pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
     if kept.stays {
         return;
@@ -94,19 +88,18 @@ pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
     }
 }
 
-/// Takes what was noted since. For ordinary context, with the profiling signal blocked.
+/// For ordinary context, with the profiling signal blocked.
 pub(crate) fn pop() -> Option<SampledDso> {
     if IS_TORN.load(Ordering::Relaxed) { None } else { QUEUE.get()?.pop() }
 }
 
-/// In a forked child; `handlers_were_inside` says that handlers of threads that do not exist here may have been pushing.
 pub(crate) fn reset_after_fork(handlers_were_inside: bool) {
     if handlers_were_inside {
         IS_TORN.store(true, Ordering::Relaxed);
     }
 }
 
-/// Forgets which objects were seen: some are about to be unloaded, and others may come to their addresses.
+/// Empties the set: DSOs are about to be unloaded, and others may be loaded there.
 pub(crate) fn forget_seen() {
     for place in &SEEN {
         place.store(0, Ordering::Relaxed);
@@ -124,7 +117,7 @@ fn see(object: &LoadedObject) -> Sighting {
     let first = (key >> 12).wrapping_mul(0x9e37_79b9) % SEEN.len();
     for i in 0..SEEN.len() {
         let Some(place) = SEEN.get((first + i) % SEEN.len()) else { return Sighting::NoRoom };
-        // Relaxed: the set guards nothing but against noting twice.
+        // Relaxed: the set only prevents duplicates.
         match place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return Sighting::First,
             Err(present) if present == key => return Sighting::Before,
@@ -134,7 +127,6 @@ fn see(object: &LoadedObject) -> Sighting {
     Sighting::NoRoom
 }
 
-/// None for an object whose name or segments do not fit, or that has none.
 fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
     let mut tick_thread = SampledDso {
         name: [0; NAME_BYTES],
@@ -152,9 +144,8 @@ fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
     (tick_thread.segment_count > 0).then_some(tick_thread)
 }
 
-/// Writes the object's path, and gives its length; None for an object without a name, or whose name does not fit. The
-/// loader keeps the name that the program gave, which says little to who reads the profile elsewhere: one that counts from
-/// the working directory gets that in front, as it is now.
+/// Writes the DSO's path and returns its length; None if it is missing or too long. The loader
+/// keeps the path as passed; a relative one is appended to the working directory.
 fn absolute_name(kept: &PinnedDso<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
     let mut length = kept.copy_name(name);
     if length > 0 && name.first() != Some(&b'/') {
@@ -174,7 +165,7 @@ mod tests {
     use crate::sys::process::in_raw_fork;
 
     #[test]
-    fn a_child_leaves_a_queue_alone_that_may_be_torn() {
+    fn does_not_use_a_torn_queue_in_a_forked_child() {
         prepare();
         let take_one = |handlers_were_inside| {
             let tick_thread = SampledDso {

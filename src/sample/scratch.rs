@@ -1,23 +1,21 @@
-//! Scratch slots: what one handler needs for one tick, prepared beforehand.
+//! Scratch slots: prepared memory for one tick, resident from its first use.
 //!
 //! ```text
-//! slot    | guard page | stack ............ | state | counters | trail | chain ...... |
+//! slot    | guard page | stack ............ | state | counters | last walk | chain ...... |
 //!                        <- grows this way ^
 //! ```
 //!
-//! A handler claims a slot by one compare-exchange and has it to itself until it releases it; it begins its search
-//! at a place that its thread's stack pointer chooses, so threads that tick at once seldom try the same one. All
-//! slots taken: the tick is lost and counted. A claimed slot also keeps a session alive, see `recording.rs`.
+//! A handler claims a slot by one compare-exchange, starting at one that its stack pointer selects,
+//! so that threads seldom contend. If all are taken, the sample is lost. A claimed slot keeps the
+//! session alive (`recording.rs`).
 //!
 //! | state | meaning | may become |
 //! | --- | --- | --- |
 //! | 0 | free | 1, by compare-exchange |
 //! | 1 | a handler is inside | 0, by that handler (or by a forked child, where it does not exist) |
 //!
-//! The pages of a slot become resident when it is first used.
-//!
 //! # Safety
-//! Makes references to slots in a mapping that is never unmapped, and gives the holder its chain buffer.
+//! Makes references to slots in a mapping that is never unmapped, and to the holder's chain buffer.
 #![allow(unsafe_code)]
 
 use super::{
@@ -35,12 +33,10 @@ use crate::{
 };
 use core::cell::UnsafeCell;
 
-/// Bytes of a slot's stack. A tick is walked and counted there, so that it needs next to nothing of the stack that it
-/// interrupted. The evaluation of call frame information takes most: about 8 KiB in a release build, more in a debug
-/// build, where nothing is inlined (the test in `unwind/cfi.rs` measures it).
+/// Evaluation of call frame information needs most: about 8 KiB in a release build, more in a debug
+/// build (measured by the test in `unwind/cfi.rs`).
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
-/// Who is in a slot.
 pub(crate) struct Occupancy(AtomicU32);
 
 impl Occupancy {
@@ -51,25 +47,25 @@ impl Occupancy {
 
     #[inline]
     pub(crate) fn try_claim(&self) -> bool {
-        // SeqCst: the claim comes before the holder's look at the running session; its partner is `is_free`
-        // behind the withdrawal (`recording.rs`).
+        // SeqCst: the claim precedes the load of the running session; pairs with `is_free` after
+        // the session's withdrawal (`recording.rs`).
         self.0.load(Ordering::Relaxed) == 0
             && self.0.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     pub(crate) fn release(&self) {
-        // Release: whoever sees the slot free sees all that its holder did.
+        // Release: pairs with `is_free` and `try_claim`; the holder's work is visible.
         self.0.store(0, Ordering::Release);
     }
 
     pub(crate) fn is_free(&self) -> bool {
-        // SeqCst: partner of `try_claim`. Acquire is part of it, for the release.
+        // SeqCst: pairs with `try_claim`; its acquire pairs with the release.
         self.0.load(Ordering::SeqCst) == 0
     }
 }
 
-/// One slot; the state and the counters are for all, the rest for its holder.
+/// State and counters are shared, the rest is the holder's.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     occupancy: Occupancy,
@@ -78,23 +74,21 @@ pub(crate) struct Slot {
     chain: UnsafeCell<[usize; MAX_DEPTH]>,
 }
 
-// SAFETY: chain and trail are touched only through `SlotClaim`, of which a slot has one at a time.
+// SAFETY: chain and last walk are accessed only through `SlotClaim`, one at a time.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// Counts one event. For the slot's holder.
+    /// For the slot's holder.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);
     }
 
-    /// Counts `amount` events. For the slot's holder.
     #[inline]
     pub(crate) fn count_many(&self, counter: Counter, amount: u64) {
         self.counters.add(counter, amount);
     }
 
-    /// How often an event was counted here.
     #[cfg(sigprof_stamps)]
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         let mut totals = Totals::default();
@@ -105,28 +99,26 @@ impl Slot {
     /// Runs `function` on the slot's stack. For the slot's holder, one at a time.
     pub(crate) fn run_on_stack<T>(&self, argument: &mut T, function: fn(&mut T)) {
         let mut call = (argument, function);
-        // The stack ends where the slot begins.
+        // The stack's upper end is the slot's start.
         let top = core::ptr::from_ref(self).cast_mut().cast::<u8>();
-        // SAFETY: a slot is 64-byte aligned and stands behind its own stack, which only its holder uses; nothing
-        // that runs there unwinds.
+        // SAFETY: the 64-byte aligned slot is directly above its stack, which only its holder uses;
+        // nothing that runs there unwinds.
         unsafe { call_on_stack(enter_call::<T>, (&raw mut call).cast(), top) };
     }
 }
 
-/// All slots of the process.
 pub(crate) struct Scratch {
     slots: Mapping,
     count: usize,
 }
 
-/// Bytes from one slot to the next.
 const STRIDE: usize = (PROTECTION_BYTES + STACK_BYTES + size_of::<Slot>()).next_multiple_of(PROTECTION_BYTES);
 
 impl Scratch {
-    /// Maps `count` slots. For ordinary context.
+    /// For ordinary context.
     ///
     /// # Errors
-    /// The error number of `mmap(2)` or `mprotect(2)`.
+    /// The `errno` value of `mmap(2)` or `mprotect(2)`.
     pub(crate) fn new(count: usize) -> Result<Self, i32> {
         let slots = Mapping::writable(count * STRIDE)?;
         for i in 0..count {
@@ -135,10 +127,10 @@ impl Scratch {
         Ok(Self { slots, count })
     }
 
-    /// Claims a slot, beginning the search where `hint` says. Signal-safe.
+    /// Claims a slot; the search starts at one that `hint` selects. Signal-safe.
     #[inline]
     pub(crate) fn claim(&self, hint: usize) -> Option<SlotClaim<'_>> {
-        // Stacks lie megabytes apart, or at least their size: the low bits say little.
+        // Stacks are at least their size apart.
         let start = ((hint >> 16) ^ (hint >> 23)).checked_rem(self.count).unwrap_or(0);
         (0..self.count).find_map(|i| {
             let place = start + i;
@@ -147,13 +139,11 @@ impl Scratch {
         })
     }
 
-    /// How many slots a handler is in.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn occupied(&self) -> usize {
         self.all().filter(|slot| !slot.occupancy.is_free()).count()
     }
 
-    /// The sum of all slots' counters.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for slot in self.all() {
@@ -162,7 +152,6 @@ impl Scratch {
         totals
     }
 
-    /// True once slot `i` has been seen free.
     pub(crate) fn is_free(&self, i: usize) -> bool {
         self.slot(i).is_none_or(|slot| slot.occupancy.is_free())
     }
@@ -171,18 +160,16 @@ impl Scratch {
         self.count
     }
 
-    /// All slots but the one that is held.
     pub(crate) fn others<'s>(&'s self, held: HeldSlot<'s>) -> OtherSlots<'s> {
         OtherSlots { scratch: self, own: held.slot }
     }
 
-    /// In a forked child: the handlers that held slots do not exist here. True if there were any: what they were at is
-    /// half done.
+    /// In a forked child: frees all slots. Returns whether a handler's work is left incomplete.
     pub(crate) fn reset_after_fork(&self) -> bool {
         let mut were_held = false;
-        // Looked at first: a slot that nobody has used has no memory yet, and writing to it would take some.
+        // Reads first: a write would make unused slots resident.
         for slot in self.all().filter(|slot| !slot.occupancy.is_free()) {
-            // SAFETY: the slot's holder does not exist here, and neither does any other thread.
+            // SAFETY: neither the slot's holder nor any other thread exists here.
             unsafe { &mut *slot.last_walk.get() }.forget();
             slot.occupancy.release();
             were_held = true;
@@ -199,14 +186,14 @@ impl Scratch {
         if i >= self.count {
             return None;
         }
-        // SAFETY: `i` is below the count, so the place lies within the mapping.
+        // SAFETY: `i` is below the count, so the place is in the mapping.
         let place = unsafe { self.slots.start().add(i * STRIDE + PROTECTION_BYTES + STACK_BYTES) };
-        // SAFETY: the place is aligned to a page, zeroed by the kernel, and zero is a value of every field.
+        // SAFETY: page-aligned, zeroed by the kernel, and zero is valid for every field.
         Some(unsafe { place.cast::<Slot>().as_ref() })
     }
 }
 
-/// The slots beside the one that a handler holds, which is done with its record.
+/// For a handler that has added its sample: its own slot counts as free.
 pub(crate) struct OtherSlots<'s> {
     scratch: &'s Scratch,
     own: &'s Slot,
@@ -223,19 +210,17 @@ impl Slots for OtherSlots<'_> {
     }
 }
 
-/// A handler's hold on a slot.
 pub(crate) struct SlotClaim<'s> {
     slot: &'s Slot,
 }
 
-/// Shows that a slot is claimed.
+/// Proof that a slot is claimed.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldSlot<'c> {
     slot: &'c Slot,
 }
 
 impl<'c> HeldSlot<'c> {
-    /// The slot, for counting and for its stack.
     #[inline]
     pub(crate) fn slot(self) -> &'c Slot {
         self.slot
@@ -243,10 +228,9 @@ impl<'c> HeldSlot<'c> {
 }
 
 impl SlotClaim<'_> {
-    /// The slot, its chain buffer, and the trail of the last walk.
     #[inline]
     pub(crate) fn parts(&mut self) -> (HeldSlot<'_>, &mut [usize], &mut LastWalk) {
-        // SAFETY: the claim is the only way to the buffer, and it is borrowed for as long.
+        // SAFETY: the claim is the only access to the buffer and is borrowed mutably.
         let chain = unsafe { &mut *self.slot.chain.get() };
         // SAFETY: as above.
         let last_walk = unsafe { &mut *self.slot.last_walk.get() };
@@ -260,11 +244,11 @@ impl Drop for SlotClaim<'_> {
     }
 }
 
-/// The first fails with a relaxed order in `try_claim` or `release`; the second with one in `release` or `is_free`, and where
-/// stop does not wait.
+/// The first fails with a relaxed order in `try_claim` or `release`; the second with one in
+/// `release` or `is_free`, and if stop does not wait.
 ///
 /// # Safety
-/// Access to loom's cells, which check that it is ordered: a model that does it otherwise fails.
+/// Accesses loom's cells, which check that accesses are ordered.
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
@@ -277,7 +261,6 @@ mod loom_models {
         thread,
     };
 
-    /// What only its user may touch.
     struct Owned(UnsafeCell<usize>);
 
     // SAFETY: loom checks every access.
@@ -288,18 +271,18 @@ mod loom_models {
             Self(UnsafeCell::new(0))
         }
         fn read(&self) -> usize {
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that there is no concurrent write.
             self.0.with(|value| unsafe { *value })
         }
         fn change(&self) {
-            // SAFETY: loom checks that nobody else has access meanwhile.
+            // SAFETY: loom checks that there is no concurrent access.
             self.0.with_mut(|value| unsafe { *value += 1 });
         }
     }
 
-    /// Two handlers want the same slot: its buffer has one user at a time, who finds it as the last one left it.
+    /// A contended buffer has one user at a time, which sees the last one's changes.
     #[test]
-    fn loom_a_slots_buffer_has_one_user_at_a_time() {
+    fn loom_gives_a_buffer_one_user_at_a_time() {
         loom::model(|| {
             let slot = Arc::new((Occupancy::free(), Owned::new()));
             let tick = |slot: &(Occupancy, Owned)| {
@@ -321,13 +304,11 @@ mod loom_models {
         });
     }
 
-    /// A session is stopped, which waits for the handler that is inside, and another one started: no handler uses the first
-    /// once it is freed, nor the second before it is filled. (`recording.rs` has the same with its own words.)
-    ///
-    /// loom gives sequentially consistent operations the strength of acquire and release only; the fences stand for the
-    /// total order that the language guarantees them.
+    /// A stopped session is not used once it is freed, nor the next before it is filled (as in
+    /// `recording.rs`). loom treats sequentially consistent operations only as acquire and release;
+    /// the fences provide the total order that the language guarantees.
     #[test]
-    fn loom_a_session_that_follows_another_is_used_in_its_stead() {
+    fn loom_uses_no_freed_or_unfilled_session() {
         loom::model(|| {
             let slot = Arc::new(Occupancy::free());
             let running = Arc::new(AtomicUsize::new(1));
@@ -363,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_slot_has_one_holder() {
+    fn gives_each_slot_one_holder() {
         let scratch = Scratch::new(3).unwrap();
         let mut claims: Vec<_> = (0..3).map(|i| scratch.claim(i << 16).unwrap()).collect();
         assert!(scratch.claim(0).is_none());
@@ -390,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forked_child_frees_the_slots_that_were_held() {
+    fn frees_held_slots_in_a_forked_child() {
         let scratch = Scratch::new(3).unwrap();
         assert!(!scratch.reset_after_fork(), "nobody was inside");
         let held = scratch.claim(0).unwrap();
@@ -401,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_all_slots_add_up() {
+    fn adds_up_the_counters_of_all_slots() {
         let scratch = Scratch::new(2).unwrap();
         let (mut first, mut second) = (scratch.claim(0).unwrap(), scratch.claim(0).unwrap());
         let (first, second) = (first.parts().0, second.parts().0);

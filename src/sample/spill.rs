@@ -1,14 +1,11 @@
-//! The half of a table that was left, on its way to a file: by the handlers that follow, one at a time, a slice each.
-//!
-//! A slice is two of the longest records (64 KiB), or four times as many bytes that are set to zero. So no tick takes
-//! long, and a half is moved and cleared before the other can be full, however long its records are. Nothing is written
-//! before every slot has been seen free once, since handlers may still be adding (`table/spilling.rs`); one that never
-//! comes back keeps the half where it is, and what then finds both halves full is lost and counted.
-//!
-//! What cannot be written (no room, no right, a limit) stays in memory for the rest of the session.
+//! Spilling of a table's inactive half, by one handler at a time, after a grace period
+//! (`table/spilling.rs`). A slice is two of the longest records (64 KiB), or four times as much
+//! that is zeroed. So ticks are short, and a half is clean before the other is full. If a handler
+//! never returns, the half stays; when both are full, samples are lost and counted. Records that
+//! cannot be written stay in memory for the rest of the session.
 //!
 //! # Safety
-//! Hands out what only one may use at a time to who has set the flag that says so.
+//! Gives exclusive access to the thread that has set `is_busy`.
 #![allow(unsafe_code)]
 
 use super::table::{Memory, Moving, RECORD_HEAD, Table};
@@ -23,68 +20,57 @@ use core::{
     ops::{Deref, DerefMut},
 };
 
-/// Words that are written at once.
 pub(crate) const SLICE_WORDS: usize = 2 * (RECORD_HEAD + MAX_DEPTH);
-/// Words that are set to zero at once.
 const CLEARED_WORDS: usize = 4 * SLICE_WORDS;
 /// More than there are slots.
 const MAX_SLOTS: usize = 128;
 
-/// Where records go. Signal-safe.
+/// The destination of records. Signal-safe.
 pub(crate) trait SpillSink {
-    /// Writes the first `words` words of the buffer behind the first `place` words of the file.
+    /// Writes the first `words` words of the buffer after the first `place` words of the file.
     ///
     /// # Errors
-    /// An error number; the words are not in the file then.
+    /// An `errno` value; the words are not in the file.
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32>;
-    /// The file's name in its directory, before it is created.
+    /// The file's name in its directory.
     fn name(&mut self) -> &[u8];
-    /// Removes a file that holds nothing.
     fn give_up(&mut self);
-    /// Room for a slice.
-    ///
     /// # Errors
-    /// An error number.
+    /// An `errno` value.
     fn buffer(&mut self) -> Result<&mut [usize], i32>;
 }
 
-/// Who else may be in a half.
 pub(crate) trait Slots {
     fn count(&self) -> usize;
-    /// True for a slot that has been seen free, or whose holder asks.
+    /// True for an idle slot, and for the caller's own.
     fn is_free(&self, i: usize) -> bool;
 }
 
-/// See the module.
 pub(crate) struct Spiller<S> {
     is_busy: AtomicBool,
-    /// Why records stay in memory, as an error number; 0 while they need not.
+    /// The `errno` value because of which records stay in memory, or 0.
     failure: AtomicI32,
     progress: UnsafeCell<Progress<S>>,
 }
 
-/// How far the half has come, but for what its stand says.
 pub(crate) struct Progress<S> {
-    /// One bit for each slot that has been seen free since the halves changed places.
+    /// A bit for each slot that was idle since the swap.
     seen_free: [u64; MAX_SLOTS / 64],
-    /// Words that were set to zero.
     cleared: usize,
     /// Sum of the counts in the file.
     pub(crate) periods: u64,
     pub(crate) sink: S,
 }
 
-// SAFETY: the progress is touched only through `SpillGuard`, of which there is one at a time.
+// SAFETY: the progress is accessed only through `SpillGuard`, which exists once at a time.
 unsafe impl<S: Send> Sync for Spiller<S> {}
 
-/// Shows that nobody else moves records.
 pub(crate) struct SpillGuard<'d, S> {
     spiller: &'d Spiller<S>,
 }
 
 impl<S> Spiller<S> {
-    /// The right to move records, for who reads all of them; None where it cannot be had within half a second. For
-    /// ordinary context, or an end of the program.
+    /// Waits at most 0.5 s for the right to spill. For ordinary context and exit hooks.
     pub(crate) fn lock(&self) -> Option<SpillGuard<'_, S>> {
         const PATIENCE: u64 = 500_000_000;
         let start = clock::monotonic_nanos();
@@ -92,7 +78,7 @@ impl<S> Spiller<S> {
             if let Some(guard) = self.try_lock() {
                 return Some(guard);
             }
-            // A handler has it for one slice, unless its file system hangs.
+            // Released after one slice, unless the file system hangs.
             if clock::monotonic_nanos().saturating_sub(start) > PATIENCE {
                 return None;
             }
@@ -113,29 +99,26 @@ impl<S> Spiller<S> {
         }
     }
 
-    /// True while somebody moves records.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Acquire)
     }
 
-    /// Why records stay in memory, as an error number.
     pub(crate) fn failure(&self) -> Option<i32> {
         Some(self.failure.load(Ordering::Relaxed)).filter(|errno| *errno != 0)
     }
 
-    /// The right to move records, if nobody has it. Signal-safe.
+    /// Acquires the right to spill, if it is free. Signal-safe.
     pub(crate) fn try_lock(&self) -> Option<SpillGuard<'_, S>> {
-        // Acquire: what the last holder did is seen.
+        // Acquire: pairs with the release in the guard's drop.
         let is_ours =
             self.is_busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Not made before that is known: its drop would end another's guard.
+        // Created only on success, because its drop releases the right.
         is_ours.then(|| SpillGuard { spiller: self })
     }
 }
 
 impl<S: SpillSink> Spiller<S> {
-    /// Moves a slice, if there is one to move and nobody else does. For a handler, when it has added its own record.
-    /// Signal-safe.
+    /// Spills a slice, if the right is free. For a handler that has added its sample. Signal-safe.
     #[inline]
     pub(crate) fn step<M: Memory>(&self, table: &Table<M>, slots: &impl Slots) {
         if table.stand().other != Other::Clean && self.failure().is_none() {
@@ -156,30 +139,30 @@ impl<S: SpillSink> Spiller<S> {
 impl<S> Deref for SpillGuard<'_, S> {
     type Target = Progress<S>;
     fn deref(&self) -> &Progress<S> {
-        // SAFETY: the holder alone touches it, and the guard is borrowed.
+        // SAFETY: the guard has exclusive access and is borrowed.
         unsafe { &*self.spiller.progress.get() }
     }
 }
 
 impl<S> DerefMut for SpillGuard<'_, S> {
     fn deref_mut(&mut self) -> &mut Progress<S> {
-        // SAFETY: as above, and the guard is borrowed alone.
+        // SAFETY: as above, and the guard is borrowed mutably.
         unsafe { &mut *self.spiller.progress.get() }
     }
 }
 
 impl<S> Drop for SpillGuard<'_, S> {
     fn drop(&mut self) {
-        // Release: see `try_lock`.
+        // Release: pairs with the acquire in `try_lock`.
         self.spiller.is_busy.store(false, Ordering::Release);
     }
 }
 
 impl<S: SpillSink> Progress<S> {
     /// # Errors
-    /// Why a slice could not be written, as an error number.
+    /// The `errno` value of a failed write.
     fn spill_slice<M: Memory>(&mut self, table: &Table<M>, slots: &impl Slots) -> Result<(), i32> {
-        // Nobody else changes it from now on, unless it is clean.
+        // Only this thread changes it now, unless it is clean.
         let stand = table.stand();
         let half = 1 - stand.active;
         match stand.other {
@@ -200,7 +183,7 @@ impl<S: SpillSink> Progress<S> {
                 }
                 if gathered.words > 0 {
                     let (periods_before, periods) = (self.periods, self.periods + gathered.periods);
-                    // Whatever becomes of the process, who recovers it knows of the file.
+                    // If the process is killed now, recovery finds the file.
                     table.memory().note_moving(&Moving {
                         name: self.sink.name(),
                         periods_before,
@@ -216,7 +199,7 @@ impl<S: SpillSink> Progress<S> {
                     self.periods = periods;
                 }
                 let other = if gathered.is_all { Other::Clearing } else { Other::Records(gathered.next) };
-                // From here on the slice is in the file and nowhere else, whatever becomes of the process.
+                // From now on the slice counts only in the file.
                 table.set_other(Stand { other, moved, ..stand });
             }
             Other::Records(_) => {}
@@ -224,7 +207,7 @@ impl<S: SpillSink> Progress<S> {
         Ok(())
     }
 
-    /// True once every slot has been seen free since the halves changed places.
+    /// Whether every slot was idle once since the swap.
     fn has_grace_period_passed(&mut self, slots: &impl Slots) -> bool {
         let mut has_grace_period_passed = true;
         for i in 0..slots.count() {

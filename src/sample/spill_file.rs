@@ -1,11 +1,9 @@
-//! The file that records are moved to while a session runs: beside its profile, so on the file system that the profile
-//! needs room on anyway. It is created when the first half of the table is full, which few programs ever come to, and
-//! removed when the profile is complete.
-//!
-//! All of it is signal-safe but what says otherwise: system calls, and memory of its own.
+//! The spill file, in the profile's directory, which needs space anyway. Created when a half of the
+//! table is first full, and removed when the profile is complete. Signal-safe unless stated
+//! otherwise: system calls, and our own memory.
 //!
 //! # Safety
-//! Looks at words as bytes.
+//! Converts words to bytes.
 #![allow(unsafe_code)]
 
 use super::spill::{SLICE_WORDS, SpillSink};
@@ -22,22 +20,20 @@ use crate::{
 };
 use core::ffi::CStr;
 
-/// Bytes of the file system that are left to the host.
+/// Bytes of the file system that are left to the application.
 const RESERVE: u64 = 16 << 20;
 
-/// Where records may be moved to: the profile's directory.
 pub(crate) struct SpillDirectory {
     pub(crate) directory: BorrowedDirectory,
-    /// Absolute, without links.
+    /// Absolute, without symbolic links.
     pub(crate) path: MappedBox<PathBuffer>,
 }
 
-/// See the module.
 pub(crate) struct SpillFile {
-    /// None where there can be no other file beside the profile.
+    /// None if no other file can be beside the profile.
     profile_directory: Option<SpillDirectory>,
     is_spooled: bool,
-    /// The directory, opened again since the host has closed it.
+    /// Open again, because the application closed the first.
     reopened: Option<Directory>,
     name: [u8; MOVED_NAME_BYTES],
     name_bytes: usize,
@@ -48,11 +44,11 @@ pub(crate) struct SpillFile {
 #[repr(C)]
 struct Slice([usize; SLICE_WORDS]);
 
-// SAFETY: an array of integers.
+// SAFETY: an array of integers, for which zero is a valid value.
 unsafe impl Zeroable for Slice {}
 
 impl SpillFile {
-    /// A file that is created when it is needed. Where the session has no spool it loses its name at once.
+    /// Without a spool, the file is unlinked when it is created.
     pub(crate) fn new(profile_directory: Option<SpillDirectory>, is_spooled: bool) -> Self {
         Self {
             profile_directory,
@@ -65,43 +61,40 @@ impl SpillFile {
         }
     }
 
-    /// Reads the `words.len()` words behind the first `place`. For ordinary context, or an end of the program.
+    /// Reads `words.len()` words after the first `place`. For ordinary context and exit hooks.
     ///
     /// # Errors
-    /// An error number; `ENOENT` where there is no file.
+    /// An `errno` value; `ENOENT` without a file.
     pub(crate) fn read(&mut self, place: u64, words: &mut [usize]) -> Result<(), i32> {
         let file = self.open()?;
         let length = size_of_val(words);
-        // SAFETY: any bytes are words, and these are borrowed alone.
+        // SAFETY: any bytes are valid words, and these are borrowed mutably.
         let bytes = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), length) };
         file.read_at(place * size_of::<usize>() as u64, bytes)
     }
 
-    /// True where the file can be read.
     pub(crate) fn is_there(&mut self) -> bool {
         self.open().is_ok()
     }
 
-    /// Removes the file's name, if it has one: all that it holds stands elsewhere, or is wanted no more. A session that
-    /// goes on all the same goes on in the file.
+    /// Unlinks the file. A session that continues still uses it.
     pub(crate) fn remove(&mut self) {
         if self.file.is_none() || self.find_directory().is_err() {
             return;
         }
         let (Some(file), Some(directory)) = (&self.file, self.directory()) else { return };
         let entry = Entry::within(directory, name(&self.name));
-        // Nobody else's, should the name have been given to another file.
+        // The name may now belong to another file.
         if entry.status().is_ok_and(|status| file.is(&status)) {
             let _ = entry.unlink();
         }
     }
 
-    /// The directory that was found.
     fn directory(&self) -> Option<&Directory> {
         self.reopened.as_ref().or(self.profile_directory.as_ref().map(|found| &*found.directory))
     }
 
-    /// Opens the directory again where the host has closed it, if its path still leads to it.
+    /// Opens the directory again if the application closed it and its path is unchanged.
     fn find_directory(&mut self) -> Result<(), i32> {
         let profile_directory = self.profile_directory.as_ref().ok_or(errno::ENOENT)?;
         if self.directory().is_some_and(Directory::is_still_open) {
@@ -120,7 +113,7 @@ impl SpillFile {
         Ok(())
     }
 
-    /// The file, created, or opened again where the host has closed it.
+    /// Opens the file again if the application closed it.
     fn open(&mut self) -> Result<&CheckedFile, i32> {
         if !self.file.as_ref().ok_or(errno::ENOENT)?.is_still_open() {
             self.find_directory()?;
@@ -139,7 +132,7 @@ impl SpillFile {
         self.find_directory()?;
         let directory = self.directory().ok_or(errno::ENOENT)?;
         self.file = Some(CheckedFile::create(directory, name(&self.name))?);
-        // Nobody would ever find it behind a process that is killed.
+        // After a kill, no process would find and remove it.
         if !self.is_spooled {
             self.give_up();
         }
@@ -172,13 +165,13 @@ impl SpillSink for SpillFile {
         }
         self.open()?;
         let file = self.file.as_ref().ok_or(errno::ENOENT)?;
-        // The profile itself takes as much room once more, and the rest is the host's.
+        // The profile needs as much space again.
         let bytes = (place + words as u64).saturating_mul(size_of::<usize>() as u64);
         if file.free_bytes()? < bytes.saturating_add(RESERVE) {
             return Err(errno::ENOSPC);
         }
         let slice = self.buffer.as_deref().and_then(|slice| slice.0.get(..words)).ok_or(errno::EINVAL)?;
-        // SAFETY: words may be looked at as bytes, and these are borrowed.
+        // SAFETY: words are valid as bytes, and these are borrowed.
         let bytes = unsafe { core::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) };
         file.write_at(place * size_of::<usize>() as u64, bytes)
     }
@@ -191,7 +184,6 @@ impl SpillSink for SpillFile {
     }
 
     fn give_up(&mut self) {
-        // Its name is a moment old, and was nobody's.
         if let (Some(_), Some(directory)) = (&self.file, self.directory()) {
             let _ = Entry::within(directory, name(&self.name)).unlink();
         }

@@ -1,6 +1,5 @@
-//! The memory that a session's records lie in: a spool file's, shared with it, or anonymous.
-//!
-//! It becomes usable from its start on, as records need it; `lazy_commit.rs` says how.
+//! The memory of a session's records: of a spool, shared with its file, or anonymous. It becomes
+//! usable when needed (`lazy_commit.rs`).
 //!
 //! # Safety
 //! Makes references to numbers in a mapping that lives as long as they do.
@@ -26,27 +25,23 @@ use crate::{
     thread::Thread,
 };
 
-/// Bytes of records that are made usable before they are needed: while a thread that switches to anonymous memory has lost
-/// its processor, the others go on in them.
+/// Bytes that are made usable in advance, for other threads while one switches to anonymous memory.
 const AHEAD: usize = 32 << 10;
 
-/// See the module.
 pub(crate) struct SpoolMemory {
     mapping: Mapping,
-    /// Where the records begin: [`ARENA`], or 0 without a spool.
+    /// Start of the records: [`ARENA`], or 0 without a spool.
     arena: usize,
     lazy_commit: LazyCommit,
-    /// Bytes of records that the spool's file may take.
     most_spooled: usize,
-    /// Bytes of records that are mapped for reading and writing, as far as they are the spool's.
+    /// Bytes of the spool's records that are mapped for reading and writing.
     committed: AtomicUsize,
-    /// How the table's halves stand, where no spool holds it.
+    /// The state of the table's halves, without a spool.
     stand: modelled::AtomicU64,
-    /// One bit for each place of an object that is complete.
+    /// A bit for each DSO entry that is complete.
     objects: [AtomicU64; MOST_OBJECTS.div_ceil(64)],
 }
 
-/// What the head of a spool says.
 pub(crate) struct HeadFacts<'a> {
     pub(crate) process: u32,
     pub(crate) process_start: u64,
@@ -57,29 +52,24 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) ancestors: Ancestors,
     pub(crate) target: &'a [u8],
     pub(crate) program: &'a [u8],
-    /// What stands at the target already.
     pub(crate) target_stamp: FileStamp,
-    /// The session will say something of itself at its end.
+    /// Whether the session will store figures at its end.
     pub(crate) says_end: bool,
 }
 
 impl SpoolMemory {
-    /// Anonymous memory for `bytes` of records.
-    ///
     /// # Errors
-    /// The error number of `mmap(2)`.
+    /// The `errno` value of `mmap(2)`.
     pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
         let mapping = Mapping::reserved(bytes.next_multiple_of(ANONYMOUS_STEP_BYTES))?;
         let lazy_commit = LazyCommit::anonymous(mapping.length());
         Ok(Self::new(mapping, 0, lazy_commit, 0))
     }
 
-    /// The memory of a spool file, whose mapping this is, new and all zeros; of records it takes `most_spooled` bytes at
-    /// most. For ordinary context.
+    /// `mapping`: a new, zeroed spool. For ordinary context.
     ///
     /// # Errors
-    /// The error number of `mprotect(2)`, or of `madvise(2)` where not even the head finds room; `EINVAL` from Linux before
-    /// 5.14.
+    /// The `errno` value of `mprotect(2)` or `madvise(2)`: no space, or `EINVAL` before Linux 5.14.
     pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
         if head_bytes > END || mapping.length() <= ARENA {
@@ -87,7 +77,7 @@ impl SpoolMemory {
         }
         prepare(&mapping, 0, head_bytes)?;
         if facts.says_end {
-            // By its end others may have filled the file system, and a session that says nothing counts as killed.
+            // The file system may fill up, and a session without figures counts as killed.
             prepare(&mapping, END, TEXT)?;
         }
         let lazy_commit = LazyCommit::spooled(mapping.length() - ARENA);
@@ -126,59 +116,55 @@ impl SpoolMemory {
         Self { mapping, arena, lazy_commit, most_spooled, committed, stand, objects }
     }
 
-    /// Bytes of records that fit.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn most(&self) -> usize {
         self.mapping.length() - self.arena
     }
 
-    /// The table's stand: the spool's, where there is one.
+    /// In the spool, if there is one.
     #[inline]
     pub(crate) fn stand(&self) -> &modelled::AtomicU64 {
         if !self.is_spooled() {
             return &self.stand;
         }
-        // SAFETY: the offset lies within the head, so within the mapping.
+        // SAFETY: the offset is in the head, so in the mapping.
         let place = unsafe { self.mapping.start().add(field::STAND) };
-        // SAFETY: the head was prepared when the memory was made, and the place is aligned to 8 bytes. (Under loom, whose
-        // atomics are no plain words, no spool is ever made.)
+        // SAFETY: prepared and aligned. (Loom's atomics are not plain words, but it has no spools.)
         unsafe { place.cast().as_ref() }
     }
 
-    /// Notes how long each half of the records is.
     pub(crate) fn note_halves(&self, words: usize) {
         if self.is_spooled() {
             self.set(field::HALF_WORDS, words as u64);
         }
     }
 
-    /// Notes what is about to be moved, and to which file in the target's directory. Signal-safe: writes to prepared
-    /// memory. For who moves it.
+    /// Stores what will be spilled to which file. Signal-safe: writes to prepared memory.
     pub(crate) fn note_moving(&self, slice: &Moving<'_>) {
         if self.is_spooled() && slice.name.len() < MOVED_NAME_BYTES {
             self.copy(field::MOVED_NAME, slice.name);
-            // In this order: until the stand tells of the slice, the sum before it holds, whenever the process is killed.
+            // In this order: the old sum is valid until the state word counts the slice.
             self.set(field::MOVED_BEFORE, slice.periods_before);
             self.set(field::MOVED_WORDS, slice.words);
             self.set(field::MOVED_PERIODS, slice.periods);
         }
     }
 
-    /// Words `from..to` of the records; None where they are not usable. Signal-safe.
+    /// Words `from..to` of the records; None if not usable. Signal-safe.
     #[inline]
     pub(crate) fn words(&self, from: usize, to: usize) -> Option<&[modelled::AtomicUsize]> {
         let end = to.checked_mul(size_of::<usize>())?;
         if from > to || !self.lazy_commit.covers(end) {
             return None;
         }
-        // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
+        // SAFETY: `from <= to`, and the byte offset of `to` is in the mapping.
         let start = unsafe { self.mapping.start().add(self.arena + from * size_of::<usize>()) };
-        // SAFETY: the range was made usable, is aligned to words, was zeroed by the kernel, and atomics may be shared.
-        // (Under loom, whose atomics are no plain words, no recording is ever made.)
+        // SAFETY: usable, aligned, and zeroed by the kernel; atomics may be shared. (Under loom,
+        // with atomics that are not plain words, no recording is made.)
         Some(unsafe { core::slice::from_raw_parts(start.cast().as_ptr(), to - from) })
     }
 
-    /// Makes the first `needed` bytes of the records usable. Signal-safe: one system call for many records.
+    /// Makes the first `needed` bytes usable. Signal-safe: one system call for many records.
     #[inline]
     pub(crate) fn grow(&self, needed: usize) -> bool {
         if self.lazy_commit.covers(needed.saturating_add(AHEAD)) {
@@ -189,20 +175,18 @@ impl SpoolMemory {
         self.lazy_commit.covers(needed)
     }
 
-    /// True for a spool whose file system was full.
     pub(crate) fn is_truncated(&self) -> bool {
         self.is_spooled() && self.lazy_commit.is_anonymous()
     }
 
-    /// True for a spool's.
     pub(crate) fn is_spooled(&self) -> bool {
         self.arena > 0
     }
 
-    /// Keeps lines of mapped objects, behind those that it has. For ordinary context.
+    /// Appends lines of mapped objects. For ordinary context.
     ///
     /// # Errors
-    /// The error number of `madvise(2)`; the spool is without lines then.
+    /// The `errno` value of `madvise(2)`; the spool then has no lines.
     pub(crate) fn keep_text(&self, text: &[u8]) -> Result<(), i32> {
         if !self.is_spooled() {
             return Ok(());
@@ -213,58 +197,55 @@ impl SpoolMemory {
         if end > TEXT_BYTES {
             return Err(errno::ENOSPC);
         }
-        // What was populated before stays as it is.
+        // Populated pages stay unchanged.
         prepare(&self.mapping, TEXT, TEXT + end)?;
         self.copy(TEXT + kept, text);
         self.set(field::TEXT_BYTES, end as u64);
         Ok(())
     }
 
-    /// Keeps lines of mapped objects in the place of those that it has. Signal-safe, likewise.
+    /// Replaces the lines of mapped objects. Signal-safe: system calls, and our own memory.
     ///
     /// # Errors
-    /// The error number of `madvise(2)`, or `ENOSPC`; those that it had stay.
+    /// The `errno` value of `madvise(2)`, or `ENOSPC`; the old lines stay.
     pub(crate) fn replace_text(&self, text: &[u8]) -> Result<(), i32> {
         if !self.is_spooled() {
             return Ok(());
         }
         let before = self.head(field::TEXT_BYTES, |number| number.load(Ordering::Relaxed)).unwrap_or(0);
-        // A process that is killed between the two has both lists, of which the first is read.
+        // A process killed between these leaves both lists; the first is read.
         self.keep_text(text)?;
         prepare(&self.mapping, END, TEXT)?;
         self.set(field::TEXT_FROM, before);
         Ok(())
     }
 
-    /// Notes what the session says of itself at its end; nothing where no room was found for it at its start, and there is none
-    /// now. Signal-safe: system calls, and memory of our own.
+    /// Stores the figures, if there is space. Signal-safe: system calls, and our own memory.
     pub(crate) fn note_end(&self, figures: EndFigures) {
         if !self.is_spooled() || prepare(&self.mapping, END, TEXT).is_err() {
             return;
         }
-        // The first word, which says that they are there, is written last.
+        // The first word, which marks them valid, is last.
         for (i, word) in figures.words().into_iter().enumerate().rev() {
             self.set(field::FIGURES + 8 * i, word);
         }
     }
 
-    /// Takes back what [`SpoolMemory::note_end`] noted: the session goes on. Signal-safe, likewise.
+    /// Undoes [`SpoolMemory::note_end`]: the session continues. Signal-safe, as that.
     pub(crate) fn clear_end(&self) {
         if self.is_spooled() && prepare(&self.mapping, END, TEXT).is_ok() {
             self.set(field::FIGURES, 0);
         }
     }
 
-    /// Keeps an object that a handler met; not twice. Signal-safe: writes to a place of its own, behind system calls that
-    /// find room for it.
+    /// Stores a sampled DSO once. Signal-safe: writes to an entry that system calls have allocated.
     pub(crate) fn spool_dso(&self, tick_thread: &SampledDso) {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
         let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
         let meeting =
             self.head(field::MEETINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
-        // Every time that a library is closed those that stay are met anew. One that was closed and opened again takes no
-        // second place; it is then the last one tick_thread.
+        // DSOs are sampled anew after each `dlclose`; a known one becomes the most recent.
         if let Some(i) = (0..present).find(|i| self.is_kept(*i, tick_thread)) {
             if let Some(number) = self.number(object_place(i)) {
                 number.fetch_max(meeting, Ordering::Relaxed);
@@ -296,9 +277,8 @@ impl SpoolMemory {
         }
     }
 
-    /// True where place `i` holds this object.
     fn is_kept(&self, i: usize, tick_thread: &SampledDso) -> bool {
-        // Acquire: a place that is marked was made usable, and is complete.
+        // Acquire: a marked entry is usable and complete.
         let is_ready =
             self.objects.get(i / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (i % 64) & 1 == 1);
         let place = object_place(i);
@@ -307,7 +287,7 @@ impl SpoolMemory {
             let numbers = [segment.start, segment.end, segment.offset];
             numbers.iter().enumerate().all(|(j, value)| number(3 + 3 * i + j) == *value as u64)
         };
-        // An object elsewhere may have the same segments: the name decides, by its length and its bytes, eight at a time.
+        // The name, eight bytes at a time: other DSOs may have equal segments.
         is_ready
             && number(2) == tick_thread.segments().len() as u64
             && tick_thread.segments().iter().enumerate().all(is_same_segment)
@@ -321,8 +301,7 @@ impl SpoolMemory {
             })
     }
 
-    /// Keeps a thread, or its newer name. Signal-safe: writes to a place of the thread's own, behind system calls that find room
-    /// for it; where there is none the thread's records stay without it.
+    /// Stores a thread or its newer name, if there is space. Signal-safe, as [`Self::spool_dso`].
     pub(crate) fn keep_thread(&self, thread_index: ThreadIndex, thread: Thread) {
         let Some(place) = thread_index.place().filter(|_| self.is_spooled()) else { return };
         let place = THREADS + place * THREAD_BYTES;
@@ -335,7 +314,6 @@ impl SpoolMemory {
         self.set(place, u64::from(thread.id));
     }
 
-    /// Notes which file was written under the session's name.
     pub(crate) fn note_written(&self, stamp: FileStamp) {
         if self.is_spooled() {
             self.set(field::WRITTEN_DEVICE, stamp.device);
@@ -344,68 +322,67 @@ impl SpoolMemory {
         }
     }
 
-    /// Notes periods that are not in the records. Signal-safe: an atomic.
+    /// Signal-safe: an atomic.
     pub(crate) fn note_lost(&self, periods: u64) {
         self.head(field::LOST, |number| number.fetch_add(periods, Ordering::Relaxed));
     }
 
-    /// Tells how far the session came.
     pub(crate) fn set_state(&self, state: State) {
         if self.is_spooled() {
             self.set(field::STATE, state as u64);
         }
     }
 
-    /// Gives back what the spool's file holds, but its head.
+    /// Frees the spool's file space, except the head.
     ///
     /// # Safety
-    /// * Nobody uses the records, now or later.
+    /// * The records are not used, now or later.
     pub(crate) unsafe fn punch(&self) {
         if let Some(bytes) = self.head(field::ARENA_BYTES, |number| number.load(Ordering::Relaxed)) {
             let end = ARENA.saturating_add(bytes as usize).min(self.mapping.length());
-            // SAFETY: the caller's word for the records; text and objects are for a reader of the file alone.
+            // SAFETY: records are unused, guaranteed by the caller; only file readers use more.
             unsafe { self.mapping.punch(TEXT, end) };
         }
     }
 
-    /// Lets go of a spool's memory in a forked child, which does not have it.
+    /// For a forked child, which does not have a spool's mapping.
     pub(crate) fn release_to_parent(self) {
         if self.is_spooled() {
             self.mapping.forget();
         }
     }
 
-    /// Calls `f` with the number at `offset` of the head; None without a spool.
+    /// None without a spool.
     fn head<T>(&self, offset: usize, f: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
         self.number(offset).map(f)
     }
 
     fn set(&self, offset: usize, number: u64) {
         if let Some(place) = self.number(offset) {
-            // Release: what was written before belongs to it; the reader comes when the process is gone.
+            // Release: after all earlier stores. The reader comes when the process has exited.
             place.store(number, Ordering::Release);
         }
     }
 
-    /// A number before the records of a spool, in bytes that were prepared.
+    /// Returns a number before the records, which the caller has prepared.
     fn number(&self, offset: usize) -> Option<&AtomicU64> {
         if !self.is_spooled() || offset % 8 != 0 || offset >= ARENA {
             return None;
         }
-        // SAFETY: the offset lies before the arena, so within the mapping.
+        // SAFETY: the offset is before the arena, so in the mapping.
         let place = unsafe { self.mapping.start().add(offset) };
-        // SAFETY: the place is aligned to 8 bytes, and callers have prepared it. It is used as this atomic, or not yet.
+        // SAFETY: aligned to 8 bytes, prepared by the callers, and only used as this atomic.
         Some(unsafe { place.cast::<AtomicU64>().as_ref() })
     }
 
-    /// Copies bytes to a place before the records that was prepared and that nobody else uses yet.
+    /// The bytes must be prepared and unused.
     fn copy(&self, offset: usize, bytes: &[u8]) {
         if !self.is_spooled() || offset.saturating_add(bytes.len()) > ARENA {
             return;
         }
-        // SAFETY: the offset lies before the arena, so within the mapping.
+        // SAFETY: the offset is before the arena, so in the mapping.
         let place = unsafe { self.mapping.start().add(offset) };
-        // SAFETY: the bytes there are prepared, ours alone, and no part of what is copied.
+        // SAFETY: prepared, used only by us, and no part of the source.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
     }
 }
@@ -414,20 +391,19 @@ fn object_place(i: usize) -> usize {
     OBJECTS + i * OBJECT_BYTES
 }
 
-/// Makes the pages of bytes `from..to` usable. Signal-safe: two system calls on memory of our own.
+/// Makes the pages of bytes `from..to` usable. Signal-safe: two system calls on our own memory.
 fn prepare(mapping: &Mapping, from: usize, to: usize) -> Result<(), i32> {
     let (from, to) = (from / PROTECTION_BYTES * PROTECTION_BYTES, to.next_multiple_of(PROTECTION_BYTES));
     mapping.commit(from, to)?;
     mapping.populate(from, to)
 }
 
-/// The records, which begin at `arena`.
 impl Backing for SpoolMemory {
     fn populate(&self, from: usize, to: usize) -> bool {
         if to > self.most_spooled {
             return false;
         }
-        // Not all at once: `mlockall(2)` would make all that can be written resident.
+        // In steps: `mlockall(2)` makes all writable memory resident.
         let committed = self.committed.load(Ordering::Acquire);
         if to > committed {
             let target = to.next_multiple_of(ANONYMOUS_STEP_BYTES).min(self.mapping.length() - self.arena);
@@ -448,7 +424,7 @@ impl Backing for SpoolMemory {
     }
 
     fn detach_from_file(&self, from: usize) -> bool {
-        // SAFETY: the growth word says that nobody uses what lies behind `from`.
+        // SAFETY: the word of `LazyCommit` guarantees that memory after `from` is unused.
         unsafe { self.mapping.detach_from_file(self.arena + from) }.is_ok()
     }
 

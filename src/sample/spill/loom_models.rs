@@ -1,4 +1,4 @@
-//! All orders of handlers that fill, leave, move and clear halves which guard a record each.
+//! Models of handlers that fill, leave, spill and clear halves of one record each.
 
 use super::*;
 use crate::sample::table::tests::Fixed;
@@ -11,7 +11,6 @@ use loom::{
     thread,
 };
 
-/// The file.
 struct Array {
     words: Vec<usize>,
     buffer: [usize; 8],
@@ -32,7 +31,7 @@ impl SpillSink for Array {
     }
 }
 
-/// A table whose halves have room for one record of one frame, and two slots.
+/// Halves with room for one record of one frame, and two slots.
 struct World {
     table: Table<Fixed>,
     spiller: Spiller<Array>,
@@ -46,14 +45,14 @@ impl Slots for Beside<'_> {
         2
     }
     fn is_free(&self, i: usize) -> bool {
-        // loom gives sequentially consistent operations the strength of acquire and release only; the fences stand for
-        // the total order that the language guarantees them. Without either fence the model fails.
+        // loom treats sequentially consistent operations only as acquire and release; the fences
+        // provide the language's total order. The model fails without either.
         fence(Ordering::SeqCst);
         i == self.1 || !self.0.taken[i].load(Ordering::SeqCst)
     }
 }
 
-/// One tick after another: how many were refused.
+/// Returns how many ticks were refused.
 fn ticks(world: &World, slot: usize, chains: &[usize]) -> usize {
     let refused = chains.iter().filter(|&&chain| {
         world.taken[slot].store(true, Ordering::SeqCst);
@@ -66,7 +65,7 @@ fn ticks(world: &World, slot: usize, chains: &[usize]) -> usize {
     refused.count()
 }
 
-/// Runs two handlers, and checks that each tick is in the file, in the table or refused, and once.
+/// Checks that each tick is once in the file, in the table, or refused.
 fn two_handlers(first: &'static [usize], second: &'static [usize]) {
     let mut model = Builder::new();
     model.preemption_bound = Some(2);
@@ -87,20 +86,19 @@ fn two_handlers(first: &'static [usize], second: &'static [usize]) {
     });
 }
 
-/// Each handler's record fills a half.
 #[test]
-fn loom_two_chains_and_a_third() {
+fn loom_spills_full_halves_of_two_handlers() {
     two_handlers(&[1, 2], &[3]);
 }
 
-/// One adds to the record that the other would move.
+/// One handler adds to the record that the other may spill.
 #[test]
-fn loom_one_chain_while_its_half_is_left() {
+fn loom_counts_a_chain_while_its_half_is_left() {
     two_handlers(&[1, 2], &[1]);
 }
 
-/// The halves change places more than once.
+/// The halves are swapped more than once.
 #[test]
-fn loom_a_half_is_used_again() {
+fn loom_uses_a_half_again() {
     two_handlers(&[1, 2, 3, 4], &[5]);
 }

@@ -1,10 +1,9 @@
-//! On tables in fixed memory, and a file that is an array.
+//! Tests on tables in fixed memory, with an array as the file.
 
 use super::*;
 use crate::sample::table::{Full, tests::Fixed};
 use std::collections::HashMap;
 
-/// The file, and what is wrong with it.
 struct Array {
     words: Vec<usize>,
     buffer: Vec<usize>,
@@ -19,7 +18,7 @@ impl Array {
 
 impl SpillSink for Array {
     fn append(&mut self, place: u64, words: usize) -> Result<(), i32> {
-        // What was written by an attempt that failed halfway is written over.
+        // Overwrites what a failed attempt has written.
         self.words.truncate(place as usize);
         assert_eq!(self.words.len() as u64, place, "words are left out");
         match self.failure {
@@ -44,7 +43,6 @@ impl SpillSink for Array {
     }
 }
 
-/// Slots of which these are taken.
 struct Taken(Vec<usize>, usize);
 
 impl Slots for Taken {
@@ -58,7 +56,7 @@ impl Slots for Taken {
 
 const FREE: Taken = Taken(Vec::new(), 70);
 
-/// All chains and the sums of their counts, in the file and in the table.
+/// Returns all chains and the sums of their counts, in the file and in the table.
 fn all(table: &Table<Fixed>, spiller: &Spiller<Array>) -> HashMap<Vec<usize>, usize> {
     let mut sums: HashMap<Vec<usize>, usize> = HashMap::new();
     let guard = spiller.try_lock().unwrap();
@@ -77,8 +75,7 @@ fn all(table: &Table<Fixed>, spiller: &Spiller<Array>) -> HashMap<Vec<usize>, us
 }
 
 #[test]
-fn nothing_is_lost_though_the_table_is_filled_many_times() {
-    // Halves of 500 records, and 60 000 chains.
+fn loses_nothing_if_the_table_is_filled_many_times() {
     let (table, spiller) = (Table::new(Fixed::halved(1, 2000)), Spiller::new(Array::new()));
     let mut expected: HashMap<Vec<usize>, usize> = HashMap::new();
     for i in 0..120_000usize {
@@ -94,11 +91,11 @@ fn nothing_is_lost_though_the_table_is_filled_many_times() {
 }
 
 #[test]
-fn a_half_is_not_moved_while_a_handler_may_be_in_it() {
+fn waits_for_a_grace_period_before_spilling() {
     let (table, spiller) = (Table::new(Fixed::halved(1, 40)), Spiller::new(Array::new()));
     let fill =
         |from: usize| (from..).map(|i| table.add(&[0x1000 + i, 1], 1)).take_while(Result::is_ok).count();
-    // Ten records fill the first half, ten the second; nothing was moved in between.
+    // Ten records fill each half; nothing was spilled.
     assert_eq!(fill(0), 20);
     let busy = Taken(vec![69], 70);
     for _ in 0..100 {
@@ -106,20 +103,20 @@ fn a_half_is_not_moved_while_a_handler_may_be_in_it() {
     }
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Records(0), moved: 0 });
     assert_eq!(table.add(&[0x9000, 1], 1), Err(Full));
-    // The other slots have been seen: one look at the last one is enough, though others are taken again.
+    // The others were idle before; one look at the last slot is enough.
     spiller.step(&table, &Taken((0..69).collect(), 70));
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Clearing, moved: 40 });
     spiller.step(&table, &FREE);
     assert_eq!(table.stand(), Stand { active: 1, other: Other::Clean, moved: 40 });
     assert_eq!(fill(100), 10, "the half is of use again");
-    // And what was seen before does not count for the next time.
+    // Slots must be idle again after each swap.
     spiller.step(&table, &busy);
     assert_eq!(table.stand(), Stand { active: 0, other: Other::Records(0), moved: 40 });
     assert_eq!(all(&table, &spiller).len(), 30);
 }
 
 #[test]
-fn what_cannot_be_moved_stays_and_counts() {
+fn keeps_and_counts_records_that_cannot_be_spilled() {
     let (table, spiller) = (Table::new(Fixed::halved(1, 40)), Spiller::new(Array::new()));
     for i in 0..15 {
         table.add(&[0x1000 + i, 1], 1).unwrap();
@@ -133,7 +130,6 @@ fn what_cannot_be_moved_stays_and_counts() {
         table.add(&[0x1000 + i, 1], 1).unwrap();
     }
     assert_eq!(table.add(&[0x9000, 1], 1), Err(Full));
-    // Chains of both halves are known.
     table.add(&[0x1003, 1], 5).unwrap();
     table.add(&[0x1012, 1], 5).unwrap();
     let sums = all(&table, &spiller);
@@ -142,7 +138,7 @@ fn what_cannot_be_moved_stays_and_counts() {
 }
 
 #[test]
-fn what_was_moved_before_a_failure_is_counted_once() {
+fn counts_records_spilled_before_a_failure_once() {
     // One half holds more than a slice.
     let records = 2 * SLICE_WORDS / 4;
     let (table, spiller) = (Table::new(Fixed::halved(4, 4 * records)), Spiller::new(Array::new()));
@@ -155,7 +151,7 @@ fn what_was_moved_before_a_failure_is_counted_once() {
     spiller.try_lock().unwrap().sink.failure = Some(5);
     spiller.step(&table, &FREE);
     assert_eq!((table.stand(), spiller.failure()), (moved, Some(5)));
-    // Fill the half in use; then a chain that was moved is new, and one that was not is known.
+    // Fills the active half; then a spilled chain is new, and another one is found.
     let mut extra = 0;
     while table.add(&[0x90_0000 + extra, 1], 1).is_ok() {
         extra += 1;
@@ -167,7 +163,7 @@ fn what_was_moved_before_a_failure_is_counted_once() {
 }
 
 #[test]
-fn handlers_at_once_lose_nothing_while_halves_change_places() {
+fn loses_nothing_while_concurrent_handlers_swap_halves() {
     const THREADS: usize = 4;
     const EACH: usize = if cfg!(miri) { 200 } else { 40_000 };
     struct World {
@@ -195,7 +191,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
             let mut lost = 0;
             for i in 0..EACH {
                 world.taken[thread].store(true, Ordering::SeqCst);
-                // Some chains are all threads', some one's own.
+                // Some chains are shared by all threads, some belong to one.
                 let chain = [0x1000 + i, if i % 2 == 0 { 1 } else { thread + 2 }];
                 lost += usize::from(world.table.add(&chain, 1).is_err());
                 world.spiller.step(&world.table, &Others(world, thread));
@@ -208,7 +204,7 @@ fn handlers_at_once_lose_nothing_while_halves_change_places() {
     });
     let sums = all(&world.table, &world.spiller);
     assert_eq!(sums.values().sum::<usize>() + lost, THREADS * EACH);
-    // A thread that is kept from its processor may keep both halves full, but not for long.
+    // A thread without a processor may keep both halves full, but not for long.
     assert!(sums.values().all(|&count| count <= THREADS));
     assert!(cfg!(miri) || world.table.stand().moved > 0);
 }

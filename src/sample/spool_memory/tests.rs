@@ -1,4 +1,4 @@
-//! On a real file, in memory as the default place for spools is.
+//! Tests on a real file in memory, as spools are by default.
 
 use super::*;
 use crate::{
@@ -21,19 +21,17 @@ use std::{
     path::PathBuf,
 };
 
-/// A spool on a file system in memory.
 struct Rig {
-    /// HeldSlot for its drop.
+    /// Held for its drop.
     scratch: tempfile::TempDir,
     path: PathBuf,
     memory: SpoolMemory,
 }
 
-/// Bytes of records that the tests' spools may hold.
 const ARENA_BYTES: usize = 4 << 20;
 
 impl Rig {
-    /// With a file that has room for `room` bytes of records: behind its end none is found, as on a full file system.
+    /// The file has space for `room` bytes of records; after that it looks like a full file system.
     fn new(room: usize) -> Self {
         let scratch = tempfile::tempdir_in("/dev/shm").unwrap();
         let directory = CString::new(scratch.path().as_os_str().as_bytes()).unwrap();
@@ -58,7 +56,6 @@ impl Rig {
         Self { path: scratch.path().join("spool"), scratch, memory }
     }
 
-    /// What a recovery would find.
     fn head(&self) -> (Head, Vec<u8>) {
         let bytes = fs::read(&self.path).unwrap();
         (Head::read(&bytes).unwrap(), bytes)
@@ -76,7 +73,6 @@ impl Rig {
     }
 }
 
-/// A table with its records in a spool.
 struct Spooled {
     index: Fixed,
     memory: SpoolMemory,
@@ -115,7 +111,7 @@ fn met(name: &[u8], start: usize) -> SampledDso {
 }
 
 #[test]
-fn the_head_is_what_the_session_is() {
+fn stores_the_session_in_the_head() {
     let (head, _) = Rig::new(ARENA_BYTES).head();
     assert_eq!((head.process, head.process_start, head.namespace), (17, 18, 19));
     assert_eq!(head.ancestors, Ancestors([23, 24, 0, 0]));
@@ -125,9 +121,9 @@ fn the_head_is_what_the_session_is() {
     assert_eq!((head.is_complete, head.is_truncated, head.word_bytes), (false, false, size_of::<usize>()));
 }
 
-/// A slice is noted before it is moved, and a process may be killed at any moment in between.
+/// A slice is noted before it is spilled, and a process may be killed in between.
 #[test]
-fn the_sum_of_what_was_moved_is_that_of_its_words() {
+fn keeps_the_sum_of_spilled_words_consistent() {
     let rig = Rig::new(ARENA_BYTES);
     let name = b".sigprof-0.records";
     let note = |periods_before, words, periods| {
@@ -145,7 +141,7 @@ fn the_sum_of_what_was_moved_is_that_of_its_words() {
 }
 
 #[test]
-fn all_that_a_table_holds_is_in_the_file_at_once() {
+fn stores_each_record_in_the_file_immediately() {
     let Rig { path, memory, scratch: _scratch } = Rig::new(ARENA_BYTES);
     let table = Table::new(Spooled { index: Fixed::new(3, 1), memory });
     for i in 0..2000 {
@@ -163,13 +159,13 @@ fn all_that_a_table_holds_is_in_the_file_at_once() {
 }
 
 #[test]
-fn a_spool_without_room_goes_on_in_anonymous_memory_and_says_so() {
+fn continues_in_anonymous_memory_and_reports_truncation() {
     let Rig { path, memory, scratch: _scratch } = Rig::new(128 << 10);
     let table = Table::new(Spooled { index: Fixed::new(3, 1), memory });
     for i in 0..2000 {
         table.add(&chain(i), 1).unwrap();
     }
-    // What stands in the file still counts there.
+    // Records in the file still count there.
     table.add(&chain(0), 6).unwrap();
     assert!(table.memory().memory.is_truncated());
     assert_eq!(table.records().map(|(count, _)| count).sum::<usize>(), 2006);
@@ -183,7 +179,7 @@ fn a_spool_without_room_goes_on_in_anonymous_memory_and_says_so() {
 }
 
 #[test]
-fn memory_that_is_used_up_is_refused() {
+fn refuses_memory_beyond_the_end() {
     let Rig { memory, scratch: _scratch, .. } = Rig::new(ARENA_BYTES);
     assert!(memory.grow(ARENA_BYTES) && !memory.grow(ARENA_BYTES + 1) && memory.grow(1));
     assert!(memory.words(0, ARENA_BYTES / size_of::<usize>()).is_some());
@@ -194,7 +190,7 @@ fn memory_that_is_used_up_is_refused() {
 }
 
 #[test]
-fn lines_are_kept_behind_each_other() {
+fn appends_lines() {
     let rig = Rig::new(ARENA_BYTES);
     rig.memory.keep_text(b"1000-2000 r-xp 00000000 00:00 0 /a\n").unwrap();
     rig.memory.keep_text(b"3000-4000 r-xp 00000000 00:00 0 /b\n").unwrap();
@@ -206,7 +202,7 @@ fn lines_are_kept_behind_each_other() {
 }
 
 #[test]
-fn an_object_takes_one_place_however_often_it_is_met() {
+fn stores_an_object_once() {
     let rig = Rig::new(ARENA_BYTES);
     for _ in 0..2 * MOST_OBJECTS {
         rig.memory.spool_dso(&met(b"/one", 0x10_0000));
@@ -219,7 +215,7 @@ fn an_object_takes_one_place_however_often_it_is_met() {
 }
 
 #[test]
-fn objects_beyond_the_places_for_them_change_nothing() {
+fn ignores_objects_beyond_the_last_entry() {
     let rig = Rig::new(ARENA_BYTES);
     for i in 0..MOST_OBJECTS + 10 {
         rig.memory.spool_dso(&met(b"/o", 0x10_0000 + 0x1000 * i));
@@ -227,9 +223,9 @@ fn objects_beyond_the_places_for_them_change_nothing() {
     assert_eq!(rig.listed().len(), MOST_OBJECTS);
 }
 
-/// Each at its place, in pages that nobody has used before, the first and the last one too.
+/// In new pages, including the first and the last entry.
 #[test]
-fn threads_are_kept_with_their_newest_names() {
+fn stores_threads_with_their_newest_names() {
     let rig = Rig::new(ARENA_BYTES);
     let named = |id, name: &[u8]| {
         let mut bytes = [0; 16];
@@ -252,14 +248,14 @@ fn threads_are_kept_with_their_newest_names() {
 }
 
 #[test]
-fn a_thread_that_finds_no_room_is_not_kept() {
+fn ignores_a_thread_without_space() {
     let rig = Rig::new(ARENA_BYTES);
     fs::File::options().write(true).open(&rig.path).unwrap().set_len(THREADS as u64).unwrap();
     rig.memory.keep_thread(ThreadIndex::from_word(2), Thread::default());
 }
 
 #[test]
-fn a_spool_takes_no_more_than_its_share() {
+fn uses_no_more_than_its_share() {
     let mut rig = Rig::new(ARENA_BYTES);
     rig.memory.most_spooled = 128 << 10;
     assert!(rig.memory.grow((128 << 10) - AHEAD) && !rig.memory.is_truncated());
@@ -274,7 +270,7 @@ fn a_spool_takes_no_more_than_its_share() {
 }
 
 #[test]
-fn losses_and_written_files_are_noted() {
+fn stores_losses_and_written_files() {
     let rig = Rig::new(ARENA_BYTES);
     rig.memory.note_lost(3);
     rig.memory.note_lost(4);
@@ -286,13 +282,13 @@ fn losses_and_written_files_are_noted() {
 }
 
 #[test]
-fn what_is_punched_takes_no_room() {
+fn frees_punched_records() {
     use std::os::unix::fs::MetadataExt;
     let rig = Rig::new(ARENA_BYTES);
     assert!(rig.memory.grow(ARENA_BYTES));
     assert!(fs::metadata(&rig.path).unwrap().blocks() >= ARENA_BYTES as u64 / 512);
     rig.memory.set_state(State::Complete);
-    // SAFETY: the test uses the records no more.
+    // SAFETY: the test does not use the records any more.
     unsafe { rig.memory.punch() };
     assert!(fs::metadata(&rig.path).unwrap().blocks() <= TEXT as u64 / 512);
     assert!(rig.head().0.is_complete, "the head stays");
@@ -301,7 +297,7 @@ fn what_is_punched_takes_no_room() {
 
 /// The file system may be full by then.
 #[test]
-fn what_is_said_at_the_end_takes_no_more_room_and_can_be_taken_back() {
+fn stores_and_clears_final_figures_without_more_space() {
     let rig = Rig::new(ARENA_BYTES);
     let blocks = || fs::metadata(&rig.path).unwrap().blocks();
     let before = blocks();

@@ -1,14 +1,14 @@
-//! From one half of a table to the other, and what becomes of the half that was left.
+//! The swap of a table's halves, and spilling of the inactive one.
 //!
-//! | the other half | who changes it | to |
+//! | inactive half | changed by | to |
 //! | --- | --- | --- |
-//! | clean | any handler whose half is full, by compare-exchange | records, from place 0, the halves changing places |
-//! | records from a place on | who moves them | records from a later place on, or clearing |
-//! | clearing | who clears it | clean |
+//! | clean | any handler whose half is full, by compare-exchange | active; the other has records |
+//! | records from a place on | the spiller | records from a later place on, or clearing |
+//! | clearing | the spiller | clean |
 //!
-//! One at a time moves and clears (`spill.rs`). Records are moved only once nobody adds to them: a handler claims its slot
-//! first and then looks which half is in use, so one whose slot has been seen free since the halves changed places is not
-//! in the half that was left. Both sides write before they read, sequentially consistent.
+//! The one spiller (`spill.rs`) first waits for a grace period. A handler claims its slot, then
+//! reads which half is active: if its slot was idle since the swap, it is not in the inactive half.
+//! Both sides write before they read, sequentially consistent.
 
 use super::{Memory, RECORD_HEAD, Table};
 use crate::{
@@ -19,46 +19,43 @@ use crate::{
     sync::{Ordering, modelled::AtomicU64},
 };
 
-/// Records that were taken from a half, as they stand in a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gathered {
-    /// Words that were filled.
     pub(crate) words: usize,
     /// Sum of their counts.
     pub(crate) periods: u64,
-    /// The half's first word that was not looked at.
+    /// The half's first word that was not read.
     pub(crate) next: usize,
-    /// Nothing is left behind it.
+    /// No records are left.
     pub(crate) is_all: bool,
 }
 
 impl<M: Memory> Table<M> {
-    /// Leaves the half in use, which is full, as `now` says; false where the other one is not clean.
+    /// Swaps the halves, of which the active one is full; false if the other is not clean.
     pub(super) fn leave(&self, now: Stand) -> bool {
         if !self.memory.shape().is_halved || now.other != Other::Clean {
             return false;
         }
         let next = Stand { active: 1 - now.active, other: Other::Records(0), moved: now.moved };
-        // SeqCst: before the looks at the slots, see the module. Who fails finds that another handler was first.
+        // SeqCst: before the reads of the slots. On failure, another handler was first.
         let _ =
             self.memory.stand().compare_exchange(now.word(), next.word(), Ordering::SeqCst, Ordering::SeqCst);
         true
     }
 
-    /// Tells how far the half that is not in use has come. For who moves it.
     pub(crate) fn set_other(&self, stand: Stand) {
-        // Release: whoever finds the half clean finds it zeroed. Nobody else changes the word unless it is clean.
+        // Release (SeqCst): a clean half is zeroed. Until then only the spiller writes.
         self.memory.stand().store(stand.word(), Ordering::SeqCst);
     }
 
-    /// The half that is not in use stays as it is from now on: chains that it has may still count.
+    /// The inactive half is never spilled; its chains may still count.
     pub(crate) fn keep_other(&self) {
-        // Release: it stays where it came to.
+        // Release: pairs with the acquire in `add_to_other`; the half's state is final.
         self.keeps_other.store(true, Ordering::Release);
     }
 
-    /// Copies records of `half` from its word `from` on into `buffer`, as many as fit, without those that nobody has
-    /// counted. For who moves it, when nobody adds to it. Signal-safe.
+    /// Copies counted records, from word `from` of `half` on, that fit into `buffer`. For the
+    /// spiller, after the grace period. Signal-safe.
     pub(crate) fn gather(&self, half: usize, from: usize, buffer: &mut [usize]) -> Gathered {
         let base = half * self.memory.shape().arena_words;
         let end = self.halves.get(half).map_or(0, |half| half.free.load(Ordering::Acquire));
@@ -93,8 +90,8 @@ impl<M: Memory> Table<M> {
         gathered
     }
 
-    /// Sets at most `most` words of `half` to zero, the first `done` of which were before: those of its index that were
-    /// used, then those of its arena. Gives how many are done, or None when all are. Signal-safe.
+    /// Zeroes up to `most` words of `half` after the first `done`: its used index, then its arena.
+    /// Returns the new `done`, or None at the end. Signal-safe.
     pub(crate) fn clear(&self, half: usize, done: usize, most: usize) -> Option<usize> {
         let shape = self.memory.shape();
         let state = self.halves.get(half)?;

@@ -1,8 +1,7 @@
-//! On memory of a fixed size.
+//! Tests on memory of a fixed size.
 
 use super::*;
 
-/// Memory of a fixed size, all usable.
 pub(crate) struct Fixed {
     shape: Shape,
     stand: AtomicU64,
@@ -11,12 +10,10 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// One half alone.
     pub(crate) fn new(levels: u32, arena_words: usize) -> Self {
         Self::of(Shape { is_halved: false, index_words: index_words(levels), arena_words })
     }
 
-    /// Two halves, each as large as said.
     pub(crate) fn halved(levels: u32, arena_words: usize) -> Self {
         Self::of(Shape { is_halved: true, index_words: index_words(levels), arena_words })
     }
@@ -66,12 +63,12 @@ mod plain {
     use super::*;
     use std::collections::HashMap;
 
-    /// Miri takes a thousand times as long.
+    /// Miri is a thousand times slower.
     const MIRI: bool = cfg!(miri);
 
     #[test]
-    fn counts_are_those_of_a_hash_map() {
-        // Up to 37 000 chains: three levels have 86 000 words, but not all buckets get their share.
+    fn counts_like_a_hash_map() {
+        // Up to 37 000 chains: three levels have 86 000 words, but buckets fill unevenly.
         let table =
             if MIRI { Table::new(Fixed::new(1, 1 << 12)) } else { Table::new(Fixed::new(4, 1 << 20)) };
         let mut model: HashMap<Vec<usize>, usize> = HashMap::new();
@@ -79,7 +76,7 @@ mod plain {
         for _ in 0..if MIRI { 200 } else { 200_000 } {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let random = (state >> 33) as usize;
-            // Chains that differ in one word only, in length only, and in order only.
+            // Chains that differ only in one word, in length or in order.
             let chain: Vec<usize> = (0..1 + random % 5).map(|i| 0x1000 + (random >> (3 * i) & 7)).collect();
             table.add(&chain, 1 + random % 3).unwrap();
             *model.entry(chain).or_default() += 1 + random % 3;
@@ -90,7 +87,7 @@ mod plain {
     }
 
     #[test]
-    fn handlers_at_once_lose_nothing_and_double_nothing() {
+    fn handlers_lose_and_double_nothing() {
         const ROUNDS: usize = if MIRI { 12 } else { 50_000 };
         let table = Table::new(if MIRI { Fixed::new(1, 1 << 8) } else { Fixed::new(2, 1 << 20) });
         std::thread::scope(|scope| {
@@ -111,7 +108,7 @@ mod plain {
     }
 
     #[test]
-    fn a_full_arena_is_reported_and_known_chains_still_count() {
+    fn reports_a_full_arena_and_still_counts_known_chains() {
         let table = Table::new(Fixed::new(1, 7));
         assert_eq!(table.add(&[1, 2, 3], 1), Ok(()));
         assert_eq!(table.add(&[4], 1), Err(Full));
@@ -147,7 +144,7 @@ mod loom_models {
 
     /// Two handlers add the same new chain while ordinary context reads.
     #[test]
-    fn loom_two_handlers_and_a_reader() {
+    fn loom_adds_one_record_for_the_same_chain() {
         loom::model(|| {
             let table = Arc::new(Table::new(Fixed::new(1, 6)));
             let handlers: Vec<_> = (0..2)
@@ -166,9 +163,9 @@ mod loom_models {
         });
     }
 
-    /// Two handlers fight for one free word with different chains.
+    /// Two handlers contend for one free word with different chains.
     #[test]
-    fn loom_two_chains_for_one_place() {
+    fn loom_adds_two_chains_that_contend_for_a_word() {
         loom::model(|| {
             let table = Arc::new(Table::new(Fixed::new(1, 6)));
             let other = Arc::clone(&table);

@@ -1,7 +1,5 @@
-//! Call frame information: from a PC to its rule, or from a frame's registers to its caller's.
-//!
-//! `gimli` reads the sections (`sections.rs`) and runs the row's program on arrays in our own frame. That takes some
-//! kilobytes of stack, so callers run [`resolve`] on a scratch slot's stack.
+//! Call frame information: the rule of a PC, or the step to the caller. `gimli` runs the row's
+//! program on arrays in this stack frame; callers run [`resolve`] on a slot's stack.
 //!
 //! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
 
@@ -19,17 +17,16 @@ use crate::sys::arch::{
 };
 use gimli::{CfaRule, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindTableRow};
 
-/// What a PC's call frame information came to.
 pub(crate) enum Resolved {
-    /// A rule, to be applied and kept. [`Rule::UNKNOWN`] where there is no information.
+    /// To apply and cache; [`Rule::UNKNOWN`] without information.
     Rule(Rule),
-    /// The row fits no rule: it was evaluated, and the registers are now those of the caller.
+    /// The row fits no rule: it was evaluated, and the registers are the caller's.
     Stepped { signal_frame: bool },
-    /// The row fits no rule, and it needs a register or memory that is not to be had.
+    /// The row fits no rule, and it needs a register or memory that is not available.
     Lost,
 }
 
-/// Finds the rule for `pc`, in `object`, or steps `registers` where there is none that fits. Signal-safe.
+/// Finds the rule for `pc`, or steps `registers` if none fits. Signal-safe.
 pub(crate) fn resolve(
     object: &PinnedDso<'_>,
     pc: usize,
@@ -39,8 +36,8 @@ pub(crate) fn resolve(
     resolve_unless(object, pc, registers, stack, |_, _| false).unwrap_or(Resolved::Rule(Rule::UNKNOWN))
 }
 
-/// [`resolve`], unless what describes `pc` is `foreign` to the frame by the address where the described code ends: None then.
-/// Signal-safe if that is.
+/// As [`resolve`], but None if `foreign`, called with the end of the described code, returns true:
+/// the entry is not about this frame. Signal-safe if `foreign` is.
 #[inline(never)]
 pub(crate) fn resolve_unless(
     object: &PinnedDso<'_>,
@@ -58,7 +55,6 @@ pub(crate) fn resolve_unless(
     (!is_foreign).then(|| resolve_by(&description, pc, registers, stack))
 }
 
-/// [`resolve`] by what describes `pc`.
 pub(super) fn resolve_by(
     description: &Description<'_>,
     pc: usize,
@@ -84,18 +80,17 @@ pub(super) fn resolve_by(
     }
 }
 
-/// A row, with all that is needed to apply it.
 struct Frame<'a> {
     sections: &'a Sections<'a>,
     row: &'a UnwindTableRow<usize, Arrays>,
     pc: usize,
     signal_frame: bool,
-    /// The function's return address is undefined, at least in a part of it.
+    /// The return address is undefined in at least a part of the function.
     no_caller: bool,
 }
 
 impl Frame<'_> {
-    /// The row as a rule, if it fits one. A signal frame's does not: it restores every register.
+    /// Converts the row to a rule. A signal frame's restores every register and never fits.
     fn rule(&self) -> Option<Rule> {
         if self.signal_frame {
             return None;
@@ -117,7 +112,7 @@ impl Frame<'_> {
         for (place, number) in saved.iter_mut().zip(CALLEE_SAVED) {
             *place = match self.row.register(Register(number)) {
                 RegisterRule::Offset(offset) => Some(offset),
-                // Compilers leave out the rule of a register that they have not touched.
+                // Compilers omit the rule of an unchanged register.
                 RegisterRule::SameValue | RegisterRule::Undefined => None,
                 _ => return None,
             };
@@ -125,13 +120,13 @@ impl Frame<'_> {
         Rule::compact(&Row { cfa, register, offset, return_address, saved })
     }
 
-    /// True when the row has a rule for the register, rather than gimli's default.
+    /// Whether the row itself has a rule for the register; gimli has defaults.
     fn names(&self, number: u16) -> bool {
         self.row.registers().any(|(register, _)| register.0 == number)
     }
 
-    /// An expression whose value is a register plus a constant, once the PC is known, or what is stored there:
-    /// linkers write the former for procedure linkage tables, compilers the latter for realigned stacks.
+    /// Reduces an expression to a register plus a constant, as linkers write for procedure linkage
+    /// tables, or to the word stored there, as compilers write for realigned stacks.
     fn known_shape(&self, expression: &UnwindExpression<usize>) -> Option<(Cfa, u16, i64)> {
         let mut values = Values::new();
         self.run(expression, &mut values, &mut |operand| match operand {
@@ -147,7 +142,7 @@ impl Frame<'_> {
         Some((cfa, result.register?, result.offset))
     }
 
-    /// Applies the row to `registers`; None where something it needs is not to be had. They are unchanged then.
+    /// Applies the row. If a value is not available, returns None and changes nothing.
     fn step(&self, registers: &mut Registers, stack: &mut StackReader) -> Option<()> {
         let before = *registers;
         let cfa = match self.row.cfa() {
@@ -174,7 +169,7 @@ impl Frame<'_> {
             after.set(register.0, value);
         }
         let pc = match after.get(RETURN_ADDRESS) {
-            // Still in its register.
+            // Still in the link register.
             None if HAS_LINK_REGISTER && !self.names(RETURN_ADDRESS) => before.get(RETURN_ADDRESS)?,
             value => value?,
         };
@@ -185,7 +180,7 @@ impl Frame<'_> {
         Some(())
     }
 
-    /// The value of an expression; it starts with the CFA on its stack where it computes a register.
+    /// Evaluates an expression, which has the CFA on its stack if it computes a register.
     fn value(
         &self,
         expression: &UnwindExpression<usize>,
@@ -204,7 +199,6 @@ impl Frame<'_> {
         Some(values.pop()?.as_constant()? as usize)
     }
 
-    /// Runs an expression.
     fn run(
         &self,
         expression: &UnwindExpression<usize>,
@@ -235,7 +229,7 @@ mod tests {
     fn a_function_of_this_program_has_a_compact_rule() {
         let pc = a_function_of_this_program_has_a_compact_rule as *const () as usize;
         let Resolved::Rule(rule) = resolve_here(pc, &mut Registers::from_values(&[])) else { panic!() };
-        // At the first instruction at most the return address has been pushed (AMD64 psABI section 3.2.2).
+        // At most the return address was pushed (AMD64 psABI, section 3.2.2).
         let pushed = if HAS_LINK_REGISTER { 0 } else { WORD };
         assert_eq!(rule.kind(), RuleKind::Compact(Cfa::Sum));
         assert_eq!((rule.register(), rule.offset() as i64), (STACK_POINTER, pushed));
@@ -244,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_frames_has_no_rule() {
+    fn finds_no_object_for_anonymous_memory() {
         let mapping = Mapping::writable(PAGE).unwrap();
         objects::prepare();
         let keeper = objects::pin(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
@@ -261,11 +255,11 @@ mod tests {
         objects::prepare();
         let mapping = Mapping::writable(STACK).unwrap();
         let start = mapping.start();
-        // SAFETY: the mapping is ours, and its end is aligned to a page.
+        // SAFETY: the sum is the end of this mapping, which is page-aligned.
         let top = unsafe { start.add(STACK) };
         // SAFETY: the stack is as large as a slot's, and `run` does not unwind.
         unsafe { crate::sys::arch::call_on_stack(run, core::ptr::null_mut(), top.as_ptr()) };
-        // SAFETY: the whole mapping is ours.
+        // SAFETY: the mapping is readable and outlives the slice.
         let bytes = unsafe { core::slice::from_raw_parts(start.as_ptr(), STACK) };
         let untouched = bytes.iter().take_while(|&&byte| byte == 0).count();
         assert!(STACK - untouched < STACK / 2, "{} bytes of {STACK} used", STACK - untouched);

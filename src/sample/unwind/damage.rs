@@ -1,7 +1,7 @@
-//! Tests: damaged call frame information leads nowhere, and does no harm.
+//! Tests that damaged call frame information does no harm.
 //!
 //! # Safety
-//! Lends out mappings that are made here, for ever.
+//! Makes slices of leaked mappings.
 #![allow(unsafe_code)]
 
 use super::{
@@ -18,21 +18,20 @@ use crate::sys::{
 
 const MIN_OUTCOMES: usize = 100;
 
-/// Bytes that end where memory ends: whoever reads beyond them faults.
+/// Copies `bytes` to before a guard page.
 fn before_guard(bytes: &[u8]) -> &'static mut [u8] {
     let room = bytes.len().next_multiple_of(PAGE);
     let mapping = Mapping::writable(room + PAGE).unwrap();
     mapping.guard(room, room + PAGE).unwrap();
-    // SAFETY: the bytes end with the mapping's last page that can be used.
+    // SAFETY: the bytes end at the guard page, so the offset is in the mapping.
     let start = unsafe { mapping.start().add(room - bytes.len()) };
     core::mem::forget(mapping);
-    // SAFETY: as above, and the mapping is lent out once and never unmapped.
+    // SAFETY: as above; the mapping is used only here and never unmapped.
     let copy = unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), bytes.len()) };
     copy.copy_from_slice(bytes);
     copy
 }
 
-/// How often each outcome was seen.
 #[derive(Default, Debug)]
 struct Outcomes([usize; 5]);
 
@@ -41,7 +40,6 @@ impl Outcomes {
         self.0[outcome as usize] += 1;
     }
 
-    /// A test that meets only some outcomes has not tried what it says.
     #[track_caller]
     fn expect_all(&self) {
         assert!(self.has_all(), "{self:?}");
@@ -52,7 +50,7 @@ impl Outcomes {
     }
 }
 
-/// Changes one to eight bytes of `bytes` around `place`; gives what they were.
+/// Changes one to eight bytes near `place`; returns the old ones.
 fn damage(numbers: &mut Numbers, bytes: &mut [u8], place: usize, reach: usize) -> Vec<(usize, u8)> {
     let mut before = Vec::new();
     for _ in 0..1 + numbers.below(8) {
@@ -73,13 +71,12 @@ fn repair(bytes: &mut [u8], before: Vec<(usize, u8)>) {
     }
 }
 
-/// This test program's own sections.
 struct Own {
     header: Vec<u8>,
     header_address: usize,
     frames: Vec<u8>,
     frames_address: usize,
-    /// Code, and the offset of the entry that describes it.
+    /// PCs, and the offsets of their entries.
     places: Vec<(usize, usize)>,
 }
 
@@ -102,10 +99,9 @@ impl Own {
     }
 }
 
-/// A hundred thousand times, or more until each outcome was seen, some bytes of this program's own sections are others
-/// than the linker wrote.
+/// At least 100 000 rounds, until each outcome was seen: it depends on the compiler's output.
 #[test]
-fn damage_to_a_programs_sections_does_no_harm() {
+fn survives_damage_to_this_programs_sections() {
     choose_probe().unwrap();
     let Own { header, header_address, frames, frames_address, places } = Own::new();
     assert!(places.len() > 1000);
@@ -114,7 +110,6 @@ fn damage_to_a_programs_sections_does_no_harm() {
     let stack = stack_apart();
     let mut seen = Outcomes::default();
     for round in 0..1_000_000 {
-        // What damage makes of the sections depends on what the compiler has put there.
         if round >= 100_000 && seen.has_all() {
             break;
         }
@@ -143,13 +138,12 @@ fn damage_to_a_programs_sections_does_no_harm() {
         repair(frames, frames_before);
         repair(header, header_before);
     }
-    // Compilers write no row for ordinary functions that has to be evaluated; damage makes some.
+    // Compilers write no rows that must be evaluated; damage makes some.
     seen.expect_all();
 }
 
-/// Entries that have all instructions and operations: each is tried as it is, and twenty thousand times damaged.
 #[test]
-fn damage_to_made_up_sections_does_no_harm() {
+fn survives_damage_to_made_up_sections() {
     choose_probe().unwrap();
     let (header, frames) = (before_guard(&made_up::header()), before_guard(&made_up::frames()));
     let mut numbers = Numbers::new(1);
@@ -176,9 +170,9 @@ fn damage_to_made_up_sections_does_no_harm() {
     by_index_seen.expect_all();
 }
 
-/// What the fuzzer of this begins with are the made-up sections. `BLESS=1` writes the file.
+/// The fuzzer starts with these sections. `BLESS=1` writes the file.
 #[test]
-fn the_fuzzers_seed_is_made_of_them() {
+fn matches_the_fuzzers_seed() {
     let seed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/cfi/made_up");
     let (header, frames) = (made_up::header(), made_up::frames());
     let length = (header.len() as u16).to_le_bytes();
@@ -189,51 +183,49 @@ fn the_fuzzers_seed_is_made_of_them() {
     assert_eq!(std::fs::read(&seed).unwrap(), expected, "{}", seed.display());
 }
 
-/// A small section with what no compiler writes all at once.
 mod made_up {
     pub(super) const HEADER: usize = 0x10_000;
     pub(super) const FRAMES: usize = 0x20_000;
     pub(super) const CODE: usize = 0x30_000;
-    /// Code of one entry.
     const EACH: usize = 0x40;
     pub(super) const CODE_BYTES: usize = EACH * PROGRAMS.len();
 
-    /// Instructions of the entries (DWARF 5, sections 6.4.2 and 7.24; the operations of 7.7).
+    /// Instructions of the entries (DWARF 5, sections 6.4.2 and 7.24; operations: 7.7).
     const PROGRAMS: [&[u8]; 12] = [
-        // Nothing: what the shared entry says.
+        // Only the CIE's instructions.
         &[],
         // advance_loc, def_cfa_offset, offset, advance_loc1, def_cfa_register, restore.
         &[0x41, 0x0e, 16, 0x86, 2, 0x02, 3, 0x0d, 6, 0x43, 0xc6, 0x0c, 7, 8],
-        // remember_state, advance_loc2, undefined of the return address, restore_state, GNU_args_size.
+        // remember_state, advance_loc2, undefined (return address), restore_state, GNU_args_size.
         &[0x0a, 0x03, 4, 0, 0x07, 16, 0x04, 8, 0, 0, 0, 0x0b, 0x2e, 16],
-        // def_cfa_expression: breg7 + 8 + ((breg16 & 15) >= 11) << 3, as linkers write for their tables of jumps.
+        // def_cfa_expression: breg7 + 8 + ((breg16 & 15) >= 11) << 3, as for linkage tables.
         &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
-        // def_cfa_expression: what is stored at breg10 - 8, as compilers write for realigned stacks.
+        // def_cfa_expression: the word at breg10 - 8, as for realigned stacks.
         &[0x0f, 3, 0x7a, 0x78, 0x06],
         // val_offset, register, same_value, offset_extended_sf, def_cfa_sf.
         &[0x14, 3, 1, 0x09, 6, 12, 0x08, 13, 0x11, 14, 0x7e, 0x12, 7, 0x7f],
-        // expression and val_expression for registers: lit, const, dup and arithmetic, then a load.
+        // expression and val_expression for registers: lit, const, dup, arithmetic, a load.
         &[0x10, 3, 4, 0x08, 16, 0x1c, 0x06, 0x16, 6, 5, 0x23, 24, 0x31, 0x1e, 0x21],
-        // The return address by an expression, as in a signal trampoline: breg7 + 160, then the load by the rule.
+        // The return address by an expression, as in a signal trampoline: breg7 + 160.
         &[0x10, 16, 3, 0x77, 0xa0, 1, 0x10, 7, 3, 0x77, 0xa8, 1],
-        // set_loc into the entry's middle; a val_expression of shifts and comparisons.
+        // set_loc into the entry's middle; val_expression of shifts and comparisons.
         &[
             0x01, 0x20, 2, 3, 0, 0x16, 3, 12, 0x32, 0x24, 0x33, 0x25, 0x31, 0x29, 0x30, 0x2d, 0x30, 0x2c,
             0x30, 0x2e,
         ],
-        // Rules for more registers than there is room for.
+        // Rules for too many registers.
         &[
             0x80, 1, 0x81, 1, 0x82, 1, 0x83, 1, 0x84, 1, 0x85, 1, 0x86, 1, 0x87, 1, 0x88, 1, 0x89, 1, 0x8a,
             1, 0x8b, 1, 0x8c, 1, 0x8d, 1, 0x8e, 1, 0x8f, 1, 0x90, 1, 0x91, 1, 0x92, 1, 0x93, 1, 0x94, 1,
             0x95, 1, 0x96, 1, 0x97, 1, 0x98, 1, 0x99, 1,
         ],
-        // def_cfa_expression: more values than an expression's stack holds.
+        // def_cfa_expression: too many values for its stack.
         &[
             0x0f, 40, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x30, 0x31, 0x32, 0x33,
             0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39,
             0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39,
         ],
-        // def_cfa_expression: breg7 + 0, nop, and back to the nop, for ever.
+        // def_cfa_expression: breg7 + 0, nop, and an endless loop.
         &[0x0f, 6, 0x77, 0, 0x96, 0x2f, 0xfc, 0xff],
     ];
 
@@ -243,9 +235,9 @@ mod made_up {
         [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat()
     }
 
-    /// Two entries to share, an ordinary one and a signal trampoline's, and each program under both in turn.
+    /// Two CIEs, an ordinary one and a signal trampoline's, and an FDE for each program.
     fn entries() -> (Vec<u8>, Vec<usize>) {
-        // Version 1, factors 1 and -8, return address 16, addresses of four bytes; def_cfa 7 + 8, 16 at -8.
+        // Version 1, factors 1, -8, return address 16, 4-byte addresses; def_cfa 7 + 8, 16 at -8.
         let rest = [1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1];
         let mut bytes = entry(0, &[b"\x01zR\0", &rest]);
         let trampoline = bytes.len();
@@ -265,7 +257,7 @@ mod made_up {
         entries().0
     }
 
-    /// Version 1; the section's address and the number of entries in four bytes each, and a sorted table of them.
+    /// Version 1; section address and entry count, 4 bytes each; a sorted table.
     pub(super) fn header() -> Vec<u8> {
         let (_, offsets) = entries();
         let mut bytes = vec![1, 0x03, 0x03, 0x03];
@@ -277,9 +269,8 @@ mod made_up {
     }
 }
 
-/// Undamaged, each of the made-up entries is found; all but the last three lead on.
 #[test]
-fn the_made_up_sections_are_good_ones() {
+fn resolves_undamaged_made_up_sections() {
     choose_probe().unwrap();
     let (header, frames) = (made_up::header(), made_up::frames());
     let (header_address, frames_address) = (made_up::HEADER, made_up::FRAMES);

@@ -1,11 +1,7 @@
-//! What a function's own code says, where its call frame information says something else or nothing at all.
-//!
-//! glibc's functions for large numbers (`__mpn_mul_1` and others, which print and read floating-point numbers) push
-//! registers, and their call frame information knows nothing of it: the return address would be a saved register.
-//! Linkage tables made by lld and the system call in `clone3` have no information. In both cases the bytes at the
-//! function's entry, or of the call that led there, are proof of what is on the stack.
-//!
-//! Code may be mapped for execution only, so it is read like memory of the host's: without a fault.
+//! Unwinding by machine code, if call frame information is wrong or missing. glibc's `__mpn_mul_1`
+//! and related functions (floating-point input and output) push registers that theirs omits. lld's
+//! linkage tables and the system call in `clone3` have none. The bytes at a function's entry, or of
+//! the call to it, prove what is on the stack. Reads cannot fault: code may be execute-only.
 
 use super::{
     Trust,
@@ -27,11 +23,11 @@ use crate::sys::{
 
 const WORD: usize = size_of::<usize>();
 
-/// How far behind a call's target the code that it leads to may be.
+/// The largest distance of a PC from the target of the call that led to it.
 const LARGEST_FUNCTION: usize = 4096;
 
-/// The rule at `pc`, where the row of call frame information that holds there has held since the function's `entry` and
-/// says that nothing was pushed; None unless the entry's code pushes registers. Signal-safe.
+/// Returns the rule at `pc` if the code at `entry` pushes registers. The row of call frame
+/// information at `pc` must have held since `entry`, without a push. Signal-safe.
 pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader) -> Option<Rule> {
     if pc <= entry {
         return None;
@@ -61,24 +57,23 @@ pub(crate) fn rule_after_pushes(entry: usize, pc: usize, stack: &mut StackReader
     })
 }
 
-/// True where the code at `pc` is about to return to a call: whatever its call frame information says, nothing is on the
-/// stack but the return address. OpenSSL's has a return where it says otherwise. Code also jumps by a return to a
-/// function's start; no call stands before that. Signal-safe.
+/// Whether the code at `pc` is about to return to a call, with only the return address on the
+/// stack. OpenSSL's information is wrong there. A return that jumps to a function's start does not
+/// count: no call precedes it. Signal-safe.
 pub(crate) fn is_about_to_return(registers: &Registers, stack: &mut StackReader) -> bool {
     stack.read_bytes(registers.pc()).is_some_and(|code| is_return(&code))
         && stack.read(registers.sp()).is_some_and(|caller| is_after_call_instruction(caller, stack))
 }
 
-/// True where a call stands right before `pc`, in a loaded object. Signal-safe.
+/// Whether a call precedes `pc`, in a loaded DSO. Signal-safe.
 pub(crate) fn is_after_call_instruction(pc: usize, stack: &mut StackReader) -> bool {
     call_before::<CALL_BYTES>(pc, stack).is_some_and(|code| is_after_call(&code))
 }
 
-/// Steps from code without call frame information to its caller, where one of the two topmost words of the stack is
-/// the return address of a direct call of that very code: nothing, or one word, was pushed since. Signal-safe.
+/// Steps to the caller if one of the two topmost words is the return address of a direct call of
+/// this code: it has pushed at most one word. Signal-safe.
 pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader) -> bool {
     if HAS_LINK_REGISTER {
-        // No call pushes anything.
         return false;
     }
     let (pc, sp) = (registers.pc(), registers.sp());
@@ -95,9 +90,8 @@ pub(crate) fn step_to_caller(registers: &mut Registers, stack: &mut StackReader)
     step_from_resolver(registers, stack)
 }
 
-/// Steps from the resolver of an indirect function to the loader, which calls it while it relocates an object, before
-/// it makes the object known. Such code is short and pushes nothing; the loader makes few calls through a pointer, so
-/// that its return address seldom stands there by chance.
+/// Steps from an indirect function's resolver to the loader, which calls it before the DSO is
+/// known. It pushes nothing, and the loader makes few indirect calls that could match by chance.
 fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> bool {
     let sp = registers.sp();
     let Some(caller) = stack.read(sp).filter(|&word| loader::is_in_loader(word)) else { return false };
@@ -110,7 +104,6 @@ fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> boo
     true
 }
 
-/// The bytes before `return_address`, if they are code of a loaded object: nothing else on the stack is looked at.
 fn call_before<const N: usize>(return_address: usize, stack: &mut StackReader) -> Option<[u8; N]> {
     let start = return_address.checked_sub(N)?;
     let keeper = objects::pin(start, Trust::Guessed)?;
@@ -124,7 +117,7 @@ mod tests {
     use crate::sample::unwind::rule::RuleKind;
     use crate::sys::memory::choose_probe;
 
-    /// push rbx; push rbp; ten times nop; pop rbp; pop rbx; ret
+    /// push rbx; push rbp; 10 times nop; pop rbp; pop rbx; ret
     const PUSHING: [u8; 16] = {
         let mut code = [0x90; 16];
         code[0] = 0x53;
@@ -135,7 +128,6 @@ mod tests {
         code
     };
 
-    /// How many words lie below the return address, and where rbx and rbp are.
     fn rule_at(code: &[u8], offset: usize) -> Option<(isize, Vec<(u16, usize)>)> {
         let entry = code.as_ptr() as usize;
         let rule = rule_after_pushes(entry, entry + offset, &mut StackReader::new(0, 0))?;
@@ -146,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_pushes_is_followed_from_entry_to_return() {
+    fn returns_the_rule_at_each_instruction_of_a_pushing_function() {
         choose_probe().unwrap();
         let code = [PUSHING, [0xcc; 16], [0xcc; 16]].concat();
         assert_eq!(rule_at(&code, 0), None);
@@ -159,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_pushes_nothing_is_left_to_its_information() {
+    fn returns_no_rule_if_the_entry_pushes_nothing() {
         choose_probe().unwrap();
         let code = [0x90; 48];
         assert_eq!(rule_at(&code, 8), None);
@@ -167,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_return_address_of_a_call_to_this_code_is_believed() {
-        // A call, then room, then what it calls; in this program, for other memory is not looked at.
+    fn accepts_only_return_addresses_of_calls_to_this_code() {
+        // A call and its target, in this program's DSO.
         static CODE: [u8; 64] = {
             let mut code = [0x90u8; 64];
             code[8] = 0xe8;
@@ -197,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_to_a_call_is_told_from_a_jump_by_one() {
+    fn distinguishes_a_return_from_a_jump_by_ret() {
         // call; nop ...; ret
         static CODE: [u8; 48] = {
             let mut code = [0x90u8; 48];

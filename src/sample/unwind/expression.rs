@@ -1,16 +1,16 @@
-//! Expressions in call frame information: DWARF 5, section 2.5, the operations that section 6.4.2 allows there.
+//! Expressions in call frame information: DWARF 5, section 2.5, limited by section 6.4.2.
 
 use super::sections::ADDRESS_BYTES;
 use gimli::{EndianSlice, NativeEndian, Operation};
 
-/// Runs `code` on the stack `values`; `operand` gives registers and memory. None for what is damaged, needs a register or
-/// memory that is not to be had, has no place in call frame information, or takes too many operations. Signal-safe.
+/// Runs `code` on the stack `values`; `operand` reads registers and memory. Returns None if the
+/// code is damaged, not allowed or too long, or if an operand is not available. Signal-safe.
 pub(super) fn run(
     code: &[u8],
     values: &mut Values,
     operand: &mut dyn FnMut(Operand) -> Option<Value>,
 ) -> Option<()> {
-    // The longest that linkers and compilers write have a dozen; a branch may go back.
+    // Compilers and linkers write at most a dozen; a branch may go back.
     const MAX_OPERATIONS: usize = 256;
     let encoding =
         gimli::Encoding { address_size: ADDRESS_BYTES, format: gimli::Format::Dwarf32, version: 4 };
@@ -63,7 +63,7 @@ pub(super) fn run(
             Operation::Or => values.binary(|left, right| Some(left | right))?,
             Operation::Xor => values.binary(|left, right| Some(left ^ right))?,
             Operation::Mul => values.binary(|left, right| Some(left.wrapping_mul(right)))?,
-            // Division is signed, the remainder is not (section 2.5.1.4).
+            // Division is signed, the remainder is unsigned (section 2.5.1.4).
             Operation::Div => values.binary(i64::checked_div)?,
             Operation::Mod => values
                 .binary(|left, right| (left as u64).checked_rem(right as u64).map(|value| value as i64))?,
@@ -96,7 +96,6 @@ pub(super) fn run(
     None
 }
 
-/// What is left of `code` after a branch by `distance` from where `rest` begins.
 fn branch<'c>(
     code: &'c [u8],
     rest: EndianSlice<'c, NativeEndian>,
@@ -107,7 +106,7 @@ fn branch<'c>(
     Some(EndianSlice::new(code.get(there..)?, NativeEndian))
 }
 
-/// The `size` bytes at an address, as a number without a sign; None where they are spread over two words.
+/// Loads `size` bytes, zero-extended; None if they are in two words.
 fn load(size: u8, address: Value, operand: &mut dyn FnMut(Operand) -> Option<Value>) -> Option<Value> {
     if size == ADDRESS_BYTES {
         return operand(Operand::Load(address));
@@ -122,13 +121,12 @@ fn load(size: u8, address: Value, operand: &mut dyn FnMut(Operand) -> Option<Val
     Some(Value::constant(i64::from_le_bytes(bytes)))
 }
 
-/// What an expression asks for from outside.
 pub(super) enum Operand {
     Register(u16),
     Load(Value),
 }
 
-/// A value of an expression: a constant, a register plus a constant, or what is stored there.
+/// A constant, a register plus a constant, or the word stored there.
 #[derive(Clone, Copy)]
 pub(super) struct Value {
     pub(super) register: Option<u16>,
@@ -145,8 +143,7 @@ impl Value {
         (self.register.is_none() && !self.stored).then_some(self.offset)
     }
 
-    /// The sum with a constant. A sum with a stored value has no shape of ours: a register that no frame has
-    /// stands for it, so that whoever uses it fails.
+    /// A sum with a stored value is not supported: a register that no frame has makes uses fail.
     fn plus(self, constant: i64) -> Self {
         if self.stored && constant != 0 {
             return Self { register: Some(u16::MAX), ..self };
@@ -155,7 +152,6 @@ impl Value {
     }
 }
 
-/// The stack of an expression.
 pub(super) struct Values {
     values: [Option<Value>; 8],
     used: usize,
@@ -177,7 +173,6 @@ impl Values {
         self.values.get_mut(self.used)?.take()
     }
 
-    /// The value that lies `below` the top one.
     fn peek(&self, below: u8) -> Option<Value> {
         *self.values.get(self.used.checked_sub(usize::from(below) + 1)?)?
     }
@@ -197,8 +192,7 @@ impl Values {
 mod tests {
     use super::*;
 
-    /// The value of an expression on registers that hold ten times their number and memory that holds the address's
-    /// double.
+    /// Registers hold 10 times their number, memory twice its address.
     fn value(code: &[u8]) -> Option<i64> {
         let mut values = Values::new();
         run(code, &mut values, &mut |operand| match operand {
@@ -245,8 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_is_rearranged_as_the_standard_says() {
-        // Each ends in a number whose digits are the stack from its top: a - b - ... would hide an exchange.
+    fn rearranges_the_stack() {
         let digits = |code: &[u8]| value(&[code, &[lit(10), MUL, PLUS]].concat());
         assert_eq!(digits(&[lit(1), lit(2)]), Some(21));
         assert_eq!(digits(&[lit(1), lit(2), SWAP]), Some(12));
@@ -262,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_combined_as_the_standard_says() {
+    fn computes_with_correct_signedness() {
         let minus_seven = [CONST1S, 0xf9];
         let with = |code: &[u8]| value(&[&minus_seven, code].concat());
         assert_eq!(with(&[ABS]), Some(7));
@@ -280,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_in_words_and_in_parts() {
+    fn reads_words_and_parts_of_words() {
         assert_eq!(value(&[CONST1U, 200, DEREF]), Some(400));
         // The word at 200 is 400, 0x190.
         assert_eq!(value(&[CONST1U, 200, DEREF_SIZE, 1]), Some(0x90));
@@ -290,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_go_both_ways_and_not_for_ever() {
+    fn limits_loops_and_checks_branch_targets() {
         assert_eq!(value(&[lit(1), SKIP, 1, 0, lit(2), NOP]), Some(1));
         assert_eq!(value(&[lit(5), lit(1), BRA, 1, 0, NEG, NOP]), Some(5));
         assert_eq!(value(&[lit(5), lit(0), BRA, 1, 0, NEG, NOP]), Some(-5));
@@ -301,9 +294,9 @@ mod tests {
         assert_eq!(value(&[SKIP, 0, 0x80]), None, "before the beginning");
     }
 
-    /// What GNU ld writes for a procedure linkage table: the frame is larger from the second instruction on.
+    /// As GNU ld writes it: the frame grows after the second instruction.
     #[test]
-    fn a_linkage_table_s_expression_depends_on_the_pc() {
+    fn evaluates_a_linkage_table_by_the_pc() {
         let code =
             |pc: u8| [BREG0 + 7, 8, CONST1U, pc, lit(15), AND, lit(11), GE, lit(3), SHL, PLUS].to_vec();
         assert_eq!(value(&code(0x46)), Some(78));

@@ -1,21 +1,18 @@
-//! Call frame information of objects that bring no table to search it by.
+//! Index of the call frame information of DSOs without a search table: of `.eh_frame` without
+//! `.eh_frame_hdr` (statically linked programs) and of `.debug_frame` (assembly code), which is not
+//! mapped. Ordinary context (`control/frame_files.rs`) copies the section and sorts its entries;
+//! handlers read only the copy. For a DSO that has a table, but program headers at its end (BOLT),
+//! it lists the segments, which bound the table.
 //!
-//! A program linked with `-static` has an `.eh_frame` without `.eh_frame_hdr`, code in assembler may have a
-//! `.debug_frame`, which is not even mapped. For such objects ordinary context (`control/frame_files.rs`) copies the
-//! section into memory of ours and sorts its entries by address; a handler searches there, and reads nothing else.
-//!
-//! Of an object that has a table, but its program headers elsewhere than at its beginning (BOLT moves them behind
-//! everything else), only the segments are listed here: a handler needs their ends to read the table where it is.
-//!
-//! Who writes: ordinary context, one at a time, by exchange of a pointer to a list that never changes. Who reads:
-//! handlers. An old list is freed when no handler is seen reading, or left in memory where one does not come back.
+//! Ordinary context, one thread at a time, publishes an immutable list. It frees the old one when
+//! no handler is reading, or leaks it after a timeout.
 //!
 //! | | handler | ordinary context |
 //! | --- | --- | --- |
 //! | 1 | READERS += 1 | CURRENT = new |
 //! | 2 | reads CURRENT | reads READERS until it is 0, then frees the old |
 //!
-//! Both sides write before they read, sequentially consistent: a handler that is not seen finds the new list.
+//! Both write before they read, sequentially consistent: an uncounted handler finds the new list.
 //!
 //! # Safety
 //! Reads the list through its published pointer.
@@ -36,54 +33,47 @@ use std::sync::Arc;
 static CURRENT: AtomicPtr<Vec<Arc<ObjectFrames>>> = AtomicPtr::new(ptr::null_mut());
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-/// The two sections that hold such information. They differ in how an entry names its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
-    /// Mapped and relocated: its addresses are those of the process.
+    /// Mapped and relocated: addresses of the process.
     EhFrame,
-    /// In the file only: its addresses are those of the file.
+    /// Only in the file: addresses of the file.
     DebugFrame,
 }
 
-/// A copy of a section.
 pub(crate) struct SectionCopy {
     pub(crate) kind: SectionKind,
     pub(crate) bytes: Box<[u8]>,
-    /// Where the original stands, in the addresses that its entries name.
+    /// The original's address, in the form of its entries.
     pub(crate) address: usize,
-    /// The process's address of what the entries call 0.
+    /// The process's address of the entries' address 0.
     pub(crate) bias: usize,
 }
 
-/// Where one entry is, and the code that it describes.
 #[derive(Clone, Copy)]
 struct FdeLocation {
-    /// Counted from the object's start.
+    /// Relative to the DSO's start.
     start: u32,
     length: u32,
     offset: u32,
 }
 
-/// A section, searchable.
 struct IndexedSection {
     section: SectionCopy,
-    /// In order of their starts.
+    /// Sorted by start.
     places: Box<[FdeLocation]>,
 }
 
-/// What is known of one object.
 pub(crate) struct ObjectFrames {
     range: Range<usize>,
-    /// The first bytes of its memory, by which another object at the same place is told.
+    /// The first bytes of its memory, to detect another DSO at the same address.
     lead: Box<[u8]>,
-    /// None for an object that was looked into in vain.
     sections: Vec<IndexedSection>,
-    /// What the loader has mapped readable, for an object that has a table; else nothing.
+    /// The segments that are mapped readable, if the DSO has a table.
     segments: Vec<Range<usize>>,
 }
 
 impl SectionCopy {
-    /// The entry at `offset`.
     fn entry(&self, offset: usize) -> Option<Fde<'_>> {
         let bytes = Bytes::new(&self.bytes, NativeEndian);
         match self.kind {
@@ -102,7 +92,7 @@ impl SectionCopy {
 }
 
 impl IndexedSection {
-    /// Sorts what describes code in `range`. An entry that cannot be read is passed over. For ordinary context.
+    /// Sorts the entries for code in `range`, and skips unreadable ones. For ordinary context.
     fn new(section: SectionCopy, range: &Range<usize>) -> Self {
         let mut places = Vec::new();
         let mut offset = 0;
@@ -110,17 +100,17 @@ impl IndexedSection {
             if let Some(entry) = section.entry(offset) {
                 places.extend(place(&entry, offset, section.bias, range));
             }
-            // Neither a terminator in the middle, which some linkers leave there, nor a bad entry ends the section.
+            // Neither a terminator in the middle, as of some linkers, nor a bad entry ends it.
             let Some(next) = offset.checked_add(size) else { break };
             offset = next;
         }
-        // Of several entries that begin alike the longest is found.
+        // Of several entries with the same start, the longest is found.
         places.sort_unstable_by_key(|place: &FdeLocation| (place.start, place.length));
         places.shrink_to_fit();
         Self { section, places: places.into_boxed_slice() }
     }
 
-    /// What describes `pc`, which lies `distance` behind the object's start.
+    /// `distance`: from the DSO's start to `pc`.
     fn describe(&self, distance: u32, pc: usize) -> Option<Description<'_>> {
         let after = self.places.partition_point(|place| place.start <= distance);
         let place = self.places.get(after.checked_sub(1)?)?;
@@ -134,7 +124,7 @@ impl IndexedSection {
     }
 }
 
-/// None for code outside of the object: linkers leave entries of functions that they dropped.
+/// Returns None for code outside of the DSO: linkers leave entries of dropped functions.
 fn place(entry: &Fde<'_>, offset: usize, bias: usize, range: &Range<usize>) -> Option<FdeLocation> {
     let start = usize::try_from(entry.initial_address()).ok()?.wrapping_add(bias);
     let length = usize::try_from(entry.len()).ok().filter(|&length| length > 0)?;
@@ -149,28 +139,24 @@ fn place(entry: &Fde<'_>, offset: usize, bias: usize, range: &Range<usize>) -> O
 }
 
 impl ObjectFrames {
-    /// Sorts the entries of an object's sections. For ordinary context.
     pub(crate) fn new(range: Range<usize>, lead: Box<[u8]>, sections: Vec<SectionCopy>) -> Self {
         let sections = sections.into_iter().map(|section| IndexedSection::new(section, &range)).collect();
         Self { range, lead, sections, segments: Vec::new() }
     }
 
-    /// An object that has a table, with the segments that the loader has mapped readable. For ordinary context.
+    /// For a DSO that has a table. For ordinary context.
     pub(crate) fn with_table(range: Range<usize>, lead: Box<[u8]>, segments: Vec<Range<usize>>) -> Self {
         Self { range, lead, sections: Vec::new(), segments }
     }
 
-    /// The end of the segment that `address` lies in, if segments are listed.
     pub(super) fn segment_end(&self, address: usize) -> Option<usize> {
         Some(self.segments.iter().find(|segment| segment.contains(&address))?.end)
     }
 
-    /// True for the object at `start` whose memory begins with `lead`.
     pub(crate) fn is_of(&self, start: usize, lead: &[u8]) -> bool {
         self.range.start == start && *self.lead == *lead
     }
 
-    /// What describes `pc`; in the first section that does.
     pub(super) fn describe(&self, pc: usize) -> Option<Description<'_>> {
         let distance = u32::try_from(pc.checked_sub(self.range.start)?).ok()?;
         self.sections.iter().find_map(|section| section.describe(distance, pc))
@@ -179,21 +165,20 @@ impl ObjectFrames {
 
 #[cfg(any(test, fuzzing))]
 impl ObjectFrames {
-    /// Start and length of each piece of code that is described.
     pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
         let places = self.sections.iter().flat_map(|section| &section.places);
         places.map(|place| (self.range.start + place.start as usize, place.length as usize))
     }
 }
 
-/// A handler's look into the list.
+/// A handler's read access to the list.
 pub(super) struct Reading {
     objects: *const Vec<Arc<ObjectFrames>>,
 }
 
-/// Begins to read; None where no object of the process has an index, which is the rule. Signal-safe.
+/// Begins to read; None if no DSO has an index, as in most programs. Signal-safe.
 pub(super) fn reading() -> Option<Reading> {
-    // Relaxed: whoever published the first list forgets what was found out without it.
+    // Relaxed: after the first publication, rules found without an index are dropped.
     if CURRENT.load(Ordering::Relaxed).is_null() {
         return None;
     }
@@ -203,16 +188,15 @@ pub(super) fn reading() -> Option<Reading> {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // Release: who sees the count fall also sees our reads done.
+        // Release: pairs with the load in `is_left_by_all`; our reads are done.
         READERS.fetch_sub(1, Ordering::Release);
     }
 }
 
 impl Reading {
-    /// What is known of an object. Signal-safe.
+    /// Signal-safe.
     pub(super) fn find(&self, kept: &PinnedDso<'_>) -> Option<&ObjectFrames> {
-        // SAFETY: published, so never changed; and not freed, since we are counted among the readers. Never null
-        // again once it was not.
+        // SAFETY: not null, never changed, and not freed while READERS counts us.
         let objects = unsafe { &*self.objects };
         let start = kept.object.start;
         let place = objects.binary_search_by_key(&start, |object| object.range.start).ok()?;
@@ -223,24 +207,24 @@ impl Reading {
     }
 }
 
-/// The list of now. For ordinary context, by the one who publishes.
+/// The current list, for the thread that publishes.
 pub(crate) fn present() -> Vec<Arc<ObjectFrames>> {
     let Some(reading) = reading() else { return Vec::new() };
     // SAFETY: as in `find`.
     unsafe { &*reading.objects }.clone()
 }
 
-/// Puts `objects`, in any order, in place of the list of now. For ordinary context, one at a time.
+/// Replaces the list. For ordinary context, one thread at a time.
 pub(crate) fn publish(mut objects: Vec<Arc<ObjectFrames>>) {
     objects.sort_unstable_by_key(|object| object.range.start);
     let old = CURRENT.swap(Box::into_raw(Box::new(objects)), Ordering::SeqCst);
     if !old.is_null() && is_left_by_all() {
-        // SAFETY: it came from a box, is published no more, and nobody reads it.
+        // SAFETY: it came from a box, is no longer published, and has no readers.
         drop(unsafe { Box::from_raw(old) });
     }
 }
 
-/// Waits until no handler reads, two seconds at most.
+/// Waits until no handler reads, at most two seconds.
 fn is_left_by_all() -> bool {
     let mut backoff = Backoff::bounded();
     loop {
@@ -253,7 +237,7 @@ fn is_left_by_all() -> bool {
     }
 }
 
-/// In a forked child: the threads that were reading do not exist here.
+/// In a forked child: the threads that were reading do not exist.
 pub(super) fn reset_after_fork() {
     READERS.store(0, Ordering::SeqCst);
 }
@@ -266,10 +250,9 @@ mod tests {
 
     const LEAD: usize = 256;
     const LOOKS: usize = 5_000;
-    /// Lists that are published at least.
     const ROUNDS: usize = 100;
 
-    /// Calls `f` with this test program, its range and a copy of its section, which reaches to its segment's end.
+    /// Calls `f` with this program, its range and a copy of its section.
     fn with_this_program(f: impl FnOnce(&PinnedDso<'_>, Range<usize>, SectionCopy)) {
         let here = objects::prepare as *const () as usize;
         objects::prepare();
@@ -282,15 +265,13 @@ mod tests {
         f(&kept, kept.object.start..kept.object.end, section);
     }
 
-    /// Code of this program: from the first of some functions to the last.
     fn code() -> Range<usize> {
         let functions = [objects::prepare as *const () as usize, std::env::vars as *const () as usize];
         *functions.iter().min().unwrap()..*functions.iter().max().unwrap()
     }
 
-    /// What the linker's own table leads to is what is found without it.
     #[test]
-    fn the_index_leads_where_the_table_does() {
+    fn finds_the_same_entries_as_the_table() {
         with_this_program(|kept, range, section| {
             let frames = ObjectFrames::new(range, Box::default(), vec![section]);
             let mut described = 0;
@@ -306,9 +287,8 @@ mod tests {
         });
     }
 
-    /// Entries of code that is not the object's, or that end behind it, are none of it.
     #[test]
-    fn entries_of_other_code_are_left_out() {
+    fn leaves_out_entries_of_other_code() {
         with_this_program(|_, range, section| {
             let before = range.start..code().start;
             let frames = ObjectFrames::new(before, Box::default(), vec![section]);
@@ -316,9 +296,9 @@ mod tests {
         });
     }
 
-    /// A length of 64 bits may lead round to where it was read from; found by fuzzing.
+    /// A 64-bit length may wrap to the position that it was read from; found by fuzzing.
     #[test]
-    fn a_length_that_wraps_ends_the_section() {
+    fn ends_a_section_at_a_length_that_wraps() {
         let first = [4u32, 0].map(u32::to_ne_bytes).concat();
         let back = (0usize.wrapping_sub(12 + first.len()) as u64).to_ne_bytes();
         let bytes = [&first[..], &[0xff; 4], &back].concat().into_boxed_slice();
@@ -326,23 +306,21 @@ mod tests {
         assert_eq!(ObjectFrames::new(0..4096, Box::default(), vec![section]).places().count(), 0);
     }
 
-    /// Lists come and go while others read: each look finds the whole of one, and no list is left in memory.
     #[test]
-    fn a_list_is_freed_when_nobody_reads_it() {
+    fn frees_a_list_that_has_no_readers() {
         with_this_program(|kept, range, section| {
             let (start, pc) = (range.start, code().start);
             let lead = kept.lead(LEAD).unwrap();
             let frames = Arc::new(ObjectFrames::new(range, lead.into(), vec![section]));
             let elsewhere = Arc::new(ObjectFrames::new(0..4096, Box::default(), Vec::new()));
             let (found, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-            // The number of the list that is about to be published.
             let announced = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 let look = || {
                     let mut seen = 0;
                     while !over.load(Ordering::Relaxed) {
-                        // One look at each list, beside its publication: handlers are seldom inside, and who publishes sees none
-                        // there sooner or later. Readers that come again at once may be met inside for as long as that waits.
+                        // Each list is read once, because handlers are seldom inside. Readers
+                        // without pauses could make the writer time out.
                         let now = announced.load(Ordering::Relaxed);
                         if now == seen {
                             std::thread::yield_now();
@@ -357,7 +335,6 @@ mod tests {
                 };
                 let readers = [scope.spawn(look), scope.spawn(look)];
                 let (mut rounds, mut found_before) = (0, 0);
-                // Until enough has happened on both sides, or a reader has failed.
                 while (rounds < ROUNDS || found.load(Ordering::Relaxed) < LOOKS)
                     && !readers.iter().any(|reader| reader.is_finished())
                 {
@@ -365,7 +342,7 @@ mod tests {
                     announced.store(rounds + 1, Ordering::Relaxed);
                     publish(first.into_iter().chain([Arc::clone(&frames)]).collect());
                     rounds += 1;
-                    // On one processor nobody looks while this goes on.
+                    // On one processor no reader runs while this thread does.
                     let found = found.load(Ordering::Relaxed);
                     if found == found_before {
                         std::thread::yield_now();

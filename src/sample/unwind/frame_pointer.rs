@@ -1,8 +1,6 @@
-//! The step through a frame that has no call frame information: code that a JIT compiler made, mostly.
-//!
-//! By the ABI's convention (psABI section 3.2.2) such code keeps a chain of frame pointers: the word at the frame
-//! pointer is the caller's, the word above it the return address. Section 3.4.1 asks that the outermost frame has
-//! a frame pointer of zero. Nothing obliges code to do so, therefore each step is doubted.
+//! The step through a frame without call frame information, mostly of JIT-compiled code. By
+//! convention (psABI section 3.2.2) the frame pointer points to the caller's, below the return
+//! address; the outermost frame's is zero (section 3.4.1). Each step is checked.
 
 use super::{Trust, memory::StackReader, objects};
 use crate::sys::arch::{
@@ -10,22 +8,17 @@ use crate::sys::arch::{
     code_address, is_user_address,
 };
 
-/// A frame is seldom larger; what is, is more likely a register that holds something else.
+/// A larger distance suggests that the register holds something else.
 const LARGEST_FRAME: usize = 1 << 20;
 
-/// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePointerStep {
-    /// The registers are now those of the caller.
     Caller,
-    /// The frame pointer is zero: the outermost frame.
     Outermost,
-    /// The frame pointer does not point to a frame.
     Lost,
 }
 
-/// Steps to the caller by the frame pointer. Signal-safe. `is_exact` says that the PC was interrupted, and not
-/// returned to: then the frame may not be made yet.
+/// Steps to the caller. Signal-safe. `is_exact`: interrupted, so the frame may be incomplete.
 pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact: bool) -> FramePointerStep {
     const WORD: usize = size_of::<usize>();
     let sp = registers.sp();
@@ -51,17 +44,15 @@ pub(crate) fn step(registers: &mut Registers, stack: &mut StackReader, is_exact:
     };
     let (Some(caller), Some(word)) = (caller, word) else { return FramePointerStep::Lost };
     let pc = code_address(word);
-    // The caller may use the register for anything; a step from there is doubted in its turn.
+    // The caller may use the register for anything; the next step checks it again.
     if !is_user_address(pc) || !may_be_returned_to(pc, stack) {
         return FramePointerStep::Lost;
     }
-    // Such code may use every other register as it likes.
     registers.forget_all();
     registers.set(FRAME_POINTER, Some(caller));
     registers.set(STACK_POINTER, Some(sp));
     if HAS_LINK_REGISTER {
-        // No call has pushed these two words: they stand anywhere in the frame, and the caller's stack pointer
-        // somewhere above them.
+        // No call pushed these words: the caller's stack pointer is somewhere above them.
         registers.doubt(STACK_POINTER);
     }
     registers.set(PROGRAM_COUNTER, Some(pc));
@@ -72,8 +63,8 @@ fn return_address_location(pc: usize, stack: &mut StackReader) -> Option<ReturnA
     code::return_address_location(&stack.read_bytes(pc)?)
 }
 
-/// False where `pc` lies in an object, and no call stands before it. Code outside all objects may come from a JIT
-/// compiler, and is not looked at: were the word no return address at all, its page could go at any moment.
+/// False if `pc` is in a DSO and no call precedes it. Other code, maybe JIT-compiled, is not read:
+/// after a wrong guess its page could be unmapped at any time.
 fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
     let call = pc.wrapping_sub(code::CALL_BYTES);
     let Some(keeper) = objects::pin(call, Trust::Guessed) else { return true };
@@ -91,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_frames_is_followed_to_its_zero() {
+    fn follows_frame_pointers_to_zero() {
         crate::sys::memory::choose_probe().unwrap();
         let mut words = [0usize; 6];
         let base = words.as_ptr() as usize;
@@ -109,10 +100,9 @@ mod tests {
         assert!(words[0] == 0);
     }
 
-    /// Where a function with a frame pointer can be interrupted, the next frame is its caller's and no other.
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn a_frame_that_is_not_made_yet_or_taken_down_is_not_skipped() {
+    fn finds_the_caller_in_prologues_and_epilogues() {
         choose_probe().unwrap();
         let words = [0x11_1111usize, 0x40_1000, 0x22_2222, 0x40_2000, 0, 0];
         let base = words.as_ptr() as usize;
@@ -127,23 +117,23 @@ mod tests {
             );
             (registers.pc(), registers.sp() - base, registers.get(FRAME_POINTER).unwrap())
         };
-        // Before `push rbp` and at `ret` the return address is at the top, and the register is the caller's.
+        // Before `push rbp` and at `ret` the return address is topmost.
         assert_eq!(step_at(&[0x55, 0x48, 0x89, 0xe5], base + 8, outer, true), (0x40_1000, 16, outer));
         assert_eq!(step_at(&[0xc3], base + 8, outer, true), (0x40_1000, 16, outer));
-        // Between `push rbp` and `mov rbp, rsp`, and before `pop rbp; ret`, it is above the caller's frame pointer.
+        // After `push rbp` and before `pop rbp; ret` it is above the saved rbp.
         assert_eq!(step_at(&[0x48, 0x89, 0xe5], base, outer, true), (0x40_1000, 16, 0x11_1111));
         assert_eq!(step_at(&[0x5d, 0xc3], base, outer, true), (0x40_1000, 16, 0x11_1111));
-        // Everywhere else, and behind a call, the frame is there.
+        // Elsewhere, and after a call, the frame is complete.
         assert_eq!(step_at(&[0x90], base, base, true), (0x40_1000, 16, 0x11_1111));
         assert_eq!(step_at(&[0xc3], base + 8, outer, false), (0x40_2000, 32, 0x22_2222));
         assert!(words[0] != 0);
     }
 
     #[test]
-    fn code_that_no_call_precedes_is_not_returned_to() {
+    fn refuses_a_return_address_without_a_call_before_it() {
         choose_probe().unwrap();
         objects::prepare();
-        // Zeros in this program's object. The bytes before a function may be a call, depending on the layout.
+        // In this program's DSO; before a function there may be a call.
         static NO_CALL: [u8; 16] = [0; 16];
         let address = NO_CALL.as_ptr_range().end as usize;
         let words = [0usize, address];
@@ -153,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_pointer_is_refused() {
+    fn refuses_invalid_frame_pointers() {
         let words = [0usize, 8, 16, 24];
         let base = words.as_ptr() as usize;
         for fp in [base + 2, base - 8, base + LARGEST_FRAME + 16, 1 << (usize::BITS - 2)] {
             let (mut registers, mut stack) = (registers(base, fp), StackReader::new(base, 0));
             assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Lost, "{fp:#x}");
         }
-        // The stored pointer goes down, and the return address is in the first page.
+        // The stored pointer is lower, and the return address is in the first page.
         let (mut registers, mut stack) =
             (registers(base, base + size_of::<usize>()), StackReader::new(base, 0));
         assert_eq!(step(&mut registers, &mut stack, false), FramePointerStep::Lost);

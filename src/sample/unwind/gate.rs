@@ -1,8 +1,5 @@
-//! The gate between handlers, which read what the loader has mapped, and whoever unloads objects.
-//!
-//! A handler enters before it looks anything up in an object that may be unloaded. Whoever unloads closes the gate,
-//! waits until nobody is inside, has what is known of such objects forgotten, unloads, and opens the gate again. A
-//! handler that finds the gate closed does not wait: it is told so.
+//! A gate that keeps a DSO loaded while handlers read it; `objects.rs` has the protocol. A handler
+//! that finds it closed does not wait.
 //!
 //! | | handler | unloader |
 //! | --- | --- | --- |
@@ -10,53 +7,50 @@
 //! | 2 | fence | fence |
 //! | 3 | reads closed | reads inside, until it is 0 |
 //!
-//! Both sides write before they read, with a sequentially consistent fence between, so at least one sees the other.
-//! Several may unload at once; the gate is open when `closed` is 0.
+//! Each side writes, passes a sequentially consistent fence and reads: at least one sees the other.
+//! Several threads may unload simultaneously; the gate is open when `closed` is 0.
 
 use crate::sync::{
     Ordering,
     modelled::{AtomicBool, AtomicUsize, fence},
 };
 
-/// See the module.
 pub(crate) struct Gate {
-    /// Set before the first handler is inside, and never reset: only then is there anything to forget.
+    /// Whether anything may be cached. Set before the first handler is inside; never reset.
     was_entered: AtomicBool,
     closed: AtomicUsize,
     inside: AtomicUsize,
 }
 
 impl Gate {
-    /// An open gate that nobody has entered.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self { was_entered: AtomicBool::new(false), closed: AtomicUsize::new(0), inside: AtomicUsize::new(0) }
     }
 
-    /// The same; loom's atomics are not made at compile time.
+    /// loom's atomics have no const constructors.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self { was_entered: AtomicBool::new(false), closed: AtomicUsize::new(0), inside: AtomicUsize::new(0) }
     }
 
-    /// Enters; None while objects are being unloaded. Signal-safe: some atomic operations.
+    /// Returns None while DSOs are being unloaded. Signal-safe: atomic operations.
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
-        // Relaxed: whoever needs it sees it through `inside`, which falls back to 0 with release.
+        // Relaxed: published by the release decrement of `inside`.
         if !self.was_entered.load(Ordering::Relaxed) {
             self.was_entered.store(true, Ordering::Relaxed);
         }
         // Relaxed: the fence orders it.
         self.inside.fetch_add(1, Ordering::Relaxed);
         let inside = Inside { gate: self };
-        // Partner of the fence in `close`.
+        // Pairs with the fence in `close`.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release of whoever opened the gate; the objects are as that one left them.
+        // Acquire: pairs with the release that opens the gate; the unloader's changes are visible.
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Runs `unload` while nobody is inside; before that `forget`, if anybody ever was. `wait` is called again and
-    /// again while somebody is inside; where it returns false, neither is run and
-    /// there is no result. For ordinary context.
+    /// Runs `forget`, if a handler ever entered, and `unload` while none is inside. Calls `wait`
+    /// until then; if that returns false, returns None and runs neither. For ordinary context.
     pub(crate) fn unload<R>(
         &self,
         mut wait: impl FnMut() -> bool,
@@ -64,13 +58,13 @@ impl Gate {
         unload: impl FnOnce() -> R,
     ) -> Option<R> {
         let _closed = self.close();
-        // Acquire: pairs with the release of whoever left, whose reads are done then.
+        // Acquire: pairs with the release in the drop of `Inside`; its reads are done.
         while self.inside.load(Ordering::Acquire) != 0 {
             if !wait() {
                 return None;
             }
         }
-        // Behind the wait: a handler that comes first from now on finds the gate closed.
+        // Read after the wait: later first handlers find the gate closed.
         if self.was_entered.load(Ordering::Relaxed) {
             forget();
         }
@@ -81,38 +75,36 @@ impl Gate {
         // Relaxed: the fence orders it.
         self.closed.fetch_add(1, Ordering::Relaxed);
         let closed = Closed { gate: self };
-        // Partner of the fence in `enter`.
+        // Pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
         closed
     }
 
-    /// In a forked child: the threads that were inside, or unloading, do not exist here.
+    /// In a forked child: the threads that were inside, or unloading, do not exist.
     pub(crate) fn reset(&self) {
         self.inside.store(0, Ordering::SeqCst);
         self.closed.store(0, Ordering::SeqCst);
     }
 }
 
-/// A handler's stay inside the gate.
 pub(crate) struct Inside<'g> {
     gate: &'g Gate,
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // Release: the unloader that sees the count fall also sees our reads done.
+        // Release: pairs with the acquire in `unload`; our reads are done.
         self.gate.inside.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Opens the gate when dropped.
 struct Closed<'g> {
     gate: &'g Gate,
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        // Release: partner of the acquire in `enter`. Not below zero: in a forked child the gate was opened already.
+        // Release: pairs with `enter`. Not below zero: a forked child has reset the count.
         let _ = self
             .gate
             .closed
@@ -148,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_is_not_left_is_opened_again() {
+    fn opens_the_gate_again_after_a_timeout() {
         let gate = Gate::new();
         let inside = gate.enter().unwrap();
         let rounds = Cell::new(0);
@@ -163,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_before_the_first_entry() {
+    fn does_not_forget_before_the_first_entry() {
         let gate = Gate::new();
         let forgotten = Cell::new(0);
         let count = || forgotten.set(forgotten.get() + 1);
@@ -175,11 +167,11 @@ mod tests {
     }
 }
 
-/// Each of these fails without either fence; with a relaxed order where a comment above names acquire or release;
-/// with `was_entered` read before the wait; and the second one without `forget`.
+/// Each fails without either fence, with relaxed instead of an acquire or release above, and with
+/// `was_entered` read before the wait; the second also without `forget`.
 ///
 /// # Safety
-/// Access to loom's cells, which check that it is ordered: a model that does it otherwise fails.
+/// Accesses loom's cells, which check that accesses are ordered.
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)]
 mod loom_models {
@@ -190,17 +182,17 @@ mod loom_models {
     use super::*;
     use loom::{cell::UnsafeCell, sync::Arc, thread};
 
-    /// What is loaded at one address, by number. loom reports a read that is not ordered against the change.
+    /// The number of the DSO at one address.
     struct Loaded(UnsafeCell<i64>);
 
     impl Loaded {
         fn read(&self) -> i64 {
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that there is no concurrent write.
             self.0.with(|number| unsafe { *number })
         }
 
         fn replace(&self) {
-            // SAFETY: loom checks that nobody else has access meanwhile.
+            // SAFETY: loom checks that there is no concurrent access.
             self.0.with_mut(|number| unsafe { *number += 1 });
         }
     }
@@ -213,9 +205,8 @@ mod loom_models {
         true
     }
 
-    /// A handler reads an object, and no unloader changes it meanwhile.
     #[test]
-    fn loom_nothing_is_unloaded_under_a_handler() {
+    fn loom_unloads_nothing_that_a_handler_reads() {
         loom::model(|| {
             let shared = Arc::new((Gate::new(), Loaded(UnsafeCell::new(1))));
             let handler = {
@@ -231,9 +222,8 @@ mod loom_models {
         });
     }
 
-    /// A handler remembers the rule of what is loaded; none is left of what is not.
     #[test]
-    fn loom_no_rule_of_an_unloaded_object_is_left() {
+    fn loom_drops_the_rules_of_an_unloaded_object() {
         const PC: usize = 0x1000;
         fn rule_of(object: i64) -> Rule {
             Rule::compact(&Row::at_entry(object * 8)).unwrap()

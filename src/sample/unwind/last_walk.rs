@@ -1,55 +1,48 @@
-//! The steps of the last walk on a slot, for the next one.
-//!
-//! Ticks on one thread mostly find the same outer frames as the tick before. A frame is the same when its PC and its
-//! stack pointer are, and then the same rule steps from it: no look-up is needed, and where the next frame is does not
-//! depend on one. What the frame leads to is read from the stack as ever, so a trail can only save time.
+//! Frame reuse: the steps of a slot's last walk, for its next one. Successive ticks of a thread
+//! mostly share outer frames. Equal PC and stack pointer mean an equal rule, so no look-up is
+//! needed. Return addresses are still read from the stack, so reuse cannot change a chain.
 //!
 //! ```text
-//! kept   | ................ | innermost ......... | ................. outermost |
-//!                           ^ start               ^ joined: the walk under way has come to the last one's steps
-//! fresh  | the steps of the walk under way up to there |
+//! kept  | ................ | innermost .......... | ................ outermost |
+//!                          ^ start                ^ joined: reached by the current walk
+//! fresh | the current walk's steps up to there |
 //! ```
 //!
-//! When a walk has come to its end, its fresh steps take their place before those that it joined. A trail counts only as
-//! long as no rule was forgotten (`RuleCache::generation`).
+//! At its end, a walk's fresh steps are copied before those that it joined. If rules were dropped
+//! (`RuleCache::generation`), all steps are invalid.
 
 use super::{memory::StackReader, rule::Rule};
 use crate::sys::arch::{Registers, code_address};
 
-/// How many steps are kept, at most: twice the depth of chains that is the rule. The innermost of others are taken
-/// without help.
+/// The most steps that are kept, the outermost ones: twice the depth of most chains.
 const LONGEST: usize = 512;
 
-/// A frame, and how its caller is found.
 #[derive(Clone, Copy)]
 pub(super) struct CachedFrame {
     pub(super) pc: usize,
     pub(super) sp: usize,
     /// The caller's stack pointer.
     pub(super) cfa: usize,
-    /// Has the return address on the stack.
+    /// Must store the return address on the stack.
     pub(super) rule: Rule,
 }
 
-/// See the module. All zeros is an empty last_walk.
+/// All zeros is an empty one.
 pub(crate) struct LastWalk {
     /// Filled from the end.
     kept: [CachedFrame; LONGEST],
     fresh: [CachedFrame; LONGEST],
-    /// How many of `kept` are steps.
     kept_length: usize,
     /// The cache's generation when the last walk began.
     generation: usize,
 }
 
 impl LastWalk {
-    /// Forgets the last walk. In a forked child, for a walk that was keeping its steps when the process was copied: steps
-    /// that are half one walk's and half another's would lead error.
+    /// For a forked child: the copied steps may be a mixture of two walks'.
     pub(crate) fn forget(&mut self) {
         self.kept_length = 0;
     }
 
-    /// Begins a walk, while the rule cache is of this `generation`.
     #[inline]
     pub(super) fn begin(&mut self, generation: usize) -> FrameReuse<'_> {
         if self.generation != generation {
@@ -61,30 +54,28 @@ impl LastWalk {
     }
 }
 
-/// A walk under way.
 pub(super) struct FrameReuse<'t> {
     last_walk: &'t mut LastWalk,
-    /// The first step of the last walk that is not known to lie further in than the frame at hand.
+    /// The first step in `kept` that may be at or outside the present frame.
     next: usize,
-    /// Where the last walk was joined, if all frames since then were its.
+    /// The step in `kept` that was joined, if all frames since then matched.
     joined: Option<usize>,
-    /// The first step since then whose saved registers have not been restored yet.
+    /// The first step since then whose saved registers were not restored.
     unrestored: usize,
-    /// How many steps are fresh; the innermost ones if there are too many.
+    /// Number of fresh steps; the innermost if they do not all fit.
     written: usize,
 }
 
 impl FrameReuse<'_> {
-    /// True when the next frame to be met may be one of the last walk's.
+    /// Whether the frame at `sp` may be in the last walk.
     #[inline(always)]
     pub(super) fn can_reuse(&self, sp: usize) -> bool {
         self.last_walk.kept.get(self.next).is_some_and(|step| step.sp <= sp)
     }
 
-    /// Steps through frames that are those of the last walk, from the one at `pc` and `sp`; fills `room` with their PCs.
-    /// Gives their number, and the PC and stack pointer of the frame beyond. Frames are asked for on the way out.
-    ///
-    /// Other registers are left as they are: mostly nobody asks for them, and [`restore`](Self::restore) makes up for it.
+    /// Steps through frames of the last walk, from the one at `pc` and `sp`. Fills `room`; returns
+    /// the number of steps, and PC and stack pointer of the next frame. Must be called outwards.
+    /// Only [`restore`](Self::restore) updates the other registers: most walks never need them.
     #[inline(never)]
     pub(super) fn reuse_frames(
         &mut self,
@@ -119,8 +110,7 @@ impl FrameReuse<'_> {
         (taken, (pc, sp))
     }
 
-    /// Restores the registers that the frames since the last walk was joined have saved. Has to come before any step that
-    /// may ask for them.
+    /// Restores what the reused frames have saved; must precede steps that may read it.
     #[inline]
     pub(super) fn restore(&mut self, registers: &mut Registers, stack: &mut StackReader) {
         if self.joined.is_some() && self.unrestored < self.next {
@@ -134,14 +124,14 @@ impl FrameReuse<'_> {
         }
     }
 
-    /// Notes a step that is not the last walk's, before it is taken.
+    /// Adds a step that is not the last walk's, before it is taken.
     #[inline]
     pub(super) fn note(&mut self, step: CachedFrame, registers: &mut Registers, stack: &mut StackReader) {
         self.leave(registers, stack);
         self.write(step);
     }
 
-    /// Makes the steps since the last walk was joined fresh ones: the walk has left it again.
+    /// Makes the steps since the join fresh: the walk has left the last one.
     #[inline(always)]
     fn leave(&mut self, registers: &mut Registers, stack: &mut StackReader) {
         if self.joined.is_some() {
@@ -166,7 +156,6 @@ impl FrameReuse<'_> {
         }
     }
 
-    /// The walk has come to its end.
     #[inline]
     pub(super) fn finish(mut self) {
         if self.next < LONGEST {
@@ -174,10 +163,9 @@ impl FrameReuse<'_> {
         }
         let start = self.joined.unwrap_or(LONGEST);
         let LastWalk { kept, fresh, kept_length, .. } = self.last_walk;
-        // Of too many, the outermost are kept.
         let fits = self.written.min(start);
         let from = fresh.get(self.written - fits..self.written).unwrap_or_default();
-        // Both are as long; a copy of slices would check it, and panic.
+        // A copy of slices would check their equal lengths, and contain a panic.
         let to = kept.get_mut(start - fits..start).unwrap_or_default();
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
@@ -201,7 +189,6 @@ mod tests {
         Box::new(LastWalk { kept: [step; LONGEST], fresh: [step; LONGEST], kept_length: 0, generation: 0 })
     }
 
-    /// A stack that frames are put on.
     struct StackWords(Vec<usize>);
 
     impl StackWords {
@@ -213,8 +200,8 @@ mod tests {
             self.0.as_ptr() as usize + place * WORD
         }
 
-        /// Walks over frames, given as PC and place on the stack, each with a register saved in its lowest word; gives
-        /// for which of them the trail led on.
+        /// Walks over frames (PC, place on the stack), each with a register saved in its lowest
+        /// word. Returns which ones were reused.
         fn walk(
             &mut self,
             last_walk: &mut LastWalk,
@@ -258,16 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_were_met_by_the_last_walk_are_known() {
+    fn reuses_frames_of_the_last_walk() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130), (0x1004, 140)];
         assert_eq!(memory.walk(&mut last_walk, 0, &frames), [false; 4]);
-        // Beyond the outermost frame the trail leads to a word that is no frame of the test's.
+        // Above the outermost frame is a word of no frame.
         assert_eq!(memory.walk(&mut last_walk, 0, &frames)[..3], [true; 3]);
-        // Other frames inside, and the same outside.
         let inside = [(0x1009, 75), (0x1008, 98), (0x1002, 120), (0x1003, 130), (0x1004, 140)];
         assert_eq!(memory.walk(&mut last_walk, 0, &inside)[..4], [false, false, true, true]);
-        // The same frame with another caller, and with another extent.
+        // The same frame with another caller, and with another size.
         assert_eq!(
             memory.walk(&mut last_walk, 0, &[(0x1002, 120), (0x1007, 130), (0x1004, 140)])[..2],
             [true, false]
@@ -276,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_once_rules_were_forgotten() {
+    fn reuses_nothing_after_rules_are_dropped() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
@@ -286,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trail_that_was_forgotten_leads_nowhere() {
+    fn reuses_nothing_after_forget() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
@@ -296,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_did_not_come_to_its_end_does_not_count() {
+    fn ignores_a_walk_that_did_not_finish() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames = [(0x1001, 100), (0x1002, 120), (0x1003, 130)];
         memory.walk(&mut last_walk, 0, &frames);
@@ -309,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_longer_than_a_trail_is_cut() {
+    fn keeps_the_outermost_steps_of_a_long_walk() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames: Vec<_> = (0..LONGEST + 10).map(|i| (0x1000 + i, 4 + 2 * i)).collect();
         memory.walk(&mut last_walk, 0, &frames);

@@ -1,11 +1,11 @@
-//! From the interrupted registers to the call chain.
+//! The walk from the interrupted registers to the call chain.
 //!
-//! Each step needs the *rule* of the frame's PC: from the cache, or, once per PC and process, from the object's
-//! call frame information. The outermost frame is known by its undefined return address (glibc marks `_start` and
-//! `clone` so), or by one that no call left; a walk that reaches it is *whole*.
+//! Each step needs the *rule* of the frame's PC: from the cache or, once per PC and process, from
+//! the DSO's call frame information. A walk is *complete* if the return address is undefined (glibc
+//! marks `_start` and `clone` so), zero, or not after a call.
 
 mod cfi;
-// Its made-up sections are of x86-64.
+// The sections that it makes are for x86-64.
 #[cfg(all(test, target_arch = "x86_64"))]
 mod damage;
 mod entry;
@@ -39,52 +39,44 @@ use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
 use rule_cache::{RuleCache, RuleLine};
 
-/// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
-    /// At the outermost frame.
     Complete,
-    /// The chain's buffer is full.
     Depth,
-    /// The next frame's memory cannot be read, or a register it needs is not known.
+    /// The next frame's memory is not readable, or a register for it is unknown.
     Unreadable,
-    /// Neither call frame information nor a frame pointer leads on.
+    /// Neither call frame information nor a frame pointer leads to the caller.
     NoRule,
     /// The stack pointer did not move towards the stack's base.
     Loop,
-    /// An object was being unloaded.
     Unloading,
 }
 
-/// How PCs are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PcForm {
-    /// As they are in the registers.
+    /// As in the registers.
     Exact,
-    /// As readers of profiles expect: they look up every PC but the first at one less, to land in the call. For a
-    /// frame that a signal interrupted that would be the instruction before, maybe of another function, so its PC
-    /// is given as one more.
+    /// For profile readers, which look up every PC except the first at PC - 1, to find the call.
+    /// The PC of a frame that a signal interrupted is therefore stored plus 1.
     ForReaders,
 }
 
-/// How far a PC can be relied upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It is running now, or call frame information says that it will be returned to: its object cannot be unloaded.
+    /// Runs, or will be returned to by call frame information: its DSO cannot be unloaded.
     Live,
-    /// A frame pointer led there, which may have been some other value.
+    /// A frame pointer led there; the register may have held anything.
     Guessed,
 }
 
-/// A program may run part of its work on another stack (coroutines, `makecontext`, code that grows its stack); the
-/// stack pointer of such a frame's caller may lie anywhere. More than this many times in one chain is no program.
+/// The most stack switches in a chain (coroutines, `makecontext`, stacks that code grows).
 const MAX_STACK_SWITCHES: u32 = 16;
 
-/// Walks from `registers` outwards and fills `chain` with PCs, innermost first. Signal-safe. Needs some kilobytes of
-/// stack: callers run it on a slot's.
+/// Fills `chain` with PCs from `registers` outwards, innermost first. Signal-safe. Needs some KiB
+/// of stack: callers run it on a slot's.
 ///
-/// The first PC was interrupted: it is looked up itself, all others are return addresses unless a signal frame says
-/// otherwise. `written` is the last byte that the kernel wrote for the interrupted thread, or 0 where it did not.
+/// PCs are return addresses, except the first and those that a signal interrupted. `written` is the
+/// last byte that the kernel wrote for the interrupted thread, or 0.
 pub(crate) fn walk(
     engine: &Engine,
     slot: &Slot,
@@ -110,7 +102,7 @@ pub(crate) fn walk(
         }
         let pc = registers.pc();
         if !is_user_address(pc) {
-            // A return address of zero also marks the outermost frame; anything else is no code.
+            // A zero return address also marks the outermost frame; other such values are not code.
             let is_outermost = pc == 0 && depth > 0 && trust == Trust::Live;
             break if is_outermost { WalkEnd::Complete } else { WalkEnd::NoRule };
         }
@@ -150,10 +142,10 @@ pub(crate) fn walk(
                 }
                 exact = false;
             }
-            // Between a handler's stack and the interrupted one the stack pointer may move either way.
+            // From a handler's stack to the interrupted one, `sp` may move either way.
             Step::Caller(CallKind::Interrupted) => {
                 if form == PcForm::ForReaders && !exact {
-                    // The trampoline is entered by the kernel, not by a call: its PC is exact too.
+                    // The kernel enters the trampoline without a call: its PC is exact.
                     *place = pc + 1;
                 }
                 exact = true;
@@ -167,9 +159,9 @@ pub(crate) fn walk(
     (depth, end)
 }
 
-/// Takes the commonest step over and over, as long as it goes on: a return address, a cached rule whose CFA is the
-/// stack pointer plus a constant. Nine of ten frames are such, and this is all they cost.
-/// Fills `room` and gives the number of steps; `registers` are then those of the next frame.
+/// Takes the most common step while it applies: a stored return address, and a cached rule with CFA
+/// = stack pointer + constant. 9 of 10 frames are such. Sets `registers` to those of the next
+/// frame; returns the number of steps.
 #[inline]
 fn follow_calls<L: AsRef<[RuleLine]>>(
     rules: &RuleCache<L>,
@@ -218,42 +210,36 @@ fn follow_calls<L: AsRef<[RuleLine]>>(
     taken
 }
 
-/// True when a caller's stack pointer is one that its callee can have had `inner` under. A callee that has pushed
-/// nothing leaves it as it was, where calls push nothing either. That ends: it takes a known link register, which the
-/// interrupted frame has and no caller.
+/// Whether a caller's stack pointer is plausible. It equals the callee's only if an interrupted
+/// callee has pushed nothing and calls push nothing. Such a step needs a link register, which no
+/// caller has, so walks still end.
 #[inline(always)]
 fn is_outside(outer: usize, inner: usize, callee_was_interrupted: bool) -> bool {
     outer > inner || HAS_LINK_REGISTER && callee_was_interrupted && outer == inner
 }
 
-/// One frame of a walk.
 struct FrameLocation {
     pc: usize,
-    /// The address to look up.
     lookup: usize,
     trust: Trust,
     is_innermost: bool,
 }
 
 enum Step {
-    /// The registers are now the caller's.
     Caller(CallKind),
     End(WalkEnd),
 }
 
-/// How a frame came to be, as seen from the registers of the frame outside it.
+/// How a frame was entered, seen from the next outer one.
 enum CallKind {
-    /// By a call; the stack pointer is above the callee's.
     Called,
-    /// By a call, with a canonical frame address that did not come from the stack pointer: the stack may be another.
+    /// By a call, with a CFA not based on the stack pointer: the stack may be another.
     Switched,
-    /// By a call, it seems: a frame pointer led here.
+    /// Probably by a call: a frame pointer led here.
     Guessed,
-    /// By a signal.
     Interrupted,
 }
 
-/// Applies a rule other than [`Rule::EVALUATE`].
 #[inline(never)]
 fn apply(
     rule: Rule,
@@ -282,7 +268,7 @@ fn apply(
             }
             match frame_pointer::step(registers, stack, is_exact) {
                 FramePointerStep::Caller => Step::Caller(CallKind::Guessed),
-                // Code that was interrupted may have any zero in that register.
+                // Interrupted code may have any zero in the register.
                 FramePointerStep::Outermost if !frame.is_innermost => Step::End(WalkEnd::Complete),
                 FramePointerStep::Outermost | FramePointerStep::Lost => Step::End(WalkEnd::NoRule),
             }
@@ -290,7 +276,6 @@ fn apply(
     }
 }
 
-/// Applies the common rule.
 #[inline]
 fn apply_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mut StackReader) -> Step {
     match caller_of_compact(rule, cfa, registers, stack) {
@@ -320,9 +305,8 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
         let value = stack.read(frame_address.wrapping_sub(below));
         registers.set(register, value);
     });
-    // A register that callees need not preserve is taken to be unchanged, as other unwinders do: OpenSSL's AES-GCM
-    // keeps its CFA in rax across calls of its own subroutines. Compilers never ask for one. But a call has changed
-    // the link register for certain.
+    // Registers that callees need not preserve count as unchanged: OpenSSL's AES-GCM keeps its CFA
+    // in rax across calls of its own subroutines. But a call does change the link register.
     if HAS_LINK_REGISTER {
         registers.set(RETURN_ADDRESS, None);
     }
@@ -331,9 +315,9 @@ fn caller_of_compact(rule: Rule, cfa: Cfa, registers: &mut Registers, stack: &mu
     Some(())
 }
 
-/// The CFA of a function whose stack pointer is in doubt, since a frame pointer led to it, on machines where that gives
-/// no stack pointer. If the function has stored its caller's frame pointer, its own points there. Otherwise its callee
-/// is taken to have stored the frame pointer and the return address first, as code of JIT compilers does.
+/// Computes the CFA if a frame pointer led here and the stack pointer is in doubt. If the function
+/// has stored its caller's frame pointer, its own points there. Otherwise its callee is assumed to
+/// have stored both words first, as JIT-compiled code does.
 #[cold]
 fn cfa_from_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
     if !HAS_LINK_REGISTER || rule.register() != STACK_POINTER {
@@ -345,7 +329,7 @@ fn cfa_from_frame_pointer(rule: Rule, registers: &Registers) -> Option<usize> {
     }
 }
 
-/// Finds the rule of a frame in its object, remembers it, and takes the step.
+/// Finds the rule of a frame in its DSO, caches it, and takes the step.
 #[cold]
 #[inline(never)]
 fn look_up(
@@ -357,7 +341,7 @@ fn look_up(
 ) -> Step {
     let Some(keeper) = objects::pin(frame.lookup, frame.trust) else { return Step::End(WalkEnd::Unloading) };
     let Some(object) = keeper.find(frame.lookup) else {
-        // Not remembered: an object may be loaded there later.
+        // Not cached: a DSO may be loaded there later.
         let is_trampoline = HAS_LINK_REGISTER && frame.trust == Trust::Live && is_signal_return(stack, frame);
         let rule = if is_trampoline { Rule::SIGNAL_RETURN } else { Rule::UNKNOWN };
         return apply(rule, slot, registers, stack, frame);
@@ -368,7 +352,7 @@ fn look_up(
         Resolved::Rule(Rule::SIGNAL_RETURN)
     } else {
         let resolved = cfi::resolve_unless(&object, frame.lookup, registers, stack, |end, stack| {
-            // Nothing was called here, and so the function that ends at the trampoline tells nothing of it.
+            // The function that ends at the trampoline does not describe it: no call precedes.
             end == frame.pc
                 && is_signal_return(stack, frame)
                 && !entry::is_after_call_instruction(frame.pc, stack)
@@ -376,9 +360,8 @@ fn look_up(
         resolved.unwrap_or(Resolved::Rule(Rule::SIGNAL_RETURN))
     };
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && frame.pc != frame.lookup {
-        // A return address that is a function's first instruction: no call stands before it, so it was made up, and
-        // nobody's frame lies beyond. `makecontext` has `__start_context` run so when the context's function returns;
-        // that function's own information says nothing of it in glibc 2.36.
+        // A return address at a function's start follows no call, so the frame is the outermost.
+        // `makecontext` runs `__start_context` so; its own information omits this in glibc 2.36.
         if !matches!(cfi::resolve(&object, frame.pc, registers, stack), Resolved::Rule(Rule::UNKNOWN)) {
             resolved = Resolved::Rule(Rule::OUTERMOST);
         }
@@ -390,7 +373,7 @@ fn look_up(
         resolved = Resolved::Rule(Rule::ENTRY);
     }
     if matches!(resolved, Resolved::Rule(Rule::UNKNOWN)) && is_signal_return(stack, frame) {
-        // Go's runtime, and programs that call the kernel themselves, bring a trampoline of their own.
+        // Go's runtime and others that call the kernel directly have their own trampoline.
         resolved = Resolved::Rule(Rule::SIGNAL_RETURN);
     }
     let (rule, step) = match resolved {
@@ -399,7 +382,7 @@ fn look_up(
         Resolved::Stepped { signal_frame: false } => (Rule::EVALUATE, Step::Caller(CallKind::Switched)),
         Resolved::Lost => return Step::End(WalkEnd::Unreadable),
     };
-    // The byte before a trampoline may be an instruction of another function's.
+    // The byte before a trampoline may belong to another function.
     let is_of_another = !HAS_LINK_REGISTER && rule == Rule::SIGNAL_RETURN && frame.lookup != frame.pc;
     if keeper.may_be_remembered() && !is_of_another {
         engine.rules().insert(frame.lookup, rule);

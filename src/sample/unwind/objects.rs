@@ -1,19 +1,15 @@
-//! Which object a PC belongs to, and where its call frame information stands.
-//!
-//! glibc answers itself since 2.35 (`_dl_find_object`). Elsewhere a snapshot of the loaded objects, taken in
-//! ordinary context, is published (`snapshot.rs`); an old one is kept until the process ends, because a
-//! handler may be reading it (there is one per start or flush at which the loaded objects had changed).
+//! Look-up and pinning of the DSO of a PC. glibc has a look-up since 2.35 (`_dl_find_object`).
+//! Otherwise each start and flush publishes a snapshot of the loaded DSOs (`snapshot.rs`).
 //!
 //! # The gate
-//! Call frame information is read where the loader has mapped it, so it must not be unloaded meanwhile. Objects
-//! that came with the program are taken to stay. For all others a handler enters the gate (`gate.rs`) before it looks
-//! anything up; whoever unloads closes it, waits until nobody is inside, forgets the rules of such objects, unloads,
-//! and opens it again. A handler that finds the gate closed still looks up a PC that is running or will be
-//! returned to, since a program that unloads such code is lost anyway, but remembers nothing; it gives up on a PC
-//! that was only guessed, and counts that.
+//! A DSO must stay loaded while its call frame information is read. DSOs that were loaded with the
+//! program count as permanent; for others a handler enters the gate (`gate.rs`). The unloader
+//! closes it, waits until it is empty, drops the rules of such DSOs, unloads and opens it. If it is
+//! closed, handlers still look up PCs that run or will be returned to, which no working program
+//! unloads, but cache nothing. Guessed PCs end the walk and are counted.
 //!
 //! # Safety
-//! Reads what the loader has mapped, in objects that are kept.
+//! Reads what the loader has mapped, in pinned DSOs.
 #![allow(unsafe_code)]
 
 use super::{
@@ -32,41 +28,37 @@ use core::marker::PhantomData;
 use findshlibs::{Segment as _, SharedLibrary as _, TargetSharedLibrary};
 use once_cell::race::OnceBox;
 
-/// Set where every unload goes through [`while_unloading`] and the library was loaded with the program.
+/// Set if unloads go through [`while_unloading`] and this library came with the program.
 static IS_DLCLOSE_INTERPOSED: AtomicBool = AtomicBool::new(false);
 
-/// Address ranges of the objects that are taken to stay, in order.
 static PERMANENT: OnceBox<Vec<(usize, usize)>> = OnceBox::new();
 
-/// The objects of now, in order, where the loader cannot be asked from a handler.
+/// Sorted ranges of the loaded DSOs, if handlers cannot use the loader's look-up.
 #[cfg(not(loom))]
 static SNAPSHOT: Snapshot<Vec<(usize, usize)>> = Snapshot::new();
 
-/// The gate of this process.
 #[cfg(not(loom))]
 static GATE: Gate = Gate::new();
 
-// loom's atomics are not made at compile time.
+// loom's atomics have no const constructors.
 #[cfg(loom)]
 loom::lazy_static! {
     static ref SNAPSHOT: Snapshot<Vec<(usize, usize)>> = Snapshot::new();
     static ref GATE: Gate = Gate::new();
 }
 
-/// Bytes of the header that every object's file begins with.
 const ELF_HEADER_BYTES: usize = 64;
 
-/// Says that every `dlclose` of the host comes by [`while_unloading`] from now on, and that all objects of now were
-/// loaded with the program. For the shared library, at load.
+/// Records that each `dlclose` of the application goes through [`while_unloading`], and that all
+/// present DSOs came with the program. For the shared library, when it is loaded.
 pub(crate) fn set_dlclose_interposed() {
     IS_DLCLOSE_INTERPOSED.store(true, Ordering::Release);
 }
 
-/// Takes note of the loaded objects. For ordinary context, at each start.
+/// Lists the loaded DSOs. For ordinary context, at each start.
 pub(crate) fn prepare() {
     loader::resolve();
     PERMANENT.get_or_init(|| {
-        // The loader lists the main program first.
         if let Some(&(_, start, end)) = named_ranges().first() {
             loader::set_main_program_range(start..end);
         }
@@ -77,33 +69,28 @@ pub(crate) fn prepare() {
     }
 }
 
-/// An object that is not unloaded while this lives.
+/// A DSO that is not unloaded while this value lives.
 pub(crate) struct PinnedDso<'k> {
     pub(crate) object: LoadedObject,
-    /// False for an object that may be unloaded.
     pub(crate) stays: bool,
     keeper: PhantomData<&'k PinGuard>,
 }
 
-/// What keeps the object of one PC from being unloaded.
 pub(crate) enum PinGuard {
-    /// It is taken to stay.
     Permanent,
-    /// The handler is inside the gate.
     Gate { _inside: Inside<'static> },
-    /// Objects are being unloaded, but not this one: code of it is running.
+    /// DSOs are being unloaded, but not this one: its code is running.
     Running,
-    /// It is in no object, and one that comes there meanwhile is not looked at: it may go at any moment.
+    /// Outside all DSOs. One that is loaded there now is not read: it is not pinned.
     Outside,
 }
 
-/// Keeps whatever object `pc` lies in; None while objects are being unloaded, and it may be one of them, or where that is not
-/// to be known. Signal-safe.
+/// Pins the DSO of `pc`; None if it may be one that is being unloaded. Signal-safe.
 pub(crate) fn pin(pc: usize, trust: Trust) -> Option<PinGuard> {
     if is_permanent(pc) {
         return Some(PinGuard::Permanent);
     }
-    // The object of a mere guess may just be going, and nobody waits for us. Code outside all objects is another matter.
+    // Unloads do not wait for us, and the DSO of a guess may be about to be unloaded.
     if trust != Trust::Live && !IS_DLCLOSE_INTERPOSED.load(Ordering::Relaxed) {
         return if find(pc).is_some() { None } else { Some(PinGuard::Outside) };
     }
@@ -115,18 +102,17 @@ pub(crate) fn pin(pc: usize, trust: Trust) -> Option<PinGuard> {
 }
 
 impl PinGuard {
-    /// False while objects are being unloaded: whoever unloads has forgotten their rules, and none may be added.
-    /// Signal-safe.
+    /// Whether rules may be cached: not after an unloader has dropped them. Signal-safe.
     pub(crate) fn may_be_remembered(&self) -> bool {
         match self {
             Self::Permanent => true,
-            // Where unloads are not seen, nobody would forget the rule when the object goes.
+            // If unloads are not seen, the rule would outlive its DSO.
             Self::Gate { .. } => IS_DLCLOSE_INTERPOSED.load(Ordering::Relaxed),
             Self::Running | Self::Outside => false,
         }
     }
 
-    /// The object of `pc`, which is the one that this was made for. Signal-safe.
+    /// Finds the DSO of the pinned `pc`. Signal-safe.
     pub(crate) fn find(&self, pc: usize) -> Option<PinnedDso<'_>> {
         let stays = match self {
             Self::Permanent => true,
@@ -138,36 +124,35 @@ impl PinGuard {
 }
 
 impl PinnedDso<'_> {
-    /// An object that the caller keeps.
     #[cfg(all(test, target_pointer_width = "64"))]
     pub(crate) fn of(object: LoadedObject) -> Self {
         Self { object, stays: true, keeper: PhantomData }
     }
 
-    /// True when `address` can be read. One system call, for an object that does not stay: the loader unloads some
-    /// by itself, past every gate. Signal-safe.
+    /// Whether `address` is readable. If the DSO is not permanent, a system call checks: the loader
+    /// unloads some by itself. Signal-safe.
     pub(crate) fn is_there(&self, address: usize) -> bool {
         self.stays || is_readable(address)
     }
 
-    /// The first `length` bytes of its memory, at most a page. Signal-safe.
+    /// Returns the first `length` bytes, at most a page. Signal-safe.
     pub(crate) fn lead(&self, length: usize) -> Option<&[u8]> {
         if length > PAGE || !self.is_there(self.object.start) {
             return None;
         }
-        // SAFETY: an object's memory begins with a page that is mapped, and the object is kept.
+        // SAFETY: the first page of a DSO is mapped, and the DSO is pinned.
         Some(unsafe { core::slice::from_raw_parts(self.object.start as *const u8, length) })
     }
 
-    /// Copies the object's path into `buffer`; see [`LoadedObject::copy_name`]. Signal-safe.
+    /// Copies the path; see [`LoadedObject::copy_name`]. Signal-safe.
     pub(crate) fn copy_name(&self, buffer: &mut [u8]) -> usize {
-        // SAFETY: the object is kept.
+        // SAFETY: the DSO is pinned.
         unsafe { self.object.copy_name(buffer) }
     }
 
     /// Calls `f` with start, end and file offset of each executable segment. Signal-safe.
     pub(crate) fn for_each_executable_segment(&self, f: &mut dyn FnMut(usize, usize, usize)) {
-        // SAFETY: the object is kept.
+        // SAFETY: the DSO is pinned, so its headers stay mapped.
         let Some(headers) = (unsafe { loader::program_headers(self.object.start) }) else { return };
         // SAFETY: as above.
         for segment in unsafe { headers.segments() }.filter(|segment| segment.executable) {
@@ -181,21 +166,18 @@ fn find(pc: usize) -> Option<LoadedObject> {
         return loader::find(pc);
     }
     let &(start, end) = range_of(SNAPSHOT.get()?, pc)?;
-    // SAFETY: the range is of the snapshot, and the caller keeps the object.
+    // SAFETY: the range is a DSO of the snapshot, and the caller pins it.
     Some(unsafe { LoadedObject::from_headers(start, end) })
 }
 
-/// True when `pc` belongs to an object that is taken to stay. Signal-safe.
+/// Whether `pc` is in a permanent DSO. Signal-safe.
 pub(crate) fn is_permanent(pc: usize) -> bool {
     PERMANENT.get().is_some_and(|ranges| range_of(ranges, pc).is_some())
 }
 
-/// Runs `unload`, which may unload objects, while no handler looks anything up in them, and before that `forget`, if
-/// any ever has. None, without running it, where a handler does not come back within two seconds. For ordinary
-/// context.
-///
-/// A handler is inside the gate for microseconds, unless its thread gets no processor; and it cannot be our own
-/// thread's, because handlers do not unload. One that does not leave belongs to a thread that a debugger has stopped.
+/// Runs `unload`, and before it `forget` if a handler ever entered the gate, while no handler is
+/// inside. Returns None without running them if one does not leave within two seconds, such as one
+/// of a thread that a debugger has stopped. For ordinary context.
 pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() -> R) -> Option<R> {
     let mut backoff = Backoff::bounded();
     GATE.unload(
@@ -211,7 +193,7 @@ pub(crate) fn while_unloading<R>(forget: impl FnOnce(), unload: impl FnOnce() ->
     )
 }
 
-/// In a forked child: the threads that were inside do not exist here.
+/// In a forked child: the threads that were inside do not exist.
 pub(crate) fn reset_after_fork() {
     GATE.reset();
     frame_index::reset_after_fork();
@@ -222,8 +204,7 @@ fn range_of(ranges: &[(usize, usize)], pc: usize) -> Option<&(usize, usize)> {
     ranges.get(after.checked_sub(1)?).filter(|&&(_, end)| pc < end)
 }
 
-/// The objects that are not unloaded: all that came with the program, if we did; otherwise those that no program
-/// unloads, since libraries opened in the meantime cannot be told from them.
+/// Returns all present DSOs if we came with the program; otherwise those that no program unloads.
 fn permanent_ranges() -> Vec<(usize, usize)> {
     if IS_DLCLOSE_INTERPOSED.load(Ordering::Acquire) {
         return loaded_ranges();
@@ -231,7 +212,7 @@ fn permanent_ranges() -> Vec<(usize, usize)> {
     const NAMES: [&str; 9] = [
         "ld-linux",
         "linux-vdso",
-        // The same in programs for i386.
+        // The vDSO of i386.
         "linux-gate",
         "libc.so",
         "libgcc_s",
@@ -243,7 +224,6 @@ fn permanent_ranges() -> Vec<(usize, usize)> {
     let own = permanent_ranges as *const () as usize;
     let stays = |(i, (path, start, end)): &(usize, (std::path::PathBuf, usize, usize))| {
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // The loader lists the main program first.
         *i == 0 || (*start..*end).contains(&own) || NAMES.iter().any(|name| file.starts_with(name))
     };
     let staying = named_ranges().into_iter().enumerate().filter(stays);
@@ -252,14 +232,13 @@ fn permanent_ranges() -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Start and end of each loaded object, in order.
 fn loaded_ranges() -> Vec<(usize, usize)> {
     let mut ranges: Vec<_> = named_ranges().into_iter().map(|(_, start, end)| (start, end)).collect();
     ranges.sort_unstable();
     ranges
 }
 
-/// Name, start and end of each loaded object, as the loader lists them. For ordinary context.
+/// Returns name, start and end of each loaded DSO. For ordinary context.
 pub(crate) fn named_ranges() -> Vec<(std::path::PathBuf, usize, usize)> {
     let mut named = Vec::new();
     let _no_fork = Listing::begin();
@@ -279,23 +258,22 @@ fn range_in_memory(object: &TargetSharedLibrary<'_>) -> Option<(usize, usize)> {
     segments.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// An object whose call frame information a handler cannot search by itself.
+/// A DSO with call frame information that a handler cannot search without help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnindexedObject {
     pub(crate) range: core::ops::Range<usize>,
-    /// The process's address of what the file calls 0.
+    /// The process's address of the file's address 0.
     pub(crate) bias: usize,
-    /// Bytes of the file that its memory begins with, at most a page.
+    /// Bytes of the file at the start of its memory, at most a page.
     pub(crate) lead_length: usize,
-    /// Its segments, if it has a table and only its program headers are not where a handler looks for them.
+    /// Its segments, if it has a table but its program headers are elsewhere.
     pub(crate) segments: Vec<core::ops::Range<usize>>,
 }
 
-/// The loaded objects with code whose program headers name no `.eh_frame_hdr` or one without a table (GNU ld writes such
-/// a one when it cannot read some `.eh_frame`), or have no program headers where a handler looks for them. For ordinary
-/// context.
+/// Returns the DSOs with code that have no table in `.eh_frame_hdr` (GNU ld omits it if it cannot
+/// parse an `.eh_frame`), or no program headers at the usual place. For ordinary context.
 pub(crate) fn unindexed() -> Vec<UnindexedObject> {
-    /// Version, encodings, the section's address, and the number of entries; a table with one entry takes 8 more.
+    /// Version, encodings, section address, entry count; each entry has 8 bytes.
     const EMPTY_TABLE: usize = 12;
     let mut unindexed = Vec::new();
     let _no_fork = Listing::begin();
@@ -303,7 +281,7 @@ pub(crate) fn unindexed() -> Vec<UnindexedObject> {
         let Some((start, end)) = range_in_memory(object).filter(|&(start, _)| is_readable(start)) else {
             return;
         };
-        // SAFETY: the loader is listing the object, so it has it mapped, and unloads nothing meanwhile.
+        // SAFETY: the loader is listing the DSO, so it is mapped, and unloads nothing now.
         let headers = unsafe { loader::program_headers(start) };
         let has_table = object.segments().any(|s| s.name() == "GNU_EH_FRAME" && s.len() > EMPTY_TABLE);
         let has_code = object.segments().any(|segment| segment.is_code());
@@ -338,7 +316,7 @@ mod tests {
         assert!(is_permanent(code));
         assert!(!is_permanent(&raw const code as usize));
         let object = find(code).unwrap();
-        // SAFETY: this program's own object.
+        // SAFETY: this program's own DSO, which stays mapped.
         let from_headers = unsafe { LoadedObject::from_headers(object.start, object.end) };
         assert_eq!(from_headers.eh_frame_hdr, object.eh_frame_hdr, "both ways find the same section");
     }

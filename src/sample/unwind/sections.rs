@@ -1,11 +1,9 @@
-//! The call frame information that describes a PC: found by the object's `.eh_frame_hdr` where the loader has mapped
-//! it, or in an index of ours (`frame_index.rs`).
-//!
-//! A section may be damaged. All that is read of it is inside the slice it was given as, and no entry is run whose
-//! length no compiler writes, so a look-up is bounded.
+//! The call frame information that describes a PC, found by the DSO's mapped `.eh_frame_hdr` or our
+//! index (`frame_index.rs`). Sections may be damaged: reads stay in the section's slice, and
+//! entries longer than compilers write are not run, so a look-up is bounded.
 //!
 //! # Safety
-//! Makes slices of an object's segments, which stay mapped while the object is kept (`objects.rs`).
+//! Makes slices of a DSO's segments, which stay mapped while the DSO is pinned (`objects.rs`).
 #![allow(unsafe_code)]
 
 use super::{
@@ -26,10 +24,10 @@ pub(super) type Bytes<'b> = EndianSlice<'b, NativeEndian>;
 pub(super) type Fde<'b> = FrameDescriptionEntry<Bytes<'b>>;
 pub(super) const ADDRESS_BYTES: u8 = size_of::<usize>() as u8;
 
-/// Bytes of an entry. gcc's `cc1` has one of 20 KiB, the longest seen; a damaged length may promise all that follows.
+/// gcc's `cc1` has an entry of 20 KiB, the longest seen; a damaged length may be anything.
 const LONGEST_ENTRY: usize = 256 << 10;
 
-/// Arrays in place of gimli's vectors. Two remembered states are the deepest seen in Debian's libraries.
+/// Arrays instead of gimli's vectors. Debian's libraries remember at most two states.
 pub(super) struct Arrays;
 
 impl UnwindContextStorage<usize> for Arrays {
@@ -37,22 +35,21 @@ impl UnwindContextStorage<usize> for Arrays {
     type Stack = [UnwindTableRow<usize, Self>; 5];
 }
 
-/// A section with entries, and where it stands. Once an entry is found, `.debug_frame` is read as `.eh_frame` is.
+/// A found entry of `.debug_frame` is read as in `.eh_frame`.
 pub(super) struct Sections<'b> {
     pub(super) frames: EhFrame<Bytes<'b>>,
     pub(super) bases: BaseAddresses,
 }
 
-/// The entry that describes a PC, and what is needed to run it.
 pub(super) struct Description<'b> {
     pub(super) sections: Sections<'b>,
     pub(super) entry: Fde<'b>,
-    /// The PC, as the section counts.
+    /// In the section's addresses.
     pub(super) pc: u64,
 }
 
 impl<'b> Description<'b> {
-    /// What describes `pc`, by the object's own table or else by our index.
+    /// Finds the entry by the DSO's own table, or by our index.
     pub(super) fn find(kept: &'b PinnedDso<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
         let known = index.and_then(|index| index.find(kept));
         Self::by_mapped_table(kept, known, pc).or_else(|| known?.describe(pc))
@@ -67,15 +64,14 @@ impl<'b> Description<'b> {
         Self::by_table(mapped_from(kept, known, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
     }
 
-    /// What describes `pc` by a table whose bytes, and more, are `header`; `frames_at` gives the bytes from an address
-    /// on.
+    /// `header`: the table, and more. `frames_at`: returns the bytes from an address on.
     pub(super) fn by_table(
         header: Bytes<'_>,
         address: usize,
         frames_at: impl FnOnce(usize) -> Option<Bytes<'b>>,
         pc: usize,
     ) -> Option<Self> {
-        // All linkers write the number of entries in four bytes; gimli multiplies it.
+        // All linkers write a four-byte count; gimli multiplies it.
         if header.slice().get(2) != Some(&gimli::DW_EH_PE_udata4.0) {
             return None;
         }
@@ -92,26 +88,23 @@ impl<'b> Description<'b> {
         Some(Self { sections: Sections { frames, bases }, entry, pc })
     }
 
-    /// Where the described code begins, as the section counts.
     pub(super) fn function(&self) -> u64 {
         self.entry.initial_address()
     }
 
-    /// How many bytes of the described code lie at the PC and behind; None where the PC is not in it.
+    /// Bytes from the PC to its function's end; None if it is outside.
     pub(super) fn bytes_left(&self) -> Option<usize> {
         let entry = &self.entry;
         let left = entry.initial_address().wrapping_add(entry.len()).wrapping_sub(self.pc);
         entry.contains(self.pc).then(|| usize::try_from(left).ok()).flatten()
     }
 
-    /// The row that holds for the PC.
     pub(super) fn row<'c>(&self, context: &'c mut UnwindContext<usize, Arrays>) -> Option<Found<'c>> {
         let (Sections { frames, bases }, entry) = (&self.sections, &self.entry);
         if !entry.contains(self.pc) || entry.cie().return_address_register() != Register(RETURN_ADDRESS) {
             return None;
         }
-        // gimli takes a rule that says "undefined" for none at all. That makes no difference but for a register that
-        // stays as it is without a rule: the link register.
+        // gimli drops "undefined". Without a rule, the link register would be unchanged.
         let no_caller = HAS_LINK_REGISTER
             && {
                 let mut instructions = entry.instructions(frames, bases);
@@ -124,23 +117,20 @@ impl<'b> Description<'b> {
     }
 }
 
-/// What describes a PC.
 pub(super) struct Found<'c> {
     pub(super) row: &'c UnwindTableRow<usize, Arrays>,
-    /// The frame is a signal trampoline's.
     pub(super) signal_frame: bool,
-    /// The function's return address is undefined, at least in a part of it.
+    /// The return address is undefined in at least a part of the function.
     pub(super) no_caller: bool,
 }
 
-/// A section as this machine's compilers write it.
 pub(super) fn eh_frame(bytes: Bytes<'_>) -> EhFrame<Bytes<'_>> {
     let mut frames = EhFrame::from(bytes);
     frames.set_vendor(VENDOR);
     frames
 }
 
-/// The entry at `offset` that describes code, if neither it nor the one it shares with others is too long.
+/// Returns the FDE at `offset`, if neither it nor its CIE is too long.
 pub(super) fn entry_at<'b, S>(section: &S, bases: &BaseAddresses, offset: usize) -> Option<Fde<'b>>
 where
     S: UnwindSection<Bytes<'b>> + Section<Bytes<'b>>,
@@ -159,12 +149,12 @@ where
     section.fde_from_offset(bases, offset.into(), shared).ok()
 }
 
-/// Bytes from `offset` to the next entry; at least 4, and None at the section's end.
+/// Bytes from `offset` to the next entry, at least 4; None at the end.
 pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
     let at = |offset: usize| section.get(offset..);
     let length = u32::from_ne_bytes(*at(offset)?.first_chunk()?);
     match length {
-        // A length of 64 bits follows.
+        // A 64-bit length follows.
         u32::MAX => {
             let length = u64::from_ne_bytes(*at(offset.checked_add(4)?)?.first_chunk()?);
             usize::try_from(length).ok()?.checked_add(12)
@@ -173,15 +163,14 @@ pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
     }
 }
 
-/// The bytes from `address` to the end of what the file backs in its segment. None where no readable segment holds it,
-/// or where its ends are not to be found: its program headers are elsewhere than at its beginning, and it is not among
-/// the `known`.
+/// Returns the bytes from `address` to the end of its segment's file part. None if no readable
+/// segment contains it, or if neither program headers nor `known` list the segments.
 pub(super) fn mapped_from<'b>(
     kept: &'b PinnedDso<'_>,
     known: Option<&ObjectFrames>,
     address: usize,
 ) -> Option<Bytes<'b>> {
-    // SAFETY: the object is kept, and with it its headers.
+    // SAFETY: the DSO is pinned, and so are its headers.
     let end = match unsafe { program_headers(kept.object.start) } {
         Some(headers) => {
             // SAFETY: as above.
@@ -193,8 +182,8 @@ pub(super) fn mapped_from<'b>(
         None => known?.segment_end(address)?,
     };
     let length = end.checked_sub(address)?;
-    // SAFETY: the loader has mapped the file's part of this segment readable, and nobody writes there: call
-    // frame information is read-only, or relocated before the object's first instruction runs.
+    // SAFETY: the file's part of this segment is mapped readable, and not written: call frame
+    // information is read-only, or relocated before the DSO's first instruction runs.
     let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
     Some(EndianSlice::new(bytes, NativeEndian))
 }
@@ -208,7 +197,7 @@ mod tests {
         memory::{Mapping, PAGE},
     };
 
-    /// Writes an ELF header of 64 bits and the program headers of `segments` (flags, first page, pages in the file).
+    /// `segments`: flags, first page, pages in the file.
     #[cfg(target_pointer_width = "64")]
     fn write_headers(object: &Mapping, segments: &[(u32, usize, usize)]) {
         let start = object.start().as_ptr();
@@ -224,21 +213,20 @@ mod tests {
         for (i, byte) in header.into_iter().chain(segments).enumerate() {
             // SAFETY: the headers fit into the first page.
             let place = unsafe { start.add(i) };
-            // SAFETY: the mapping is ours.
+            // SAFETY: the page belongs to this test's mapping.
             unsafe { place.write(byte) };
         }
     }
 
-    /// An address that a damaged header leads to is read up to the end of a readable segment, or not at all.
     #[cfg(target_pointer_width = "64")]
     #[test]
-    fn nothing_outside_of_a_readable_segment_is_lent() {
+    fn returns_only_bytes_of_readable_segments() {
         const READ: u32 = 4;
         let object = Mapping::writable(8 * PAGE).unwrap();
         let start = object.start().as_ptr() as usize;
-        // A hole behind the first two pages, then a segment that cannot be read, and one that can.
+        // Two pages, a gap, a segment that is not readable, and a readable one.
         write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);
-        // SAFETY: the headers are there, and stay as long as the mapping.
+        // SAFETY: the headers are written and live as long as the mapping.
         let kept = PinnedDso::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
         let lent = |address: usize| mapped_from(&kept, None, address).map(|bytes| bytes.len());
         assert_eq!(lent(start), Some(2 * PAGE));
@@ -251,8 +239,7 @@ mod tests {
         }
         write_headers(&object, &[]);
         assert_eq!(lent(start), None, "no headers, no bounds");
-        // Headers at another place: the bounds are those that the loader told in ordinary context.
-        // SAFETY: the header's first byte, in our mapping.
+        // SAFETY: the header's first byte, in this test's mapping.
         unsafe { object.start().as_ptr().write(0) };
         let segments = vec![start..start + 2 * PAGE, start + 6 * PAGE..start + 7 * PAGE];
         let known = ObjectFrames::with_table(start..start + 8 * PAGE, Box::default(), segments);
@@ -261,11 +248,10 @@ mod tests {
         assert_eq!((told(start + 2 * PAGE), told(start + 7 * PAGE), lent(start)), (None, None, None));
     }
 
-    /// A damaged length does not make a look-up run through all that follows.
     #[test]
-    fn an_entry_longer_than_any_is_not_read() {
+    fn refuses_an_entry_that_is_too_long() {
         let section = |length: usize| {
-            // Version 1 without augmentation; then an entry for the code from 0x1000 to 0x1010.
+            // A CIE of version 1 without augmentation, and an FDE for 0x1000..0x1010.
             let shared = [12, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0x78, 16, 0, 0, 0];
             let mut bytes = [&shared[..], &(length as u32 - 4).to_ne_bytes(), &[20, 0, 0, 0]].concat();
             bytes.extend([0x1000u64, 0x10].into_iter().flat_map(u64::to_ne_bytes));
@@ -281,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_entry_is_found_by_either_form_of_a_length() {
+    fn finds_the_next_entry_by_both_forms_of_length() {
         let long = [&[0xff; 4][..], &24u64.to_ne_bytes()].concat();
         assert_eq!(entry_size(&long, 0), Some(36));
         assert_eq!(entry_size(&[8, 0, 0, 0], 0), Some(12));

@@ -1,42 +1,38 @@
-//! A value that ordinary context replaces while handlers read it.
-//!
-//! Who writes: ordinary context, by exchange of a pointer. Who reads: handlers, at any time, without a trace; so a
-//! value that was published is neither changed nor freed any more. Two that publish at once: one of them is last.
+//! A value that ordinary context replaces, by exchange of a pointer, while handlers read it.
+//! Readers leave no trace, so a published value is never changed or freed.
 //!
 //! # Safety
-//! Makes references out of the pointer, which is null or came from a box that was given up for good.
+//! Makes references from the pointer, which is null or came from a leaked box.
 #![allow(unsafe_code)]
 
 use crate::sync::{Ordering, modelled::AtomicPtr};
 use core::ptr;
 
-/// See the module.
 pub(crate) struct Snapshot<T: 'static> {
     present: AtomicPtr<T>,
 }
 
 impl<T> Snapshot<T> {
-    /// Nothing published.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self { present: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The same; loom's atomics are not made at compile time.
+    /// loom's atomics have no const constructors.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self { present: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The value published last. Signal-safe: one load.
+    /// Signal-safe: one load.
     pub(crate) fn get(&self) -> Option<&'static T> {
-        // Acquire: pairs with the release in `publish`, so that the value's contents are seen.
+        // Acquire: pairs with the release in `publish`; the value's contents are visible.
         let present = self.present.load(Ordering::Acquire);
-        // SAFETY: null, or a published value, which nobody changes or frees.
+        // SAFETY: null, or a published value, which is never changed or freed.
         unsafe { present.as_ref() }
     }
 
-    /// Replaces the value; does nothing where it is the same. For ordinary context.
+    /// Replaces the value if it differs. For ordinary context.
     pub(crate) fn publish(&self, value: T)
     where
         T: PartialEq,
@@ -44,8 +40,8 @@ impl<T> Snapshot<T> {
         if self.get() == Some(&value) {
             return;
         }
-        // Release: for the value's contents. An exchange, though a store would do: from a store of this kind LLVM 19
-        // makes a broken module (Rust 1.85).
+        // Release: pairs with `get`. LLVM 19 makes a broken module from a store of this kind (Rust
+        // 1.85), so this is an exchange.
         self.present.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
     }
 }
@@ -55,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_published_last_is_read_and_an_equal_one_is_not_kept() {
+    fn returns_the_last_value_and_ignores_an_equal_one() {
         let snapshot = Snapshot::new();
         assert_eq!(snapshot.get(), None);
         snapshot.publish(1);
@@ -65,9 +61,9 @@ mod tests {
         assert!(ptr::eq(first, snapshot.get().unwrap()));
         snapshot.publish(2);
         assert_eq!((first, snapshot.get()), (&1, Some(&2)), "the old one is still there");
-        // Elsewhere a value is never freed, since a handler may be reading it.
+        // Production code never frees a value, because a handler may be reading it.
         for value in [first_box, snapshot.present.load(Ordering::Relaxed)] {
-            // SAFETY: it came from a box, and nobody uses it any more.
+            // SAFETY: the pointer came from a box and is not used any more.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -78,18 +74,17 @@ mod loom_models {
     use super::*;
     use loom::{cell::UnsafeCell, sync::Arc, thread};
 
-    /// A value whose contents loom watches.
     struct Watched(UnsafeCell<usize>);
 
     impl Watched {
         fn number(&self) -> usize {
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that there is no concurrent write.
             self.0.with(|number| unsafe { *number })
         }
 
         fn of(number: usize) -> Self {
             let watched = Self(UnsafeCell::new(0));
-            // SAFETY: as above.
+            // SAFETY: no other thread has access before this function returns.
             watched.0.with_mut(|place| unsafe { *place = number });
             watched
         }
@@ -104,10 +99,9 @@ mod loom_models {
     // SAFETY: loom checks every access.
     unsafe impl Sync for Watched {}
 
-    /// A reader sees nothing or a whole value, and never an older one behind a newer one.
-    /// Fails with a relaxed load, and with an exchange that does not release.
+    /// Fails with a relaxed load, and with an exchange without release.
     #[test]
-    fn loom_a_snapshot_is_read_whole() {
+    fn loom_readers_see_complete_values_in_order() {
         loom::model(|| {
             let snapshot = Arc::new(Snapshot::new());
             let reader = {

@@ -1,7 +1,7 @@
-//! Call frame information that may be damaged, tried with any registers: for tests and fuzzing only.
+//! Runs of call frame information that may be damaged, with any registers, for tests and fuzzing.
 //!
 //! # Safety
-//! Fills mappings that are made here, and lends them out for ever.
+//! Fills leaked mappings and makes slices of them.
 #![allow(unsafe_code)]
 
 use super::{
@@ -18,7 +18,6 @@ use crate::sys::{
 };
 use gimli::NativeEndian;
 
-/// Two sections, and where they pretend to stand.
 pub(crate) struct Trial<'b> {
     pub(crate) header: &'b [u8],
     pub(crate) header_address: usize,
@@ -26,23 +25,21 @@ pub(crate) struct Trial<'b> {
     pub(crate) frames_address: usize,
 }
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing describes the PC.
+    /// No entry describes the PC.
     Nothing,
-    /// A rule, which led on.
+    /// A rule was found and applied.
     Rule,
-    /// A rule that needs what is not to be had, or says that there is no caller.
+    /// A rule that has no caller, or needs what is not available.
     WalkEnd,
-    /// Its row was evaluated, which led on.
+    /// The row was evaluated.
     Stepped,
-    /// Its row was evaluated in vain.
+    /// The row could not be evaluated.
     Lost,
 }
 
 impl Trial<'_> {
-    /// Finds `pc` by the header's table.
     pub(crate) fn by_table(&self, pc: usize, registers: &mut Registers) -> Outcome {
         let frames_at = |start: usize| {
             let frames = self.frames.get(start.checked_sub(self.frames_address)?..)?;
@@ -52,14 +49,12 @@ impl Trial<'_> {
         step(Description::by_table(header, self.header_address, frames_at, pc), pc, registers)
     }
 
-    /// Sorts the entries as if the section were of this kind.
     pub(crate) fn index(&self, kind: SectionKind) -> ObjectFrames {
         let section = SectionCopy { kind, bytes: self.frames.into(), address: self.frames_address, bias: 0 };
         ObjectFrames::new(0..u32::MAX as usize, Box::default(), vec![section])
     }
 }
 
-/// Finds `pc` in an index.
 pub(crate) fn by_index(frames: &ObjectFrames, pc: usize, registers: &mut Registers) -> Outcome {
     step(frames.describe(pc), pc, registers)
 }
@@ -81,7 +76,7 @@ fn step(description: Option<Description<'_>>, pc: usize, registers: &mut Registe
     }
 }
 
-/// Numbers that look random and are the same each time (xorshift).
+/// xorshift: the same numbers each time.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -96,12 +91,11 @@ impl Numbers {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
     }
 
-    /// A number below `limit`, which is not 0.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// Registers: most lead into `stack`, a word of it or one beside it, some anywhere, some are not known.
+    /// Most registers point into `stack`, some elsewhere, and some are unknown.
     pub(crate) fn registers(&mut self, stack: &[usize]) -> Registers {
         let mut registers = Registers::here();
         registers.forget_all();
@@ -122,8 +116,8 @@ impl Numbers {
     }
 }
 
-/// Some pages of random numbers, to be a stack, with nothing readable for megabytes around: what is read beside it fails,
-/// and is no mistake of a sanitizer's that knows of no stack there.
+/// Pages of random numbers with nothing readable for megabytes around, so that reads outside fail
+/// and do not confuse a sanitizer.
 pub(crate) fn stack_apart() -> &'static [usize] {
     const APART: usize = 16 << 20;
     const BYTES: usize = 2 * PAGE;
@@ -135,17 +129,17 @@ pub(crate) fn stack_apart() -> &'static [usize] {
         // SAFETY: the pages are in the mapping.
         let start = unsafe { mapping.start().cast::<usize>().add(APART / size_of::<usize>()) };
         core::mem::forget(mapping);
-        // SAFETY: they can be used, are aligned and zeroed, and are lent out here only.
+        // SAFETY: the pages are writable, aligned, zeroed, and used only here.
         let words = unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), BYTES / size_of::<usize>()) };
         let mut numbers = Numbers::new(1);
         words.fill_with(|| numbers.next() as usize);
-        // Some lead on to others.
+        // Some are addresses of others.
         (0..words.len()).step_by(3).for_each(|i| words[i] = &raw const words[numbers.below(1024)] as usize);
         Box::new(words)
     })
 }
 
-/// Tries a section made of the fuzzer's bytes: a seed, the header's length, the header, the entries.
+/// Runs the fuzzer's bytes: a seed, the header's length, the header, the entries.
 #[cfg(not(loom))]
 pub(crate) fn any_bytes(input: &[u8]) {
     const HEADER: usize = 0x10_000;

@@ -1,9 +1,8 @@
-//! The rule's word on aarch64.
+//! Rules on aarch64.
 //!
-//! Compilers store the registers that they preserve word by word, in one of three orders upwards from the lowest, and
-//! leave out those that they do not use: gcc x29, x30, x19 to x28; gcc without frame pointers x19 to x28, x29, x30;
-//! LLVM x29, x30, x28 to x19. An odd number of them leaves one word free, somewhere. A function that calls no other
-//! keeps the return address in x30.
+//! Compilers store callee-saved registers in consecutive words, in one of three orders upwards: gcc
+//! x29, x30, x19 to x28; gcc without frame pointers x19 to x28, x29, x30; LLVM x29, x30, x28 to
+//! x19. An odd number leaves one word free. A leaf function's return address is in x30.
 //!
 //! ```text
 //! bit   0..4   kind
@@ -11,8 +10,8 @@
 //!       5..25  offset    words that are added to the base
 //!      25..27  order     0, 1, 2 as above
 //!      27..39  saved     a bit for each register, in that order: it is stored
-//!      39..55  lowest    how many words below the CFA the first of them stands
-//!      55..59  gap       behind which of them a word is free, counted from 1; 0 for none
+//!      39..55  lowest    words from the first stored register up to the CFA
+//!      55..59  gap       number of registers below the free word; 0 without one
 //! ```
 
 use super::{Cfa, Row, Rule, WORD};
@@ -28,17 +27,16 @@ const ORDERS: [[u16; REGISTERS]; 3] = [
 ];
 
 impl Rule {
-    /// As it is at a function's first instruction: nothing on the stack.
+    /// The rule at a function's first instruction: nothing on the stack.
     pub(crate) const ENTRY: Self = Self(1);
 
-    /// True for the commonest rule: the CFA is the stack pointer plus a constant, and the return address is stored.
+    /// Whether it is: CFA = stack pointer + constant, and a stored return address.
     #[inline(always)]
     pub(crate) fn is_plain(self) -> bool {
         const SUM_OF_STACK_POINTER: u64 = 1;
         self.0 & 0x1f == SUM_OF_STACK_POINTER && self.return_address().is_some()
     }
 
-    /// A compact rule, or None where the row has another shape.
     pub(crate) fn compact(row: &Row) -> Option<Self> {
         let base = match row.register {
             STACK_POINTER => 0,
@@ -53,7 +51,6 @@ impl Rule {
         Some(Self(row.cfa.kind_bits() | base << 4 | words << 5 | layout))
     }
 
-    /// DWARF number of the CFA's base.
     #[inline]
     pub(crate) fn register(self) -> u16 {
         if self.0 >> 4 & 1 == 0 { STACK_POINTER } else { FRAME_POINTER }
@@ -64,26 +61,25 @@ impl Rule {
         ((self.0 >> 5 & ((1 << OFFSET_BITS) - 1)) * WORD as u64) as isize
     }
 
-    /// How far below the CFA the return address stands; None where it is still in its register.
+    /// Bytes below the CFA; None if it is in its register.
     #[inline]
     pub(crate) fn return_address(self) -> Option<usize> {
         self.stored().find_map(|(register, below)| (register == RETURN_ADDRESS).then_some(below))
     }
 
-    /// How far below the CFA the caller's frame pointer stands: where the frame pointer of this frame points.
+    /// Bytes below the CFA of the caller's frame pointer, to which this frame's points.
     #[inline]
     pub(crate) fn frame_record(self) -> Option<usize> {
         self.stored().find_map(|(register, below)| (register == FRAME_POINTER).then_some(below))
     }
 
-    /// Calls `f` with each callee-saved register that is stored, and how far below the CFA.
+    /// Calls `f` with each stored callee-saved register and its distance below the CFA.
     #[inline]
     pub(crate) fn for_each_saved(self, mut f: impl FnMut(u16, usize)) {
         let saved = self.stored().filter(|&(register, _)| register != RETURN_ADDRESS);
         saved.for_each(|(register, below)| f(register, below));
     }
 
-    /// All that is stored, upwards.
     #[inline]
     fn stored(self) -> impl Iterator<Item = (u16, usize)> {
         let [frame_first, frame_last, falling] = &ORDERS;
@@ -106,7 +102,7 @@ impl Rule {
     }
 }
 
-/// The fields order to gap for a row whose registers are stored in this order, but for the order itself.
+/// Returns the fields saved, lowest and gap, if the row has this order.
 fn layout(order: &[u16; REGISTERS], row: &Row) -> Option<u64> {
     let (mut mask, mut lowest, mut gap) = (0, 0, 0);
     let (mut stored, mut last) = (0, 0);
@@ -131,7 +127,6 @@ fn layout(order: &[u16; REGISTERS], row: &Row) -> Option<u64> {
     Some(mask << 27 | lowest << 39 | gap << 55)
 }
 
-/// A number of bytes as words, if it is that many whole ones and fits.
 fn words(bytes: i64, bits: u32) -> Option<u64> {
     let words = u64::try_from(bytes).ok().filter(|bytes| bytes % WORD as u64 == 0)? / WORD as u64;
     (words < 1 << bits).then_some(words)
@@ -142,7 +137,7 @@ mod tests {
     use super::super::RuleKind;
     use super::*;
 
-    /// A row with registers stored at the given offsets from the CFA.
+    /// `stored`: registers and offsets from the CFA.
     fn row(register: u16, offset: i64, stored: &[(u16, i64)]) -> Row {
         let find = |number| stored.iter().find(|(stored, _)| *stored == number).map(|&(_, offset)| offset);
         Row {
@@ -173,15 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn the_shapes_of_gcc_fit() {
-        // A leaf; one whose stack pointer has moved; a frame record alone; with registers behind it; a large frame.
+    fn encodes_frames_of_gcc() {
         survives(31, 0, &[]);
         survives(31, 4096, &[]);
         survives(31, 16, &[(29, -16), (30, -8)]);
         survives(29, 16, &[(29, -16), (30, -8)]);
         survives(31, 48, &[(29, -48), (30, -40), (19, -32), (20, -24), (21, -16)]);
         survives(31, 1 << 18, &[(29, -1 << 18), (30, 8 - (1 << 18)), (19, 16 - (1 << 18))]);
-        // Without frame pointers: the return address comes last, or alone.
+        // Without frame pointers.
         survives(31, 16, &[(30, -16)]);
         survives(31, 32, &[(19, -32), (20, -24), (30, -16)]);
         let all: Vec<_> = (19..=30).map(|number| (number, -96 + 8 * (i64::from(number) - 19))).collect();
@@ -189,10 +183,10 @@ mod tests {
     }
 
     #[test]
-    fn the_shapes_of_llvm_fit() {
+    fn encodes_frames_of_llvm() {
         survives(31, 32, &[(29, -32), (30, -24), (19, -16)]);
         survives(29, 48, &[(29, -48), (30, -40), (22, -32), (21, -24), (20, -16), (19, -8)]);
-        // An odd number: a word is free behind the last one stored alone.
+        // With an odd number, the free word follows the last one stored alone.
         survives(31, 48, &[(29, -48), (30, -40), (21, -32), (20, -16), (19, -8)]);
         survives(31, 16, &[(30, -16), (19, -8)]);
         let all: Vec<_> = (19..=28).map(|number| (number, -8 * (i64::from(number) - 18))).collect();
@@ -200,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn refuses_rows_that_do_not_fit() {
         let refused =
             |register, offset, stored: &[(u16, i64)]| Rule::compact(&row(register, offset, stored)).is_none();
         assert!(!refused(31, 16, &[]));

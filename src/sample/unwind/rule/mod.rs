@@ -1,12 +1,11 @@
-//! One word that says how to step from a frame to its caller.
+//! A word that encodes the step from a frame to its caller.
 //!
-//! Nearly all rows of call frame information that compilers emit fit: the canonical frame address (CFA, the stack
-//! pointer before the call) is a register plus a constant, and each callee-saved register is unchanged or stands
-//! somewhere below the CFA. How that is packed differs from one machine to the next (`x86.rs`, `aarch64.rs`).
+//! Nearly all rows of compilers fit: the CFA is a register plus a constant, and each callee-saved
+//! register is unchanged or stored below the CFA. `x86.rs` and `aarch64.rs` encode them.
 //!
 //! ```text
-//! bit   0..4   kind      0 is no rule at all, so that a zeroed cache is empty
-//!       4..64  the machine's own
+//! bit   0..4   kind      0 is not a rule, so a zeroed cache is empty
+//!       4..64  specific to the machine
 //! ```
 
 #[cfg(target_arch = "aarch64")]
@@ -20,17 +19,15 @@ use crate::sys::arch::{HAS_LINK_REGISTER, STACK_POINTER};
 
 const WORD: i64 = size_of::<usize>() as i64;
 
-/// How the CFA comes from its base register plus the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cfa {
-    /// It is the sum itself.
+    /// The base register plus the offset.
     Sum,
-    /// It is the word stored at the sum: a realigned stack.
+    /// The word stored there: a realigned stack.
     Stored,
 }
 
 impl Cfa {
-    /// The rule's kind.
     fn kind_bits(self) -> u64 {
         match self {
             Self::Sum => 1,
@@ -39,20 +36,17 @@ impl Cfa {
     }
 }
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule(u64);
 
-/// What a rule says, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleKind {
-    /// The common case, in the word's other fields.
+    /// The common case, in the other fields.
     Compact(Cfa),
-    /// The outermost frame: the return address is undefined.
     Outermost,
-    /// A row that does not fit: the call frame information has to be evaluated each time.
+    /// The row does not fit: evaluate its call frame information each time.
     Evaluate,
-    /// There is no call frame information for this PC.
+    /// The PC has no call frame information.
     Unknown,
     /// The code returns from a signal handler.
     SignalReturn,
@@ -64,11 +58,10 @@ pub(crate) struct Row {
     pub(crate) cfa: Cfa,
     /// DWARF number of the CFA's base.
     pub(crate) register: u16,
-    /// What is added to the base.
     pub(crate) offset: i64,
-    /// Offset from the CFA where the return address stands; None where it is still in its register.
+    /// The return address's offset from the CFA; None if it is in its register.
     pub(crate) return_address: Option<i64>,
-    /// The same for each callee-saved register, in the order of [`CALLEE_SAVED`]; None for one that is unchanged.
+    /// The same for [`CALLEE_SAVED`], in that order; None if unchanged.
     pub(crate) saved: [Option<i64>; CALLEE_SAVED.len()],
 }
 
@@ -78,7 +71,7 @@ impl Rule {
     pub(crate) const UNKNOWN: Self = Self(5);
     pub(crate) const SIGNAL_RETURN: Self = Self(6);
 
-    /// None for the zero word, which is no rule.
+    /// None for the zero word.
     pub(crate) fn from_bits(bits: u64) -> Option<Self> {
         (bits != 0).then_some(Self(bits))
     }
@@ -102,7 +95,6 @@ impl Rule {
 
 #[cfg(test)]
 impl Row {
-    /// The row that holds at a function's first instruction, but for the offset.
     pub(crate) fn at_entry(offset: i64) -> Self {
         Self {
             cfa: Cfa::Sum,
@@ -119,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_kinds_are_told_apart() {
+    fn distinguishes_the_other_kinds() {
         assert_eq!(Rule::OUTERMOST.kind(), RuleKind::Outermost);
         assert_eq!(Rule::EVALUATE.kind(), RuleKind::Evaluate);
         assert!(Rule::compact(&Row::at_entry(if HAS_LINK_REGISTER { 0 } else { WORD })) == Some(Rule::ENTRY));

@@ -1,13 +1,11 @@
-//! The rule's word on x86-64 and i386.
-//!
-//! The return address stands right below the CFA; each callee-saved register is unchanged or stands in one of the 31
-//! words below.
+//! Rules on x86-64 and i386. The return address is right below the CFA; each callee-saved register
+//! is unchanged or in one of the 31 words below.
 //!
 //! ```text
 //! bit   0..4   kind
 //!       4..9   register  DWARF number of the CFA's base
 //!       9..31  offset    added to the base, signed
-//!      31..61  saved     five bits for each callee-saved register: 0 unchanged, n stored n + 1 words below the CFA
+//!      31..61  saved     5 bits per callee-saved register: 0 unchanged, n: n + 1 words below CFA
 //! ```
 
 use super::{Row, Rule, WORD};
@@ -17,10 +15,9 @@ const OFFSET_BITS: u32 = 22;
 const SAVED_BITS: u32 = 5;
 
 impl Rule {
-    /// As it is at a function's first instruction: nothing on the stack but the return address.
+    /// The rule at a function's first instruction: only the return address is on the stack.
     pub(crate) const ENTRY: Self = Self(1 | (STACK_POINTER as u64) << 4 | (WORD as u64) << 9);
 
-    /// A compact rule, or None where a field does not fit.
     pub(crate) fn compact(row: &Row) -> Option<Self> {
         let limit = 1i64 << (OFFSET_BITS - 1);
         if row.register >= 32 || !(-limit..limit).contains(&row.offset) || row.return_address != Some(-WORD) {
@@ -39,13 +36,12 @@ impl Rule {
         Some(Self(bits))
     }
 
-    /// True for the commonest rule: the CFA is the stack pointer plus a constant.
+    /// Whether the CFA is the stack pointer plus a constant.
     #[inline(always)]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & 0x1ff == 1 | (STACK_POINTER as u64) << 4
     }
 
-    /// DWARF number of the CFA's base.
     #[inline]
     pub(crate) fn register(self) -> u16 {
         (self.0 >> 4 & 31) as u16
@@ -56,20 +52,19 @@ impl Rule {
         ((self.0 << (64 - 9 - OFFSET_BITS)) as i64 >> (64 - OFFSET_BITS)) as isize
     }
 
-    /// How far below the CFA the return address stands.
+    /// Bytes below the CFA.
     #[inline(always)]
     pub(crate) fn return_address(self) -> Option<usize> {
         Some(size_of::<usize>())
     }
 
-    /// How far below the CFA the caller's frame pointer stands, where that tells the CFA: on this machine the stack
-    /// pointer is always known.
+    /// None: this is for machines on which the stack pointer may be unknown.
     #[inline(always)]
     pub(crate) fn frame_record(self) -> Option<usize> {
         None
     }
 
-    /// Calls `f` with each register that is stored, and how far below the CFA.
+    /// Calls `f` with each stored register and its distance below the CFA.
     #[inline(always)]
     pub(crate) fn for_each_saved(self, mut f: impl FnMut(u16, usize)) {
         let mut bits = self.0 >> 31;
@@ -92,7 +87,6 @@ mod tests {
     use super::super::{Cfa, RuleKind};
     use super::*;
 
-    /// Every other register stored, the last one in the lowest word that fits.
     fn every_other() -> [Option<i64>; CALLEE_SAVED.len()] {
         core::array::from_fn(|i| {
             (i % 2 == 0).then_some(if i == 2 { -32 * WORD } else { -(i as i64 + 2) * WORD })
@@ -100,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compact_rule_says_what_it_was_made_of() {
+    fn encodes_and_decodes_a_row() {
         let saved = every_other();
         for (cfa, register, offset) in
             [(Cfa::Sum, 7, 8), (Cfa::Stored, 6, -8), (Cfa::Sum, 10, 2_097_151), (Cfa::Sum, 7, -2_097_152)]
@@ -122,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn refuses_rows_that_do_not_fit() {
         let refused = |row: Row| Rule::compact(&row).is_none();
         let fits = Row::at_entry(8);
         assert!(!refused(fits));

@@ -1,5 +1,5 @@
-//! Walks from garbage: any registers, any bytes on the stack. None faults, none goes on for ever, and none reads what
-//! was not proven readable: a page that is not would end the test by a signal.
+//! Walks from random registers and stacks. None faults or loops: an unproven page could kill the
+//! test.
 
 use super::super::{PcForm, WalkEnd, objects, walk};
 use super::{made_stack::MadeStack, random::Random};
@@ -16,22 +16,19 @@ use core::{
 };
 
 const WORD: usize = size_of::<usize>();
-/// More than any machine has; those that it has not are left out.
+/// More than any machine has; extra numbers are ignored.
 const REGISTERS: u16 = 40;
-/// Deepest chain.
 const ROOM: usize = 64;
 
-/// Where words of garbage lead.
 struct Places {
     stack: Range<usize>,
     other: Range<usize>,
     forbidden: Range<usize>,
-    /// Loaded objects, with all that is between their segments.
+    /// Including the gaps between segments.
     objects: Vec<Range<usize>>,
 }
 
 impl Places {
-    /// An address on the stack, near its ends, behind them, or between two words.
     fn on_stack(&self, random: &mut Random) -> usize {
         let length = self.stack.len();
         match random.below(8) {
@@ -66,7 +63,7 @@ impl Places {
             let value = self.word(random);
             registers.set(number, Some(value));
         }
-        // Mostly a stack and code, so that there is something to walk.
+        // Mostly there is something to walk.
         if !random.once_in(8) {
             registers.set(STACK_POINTER, Some(self.on_stack(random)));
         }
@@ -78,7 +75,7 @@ impl Places {
 }
 
 #[test]
-fn garbage_ends_every_walk_and_faults_in_none() {
+fn ends_every_walk_over_garbage_without_a_fault() {
     const WALKS: usize = 120_000;
     objects::prepare();
     let engine = Engine::new().unwrap();
@@ -92,7 +89,7 @@ fn garbage_ends_every_walk_and_faults_in_none() {
     let mut random = Random::new(7);
     let (mut ends, mut deepest) = ([0; 6], 0);
     for i in 0..WALKS {
-        // Other bytes for each walk would take most of the time.
+        // Filling memory for each walk would take most of the time.
         if i % 64 == 0 {
             for memory in [&stack, &other] {
                 memory.range().step_by(WORD).for_each(|place| memory.write(place, places.word(&mut random)));
@@ -108,29 +105,26 @@ fn garbage_ends_every_walk_and_faults_in_none() {
         ends[end as usize] += 1;
         deepest = deepest.max(depth);
     }
-    // Otherwise the garbage is not of a kind that says anything.
+    // Otherwise the garbage tests nothing.
     for end in [WalkEnd::Complete, WalkEnd::Depth, WalkEnd::Unreadable, WalkEnd::NoRule] {
         assert!(ends[end as usize] > WALKS / 1000, "{end:?}: {ends:?}");
     }
     assert!(deepest >= 6, "{deepest}");
 }
 
-/// Code without call frame information may have anything in its frame pointer, such as the address of memory that
-/// another thread is just taking away: nothing is read there, be it readable at the moment or not.
-///
-/// Only for such code. A rule that names the register is believed, and what it leads to is read right after a proof.
+/// Without call frame information, a frame pointer may point to memory that another thread is
+/// unmapping: it is not read. (A rule's register is trusted, and read right after a proof.)
 #[test]
-fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
+fn reads_no_unstable_memory_on_a_guess() {
     const WALKS: usize = 100_000;
-    /// Addresses where no program has code.
+    /// Addresses without code in any program.
     const NO_CODE: usize = if cfg!(target_pointer_width = "64") { (1u64 << 44) as usize } else { 16 << 20 };
     objects::prepare();
     let engine = Engine::new().unwrap();
     let mut claim = engine.scratch().claim(0).unwrap();
     let (held, _, last_walk) = claim.parts();
     let slot = held.slot();
-    // Made one after the other they lie side by side, mostly: near enough for a frame. Those that do not are kept, and
-    // others made.
+    // Successive mappings are mostly near enough for a frame. Others are kept for the retry.
     let mut made = vec![MadeStack::new(16)];
     let is_near = |pair: &[MadeStack]| pair[0].range().start.abs_diff(pair[1].range().start) < 1 << 19;
     while !made.windows(2).last().is_some_and(is_near) {
@@ -169,7 +163,7 @@ fn memory_that_comes_and_goes_is_not_read_on_a_guess() {
     });
 }
 
-/// Tells the other thread to end, also when the test fails.
+/// Stops the other thread, also if the test fails.
 struct SetWhenDropped<'f>(&'f AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

@@ -1,8 +1,7 @@
-//! Stacks made by known rules: a walk finds the chain that they were made from, and its end.
-//!
-//! A made program calls from function to function, outermost first: each call writes its return address, saves some
-//! registers and gives them other values, and goes on below, or on another stack. Every function has a rule, or keeps
-//! a frame pointer and has none. What a walk must find is told by a second, slow reading of the functions.
+//! Walks over stacks made by known rules, which must find the expected chain and end. A made
+//! program calls functions, outermost first. Each call writes its return address, saves and changes
+//! registers, and continues below or on another stack. Each function has a rule, or only a frame
+//! pointer. A second, slow interpretation of the functions computes the expected result.
 
 use super::super::{
     PcForm, WalkEnd,
@@ -20,7 +19,7 @@ use crate::{
 
 const WORD: usize = size_of::<usize>();
 const CASES: usize = 10_000;
-/// Addresses where no program has code.
+/// Addresses without code in any program.
 const CODE: usize = 0x1_0000_0000_0000 >> 4;
 const REGISTERS: usize = 17;
 const MOST_SWITCHES: usize = 16;
@@ -28,40 +27,35 @@ const MOST_SWITCHES: usize = 16;
 /// How a function finds its caller.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// The rule, with the canonical frame address and the stored registers that it leads to.
+    /// By a rule, which leads to this CFA.
     Rule { bits: u64, base: u16, frame_address: usize },
-    /// The frame pointer.
     FramePointer,
-    /// It is marked as the outermost one.
     Outermost,
 }
 
-/// One function of the made program, as it was when it called the next one.
 #[derive(Debug)]
 struct Function {
     pc: usize,
     sp: usize,
     frame_pointer: usize,
     way: Way,
-    /// Where it returns to.
     return_address: usize,
-    /// False where the return address cannot be read.
+    /// Whether the return address is readable.
     is_readable: bool,
     saved: Vec<u16>,
 }
 
-/// The made program.
 struct Program<'s> {
     random: Random,
     stacks: &'s [MadeStack],
-    /// On each stack, the lowest address in use.
+    /// The lowest used address of each stack.
     used: Vec<usize>,
     on: usize,
     values: [usize; REGISTERS],
     functions: Vec<Function>,
     /// Registers that callees need not preserve, and that no function uses yet.
     unpreserved: Vec<u16>,
-    /// Whether each function that can goes on on another stack: more often than a walk follows.
+    /// Whether each function that can switch stacks does.
     switches_always: bool,
 }
 
@@ -72,7 +66,7 @@ impl<'s> Program<'s> {
         let mut values = [0; REGISTERS];
         values.fill_with(|| random.word());
         let on = random.below(stacks.len());
-        // Up to a page from the end, so that reads may run into the guard.
+        // Up to a page from the end, so that reads may reach the guard page.
         values[usize::from(STACK_POINTER)] = used[on] - WORD * random.below(PAGE / WORD);
         let switches_always = random.once_in(8);
         let is_unpreserved = |number: &u16| *number != STACK_POINTER && !CALLEE_SAVED.contains(number);
@@ -93,7 +87,7 @@ impl<'s> Program<'s> {
         stack.expect("an address on a stack").write(address, word);
     }
 
-    /// Bytes of a frame's locals: mostly a few words, at times several pages.
+    /// Mostly a few words, sometimes several pages.
     fn size_of_locals(&mut self) -> usize {
         let words = match self.random.below(16) {
             0 => self.random.below(24 << 10),
@@ -104,12 +98,11 @@ impl<'s> Program<'s> {
         (words * WORD).min((room / 2) & !(WORD - 1))
     }
 
-    /// True where another call fits on the stack that is in use.
     fn has_room(&self) -> bool {
         self.sp() - self.stacks[self.on].range().start > 8 * PAGE
     }
 
-    /// Calls a function that has a rule. Its registers are saved, and may be used.
+    /// Calls a function that has a rule, and saves and changes registers.
     fn call(&mut self, return_address: usize, is_innermost: bool) {
         let frame_address = self.sp();
         self.write(frame_address - WORD, return_address);
@@ -139,8 +132,7 @@ impl<'s> Program<'s> {
             }
         };
         let mut bases = saved.clone();
-        // A register that callees need not preserve will do as long as none of them changes it, or if the innermost
-        // function uses it.
+        // A register that is not preserved may be the base if no callee changes it.
         if !self.unpreserved.is_empty() && (is_innermost || self.random.once_in(16)) {
             let place = self.random.below(self.unpreserved.len());
             bases.push(self.unpreserved.swap_remove(place));
@@ -165,20 +157,19 @@ impl<'s> Program<'s> {
         self.enter(sp, Way::Rule { bits: rule.bits(), base, frame_address }, return_address, saved);
     }
 
-    /// Where a function goes on that leaves its own stack at `sp`.
+    /// Leaves the stack at `sp`; returns the new stack pointer.
     fn switch_stacks(&mut self, sp: usize) -> usize {
         self.used[self.on] = sp;
         self.on = self.random.below(self.stacks.len());
         self.used[self.on] - WORD * (1 + self.random.below(8))
     }
 
-    /// Calls a function that has no rule, and keeps a frame pointer.
+    /// Calls a function without a rule, which has a frame pointer.
     fn call_without_rule(&mut self, return_address: usize) {
         let frame_address = self.sp();
         self.write(frame_address - WORD, return_address);
         let frame = frame_address - 2 * WORD;
         self.write(frame, self.values[usize::from(FRAME_POINTER)]);
-        // It uses all other registers, and tells nobody how it saved them.
         self.values.fill_with(|| self.random.word());
         self.values[usize::from(FRAME_POINTER)] = frame;
         self.values[usize::from(STACK_POINTER)] = frame_address;
@@ -194,7 +185,7 @@ impl<'s> Program<'s> {
         self.functions.push(function);
     }
 
-    /// The outermost function, of one of the kinds that there are.
+    /// Enters the outermost function, of a random kind.
     fn begin(&mut self) {
         let sp = self.sp();
         let end = self.stacks[self.on].range().end;
@@ -215,13 +206,11 @@ impl<'s> Program<'s> {
                 self.enter(sp - 64 * WORD, Way::FramePointer, 0, vec![]);
             }
             6 => {
-                // Its frame would end in the guard page.
                 let offset = end - sp + WORD * (1 + self.random.below(PAGE / WORD));
                 self.values[usize::from(STACK_POINTER)] = sp;
                 self.enter(sp, simple(offset), 0, vec![]);
                 self.functions[0].is_readable = false;
             }
-            // Its frame has no extent.
             _ => {
                 self.values[usize::from(STACK_POINTER)] = sp - WORD;
                 self.write(sp - 2 * WORD, CODE);
@@ -241,7 +230,6 @@ impl<'s> Program<'s> {
                 break;
             }
             let caller = self.functions.last().expect("one has begun").pc;
-            // The outermost function may be the innermost, too.
             if self.random.once_in(12) {
                 self.call_without_rule(caller);
             } else {
@@ -251,7 +239,7 @@ impl<'s> Program<'s> {
         self.functions.reverse();
     }
 
-    /// What a walk must find with room for so many PCs.
+    /// Returns what a walk must find with room for `room` PCs.
     fn expected(&self, room: usize) -> (Vec<usize>, WalkEnd) {
         let mut known: Vec<u16> = (0..REGISTERS as u16).collect();
         let (mut pcs, mut is_guessed, mut switches) = (Vec::new(), false, 0);
@@ -289,7 +277,7 @@ impl<'s> Program<'s> {
         (pcs, if last.return_address == 0 && !is_guessed { WalkEnd::Complete } else { WalkEnd::NoRule })
     }
 
-    /// Tells the engine the rules. False where two functions do not fit into the cache together.
+    /// Inserts the rules; false if two functions do not fit into the cache together.
     fn teach(&self, engine: &Engine) -> bool {
         let rules = || {
             self.functions.iter().enumerate().map(|(i, function)| {
@@ -298,7 +286,7 @@ impl<'s> Program<'s> {
                     Way::Outermost => Some(Rule::OUTERMOST),
                     Way::FramePointer => None,
                 };
-                // All but the innermost are looked up in the call.
+                // All except the innermost are looked up in the call.
                 (function.pc - usize::from(i > 0), rule)
             })
         };
@@ -321,7 +309,7 @@ impl<'s> Program<'s> {
 }
 
 #[test]
-fn a_walk_finds_the_chain_that_a_stack_was_made_from() {
+fn finds_the_chain_of_a_made_stack() {
     let stacks: Vec<MadeStack> = [512, 64, 128, 256].into_iter().map(MadeStack::new).collect();
     let engine = Engine::new().unwrap();
     super::super::objects::prepare();
