@@ -200,7 +200,7 @@ pub(crate) fn running<'c>(_held: HeldSlot<'c>) -> Option<&'c Recording> {
 
 /// Keeps an object in the spool of the running recording, if there is one and it finds a place. Signal-safe. For the
 /// slot's holder.
-pub(super) fn spool_dso(_held: &Slot, tick_thread: &SampledDso) {
+pub(super) fn spool_dso(_held: &Slot, dso: &SampledDso) {
     // A copy of the process does not have the spool's memory.
     if fork_guard::running_signal() == 0 {
         return;
@@ -208,7 +208,7 @@ pub(super) fn spool_dso(_held: &Slot, tick_thread: &SampledDso) {
     let recording = RUNNING.load(Ordering::SeqCst);
     // SAFETY: as in `running`: the caller holds the slot.
     if let Some(recording) = unsafe { recording.as_ref() } {
-        recording.memory().spool_dso(tick_thread);
+        recording.memory().spool_dso(dso);
     }
 }
 

@@ -77,9 +77,9 @@ pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
         Sighting::Before => {}
         Sighting::NoRoom => slot.count(Counter::ObjectsMissed),
         Sighting::First => {
-            let noted = describe(kept).is_some_and(|tick_thread| {
-                recording::spool_dso(slot, &tick_thread);
-                !is_torn && queue.push(tick_thread).is_ok()
+            let noted = describe(kept).is_some_and(|dso| {
+                recording::spool_dso(slot, &dso);
+                !is_torn && queue.push(dso).is_ok()
             });
             if !noted {
                 slot.count(Counter::ObjectsMissed);
@@ -128,20 +128,20 @@ fn see(object: &LoadedObject) -> Sighting {
 }
 
 fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
-    let mut tick_thread = SampledDso {
+    let mut dso = SampledDso {
         name: [0; NAME_BYTES],
         name_length: 0,
         segments: [SampledSegment::default(); SEGMENTS],
         segment_count: 0,
     };
-    tick_thread.name_length = absolute_name(kept, &mut tick_thread.name)?;
+    dso.name_length = absolute_name(kept, &mut dso.name)?;
     kept.for_each_executable_segment(&mut |start, end, offset| {
-        if let Some(place) = tick_thread.segments.get_mut(tick_thread.segment_count) {
+        if let Some(place) = dso.segments.get_mut(dso.segment_count) {
             *place = SampledSegment { start, end, offset };
-            tick_thread.segment_count += 1;
+            dso.segment_count += 1;
         }
     });
-    (tick_thread.segment_count > 0).then_some(tick_thread)
+    (dso.segment_count > 0).then_some(dso)
 }
 
 /// Writes the DSO's path and returns its length; None if it is missing or too long. The loader
@@ -168,14 +168,14 @@ mod tests {
     fn does_not_use_a_torn_queue_in_a_forked_child() {
         prepare();
         let take_one = |handlers_were_inside| {
-            let tick_thread = SampledDso {
+            let dso = SampledDso {
                 name: [b'x'; NAME_BYTES],
                 name_length: 1,
                 segments: [SampledSegment::default(); SEGMENTS],
                 segment_count: 0,
             };
             in_raw_fork(|| {
-                let is_pushed = QUEUE.get().is_some_and(|queue| queue.push(tick_thread).is_ok());
+                let is_pushed = QUEUE.get().is_some_and(|queue| queue.push(dso).is_ok());
                 reset_after_fork(handlers_were_inside);
                 i32::from(is_pushed) + i32::from(pop().is_some())
             })

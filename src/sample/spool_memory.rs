@@ -239,14 +239,14 @@ impl SpoolMemory {
     }
 
     /// Stores a sampled DSO once. Signal-safe: writes to an entry that system calls have allocated.
-    pub(crate) fn spool_dso(&self, tick_thread: &SampledDso) {
+    pub(crate) fn spool_dso(&self, dso: &SampledDso) {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
         let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
         let meeting =
             self.head(field::MEETINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
         // DSOs are sampled anew after each `dlclose`; a known one becomes the most recent.
-        if let Some(i) = (0..present).find(|i| self.is_kept(*i, tick_thread)) {
+        if let Some(i) = (0..present).find(|i| self.is_kept(*i, dso)) {
             if let Some(number) = self.number(object_place(i)) {
                 number.fetch_max(meeting, Ordering::Relaxed);
             }
@@ -260,8 +260,8 @@ impl SpoolMemory {
         if prepare(&self.mapping, place, place + OBJECT_BYTES).is_err() {
             return;
         }
-        let segments = tick_thread.segments().iter().take(OBJECT_SEGMENTS);
-        let name = tick_thread.name().get(..OBJECT_NAME_BYTES).unwrap_or(tick_thread.name());
+        let segments = dso.segments().iter().take(OBJECT_SEGMENTS);
+        let name = dso.name().get(..OBJECT_NAME_BYTES).unwrap_or(dso.name());
         self.set(place + 8, name.len() as u64);
         self.set(place + 16, segments.len() as u64);
         for (i, segment) in segments.enumerate() {
@@ -277,7 +277,7 @@ impl SpoolMemory {
         }
     }
 
-    fn is_kept(&self, i: usize, tick_thread: &SampledDso) -> bool {
+    fn is_kept(&self, i: usize, dso: &SampledDso) -> bool {
         // Acquire: a marked entry is usable and complete.
         let is_ready =
             self.objects.get(i / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (i % 64) & 1 == 1);
@@ -289,10 +289,10 @@ impl SpoolMemory {
         };
         // The name, eight bytes at a time: other DSOs may have equal segments.
         is_ready
-            && number(2) == tick_thread.segments().len() as u64
-            && tick_thread.segments().iter().enumerate().all(is_same_segment)
-            && number(1) == tick_thread.name().len() as u64
-            && tick_thread.name().chunks(8).enumerate().all(|(i, chunk)| {
+            && number(2) == dso.segments().len() as u64
+            && dso.segments().iter().enumerate().all(is_same_segment)
+            && number(1) == dso.name().len() as u64
+            && dso.name().chunks(8).enumerate().all(|(i, chunk)| {
                 let mut word = [0; 8];
                 for (to, from) in word.iter_mut().zip(chunk) {
                     *to = *from;
