@@ -25,14 +25,14 @@ pub const MAX_FREQUENCY: u32 = 10_000;
 /// The default limit of the profiler's memory, in bytes.
 pub const DEFAULT_MAX_MEMORY: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 16 << 20 };
 /// The lowest limit of the profiler's memory, in bytes.
-pub const LEAST_MAX_MEMORY: usize = 8 << 20;
+pub const SMALLEST_MAX_MEMORY: usize = 8 << 20;
 /// The highest limit of the profiler's memory, in bytes.
-pub const MOST_MAX_MEMORY: usize = 1 << 30;
+pub const LARGEST_MAX_MEMORY: usize = 1 << 30;
 /// Memory beside the sample table: unwind rules, handler stacks, the spool's head, buffers.
 const BESIDE_THE_TABLE: usize = 4 << 20;
 
 pub(crate) fn table_bytes(max_memory: usize) -> usize {
-    max_memory.clamp(LEAST_MAX_MEMORY, MOST_MAX_MEMORY) - BESIDE_THE_TABLE
+    max_memory.clamp(SMALLEST_MAX_MEMORY, LARGEST_MAX_MEMORY) - BESIDE_THE_TABLE
 }
 
 /// Returns the period in whole microseconds; clamps the frequency to 1 to [`MAX_FREQUENCY`].

@@ -81,8 +81,8 @@ pub use chain::Pc;
 #[cfg(feature = "runtime")]
 pub use {
     config::{
-        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MAX_DEPTH,
-        MAX_FREQUENCY, MOST_MAX_MEMORY,
+        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, LARGEST_MAX_MEMORY, MAX_DEPTH,
+        MAX_FREQUENCY, SMALLEST_MAX_MEMORY,
     },
     control::{Losses, NoSamples, SpoolUse, Summary, Walks},
     error::Error,

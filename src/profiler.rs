@@ -2,8 +2,8 @@
 
 use crate::{
     config::{
-        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LEAST_MAX_MEMORY, MAX_DEPTH,
-        MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, can_tick,
+        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Filter, LARGEST_MAX_MEMORY, MAX_DEPTH,
+        MAX_FREQUENCY, SMALLEST_MAX_MEMORY, SpoolChoice, can_tick,
     },
     control::{
         self, Destination, Ended, Naming, SessionSelector, SpoolLocation, StartOptions, Started, Summary,
@@ -119,14 +119,14 @@ impl Builder {
         self
     }
 
-    /// Memory of the profiler in bytes, [`LEAST_MAX_MEMORY`] to [`MOST_MAX_MEMORY`]; [`DEFAULT_MAX_MEMORY`] by default.
+    /// Memory of the profiler in bytes, [`SMALLEST_MAX_MEMORY`] to [`LARGEST_MAX_MEMORY`]; [`DEFAULT_MAX_MEMORY`] by default.
     /// Call stacks beyond it go to a spill file beside the profile; a profile in memory counts them as lost.
     ///
-    /// [`LEAST_MAX_MEMORY`]: crate::LEAST_MAX_MEMORY
-    /// [`MOST_MAX_MEMORY`]: crate::MOST_MAX_MEMORY
+    /// [`SMALLEST_MAX_MEMORY`]: crate::SMALLEST_MAX_MEMORY
+    /// [`LARGEST_MAX_MEMORY`]: crate::LARGEST_MAX_MEMORY
     /// [`DEFAULT_MAX_MEMORY`]: crate::DEFAULT_MAX_MEMORY
     pub fn max_memory(mut self, bytes: usize) -> Self {
-        self.max_memory = bytes.clamp(LEAST_MAX_MEMORY, MOST_MAX_MEMORY);
+        self.max_memory = bytes.clamp(SMALLEST_MAX_MEMORY, LARGEST_MAX_MEMORY);
         self
     }
 

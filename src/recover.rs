@@ -22,9 +22,9 @@
 mod claim;
 mod end;
 mod error;
-mod moved;
 mod profile;
 mod recovery;
+mod spill_file;
 mod spool;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;

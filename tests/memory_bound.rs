@@ -9,7 +9,7 @@ use std::fs;
 use std::hint::black_box;
 use std::thread;
 
-use sigprof::{LEAST_MAX_MEMORY, MAX_DEPTH};
+use sigprof::{MAX_DEPTH, SMALLEST_MAX_MEMORY};
 use support::{
     in_own_process, read_profile,
     signals::{quiet_builder, raise_tick, set_profiling_timer},
@@ -55,7 +55,7 @@ fn tick_in_deep_chains(chains: u64) {
 fn ticks_that_find_the_table_full_are_counted() {
     const CHAINS: u64 = 400;
     in_own_process("ticks_that_find_the_table_full_are_counted", || {
-        let builder = quiet_builder().max_depth(MAX_DEPTH).max_memory(LEAST_MAX_MEMORY);
+        let builder = quiet_builder().max_depth(MAX_DEPTH).max_memory(SMALLEST_MAX_MEMORY);
         let profiler = builder.start_in_memory().unwrap();
         tick_in_deep_chains(CHAINS);
         let profile = profiler.stop().unwrap();
@@ -77,7 +77,7 @@ fn ticks_beyond_the_memory_are_moved_to_a_file() {
     in_own_process("ticks_beyond_the_memory_are_moved_to_a_file", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        let builder = quiet_builder().max_depth(MAX_DEPTH).max_memory(LEAST_MAX_MEMORY);
+        let builder = quiet_builder().max_depth(MAX_DEPTH).max_memory(SMALLEST_MAX_MEMORY);
         let profiler = builder.start(&path).unwrap();
         tick_in_deep_chains(CHAINS);
         profiler.flush().unwrap();

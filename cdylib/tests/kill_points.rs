@@ -20,7 +20,7 @@ const ROUNDS: &str = "SIGPROF_KILL_POINTS";
 /// After every how many instructions a stepped tick is looked at.
 const STRIDE: &str = "SIGPROF_KILL_STRIDE";
 /// `CPUPROFILE_MAX_MEMORY`: one half of the table has room for some 7000 of the victim's records.
-const LEAST_MEMORY: &str = "8M";
+const MIN_MEMORY: &str = "8M";
 /// More room is asked for while there are so many bytes left.
 const AHEAD: u64 = 32 << 10;
 
@@ -122,7 +122,7 @@ fn a_kill_at_any_moment_loses_no_tick() {
         victim.reset();
         let mut command = victim.command(threads, chains);
         if is_small {
-            command.env("CPUPROFILE_MAX_MEMORY", LEAST_MEMORY);
+            command.env("CPUPROFILE_MAX_MEMORY", MIN_MEMORY);
         }
         let mut child = start(&mut command);
         while victim.number(COUNTERS) == 0 || victim.counted() < wanted {
@@ -455,7 +455,7 @@ fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
 fn a_kill_at_any_instruction_of_a_move_loses_none() {
     // Each slice is a hundred thousand instructions, and each recovery reads some megabytes.
     let stride = 300 * stride(100);
-    let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_MAX_MEMORY", LEAST_MEMORY)]);
+    let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_MAX_MEMORY", MIN_MEMORY)]);
     stepped.go_on();
     let (record, half) = (stepped.used_bytes(), stepped.half_bytes());
     assert!(half > 1 << 20 && stepped.is_clean(), "{half}");

@@ -44,8 +44,8 @@ pub struct Environment {
     pub starts_at_random: bool,
     /// `CPUPROFILE_CHILD_OF`: only its children are profiled (`sigprof record --no-children`).
     pub child_of: Option<u32>,
-    /// `CPUPROFILE_MAX_MEMORY` in bytes, [`LEAST_MAX_MEMORY`](super::LEAST_MAX_MEMORY) to
-    /// [`MOST_MAX_MEMORY`](super::MOST_MAX_MEMORY).
+    /// `CPUPROFILE_MAX_MEMORY` in bytes, [`SMALLEST_MAX_MEMORY`](super::SMALLEST_MAX_MEMORY) to
+    /// [`LARGEST_MAX_MEMORY`](super::LARGEST_MAX_MEMORY).
     pub max_memory: usize,
     /// `CPUPROFILE_STATISTICS`: a line at exit with figures of ticks and walks.
     pub statistics: StatisticsChoice,

@@ -1,6 +1,6 @@
 //! Values of environment variables, and warnings about invalid ones.
 
-use super::{DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MOST_MAX_MEMORY};
+use super::{DEFAULT_MAX_MEMORY, LARGEST_MAX_MEMORY, SMALLEST_MAX_MEMORY};
 
 /// True as in gperftools: empty, or begins with t, T, y, Y or 1.
 pub(super) fn is_true(value: &[u8]) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn max_memory(value: Option<&[u8]>, warnings: &mut Vec<String>) -> us
     }
     // `parse` fails only for numbers that are too large.
     let bytes = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1 << shift);
-    let (least, most) = (LEAST_MAX_MEMORY as u64, MOST_MAX_MEMORY as u64);
+    let (least, most) = (SMALLEST_MAX_MEMORY as u64, LARGEST_MAX_MEMORY as u64);
     let used = bytes.clamp(least, most);
     if used != bytes {
         let wrong = if bytes < least { "is below the minimum" } else { "is above the maximum" };

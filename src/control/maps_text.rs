@@ -307,20 +307,20 @@ mod tests {
             "11000-12000 r-xp 00001000 08:01 7 /bin/x",
             "14000-15000 rw-p 00003000 08:01 7 /bin/x",
         );
-        let moved = "12000-14000 r-xp 00000000 00:00 0 /anon_hugepage (deleted)";
+        let spilled = "12000-14000 r-xp 00000000 00:00 0 /anon_hugepage (deleted)";
         let heap = "20000-21000 rw-p 00000000 00:00 0 [heap]";
         let other = "30000-31000 r--p 00000000 08:01 8 /lib/y";
         let other_code = "31000-32000 r-xp 00001000 08:01 8 /lib/y";
         assert_eq!(chosen(&[head, code, data, heap, other, other_code, "no line"]), [1, 5]);
         // Some of the program's code was moved, or all of it.
-        assert_eq!(chosen(&[head, code, moved, data, heap, other, other_code]), [0, 1, 2, 3, 6]);
-        assert_eq!(chosen(&[head, moved, data, heap, other, other_code]), [0, 1, 2, 5]);
+        assert_eq!(chosen(&[head, code, spilled, data, heap, other, other_code]), [0, 1, 2, 3, 6]);
+        assert_eq!(chosen(&[head, spilled, data, heap, other, other_code]), [0, 1, 2, 5]);
         // Memory between counts as one, and what the kernel names is not asked for.
         let memory = "13000-13800 rw-p 00000000 00:00 0";
-        assert_eq!(chosen(&[head, &moved.replace("14000", "13000"), memory, data]), [0, 1, 3]);
-        assert_eq!(chosen(&[moved, heap, other, other_code]), [0, 3]);
+        assert_eq!(chosen(&[head, &spilled.replace("14000", "13000"), memory, data]), [0, 1, 3]);
+        assert_eq!(chosen(&[spilled, heap, other, other_code]), [0, 3]);
         // A file that begins right after it keeps its first line.
-        assert_eq!(chosen(&[head, moved, other, other_code, head]), [0, 1, 2, 3]);
+        assert_eq!(chosen(&[head, spilled, other, other_code, head]), [0, 1, 2, 3]);
     }
 
     #[test]

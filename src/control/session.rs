@@ -10,7 +10,7 @@ use super::{
     diagnostics::{self, Diagnostic},
     maps_text::KeptLines,
     output::{Contents, Output},
-    spool::Spool,
+    spool::SessionSpool,
     summary::SpoolUse,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     /// None for a session in memory.
     lines: Option<MappedBox<KeptLines>>,
     /// None without a spool, and since a call of `exec` that failed.
-    spool: Option<Spool>,
+    spool: Option<SessionSpool>,
     spool_use: SpoolUse,
     keeps_spool: bool,
     /// A recorder's directory of spools, where none could be made: a child tries again, or learns that the recorder is gone.
@@ -98,7 +98,7 @@ impl Session {
             action: "wait for records that are being moved",
             errno: errno::EBUSY,
         })?;
-        let written = output.write(Contents { recording, moved: &mut hold.sink, dsos, kept })?;
+        let written = output.write(Contents { recording, spilled: &mut hold.sink, dsos, kept })?;
         drop(hold);
         // So that a recovery can tell this file from one that another program has written since.
         if let Some(stamp) = output.stamp() {
@@ -117,7 +117,7 @@ impl Session {
     /// # Errors
     /// Why it could not be written.
     pub(super) fn flush(&mut self, dsos: &[SampledDso]) -> Result<(), Failure> {
-        if self.keeps_spool && self.spool.as_ref().is_some_and(Spool::is_there) {
+        if self.keeps_spool && self.spool.as_ref().is_some_and(SessionSpool::is_there) {
             return Ok(());
         }
         self.write_file(dsos).map(|_| ())

@@ -13,7 +13,7 @@ use super::output::Output;
 use crate::{
     config::SpoolChoice,
     error::Failure,
-    format::spool::{ARENA, Ancestors, EmptyOwner, PATHS, State, owner_of_empty},
+    format::spool::{ARENA, Ancestors, EmptyOwner, PATHS, SpoolState, owner_of_empty},
     sample::{
         spool_memory::{HeadFacts, SpoolMemory},
         table::Shape,
@@ -63,7 +63,7 @@ pub(crate) enum SpoolLocation<'a> {
 }
 
 /// A session's spool file.
-pub(crate) struct Spool {
+pub(crate) struct SessionSpool {
     path: MappedBox<PathBuffer>,
     directory_bytes: usize,
     is_default: bool,
@@ -95,7 +95,7 @@ pub(crate) fn is_without_recorder(failure: Failure) -> bool {
     matches!(failure, Failure::System { action, errno } if kinds.contains(&(action, errno)))
 }
 
-impl Spool {
+impl SessionSpool {
     /// Makes a spool at `place`, and the memory that is shared with it.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Spool {
     /// the memory, now or later.
     pub(super) fn discard(mut self, memory: &SpoolMemory, is_unused: bool) {
         // First the word, for who looks at a file that cannot be removed.
-        memory.set_state(State::Complete);
+        memory.set_state(SpoolState::Complete);
         self.remove();
         if self.is_there() && is_unused {
             // SAFETY: the caller's word.

@@ -1,6 +1,6 @@
 //! What came of a session.
 
-use super::{output::Output, spool::Spool};
+use super::{output::Output, spool::SessionSpool};
 use crate::{
     config::Clock,
     error::Failure,
@@ -298,7 +298,7 @@ pub(crate) struct Ended {
     /// Holds the path, for messages.
     pub(super) output: Option<Output>,
     /// The spool, where it holds what could not be written.
-    pub(super) spool: Option<Spool>,
+    pub(super) spool: Option<SessionSpool>,
     /// Its spool was to be the profile, for a recorder.
     pub(crate) keeps_spool: bool,
 }
@@ -311,7 +311,7 @@ impl Ended {
 
     /// The path of the spool that holds what could not be written.
     pub(crate) fn spool_path(&self) -> Option<&[u8]> {
-        self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path)
+        self.spool.as_ref().filter(|spool| spool.is_there()).map(SessionSpool::path)
     }
 }
 

@@ -16,7 +16,7 @@
 //! ```
 
 #[cfg(feature = "runtime")]
-pub(crate) mod halves;
+pub(crate) mod double_buffer;
 mod maps;
 mod reader;
 mod second_frame;

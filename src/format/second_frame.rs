@@ -166,9 +166,9 @@ impl SecondFrameTally {
         if shared == 0 || shared.saturating_mul(4) < records.saturating_mul(3) {
             return plan;
         }
-        let moved = free.min(shared / 2);
-        plan.free = EvenShare::new(moved, free);
-        let left = shared.saturating_sub(moved);
+        let spilled = free.min(shared / 2);
+        plan.free = EvenShare::new(spilled, free);
+        let left = shared.saturating_sub(spilled);
         if left.saturating_mul(16) > records.saturating_mul(15) {
             plan.costly = EvenShare::new((records / 16).saturating_add(1).min(costly), costly);
         }

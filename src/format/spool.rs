@@ -18,7 +18,7 @@
 //! In a session by thread, a record has another word after its PCs, which its depth includes: 1 for
 //! an unknown thread, otherwise the thread's index in THREADS plus 2. The arena may have two
 //! halves. Records spilled from one of them are in a file beside the profile, without the mark.
-//! `halves.rs` describes which records of the file and of the half are valid.
+//! `double_buffer.rs` describes which records of the file and of the half are valid.
 //!
 //! A record with a count of 0 was never counted: another thread had added the same stack, or the
 //! process was killed. Space that was claimed but not filled is zero. The next record is found by
@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use end_figures::{EndFigures, FIGURES};
 #[cfg(test)]
-pub(crate) use head::Moved;
+pub(crate) use head::Spilled;
 pub(crate) use head::{EmptyOwner, Head, owner_of_empty};
 pub(crate) use records::{SpooledRecord, thread_of};
 
@@ -60,7 +60,7 @@ pub(crate) mod field {
     /// Bytes of the arena that are in the file.
     pub(crate) const ARENA_BYTES: usize = 72;
     /// 1 if the file system was full, and later records are not in the file.
-    pub(crate) const IS_CUT: usize = 80;
+    pub(crate) const IS_TRUNCATED: usize = 80;
     pub(crate) const TEXT_BYTES: usize = 88;
     /// Number of claimed entries in OBJECTS; some may not be filled.
     pub(crate) const OBJECTS: usize = 96;
@@ -74,22 +74,22 @@ pub(crate) mod field {
     pub(crate) const WRITTEN_CHANGED: usize = 144;
     pub(crate) const LOST: usize = 152;
     /// The number of the last sighting of an object: see [`super::OBJECT_BYTES`].
-    pub(crate) const MEETINGS: usize = 176;
+    pub(crate) const SIGHTINGS: usize = 176;
     /// Bytes of the profile's absolute path at [`super::PATHS`], then of the program's path.
     pub(crate) const TARGET_BYTES: usize = 160;
     pub(crate) const PROGRAM_BYTES: usize = 168;
     /// Words of one half of the arena; 0 if it is not divided.
     pub(crate) const HALF_WORDS: usize = 184;
-    /// See `halves.rs`.
-    pub(crate) const STAND: usize = 192;
+    /// See `double_buffer.rs`.
+    pub(crate) const BUFFER_STATE: usize = 192;
     /// Spilled: sum of counts without the last slice; words and sum of counts with it.
-    pub(crate) const MOVED_BEFORE: usize = 200;
-    pub(crate) const MOVED_WORDS: usize = 208;
-    pub(crate) const MOVED_PERIODS: usize = 216;
+    pub(crate) const SPILLED_BEFORE: usize = 200;
+    pub(crate) const SPILLED_WORDS: usize = 208;
+    pub(crate) const SPILLED_PERIODS: usize = 216;
     /// Name of the spill file in the profile's directory, padded with NULs.
-    pub(crate) const MOVED_NAME: usize = 224;
+    pub(crate) const SPILL_NAME: usize = 224;
     /// 1 if the last word of a record is its thread.
-    pub(crate) const IS_BY_THREAD: usize = MOVED_NAME + super::MOVED_NAME_BYTES;
+    pub(crate) const IS_BY_THREAD: usize = SPILL_NAME + super::SPILL_NAME_BYTES;
     pub(crate) const ANCESTORS: usize = IS_BY_THREAD + 8;
     /// Offset of the valid lines: those of a session's end are after those of its start.
     pub(crate) const TEXT_FROM: usize = super::END;
@@ -97,10 +97,10 @@ pub(crate) mod field {
     pub(crate) const FIGURES: usize = TEXT_FROM + 8;
 }
 
-pub(crate) const MOVED_NAME_BYTES: usize = 48;
+pub(crate) const SPILL_NAME_BYTES: usize = 48;
 /// Start and end of the spill file's name.
-pub(crate) const MOVED_PREFIX: &[u8] = b".sigprof-";
-pub(crate) const MOVED_SUFFIX: &[u8] = b".records";
+pub(crate) const SPILL_PREFIX: &[u8] = b".sigprof-";
+pub(crate) const SPILL_SUFFIX: &[u8] = b".records";
 
 /// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,11 +111,11 @@ pub(crate) struct FileStamp {
     pub(crate) changed: u64,
 }
 
-pub(crate) const MOST_ANCESTORS: usize = 4;
+pub(crate) const MAX_ANCESTORS: usize = 4;
 
 /// IDs of the processes from which a process was forked since its `exec`, the nearest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ancestors(pub(crate) [u32; MOST_ANCESTORS]);
+pub(crate) struct Ancestors(pub(crate) [u32; MAX_ANCESTORS]);
 
 impl Ancestors {
     pub(crate) fn of_child(self, parent: u32) -> Self {
@@ -128,13 +128,13 @@ impl Ancestors {
     }
 }
 
-pub(crate) const PATHS: usize = field::ANCESTORS + 8 * MOST_ANCESTORS;
+pub(crate) const PATHS: usize = field::ANCESTORS + 8 * MAX_ANCESTORS;
 /// The head's last page. Only a session that will write figures at its end has space for it.
 pub(crate) const END: usize = TEXT - 4096;
 pub(crate) const TEXT: usize = 64 << 10;
 pub(crate) const TEXT_BYTES: usize = 960 << 10;
 pub(crate) const OBJECTS: usize = TEXT + TEXT_BYTES;
-pub(crate) const MOST_OBJECTS: usize = 307;
+pub(crate) const MAX_OBJECTS: usize = 307;
 /// Sighting, length of the name, number of segments; start, end, offset of each; the name. The
 /// sighting is 0 until the rest is complete, then the number of the latest one.
 pub(crate) const OBJECT_BYTES: usize = 8 * (3 + 3 * OBJECT_SEGMENTS) + OBJECT_NAME_BYTES;
@@ -145,7 +145,7 @@ pub(crate) const MAX_THREADS: usize = 4096;
 /// The ID, which is 0 until the name is complete, and the name.
 pub(crate) const THREAD_BYTES: usize = 8 + NAME_BYTES;
 pub(crate) const ARENA: usize = THREADS + (128 << 10);
-const _: () = assert!(OBJECTS + MOST_OBJECTS * OBJECT_BYTES <= THREADS);
+const _: () = assert!(OBJECTS + MAX_OBJECTS * OBJECT_BYTES <= THREADS);
 const _: () = assert!(THREADS + MAX_THREADS * THREAD_BYTES <= ARENA && ARENA % (64 << 10) == 0);
 
 /// Mark in a record's depth.
@@ -156,13 +156,13 @@ const MARK_OF_4: u64 = 0xffc0_0000;
 pub(crate) const DEPTH_MASK: usize = 0xffff;
 
 /// Above the arena of any session.
-const MOST_ARENA_BYTES: u64 = 1 << 30;
-const MOST_PATH_BYTES: u64 = 4096;
-const MOST_DEPTH: u64 = 4096;
+const MAX_ARENA_BYTES: u64 = 1 << 30;
+const MAX_PATH_BYTES: u64 = 4096;
+const MAX_DEPTH: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum State {
+pub(crate) enum SpoolState {
     /// The profile is only here.
     Running = 1,
     /// The profile was written elsewhere.
@@ -173,7 +173,7 @@ pub(crate) enum State {
     Replaced = 4,
 }
 
-pub(crate) trait Source {
+pub(crate) trait SpoolSource {
     /// Reads into `buffer` up to the end of the source; returns the number of bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
@@ -200,7 +200,7 @@ fn number_at(bytes: &[u8], offset: usize) -> Option<u64> {
 }
 
 /// Reads up to `length` bytes; fewer if the source ends.
-fn read(source: &impl Source, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+fn read(source: &impl SpoolSource, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     const PIECE: usize = 256 << 10;
     let mut bytes = Vec::new();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -218,7 +218,7 @@ fn read(source: &impl Source, offset: u64, length: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-impl Source for Vec<u8> {
+impl SpoolSource for Vec<u8> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.get(start..).unwrap_or_default();

@@ -2,8 +2,9 @@
 
 use crate::{
     config::{
-        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Environment, LEAST_MAX_MEMORY,
-        MAX_DEPTH, MAX_FREQUENCY, MOST_MAX_MEMORY, SpoolChoice, StatisticsChoice, is_marked, period_micros,
+        Clock, DEFAULT_DEPTH, DEFAULT_FREQUENCY, DEFAULT_MAX_MEMORY, Environment, LARGEST_MAX_MEMORY,
+        MAX_DEPTH, MAX_FREQUENCY, SMALLEST_MAX_MEMORY, SpoolChoice, StatisticsChoice, is_marked,
+        period_micros,
     },
     line::Line,
     sys::signal,
@@ -187,8 +188,8 @@ fn memory(value: Option<&[u8]>) -> (usize, Option<&'static str>) {
     let significant = digits.trim_start_matches('0');
     let number = if significant.len() > 25 { u128::MAX } else { significant.parse().unwrap_or(0) };
     match number.saturating_mul(unit) {
-        bytes if bytes < LEAST_MAX_MEMORY as u128 => (LEAST_MAX_MEMORY, Some("below the minimum")),
-        bytes if bytes > MOST_MAX_MEMORY as u128 => (MOST_MAX_MEMORY, Some("above the maximum")),
+        bytes if bytes < SMALLEST_MAX_MEMORY as u128 => (SMALLEST_MAX_MEMORY, Some("below the minimum")),
+        bytes if bytes > LARGEST_MAX_MEMORY as u128 => (LARGEST_MAX_MEMORY, Some("above the maximum")),
         bytes => (bytes as usize, None),
     }
 }

@@ -1,10 +1,10 @@
 //! The profile of a spool, as bytes and as a file.
 
-use super::moved::for_each_moved;
+use super::spill_file::for_each_spilled;
 use crate::{
     format::{
         ByteOrder, Mapping, ProfileWriter, SlotLayout, SlotWidth, WriteError,
-        spool::{Head, Source, SpooledRecord},
+        spool::{Head, SpoolSource, SpooledRecord},
         write_records,
     },
     sys::file,
@@ -19,7 +19,7 @@ use std::{
 /// Writes the profile of a spool and its spill file; returns the sum of the counts.
 pub(super) fn write_profile(
     head: &Head,
-    moved: Option<&impl Source>,
+    spilled: Option<&impl SpoolSource>,
     records: &[SpooledRecord],
     mappings: &[Mapping<'_>],
     out: impl Write,
@@ -33,8 +33,8 @@ pub(super) fn write_profile(
         samples = samples.saturating_add(sum_of(records));
         if head.is_by_thread { folding.add(records) } else { folding.write(records) }
     };
-    if let Some(moved) = moved {
-        for_each_moved(head, moved, |records| write_part(&records))?;
+    if let Some(spilled) = spilled {
+        for_each_spilled(head, spilled, |records| write_part(&records))?;
     }
     write_part(records)?;
     folding.flush()?;
@@ -57,7 +57,7 @@ struct Folding<'w, W> {
 }
 
 /// Words of pending stacks. With more, a stack may be in the profile several times, which is valid.
-const MOST_FOLDED: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 8 << 20 };
+const MAX_FOLDED: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 8 << 20 };
 
 impl<W: Write> Folding<'_, W> {
     fn write(&mut self, records: &[SpooledRecord]) -> Result<(), WriteError> {
@@ -72,7 +72,7 @@ impl<W: Write> Folding<'_, W> {
         for record in records {
             let known = self.chains.get(&record.pcs).copied();
             let sum = known.unwrap_or(0).checked_add(record.count);
-            if sum.is_none() || self.words > MOST_FOLDED {
+            if sum.is_none() || self.words > MAX_FOLDED {
                 self.flush()?;
             }
             match self.chains.get_mut(&record.pcs) {

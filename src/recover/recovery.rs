@@ -68,7 +68,7 @@ impl Spool {
     pub fn discard(&self) -> Result<(), RecoverError> {
         self.ensure_not_running()?;
         let _claim = self.claim()?;
-        self.remove_moved();
+        self.remove_spill_file();
         fs::remove_file(&self.path).map_err(|error| self.fails(Reason::Io("remove the spool", error)))
     }
 
@@ -102,21 +102,21 @@ impl Spool {
         }
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let records = self.head.records(&self.file).map_err(fails)?;
-        let moved = self.moved()?;
-        if records.is_empty() && moved.is_none() {
+        let spilled = self.spilled()?;
+        if records.is_empty() && spilled.is_none() {
             return self.without_file();
         }
         let mappings = self.head.mappings(&self.file).map_err(fails)?;
         let mut samples = 0;
         let fill = |out: &mut BufWriter<File>| {
-            samples = write_profile(&self.head, moved.as_ref(), &records, &mappings, out)?;
+            samples = write_profile(&self.head, spilled.as_ref(), &records, &mappings, out)?;
             Ok(())
         };
         let written = write_file(target, replaces, fill);
         written.map_err(|error| RecoverError::new(target, Reason::Write(error)))?;
         let in_spool = sum_of(&records);
         // The spill file may be missing or damaged.
-        let periods = self.head.moved.as_ref().map_or(0, |moved| moved.periods);
+        let periods = self.head.spilled.as_ref().map_or(0, |spilled| spilled.periods);
         let missing = periods.saturating_sub(samples.saturating_sub(in_spool));
         self.remove_files();
         let path = Some(target.into());
@@ -127,7 +127,7 @@ impl Spool {
     /// Removes the spill file and the spool. A spool that remains is only recovered again.
     fn remove_files(&self) {
         // The spool has the name of the spill file.
-        self.remove_moved();
+        self.remove_spill_file();
         let _ = fs::remove_file(&self.path);
     }
 

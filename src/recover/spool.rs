@@ -4,13 +4,13 @@ use super::{
     claim::{Claim, Refusal},
     end::SessionEnd,
     error::{Reason, RecoverError},
-    moved::for_each_moved,
     profile::sum_of,
+    spill_file::for_each_spilled,
 };
 use crate::{
     format::{
         Mapping,
-        spool::{Head, Source, SpoolError, SpooledRecord, thread_of},
+        spool::{Head, SpoolError, SpoolSource, SpooledRecord, thread_of},
     },
     sys::{
         file,
@@ -153,8 +153,8 @@ impl Spool {
     pub fn samples_so_far(&self) -> Result<u64, RecoverError> {
         let fails = |error| self.fails(Reason::Io("read the spool", error));
         let head = read_head(&self.file).map_err(|reason| self.fails(reason))?;
-        let moved = head.moved.as_ref().map_or(0, |moved| moved.periods);
-        Ok(moved.saturating_add(sum_of(&head.records(&self.file).map_err(fails)?)))
+        let spilled = head.spilled.as_ref().map_or(0, |spilled| spilled.periods);
+        Ok(spilled.saturating_add(sum_of(&head.records(&self.file).map_err(fails)?)))
     }
 
     /// Returns the time that a count of 1 represents.
@@ -205,8 +205,8 @@ impl Spool {
                 }));
             };
         take(self.head.records(&self.file).map_err(fails)?);
-        if let Some(moved) = self.moved()? {
-            for_each_moved(&self.head, &moved, |records| {
+        if let Some(spilled) = self.spilled()? {
+            for_each_spilled(&self.head, &spilled, |records| {
                 take(records);
                 Ok::<_, io::Error>(())
             })
@@ -291,7 +291,7 @@ fn read_head(file: &File) -> Result<Head, Reason> {
     })
 }
 
-impl Source for File {
+impl SpoolSource for File {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         FileExt::read_at(self, buffer, offset)
     }

@@ -3,7 +3,7 @@
 use super::profile::write_profile;
 use crate::format::{
     CpuProfile, SlotWidth,
-    spool::{ARENA, Head, OBJECTS, Source, SpooledRecord, TEXT, THREADS, thread_of},
+    spool::{ARENA, Head, OBJECTS, SpoolSource, SpooledRecord, TEXT, THREADS, thread_of},
 };
 use std::io;
 
@@ -33,7 +33,7 @@ impl<'b> Sparse<'b> {
     }
 }
 
-impl Source for Sparse<'_> {
+impl SpoolSource for Sparse<'_> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.length());
         let length = buffer.len().min(self.length() - start);
@@ -74,19 +74,19 @@ pub(crate) fn any_bytes(bytes: &[u8]) -> Option<usize> {
     let mut written = Vec::new();
     // The spill file has the bytes of the arena.
     let [.., (_, tail)] = source.parts;
-    let moved = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, &[]), (0, tail)] };
+    let spilled = Sparse { parts: [(0, tail), (0, &[]), (0, &[]), (0, &[]), (0, tail)] };
     let sum =
-        write_profile(&head, Some(&moved), &records, &mappings, &mut written).expect("a vector takes all");
-    let bytes_moved = head
-        .moved
+        write_profile(&head, Some(&spilled), &records, &mappings, &mut written).expect("a vector takes all");
+    let spilled_bytes = head
+        .spilled
         .as_ref()
-        .map_or(0, |moved| usize::try_from(moved.bytes).unwrap_or(usize::MAX))
+        .map_or(0, |spilled| usize::try_from(spilled.bytes).unwrap_or(usize::MAX))
         .min(tail.len());
-    let (moved_records, _) = head.moved_records(tail.get(..bytes_moved).unwrap_or_default());
+    let (spilled_records, _) = head.spilled_records(tail.get(..spilled_bytes).unwrap_or_default());
     let profile = CpuProfile::parse(&written).expect("what was written can be read");
     assert_eq!(profile.period_micros, head.period_micros);
     assert_eq!(profile.layout.width == SlotWidth::Four, head.word_bytes == 4);
-    let samples: u128 = records.iter().chain(&moved_records).map(|record| u128::from(record.count)).sum();
+    let samples: u128 = records.iter().chain(&spilled_records).map(|record| u128::from(record.count)).sum();
     assert_eq!(profile.total_samples(), samples, "no sample is lost on the way");
     assert_eq!(u128::from(sum), samples.min(u64::MAX.into()), "what is told is what was written");
     assert_eq!(profile.mappings.len(), mappings.len());
@@ -102,10 +102,10 @@ pub(crate) fn any_input(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::format::{
-        halves::{Other, Stand},
+        double_buffer::{BufferState, Other},
         spool::{
-            MAGIC, MOST_OBJECTS, Moved, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, State, THREAD_BYTES, VERSION,
-            field,
+            MAGIC, MAX_OBJECTS, OBJECT_BYTES, OBJECT_SEGMENTS, PATHS, Spilled, SpoolState, THREAD_BYTES,
+            VERSION, field,
         },
     };
     use std::{fs, path::Path};
@@ -129,7 +129,7 @@ mod tests {
             (field::MAGIC, MAGIC),
             (field::VERSION, VERSION),
             (field::WORD_BYTES, word_bytes as u64),
-            (field::STATE, State::Running as u64),
+            (field::STATE, SpoolState::Running as u64),
             (field::PROCESS, 17),
             (field::PERIOD_MICROS, 10_000),
             (field::ARENA_BYTES, (word_bytes * words.len()) as u64),
@@ -190,17 +190,17 @@ mod tests {
         let first = [2, 1, 0x1010, 5, mark | 1, 0x1020, 0];
         let second = [1, mark | 2, 0x1030, 0x1040, 4, mark | 1, 0x1050];
         let mut bytes = small(8, &[first, second].concat());
-        let stand = Stand { active: 1, other: Other::Records(3), moved: 3 };
+        let state = BufferState { active: 1, other: Other::Records(3), spilled: 3 };
         for (offset, number) in [
             (field::HALF_WORDS, 7),
-            (field::STAND, stand.word()),
-            (field::MOVED_WORDS, 3),
-            (field::MOVED_PERIODS, 2),
+            (field::BUFFER_STATE, state.word()),
+            (field::SPILLED_WORDS, 3),
+            (field::SPILLED_PERIODS, 2),
         ] {
             bytes[LENGTHS + offset..LENGTHS + offset + 8].copy_from_slice(&number.to_ne_bytes());
         }
-        bytes[LENGTHS + field::MOVED_NAME..][..12].copy_from_slice(b".sigprof-0.r");
-        bytes[LENGTHS + field::MOVED_NAME + 12..][..6].copy_from_slice(b"ecords");
+        bytes[LENGTHS + field::SPILL_NAME..][..12].copy_from_slice(b".sigprof-0.r");
+        bytes[LENGTHS + field::SPILL_NAME + 12..][..6].copy_from_slice(b"ecords");
         bytes
     }
 
@@ -209,22 +209,22 @@ mod tests {
         let bytes = halves();
         let source = Sparse::new(&bytes).unwrap();
         let head = Head::read(&source).unwrap();
-        assert_eq!(head.moved, Some(Moved { bytes: 24, periods: 2 }));
-        assert_eq!(head.moved_name.as_deref(), Some(&b".sigprof-0.records"[..]));
+        assert_eq!(head.spilled, Some(Spilled { bytes: 24, periods: 2 }));
+        assert_eq!(head.spill_name.as_deref(), Some(&b".sigprof-0.records"[..]));
         let records = head.records(&source).unwrap();
         let record = |count, pcs: &[u64]| SpooledRecord { count, pcs: pcs.to_vec(), thread: 0 };
         assert_eq!(records, [record(5, &[0x1020]), record(1, &[0x1030, 0x1040]), record(4, &[0x1050])]);
         let file = [2u64, 1, 0x1010, 9, 1, 0x9999].map(u64::to_ne_bytes).concat();
-        assert_eq!(head.moved_records(&file[..24]), (vec![record(2, &[0x1010])], 24));
-        for (stand, expected) in [
-            (Stand { active: 1, other: Other::Clearing, moved: 3 }, 2),
-            (Stand { active: 0, other: Other::Clean, moved: 3 }, 1),
-            (Stand { active: 0, other: Other::Records(4), moved: 0 }, 2),
+        assert_eq!(head.spilled_records(&file[..24]), (vec![record(2, &[0x1010])], 24));
+        for (state, expected) in [
+            (BufferState { active: 1, other: Other::Clearing, spilled: 3 }, 2),
+            (BufferState { active: 0, other: Other::Clean, spilled: 3 }, 1),
+            (BufferState { active: 0, other: Other::Records(4), spilled: 0 }, 2),
         ] {
             let mut bytes = bytes.clone();
-            bytes[LENGTHS + field::STAND..][..8].copy_from_slice(&stand.word().to_ne_bytes());
+            bytes[LENGTHS + field::BUFFER_STATE..][..8].copy_from_slice(&state.word().to_ne_bytes());
             let source = Sparse::new(&bytes).unwrap();
-            assert_eq!(Head::read(&source).unwrap().records(&source).unwrap().len(), expected, "{stand:?}");
+            assert_eq!(Head::read(&source).unwrap().records(&source).unwrap().len(), expected, "{state:?}");
         }
     }
 
@@ -278,9 +278,9 @@ mod tests {
     fn ignores_a_spill_file_with_an_invalid_name() {
         for name in [&b".sigprof-/../x.records"[..], b"other.records", b".sigprof-0", b""] {
             let mut bytes = halves();
-            bytes[LENGTHS + field::MOVED_NAME..][..32].fill(0);
-            bytes[LENGTHS + field::MOVED_NAME..][..name.len()].copy_from_slice(name);
-            assert_eq!(Head::read(&Sparse::new(&bytes).unwrap()).unwrap().moved, None);
+            bytes[LENGTHS + field::SPILL_NAME..][..32].fill(0);
+            bytes[LENGTHS + field::SPILL_NAME..][..name.len()].copy_from_slice(name);
+            assert_eq!(Head::read(&Sparse::new(&bytes).unwrap()).unwrap().spilled, None);
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         for (offset, number) in [
             (field::ARENA_BYTES, u64::MAX),
             (field::TEXT_BYTES, u64::MAX),
-            (field::OBJECTS, MOST_OBJECTS as u64 + 1),
+            (field::OBJECTS, MAX_OBJECTS as u64 + 1),
         ] {
             bytes[LENGTHS + offset..LENGTHS + offset + 8].copy_from_slice(&number.to_ne_bytes());
         }

@@ -17,12 +17,12 @@ use super::{
     spill::Spiller,
     spill_file::{SpillDirectory, SpillFile},
     spool_memory::SpoolMemory,
-    table::{Memory, Moving, Shape, Table, index_words},
+    table::{Memory, Shape, SpillSlice, Table, index_words},
     thread_table::{self, ThreadIndex, ThreadTable},
 };
 use crate::{
     config::{Clock, Filter, MAX_DEPTH},
-    format::halves::MOST_HALF_WORDS,
+    format::double_buffer::MAX_HALF_WORDS,
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
         memory::{Mapping, PROTECTION_BYTES},
@@ -299,7 +299,7 @@ pub(crate) struct TableMemory {
 }
 
 impl Shape {
-    /// How a table of so many bytes is divided, of which `is_halved` says whether half of it may be moved.
+    /// How a table of so many bytes is divided, of which `is_halved` says whether half of it may be spilled.
     pub(crate) fn of(bytes: usize, is_halved: bool) -> Self {
         let half = if is_halved { bytes / 2 } else { bytes };
         let index_bytes = |levels| index_words(levels) * size_of::<u64>();
@@ -307,7 +307,7 @@ impl Shape {
         let levels = levels.unwrap_or(1);
         let arena = half.saturating_sub(index_bytes(levels)) / ARENA_UNIT * ARENA_UNIT;
         let arena_words = arena.max(ARENA_UNIT) / size_of::<usize>();
-        Self { is_halved, index_words: index_words(levels), arena_words: arena_words.min(MOST_HALF_WORDS) }
+        Self { is_halved, index_words: index_words(levels), arena_words: arena_words.min(MAX_HALF_WORDS) }
     }
 
     /// Bytes of all records that the table can hold.
@@ -374,12 +374,12 @@ impl Memory for TableMemory {
     }
 
     #[inline]
-    fn stand(&self) -> &modelled::AtomicU64 {
-        self.arena.stand()
+    fn buffer_state(&self) -> &modelled::AtomicU64 {
+        self.arena.buffer_state()
     }
 
-    fn note_moving(&self, slice: &Moving<'_>) {
-        self.arena.note_moving(slice);
+    fn note_spilling(&self, slice: &SpillSlice<'_>) {
+        self.arena.note_spilling(slice);
     }
 
     fn index(&self, from: usize, to: usize) -> Option<&[modelled::AtomicU64]> {

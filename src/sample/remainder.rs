@@ -57,7 +57,7 @@ const LONGEST_PAUSE: u64 = 1_000_000_000;
 /// Nanoseconds of CPU time. If threads' ticks do not come, each postponement is twice as long as the one before.
 const LONGEST_POSTPONEMENT: u64 = 10_000_000_000;
 /// See [`Remainder::vain_ticks`].
-const MOST_VAIN_TICKS: u32 = 8;
+const MAX_VAIN_TICKS: u32 = 8;
 
 /// For the start of a session, before the process's timer is armed.
 pub(super) fn begin() {
@@ -114,7 +114,7 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
             if tick_source::set_next(weight::period()) {
                 REMAINDER.is_postponed.store(false, Ordering::Relaxed);
             }
-        } else if REMAINDER.vain_ticks.fetch_add(1, Ordering::Relaxed) >= MOST_VAIN_TICKS {
+        } else if REMAINDER.vain_ticks.fetch_add(1, Ordering::Relaxed) >= MAX_VAIN_TICKS {
             REMAINDER.conceded.store(survey.remainder, Ordering::Relaxed);
             survey.postpone();
         }

@@ -8,10 +8,10 @@
 //! Gives exclusive access to the thread that has set `is_busy`.
 #![allow(unsafe_code)]
 
-use super::table::{Memory, Moving, RECORD_HEAD, Table};
+use super::table::{Memory, RECORD_HEAD, SpillSlice, Table};
 use crate::{
     config::MAX_DEPTH,
-    format::halves::{MOST_MOVED_WORDS, Other, Stand},
+    format::double_buffer::{BufferState, MAX_SPILLED_WORDS, Other},
     sync::{AtomicI32, Ordering, modelled::AtomicBool},
     sys::{clock, errno, thread},
 };
@@ -121,7 +121,7 @@ impl<S: SpillSink> Spiller<S> {
     /// Spills a slice, if the right is free. For a handler that has added its sample. Signal-safe.
     #[inline]
     pub(crate) fn step<M: Memory>(&self, table: &Table<M>, slots: &impl Slots) {
-        if table.stand().other != Other::Clean && self.failure().is_none() {
+        if table.buffer_state().other != Other::Clean && self.failure().is_none() {
             self.spill_slice(table, slots);
         }
     }
@@ -131,7 +131,7 @@ impl<S: SpillSink> Spiller<S> {
         let Some(mut guard) = self.try_lock() else { return };
         if let Err(errno) = guard.spill_slice(table, slots) {
             self.failure.store(errno, Ordering::Relaxed);
-            table.keep_other();
+            table.freeze_other();
         }
     }
 }
@@ -163,35 +163,35 @@ impl<S: SpillSink> Progress<S> {
     /// The `errno` value of a failed write.
     fn spill_slice<M: Memory>(&mut self, table: &Table<M>, slots: &impl Slots) -> Result<(), i32> {
         // Only this thread changes it now, unless it is clean.
-        let stand = table.stand();
-        let half = 1 - stand.active;
-        match stand.other {
+        let state = table.buffer_state();
+        let half = 1 - state.active;
+        match state.other {
             Other::Clean => {}
             Other::Clearing => match table.clear(half, self.cleared, CLEARED_WORDS) {
                 Some(cleared) => self.cleared = cleared,
                 None => {
                     (self.cleared, self.seen_free) = (0, [0; MAX_SLOTS / 64]);
-                    table.set_other(Stand { other: Other::Clean, ..stand });
+                    table.set_other(BufferState { other: Other::Clean, ..state });
                 }
             },
             Other::Records(place) if self.has_grace_period_passed(slots) => {
                 let buffer = self.sink.buffer()?;
                 let gathered = table.gather(half, place, buffer);
-                let moved = stand.moved.saturating_add(gathered.words as u64);
-                if moved > MOST_MOVED_WORDS {
+                let spilled = state.spilled.saturating_add(gathered.words as u64);
+                if spilled > MAX_SPILLED_WORDS {
                     return Err(errno::EFBIG);
                 }
                 if gathered.words > 0 {
                     let (periods_before, periods) = (self.periods, self.periods + gathered.periods);
                     // If the process is killed now, recovery finds the file.
-                    table.memory().note_moving(&Moving {
+                    table.memory().note_spilling(&SpillSlice {
                         name: self.sink.name(),
                         periods_before,
-                        words: moved,
+                        words: spilled,
                         periods,
                     });
-                    if let Err(errno) = self.sink.append(stand.moved, gathered.words) {
-                        if stand.moved == 0 {
+                    if let Err(errno) = self.sink.append(state.spilled, gathered.words) {
+                        if state.spilled == 0 {
                             self.sink.give_up();
                         }
                         return Err(errno);
@@ -200,7 +200,7 @@ impl<S: SpillSink> Progress<S> {
                 }
                 let other = if gathered.is_all { Other::Clearing } else { Other::Records(gathered.next) };
                 // From now on the slice counts only in the file.
-                table.set_other(Stand { other, moved, ..stand });
+                table.set_other(BufferState { other, spilled, ..state });
             }
             Other::Records(_) => {}
         }

@@ -8,7 +8,7 @@
 
 use super::spill::{SLICE_WORDS, SpillSink};
 use crate::{
-    format::spool::{MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX},
+    format::spool::{SPILL_NAME_BYTES, SPILL_PREFIX, SPILL_SUFFIX},
     sys::{
         checked_file::CheckedFile,
         directory::{BorrowedDirectory, Directory},
@@ -35,7 +35,7 @@ pub(crate) struct SpillFile {
     is_spooled: bool,
     /// Open again, because the application closed the first.
     reopened: Option<Directory>,
-    name: [u8; MOVED_NAME_BYTES],
+    name: [u8; SPILL_NAME_BYTES],
     name_bytes: usize,
     file: Option<CheckedFile>,
     buffer: Option<MappedBox<Slice>>,
@@ -54,7 +54,7 @@ impl SpillFile {
             profile_directory,
             is_spooled,
             reopened: None,
-            name: [0; MOVED_NAME_BYTES],
+            name: [0; SPILL_NAME_BYTES],
             name_bytes: 0,
             file: None,
             buffer: None,
@@ -146,7 +146,7 @@ impl SpillFile {
             digit @ 0..=9 => b'0' + digit,
             digit => b'a' + digit - 10,
         });
-        let bytes = MOVED_PREFIX.iter().copied().chain(digits).chain(MOVED_SUFFIX.iter().copied());
+        let bytes = SPILL_PREFIX.iter().copied().chain(digits).chain(SPILL_SUFFIX.iter().copied());
         for (to, byte) in self.name.iter_mut().zip(bytes) {
             *to = byte;
             self.name_bytes += 1;

@@ -8,14 +8,14 @@
 use super::{
     lazy_commit::{ANONYMOUS_STEP_BYTES, Backing, LazyCommit},
     sampled_dsos::{SampledDso, SampledSegment},
-    table::Moving,
+    table::SpillSlice,
     thread_table::ThreadIndex,
 };
 use crate::{
     format::spool::{
-        self, ARENA, Ancestors, END, EndFigures, FileStamp, MOST_OBJECTS, MOVED_NAME_BYTES, OBJECT_BYTES,
-        OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, PATHS, State, TEXT, TEXT_BYTES, THREAD_BYTES, THREADS,
-        VERSION, field,
+        self, ARENA, Ancestors, END, EndFigures, FileStamp, MAX_OBJECTS, OBJECT_BYTES, OBJECT_NAME_BYTES,
+        OBJECT_SEGMENTS, OBJECTS, PATHS, SPILL_NAME_BYTES, SpoolState, TEXT, TEXT_BYTES, THREAD_BYTES,
+        THREADS, VERSION, field,
     },
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
@@ -37,9 +37,9 @@ pub(crate) struct SpoolMemory {
     /// Bytes of the spool's records that are mapped for reading and writing.
     committed: AtomicUsize,
     /// The state of the table's halves, without a spool.
-    stand: modelled::AtomicU64,
+    state: modelled::AtomicU64,
     /// A bit for each DSO entry that is complete.
-    objects: [AtomicU64; MOST_OBJECTS.div_ceil(64)],
+    objects: [AtomicU64; MAX_OBJECTS.div_ceil(64)],
 }
 
 pub(crate) struct HeadFacts<'a> {
@@ -106,14 +106,14 @@ impl SpoolMemory {
         }
         memory.copy(PATHS, facts.target);
         memory.copy(PATHS + facts.target.len(), facts.program);
-        memory.set(field::STATE, State::Running as u64);
+        memory.set(field::STATE, SpoolState::Running as u64);
         Ok(memory)
     }
 
     fn new(mapping: Mapping, arena: usize, lazy_commit: LazyCommit, most_spooled: usize) -> Self {
-        let objects = [const { AtomicU64::new(0) }; MOST_OBJECTS.div_ceil(64)];
-        let (committed, stand) = (AtomicUsize::new(0), modelled::AtomicU64::new(0));
-        Self { mapping, arena, lazy_commit, most_spooled, committed, stand, objects }
+        let objects = [const { AtomicU64::new(0) }; MAX_OBJECTS.div_ceil(64)];
+        let (committed, state) = (AtomicUsize::new(0), modelled::AtomicU64::new(0));
+        Self { mapping, arena, lazy_commit, most_spooled, committed, state, objects }
     }
 
     #[cfg(all(test, not(loom)))]
@@ -123,12 +123,12 @@ impl SpoolMemory {
 
     /// In the spool, if there is one.
     #[inline]
-    pub(crate) fn stand(&self) -> &modelled::AtomicU64 {
+    pub(crate) fn buffer_state(&self) -> &modelled::AtomicU64 {
         if !self.is_spooled() {
-            return &self.stand;
+            return &self.state;
         }
         // SAFETY: the offset is in the head, so in the mapping.
-        let place = unsafe { self.mapping.start().add(field::STAND) };
+        let place = unsafe { self.mapping.start().add(field::BUFFER_STATE) };
         // SAFETY: prepared and aligned. (Loom's atomics are not plain words, but it has no spools.)
         unsafe { place.cast().as_ref() }
     }
@@ -140,13 +140,13 @@ impl SpoolMemory {
     }
 
     /// Stores what will be spilled to which file. Signal-safe: writes to prepared memory.
-    pub(crate) fn note_moving(&self, slice: &Moving<'_>) {
-        if self.is_spooled() && slice.name.len() < MOVED_NAME_BYTES {
-            self.copy(field::MOVED_NAME, slice.name);
+    pub(crate) fn note_spilling(&self, slice: &SpillSlice<'_>) {
+        if self.is_spooled() && slice.name.len() < SPILL_NAME_BYTES {
+            self.copy(field::SPILL_NAME, slice.name);
             // In this order: the old sum is valid until the state word counts the slice.
-            self.set(field::MOVED_BEFORE, slice.periods_before);
-            self.set(field::MOVED_WORDS, slice.words);
-            self.set(field::MOVED_PERIODS, slice.periods);
+            self.set(field::SPILLED_BEFORE, slice.periods_before);
+            self.set(field::SPILLED_WORDS, slice.words);
+            self.set(field::SPILLED_PERIODS, slice.periods);
         }
     }
 
@@ -242,9 +242,9 @@ impl SpoolMemory {
     pub(crate) fn spool_dso(&self, dso: &SampledDso) {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
-        let present = usize::try_from(present).unwrap_or(MOST_OBJECTS).min(MOST_OBJECTS);
+        let present = usize::try_from(present).unwrap_or(MAX_OBJECTS).min(MAX_OBJECTS);
         let meeting =
-            self.head(field::MEETINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
+            self.head(field::SIGHTINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
         // DSOs are sampled anew after each `dlclose`; a known one becomes the most recent.
         if let Some(i) = (0..present).find(|i| self.is_kept(*i, dso)) {
             if let Some(number) = self.number(object_place(i)) {
@@ -253,7 +253,7 @@ impl SpoolMemory {
             return;
         }
         let taken = self.head(field::OBJECTS, |number| number.fetch_add(1, Ordering::AcqRel));
-        let Some(i) = taken.and_then(|i| usize::try_from(i).ok()).filter(|i| *i < MOST_OBJECTS) else {
+        let Some(i) = taken.and_then(|i| usize::try_from(i).ok()).filter(|i| *i < MAX_OBJECTS) else {
             return;
         };
         let place = object_place(i);
@@ -327,7 +327,7 @@ impl SpoolMemory {
         self.head(field::LOST, |number| number.fetch_add(periods, Ordering::Relaxed));
     }
 
-    pub(crate) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: SpoolState) {
         if self.is_spooled() {
             self.set(field::STATE, state as u64);
         }
@@ -420,7 +420,7 @@ impl Backing for SpoolMemory {
     }
 
     fn mark_truncated(&self) {
-        self.head(field::IS_CUT, |number| number.store(1, Ordering::Relaxed));
+        self.head(field::IS_TRUNCATED, |number| number.store(1, Ordering::Relaxed));
     }
 
     fn detach_from_file(&self, from: usize) -> bool {

@@ -2,7 +2,7 @@
 //! ordinary context ([`Table::records`]) at any time.
 //!
 //! A table may have two *halves*. If the active one is full and the other is clean, one
-//! compare-exchange on the state word ([`Stand`]) swaps them; the full one is spilled and cleared
+//! compare-exchange on the state word ([`BufferState`]) swaps them; the full one is spilled and cleared
 //! in slices (`spilling.rs`). A half loses nothing before all handlers left it, so no ABA.
 //!
 //! The *arena* has records as in the file. A record belongs to one handler until it is published;
@@ -28,7 +28,7 @@ pub(crate) mod spilling;
 
 use crate::{
     format::{
-        halves::Stand,
+        double_buffer::BufferState,
         spool::{DEPTH_MASK, RECORD_MARK},
     },
     sync::{Ordering, modelled::AtomicBool, modelled::AtomicU64, modelled::AtomicUsize},
@@ -47,17 +47,17 @@ pub(super) const RECORD_HEAD: usize = 2;
 /// None; `grow_` makes those below `to` usable. The index has all levels in sequence. Signal-safe.
 pub(crate) trait Memory {
     fn shape(&self) -> Shape;
-    fn stand(&self) -> &AtomicU64;
+    fn buffer_state(&self) -> &AtomicU64;
     fn index(&self, from: usize, to: usize) -> Option<&[AtomicU64]>;
     fn grow_index(&self, to: usize) -> bool;
     fn arena(&self, from: usize, to: usize) -> Option<&[AtomicUsize]>;
     fn grow_arena(&self, to: usize) -> bool;
     /// Stores, for recovery, what is about to be spilled.
-    fn note_moving(&self, slice: &Moving<'_>);
+    fn note_spilling(&self, slice: &SpillSlice<'_>);
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moving<'n> {
+pub(crate) struct SpillSlice<'n> {
     pub(crate) name: &'n [u8],
     /// Sum of the counts that are already in the spill file.
     pub(crate) periods_before: u64,
@@ -109,7 +109,7 @@ impl Half {
 impl<M: Memory> Table<M> {
     /// `memory` must be zeroed.
     pub(crate) fn new(memory: M) -> Self {
-        memory.stand().store(Stand::START.word(), Ordering::Release);
+        memory.buffer_state().store(BufferState::START.word(), Ordering::Release);
         Self { memory, halves: [Half::new(), Half::new()], keeps_other: AtomicBool::new(false) }
     }
 
@@ -121,9 +121,9 @@ impl<M: Memory> Table<M> {
         self.memory
     }
 
-    pub(crate) fn stand(&self) -> Stand {
+    pub(crate) fn buffer_state(&self) -> BufferState {
         // SeqCst: after the claim of the caller's slot, see `spilling.rs`.
-        Stand::from_word(self.memory.stand().load(Ordering::SeqCst))
+        BufferState::from_word(self.memory.buffer_state().load(Ordering::SeqCst))
     }
 
     /// Adds `weight` to the count of the chain `pcs`. Signal-safe. The caller holds a slot: an
@@ -133,22 +133,22 @@ impl<M: Memory> Table<M> {
     /// [`Full`]; nothing was changed.
     pub(crate) fn add(&self, pcs: &[usize], weight: usize) -> Result<(), Full> {
         let hash = hash(pcs);
-        let mut stand = self.stand();
+        let mut state = self.buffer_state();
         let mut is_short = false;
         loop {
-            let refused = match self.add_to(stand.active, hash, pcs, weight) {
+            let refused = match self.add_to(state.active, hash, pcs, weight) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            let now = self.stand();
-            let has_changed = now.active != stand.active;
+            let now = self.buffer_state();
+            let has_changed = now.active != state.active;
             // The other half may have usable memory; each is tried once.
             let is_hopeless = is_short && refused == Refused::NoMemory;
             if !has_changed && (is_hopeless || !self.leave(now)) {
                 return self.add_to_other(now, hash, pcs, weight);
             }
             is_short |= refused == Refused::NoMemory;
-            stand = self.stand();
+            state = self.buffer_state();
         }
     }
 
@@ -196,14 +196,14 @@ impl<M: Memory> Table<M> {
     }
 
     /// Adds to an existing record in the inactive half, if that is never spilled.
-    fn add_to_other(&self, stand: Stand, hash: u64, pcs: &[usize], weight: usize) -> Result<(), Full> {
-        // Acquire: pairs with the release in `keep_other`.
+    fn add_to_other(&self, state: BufferState, hash: u64, pcs: &[usize], weight: usize) -> Result<(), Full> {
+        // Acquire: pairs with the release in `freeze_other`.
         if !self.keeps_other.load(Ordering::Acquire) {
             return Err(Full);
         }
-        let (half, shape) = (1 - stand.active, self.memory.shape());
+        let (half, shape) = (1 - state.active, self.memory.shape());
         let (index, arena) = (half * shape.index_words, half * shape.arena_words);
-        let first = stand.records_from(half).ok_or(Full)? + arena;
+        let first = state.records_from(half).ok_or(Full)? + arena;
         for (start, end) in levels().take_while(|(_, end)| *end <= shape.index_words) {
             let level = self.memory.index(index + start, index + end).unwrap_or_default();
             for word in bucket(level, hash) {
@@ -231,10 +231,10 @@ impl<M: Memory> Table<M> {
     /// Returns count and chain of the records that were not spilled, while nothing is spilled.
     /// Concurrent additions may be missed.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &[AtomicUsize])> {
-        let (stand, shape) = (self.stand(), self.memory.shape());
+        let (state, shape) = (self.buffer_state(), self.memory.shape());
         self.halves.iter().enumerate().flat_map(move |(i, half)| {
             let (index, arena) = (i * shape.index_words, i * shape.arena_words);
-            let from = stand.records_from(i);
+            let from = state.records_from(i);
             let used = from.map_or(0, |_| half.used.load(Ordering::Acquire));
             let first = arena + from.unwrap_or(0);
             let words = self.memory.index(index, index + used).unwrap_or_default();

@@ -186,7 +186,10 @@ mod tests {
         assert!(!kept.is_still_open());
         let taken = kept.descriptor;
         kept.reopen(&directory, c"file").unwrap();
-        assert!(kept.is_still_open() && file::identity(taken).is_some(), "the descriptor of the other file was closed");
+        assert!(
+            kept.is_still_open() && file::identity(taken).is_some(),
+            "the descriptor of the other file was closed"
+        );
         let mut bytes = [0; 4];
         kept.read_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"kept");

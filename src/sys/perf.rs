@@ -29,7 +29,7 @@ struct Attributes {
 /// `struct f_owner_ex` of `fcntl(2)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+struct FOwnerEx {
     kind: i32,
     id: i32,
 }
@@ -82,7 +82,7 @@ impl TaskClock {
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
-                // Owner and signal apply to both. Checked: the application may have closed `low`.
+                // FOwnerEx and signal apply to both. Checked: the application may have closed `low`.
                 event.close_copy(thread, signal);
                 Self(high)
             }
@@ -124,7 +124,7 @@ impl TaskClock {
     }
 
     fn set_owner(self, thread: u32, signal: i32) -> Result<(), i32> {
-        let owner = Owner { kind: F_OWNER_TID, id: thread as i32 };
+        let owner = FOwnerEx { kind: F_OWNER_TID, id: thread as i32 };
         self.fcntl(F_SETOWN_EX, &raw const owner as usize)?;
         self.fcntl(F_SETSIG, signal as usize).map(|_| ())
     }
@@ -155,7 +155,7 @@ impl TaskClock {
 
     /// True unless the application has closed the descriptor, or reused its number.
     pub(crate) fn is_open(self, thread: u32, signal: i32) -> bool {
-        let mut owner = Owner { kind: -1, id: 0 };
+        let mut owner = FOwnerEx { kind: -1, id: 0 };
         self.fcntl(F_GETSIG, 0) == Ok(signal as usize)
             && self.fcntl(F_GETOWN_EX, &raw mut owner as usize).is_ok()
             && owner.kind == F_OWNER_TID

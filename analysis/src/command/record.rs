@@ -209,7 +209,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         .parse::<usize>()
         .map_err(|_| "must be a number of bytes between 8M and 1G, such as 64M".to_owned())?;
     let bytes = number.saturating_mul(1 << shift);
-    if (sigprof::LEAST_MAX_MEMORY..=sigprof::MOST_MAX_MEMORY).contains(&bytes) {
+    if (sigprof::SMALLEST_MAX_MEMORY..=sigprof::LARGEST_MAX_MEMORY).contains(&bytes) {
         Ok(bytes)
     } else {
         Err("must be between 8M and 1G".to_owned())

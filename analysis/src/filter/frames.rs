@@ -208,10 +208,10 @@ pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
         return Ok(());
     }
     /// Those of Go's and of tcmalloc's writers have some hundred bytes; what is made of one takes many times its room.
-    const MOST_BYTES: usize = 16 << 10;
+    const MAX_BYTES: usize = 16 << 10;
     let whole = |option: &str, text: &str| {
-        if text.len() > MOST_BYTES {
-            let reason = format!("{option}: has {} bytes, more than {MOST_BYTES}", text.len());
+        if text.len() > MAX_BYTES {
+            let reason = format!("{option}: has {} bytes, more than {MAX_BYTES}", text.len());
             return Err(Error::new(ErrorKind::Format, reason).advise("the file is damaged or malicious"));
         }
         expression(option, &format!("^(?:{text})$"))

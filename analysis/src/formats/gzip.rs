@@ -9,7 +9,7 @@ const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// What a file may grow to: deflate packs zeros at about 1030 to 1, profiles at 3 to 10. A file of a few kilobytes
 /// that claims to be gigabytes is no profile.
-const MOST_GROWTH: u64 = 50;
+const MAX_GROWTH: u64 = 50;
 /// What a small file may become in any case.
 const ALWAYS_ALLOWED: u64 = 4 << 20;
 
@@ -23,7 +23,7 @@ pub(super) fn is_gzip(bytes: &[u8]) -> bool {
 /// # Errors
 /// Where it is cut or damaged, or becomes more than it may.
 pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let most = (bytes.len() as u64).saturating_mul(MOST_GROWTH).saturating_add(ALWAYS_ALLOWED);
+    let most = (bytes.len() as u64).saturating_mul(MAX_GROWTH).saturating_add(ALWAYS_ALLOWED);
     let mut unpacked = Vec::new();
     // One byte more tells a file that is too large from one that just fits.
     MultiGzDecoder::new(bytes).take(most + 1).read_to_end(&mut unpacked).map_err(|error| {

@@ -23,7 +23,7 @@ use std::{collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 /// Events that count nanoseconds of CPU time: perf_event_open(2), `PERF_COUNT_SW_CPU_CLOCK`.
 const CPU_TIME: [&[u8]; 2] = [b"cpu-clock", b"task-clock"];
 /// A recording has a few events.
-const MOST_EVENTS: usize = 16;
+const MAX_EVENTS: usize = 16;
 
 /// True if the first line that is not empty is that of a sample.
 pub(super) fn may_be_perf_script(bytes: &[u8]) -> bool {
@@ -94,8 +94,8 @@ fn events<'a>(bytes: &'a [u8], headers: &Headers) -> Result<Vec<&'a [u8]>, Error
     for (number, line) in lines(bytes).filter(|(_, line)| !line.starts_with(b"\t")) {
         let Some(header) = headers.parse(line) else { continue };
         if header.period.is_some() && !events.contains(&header.event) {
-            if events.len() == MOST_EVENTS {
-                let reason = format!("line {number}: there are more than {MOST_EVENTS} events");
+            if events.len() == MAX_EVENTS {
+                let reason = format!("line {number}: there are more than {MAX_EVENTS} events");
                 return Err(Error::new(ErrorKind::Format, reason)
                     .advise("print some of them: `perf script --event EVENT`, if this is perf's output"));
             }

@@ -27,7 +27,7 @@ use std::{
 const UP: &str = "/../../../../../../../..";
 
 /// Bytes that are read of a loader's list: what writes more is none.
-const MOST_LISTED: u64 = 1 << 20;
+const MAX_LISTED: u64 = 1 << 20;
 
 /// True for a path that can stand in LD_PRELOAD, which the loader takes apart at spaces and colons, and in which it replaces
 /// what follows a dollar sign.
@@ -67,7 +67,7 @@ fn finds(loader: &Path, binary: &Path, name: &OsStr, library: &Path) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
     let mut list = Vec::new();
-    let read = child.stdout.take().map(|out| out.take(MOST_LISTED).read_to_end(&mut list));
+    let read = child.stdout.take().map(|out| out.take(MAX_LISTED).read_to_end(&mut list));
     // Without an end to be had, where the recorder was started with SIGCHLD ignored.
     let _ = child.wait();
     // The address follows; a file that is not found has none.

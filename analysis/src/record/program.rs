@@ -20,7 +20,7 @@ use std::{
 };
 
 /// How many interpreters of scripts follow each other at most, as in the kernel.
-const MOST_INTERPRETERS: usize = 4;
+const MAX_INTERPRETERS: usize = 4;
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn find(command: &OsStr, search: Option<OsString>, library: &Path) ->
     let path = resolve(command, search)?;
     let library = Binary::read(library).ok().flatten().and_then(|binary| binary.kind);
     let mut program = Program { binary: path.clone(), path, is_bare_script: false, loader: None };
-    for _ in 0..=MOST_INTERPRETERS {
+    for _ in 0..=MAX_INTERPRETERS {
         let binary = match Binary::read(&program.binary) {
             Ok(Some(binary)) => binary,
             Ok(None) if program.binary == program.path => {

@@ -17,7 +17,7 @@ pub(super) struct Instruction {
 }
 
 /// More code than any function has; a range from a damaged file may be anything.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The instructions in a range of addresses of an ELF file: those of x86 as `intel` or as AT&T writes them, others as objdump
 /// does.
@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path, range: Range<u64>, intel: bool) -> Result<Vec<In
         Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})")).at(path).caused_by(error)
     };
     let elf = object::File::parse(&*bytes).map_err(broken)?;
-    let size = range.end.saturating_sub(range.start).min(MOST_BYTES);
+    let size = range.end.saturating_sub(range.start).min(MAX_BYTES);
     let mut segments =
         elf.segments().filter_map(|segment| segment.data_range(range.start, size).ok().flatten());
     let code = segments.next().ok_or_else(|| {

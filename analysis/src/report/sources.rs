@@ -32,7 +32,7 @@ pub(super) enum Source {
 }
 
 /// More than the largest sources that people write; what is larger was generated, or is no source.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 impl SourceFiles {
     pub(super) fn new(paths: SourcePaths) -> Self {
@@ -73,7 +73,7 @@ impl SourcePaths {
 /// The lines of a regular file; others could make us wait.
 fn read(path: &Path) -> Option<Source> {
     let status = fs::metadata(path).ok()?;
-    if !status.is_file() || status.len() > MOST_BYTES {
+    if !status.is_file() || status.len() > MAX_BYTES {
         return None;
     }
     let text = fs::read(path).ok()?;

@@ -5,9 +5,9 @@ use std::fmt::{self, Write as _};
 /// What stands behind the name of a function for a jump to it.
 const JUMP: &str = "@plt";
 /// Types in each other in one name, beyond which it stays mangled: each takes some of the stack.
-const MOST_DEPTH: u32 = 96;
+const MAX_DEPTH: u32 = 96;
 /// Bytes of a name, beyond which it stays mangled: types that repeat each other double with each few letters.
-const MOST_BYTES: usize = 1 << 16;
+const MAX_BYTES: usize = 1 << 16;
 
 /// A Rust name without its hash, a C++ name with its parameters, an OCaml name with its modules, any other as it is, and so one
 /// that cannot be read. Pieces and copies of a function, as `.cold` and `.constprop.0`, have its name.
@@ -42,8 +42,8 @@ fn cpp(name: &str) -> Option<String> {
     if let Some((words, function)) = thunk(name) {
         return cpp(&format!("_Z{function}")).map(|function| format!("{words} to {function}"));
     }
-    let parse = cpp_demangle::ParseOptions::default().recursion_limit(MOST_DEPTH);
-    let write = cpp_demangle::DemangleOptions::default().recursion_limit(MOST_DEPTH);
+    let parse = cpp_demangle::ParseOptions::default().recursion_limit(MAX_DEPTH);
+    let write = cpp_demangle::DemangleOptions::default().recursion_limit(MAX_DEPTH);
     let symbol = cpp_demangle::BorrowedSymbol::with_tail_and_options(name.as_bytes(), &parse).ok();
     let (symbol, _) = symbol.filter(|(_, tail)| tail.is_empty())?;
     let mut out = Bounded::of(name);
@@ -117,7 +117,7 @@ fn call_offset(text: &str) -> Option<&str> {
 
 /// A C++ name says by a number what it has said before, so that each few bytes of it can double what it becomes. Those of templates in
 /// templates become twenty times as long; what goes on is left as the linker has it.
-const MOST_GROWTH: usize = 32;
+const MAX_GROWTH: usize = 32;
 /// What a short one may become in any case.
 const ALWAYS: usize = 1 << 10;
 
@@ -130,7 +130,7 @@ struct Bounded {
 impl Bounded {
     /// Of a name of so many bytes.
     fn of(name: &str) -> Self {
-        Self { text: String::new(), most: (MOST_GROWTH * name.len() + ALWAYS).min(MOST_BYTES) }
+        Self { text: String::new(), most: (MAX_GROWTH * name.len() + ALWAYS).min(MAX_BYTES) }
     }
 }
 

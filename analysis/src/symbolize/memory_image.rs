@@ -1,7 +1,7 @@
 //! Rebuilds an ELF file from the memory of a process, for an object that was deleted: its segments, its build id, and the symbols
 //! of the dynamic linker (System V ABI, "Dynamic Linking"; `.gnu.hash` is a GNU extension).
 //!
-//! The memory of a process may hold any bytes, and may change during the reading. The size is bounded by [`MOST_BYTES`].
+//! The memory of a process may hold any bytes, and may change during the reading. The size is bounded by [`MAX_BYTES`].
 
 use object::{
     Endianness, LittleEndian as Little, Pod, U16, U32, U64,
@@ -20,11 +20,11 @@ use std::{
 };
 
 /// Bytes of symbols and their names at most.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Program headers at most; linkers write about a dozen.
-const MOST_SEGMENTS: usize = 60;
+const MAX_SEGMENTS: usize = 60;
 /// Bytes of the dynamic section, and of each group of notes, at most.
-const MOST_OF_SECTION: u64 = 64 << 10;
+const MAX_OF_SECTION: u64 = 64 << 10;
 
 /// Memory of a process.
 pub trait Memory {
@@ -41,7 +41,7 @@ pub trait Memory {
 /// If the memory cannot be read, or is not an ELF object with symbols for the dynamic linker.
 pub(super) fn read(memory: &impl Memory, base: u64) -> io::Result<Vec<u8>> {
     const START: usize =
-        size_of::<FileHeader64<Little>>() + MOST_SEGMENTS * size_of::<ProgramHeader64<Little>>();
+        size_of::<FileHeader64<Little>>() + MAX_SEGMENTS * size_of::<ProgramHeader64<Little>>();
     const { assert!(START <= 4096, "no page has less") };
     let start = bytes(memory, base, START as u64)?;
     if start.get(4) == Some(&ELFCLASS64) {
@@ -94,12 +94,12 @@ impl Object {
                         p_align: U64::new(Little, segment.p_align(endian).into()),
                     });
                 }
-                PT_NOTE if size <= MOST_OF_SECTION => {
+                PT_NOTE if size <= MAX_OF_SECTION => {
                     if let Ok(notes) = bytes(memory, address.wrapping_add(bias), size) {
                         object.notes.push((segment.p_align(endian).into(), notes));
                     }
                 }
-                PT_DYNAMIC => dynamic = Some((address.wrapping_add(bias), size.min(MOST_OF_SECTION))),
+                PT_DYNAMIC => dynamic = Some((address.wrapping_add(bias), size.min(MAX_OF_SECTION))),
                 _ => {}
             }
         }
@@ -127,7 +127,7 @@ impl Object {
             (None, None) => return Err(missing()),
         };
         let size = count.saturating_mul(size_of::<H::Sym>() as u64);
-        if size.saturating_add(names_size) > MOST_BYTES {
+        if size.saturating_add(names_size) > MAX_BYTES {
             return Err(not_elf("too many symbols"));
         }
         let symbols = bytes(memory, symbols, size)?;
@@ -245,7 +245,7 @@ fn section(kind: u32, offset: u64, size: u64, link: u32, entry: u64) -> SectionH
 /// The number of symbols, from the end of the last chain: the table does not contain it.
 fn count_in_gnu_hash(memory: &impl Memory, table: u64, word: u64) -> io::Result<u64> {
     let [buckets, first, bloom, _] = words::<4>(memory, table)?.map(u64::from);
-    if buckets.saturating_mul(4) > MOST_BYTES {
+    if buckets.saturating_mul(4) > MAX_BYTES {
         return Err(not_elf("too many symbols"));
     }
     let buckets_at = table.wrapping_add(16).wrapping_add(bloom.wrapping_mul(word));
@@ -256,7 +256,7 @@ fn count_in_gnu_hash(memory: &impl Memory, table: u64, word: u64) -> io::Result<
     // The lowest bit of a hash marks the end of its chain.
     while words::<1>(memory, chains.wrapping_add(place.wrapping_mul(4)))?[0] & 1 == 0 {
         place += 1;
-        if place.saturating_mul(size_of::<Sym64<Little>>() as u64) > MOST_BYTES {
+        if place.saturating_mul(size_of::<Sym64<Little>>() as u64) > MAX_BYTES {
             return Err(not_elf("too many symbols"));
         }
     }

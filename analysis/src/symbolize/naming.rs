@@ -19,7 +19,7 @@ pub(super) struct Naming<'a> {
 /// Demangled names are about as long as the linker's, and those of templates a few times as long, or some kilobytes longer.
 const USUAL_GROWTH: usize = 4;
 const USUAL_BYTES: usize = 4 << 10;
-const MOST_GROWTH: usize = 16 << 20;
+const MAX_GROWTH: usize = 16 << 20;
 
 impl<'a> Naming<'a> {
     pub(super) fn new(profile: &'a mut Profile, demangle: bool) -> Self {
@@ -31,7 +31,7 @@ impl<'a> Naming<'a> {
             demangle,
             functions,
             demangled: HashMap::new(),
-            growth_left: MOST_GROWTH,
+            growth_left: MAX_GROWTH,
             scoped: HashMap::new(),
         }
     }

@@ -50,7 +50,7 @@ const AGREED: f64 = 0.9999;
 const RIGHT: f64 = 0.999;
 
 /// Fewer would mean that stepping came to its end somewhere.
-const LEAST_COMPARED: u64 = 100_000;
+const MIN_COMPARED: u64 = 100_000;
 
 #[test]
 fn chains_are_right_at_every_instruction() {
@@ -73,7 +73,7 @@ fn chains_are_right_at_every_instruction() {
     for name in ["whole", "right", "agreed", "called-known", "called-ours"] {
         println!("{name} at {:.4} % of {compared} instructions", 100.0 * share(name));
     }
-    assert!(compared >= LEAST_COMPARED, "only {compared} instructions were compared");
+    assert!(compared >= MIN_COMPARED, "only {compared} instructions were compared");
     assert!(total("called-known") > compared / 2, "the calls were known at too few instructions");
     assert_eq!(total("dropped"), 0, "more differences than there is room for");
     assert!(share("agreed") >= AGREED, "{}", differences(&reports));

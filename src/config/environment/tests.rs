@@ -1,7 +1,7 @@
 //! Tests with pairs of names and values.
 
 use super::*;
-use crate::config::{DEFAULT_MAX_MEMORY, LEAST_MAX_MEMORY, MOST_MAX_MEMORY};
+use crate::config::{DEFAULT_MAX_MEMORY, LARGEST_MAX_MEMORY, SMALLEST_MAX_MEMORY};
 
 fn environment(pairs: &[(&str, &str)]) -> Environment {
     let pairs = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -142,11 +142,11 @@ fn reads_memory_in_bytes_or_larger_units() {
         ("32768K", 32 << 20, false),
         ("32m", 32 << 20, false),
         (" 1G ", 1 << 30, false),
-        ("4M", LEAST_MAX_MEMORY, true),
-        ("0", LEAST_MAX_MEMORY, true),
-        ("2G", MOST_MAX_MEMORY, true),
-        ("99999999999999999999999G", MOST_MAX_MEMORY, true),
-        ("18446744073709551615G", MOST_MAX_MEMORY, true),
+        ("4M", SMALLEST_MAX_MEMORY, true),
+        ("0", SMALLEST_MAX_MEMORY, true),
+        ("2G", LARGEST_MAX_MEMORY, true),
+        ("99999999999999999999999G", LARGEST_MAX_MEMORY, true),
+        ("18446744073709551615G", LARGEST_MAX_MEMORY, true),
         ("M", default, true),
         ("much", default, true),
         ("-1", default, true),

@@ -27,7 +27,7 @@ pub(crate) struct Written {
 pub(crate) struct Contents<'c> {
     pub(crate) recording: &'c Recording,
     /// The records that were moved to a file meanwhile; nobody moves any while this is held.
-    pub(crate) moved: &'c mut SpillFile,
+    pub(crate) spilled: &'c mut SpillFile,
     pub(crate) dsos: &'c [SampledDso],
     /// Lines of /proc/self/maps as they were at the start.
     pub(crate) kept: &'c [u8],
@@ -65,12 +65,13 @@ fn write_profile(
     words: &mut [usize],
     contents: &mut Contents<'_>,
 ) -> Result<Written, WriteError> {
-    let Contents { recording, moved, dsos, kept } = contents;
+    let Contents { recording, spilled, dsos, kept } = contents;
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
     // What is gone is counted as lost (`Session::summary`); the rest is a profile all the same.
-    let in_file = Some(recording.table.stand().moved).filter(|words| *words > 0 && moved.is_there());
-    let mut sources = Sources { recording, moved, in_file: in_file.unwrap_or(0), words };
+    let in_file =
+        Some(recording.table.buffer_state().spilled).filter(|words| *words > 0 && spilled.is_there());
+    let mut sources = Sources { recording, spilled, in_file: in_file.unwrap_or(0), words };
     let folded = if recording.is_by_thread { sources.folded()? } else { None };
     // Relaxed: a table has ordered a record's words before the record itself.
     match &folded {
@@ -82,7 +83,7 @@ fn write_profile(
             })?;
         }
         None => {
-            sources.for_each_moved(|records| {
+            sources.for_each_spilled(|records| {
                 let record = |(count, words)| (count as u64, recording.parts(words).0.iter().copied());
                 write_records(&mut writer, || records.clone().map(record)).map(|_| true)
             })?;
@@ -104,7 +105,7 @@ fn write_profile(
 /// Where a session's records are.
 struct Sources<'s> {
     recording: &'s Recording,
-    moved: &'s mut SpillFile,
+    spilled: &'s mut SpillFile,
     /// Words of the file that count.
     in_file: u64,
     words: &'s mut [usize],
@@ -120,7 +121,7 @@ impl Sources<'_> {
         let (recording, table) = (self.recording, Table::new(memory));
         let add = |count: usize, words: &[usize]| table.add(recording.parts(words).0, count).is_ok();
         let is_whole =
-            self.for_each_moved(|mut records| Ok(records.all(|(count, words)| add(count, words))))?;
+            self.for_each_spilled(|mut records| Ok(records.all(|(count, words)| add(count, words))))?;
         // The moved ones are read no more.
         let copied = &mut *self.words;
         let is_whole = is_whole
@@ -133,26 +134,26 @@ impl Sources<'_> {
         Ok(is_whole.then_some(table))
     }
 
-    /// Calls `visit` with the records that were moved, as many at once as there is room for, until it returns false, which is
+    /// Calls `visit` with the records that were spilled, as many at once as there is room for, until it returns false, which is
     /// returned.
     ///
     /// # Errors
     /// Those of `visit` and of the file.
-    fn for_each_moved(
+    fn for_each_spilled(
         &mut self,
-        mut visit: impl FnMut(MovedRecords<'_>) -> Result<bool, WriteError>,
+        mut visit: impl FnMut(SpilledRecords<'_>) -> Result<bool, WriteError>,
     ) -> Result<bool, WriteError> {
         let mut place = 0;
         while place < self.in_file {
             let length = usize::try_from(self.in_file - place).unwrap_or(usize::MAX).min(self.words.len());
             let words = self.words.get_mut(..length).unwrap_or_default();
-            self.moved.read(place, words).map_err(io::Error::from_raw_os_error)?;
-            let whole: usize = MovedRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
+            self.spilled.read(place, words).map_err(io::Error::from_raw_os_error)?;
+            let whole: usize = SpilledRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
             if whole == 0 {
                 // Somebody has written into it.
                 return Err(io::Error::from_raw_os_error(errno::EIO).into());
             }
-            if !visit(MovedRecords(words))? {
+            if !visit(SpilledRecords(words))? {
                 return Ok(false);
             }
             place += whole as u64;
@@ -166,9 +167,9 @@ const HEAD: usize = 2;
 
 /// The records that begin a run of words, as far as they are whole.
 #[derive(Clone)]
-struct MovedRecords<'w>(&'w [usize]);
+struct SpilledRecords<'w>(&'w [usize]);
 
-impl<'w> Iterator for MovedRecords<'w> {
+impl<'w> Iterator for SpilledRecords<'w> {
     type Item = (usize, &'w [usize]);
 
     fn next(&mut self) -> Option<Self::Item> {

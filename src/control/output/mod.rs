@@ -48,7 +48,7 @@ use output_file::OutputFile;
 
 const BUFFER_BYTES: usize = 64 << 10;
 /// Several of the longest records.
-const MOVED_WORDS: usize = 4 * (MAX_DEPTH + 2);
+const SPILLED_WORDS: usize = 4 * (MAX_DEPTH + 2);
 
 /// Paths and buffers, in memory of their own.
 #[repr(C)]
@@ -66,7 +66,7 @@ struct Buffers {
     /// For the lines of /proc/self/maps: room for the longest.
     lines: [u8; 4 * PATH_BYTES],
     /// For records that were moved to a file.
-    words: [usize; MOVED_WORDS],
+    words: [usize; SPILLED_WORDS],
 }
 
 // SAFETY: integers, arrays of them, and path buffers, whose zeros are empty paths.

@@ -5,11 +5,11 @@ use crate::{
     control::{
         diagnostics::{self, Diagnostic},
         maps_text::KeptLines,
-        spool::Spool,
+        spool::SessionSpool,
         summary::{Ended, Summary},
         ticks,
     },
-    format::spool::State,
+    format::spool::SpoolState,
     sample::{
         caller,
         engine::Engine,
@@ -35,14 +35,14 @@ impl Session {
         let summary = self.summary();
         let lost = summary.losses.periods();
         if self.is_spool_complete() {
-            return self.keep_spool(&summary, State::Replaced);
+            return self.keep_spool(&summary, SpoolState::Replaced);
         }
         let written =
             if summary.samples > 0 || lost > 0 { self.write_file(dsos).map(|_| ()) } else { Ok(()) };
         // No end line will be written, so only what went wrong is told.
         match written {
             Err(failure) => {
-                let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(Spool::path);
+                let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(SessionSpool::path);
                 diagnostics::report(self.path(), Diagnostic::NoProfile { failure, spool });
             }
             Ok(()) if lost > 0 => diagnostics::report(self.path(), Diagnostic::Lost(lost)),
@@ -50,7 +50,7 @@ impl Session {
         }
         // The spool keeps what could not be written.
         let memory = self.recording.get().memory();
-        memory.set_state(if written.is_ok() { State::Complete } else { State::Ended });
+        memory.set_state(if written.is_ok() { SpoolState::Complete } else { SpoolState::Ended });
         if written.is_ok() {
             if let Some(spool) = &mut self.spool {
                 spool.remove();
@@ -67,7 +67,7 @@ impl Session {
         if self.keeps_spool {
             recording.memory().clear_end();
         }
-        recording.memory().set_state(State::Running);
+        recording.memory().set_state(SpoolState::Running);
         ticks::handle_after_failed_exec(recording.signal);
         if let Err(failure) = ticks::arm(recording.clock, recording.signal, recording.period_micros) {
             diagnostics::report(self.path(), Diagnostic::NoTicks(failure));
@@ -125,7 +125,7 @@ impl Session {
         let file = (self.output.is_some() && !is_skipped && !is_left).then(|| self.write_file(dsos));
         stamps::write_out();
         if is_left {
-            self.keep_spool(&summary, State::Ended);
+            self.keep_spool(&summary, SpoolState::Ended);
         } else {
             self.close_spool(&summary, file.is_some_and(|file| file.is_err()), stuck_handlers);
         }
@@ -142,12 +142,12 @@ impl Session {
     /// True where the spool is what is wanted, and holds the whole profile.
     fn is_spool_complete(&self) -> bool {
         self.keeps_spool
-            && self.spool.as_ref().is_some_and(Spool::is_there)
+            && self.spool.as_ref().is_some_and(SessionSpool::is_there)
             && !self.recording.get().memory().is_truncated()
     }
 
     /// Leaves the spool as the profile, with what a kill would not have left in it.
-    fn keep_spool(&mut self, summary: &Summary, state: State) {
+    fn keep_spool(&mut self, summary: &Summary, state: SpoolState) {
         let memory = self.recording.get().memory();
         if let (Some(output), Some(kept)) = (&mut self.output, &mut self.lines) {
             // Code without a file, as that of a JIT compiler, is met by nobody, and has come since the start. Where the list
@@ -167,16 +167,16 @@ impl Session {
     fn close_spool(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
         // What could not be written may be recovered.
         if summary.samples == 0 || !is_unwritten {
-            self.recording.get().memory().set_state(State::Complete);
+            self.recording.get().memory().set_state(SpoolState::Complete);
             // Behind that word: a spool that stays must not want them.
             self.remove_spill_file();
             self.discard_spool(stuck_handlers == 0);
         } else {
             // Without a spool nothing would tell what the records mean.
-            if !self.spool.as_ref().is_some_and(Spool::is_there) {
+            if !self.spool.as_ref().is_some_and(SessionSpool::is_there) {
                 self.remove_spill_file();
             }
-            self.recording.get().memory().set_state(State::Ended);
+            self.recording.get().memory().set_state(SpoolState::Ended);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
         diagnostics::{self, Diagnostic},
         maps_text::KeptLines,
         output::{self, Naming, OpenOptions, Output, OutputDirectory},
-        spool::{NO_DIRECTORY, NO_RECORDER, Spool, SpoolLocation, SpoolRequest, is_without_recorder},
+        spool::{NO_DIRECTORY, NO_RECORDER, SessionSpool, SpoolLocation, SpoolRequest, is_without_recorder},
         start_options::{Destination, StartOptions},
         summary::SpoolUse,
         ticks,
@@ -241,13 +241,13 @@ fn memory_for(
     place: SpoolLocation<'_>,
     purpose: &SpoolRequest<'_>,
     output: &Output,
-) -> (Option<Spool>, SpoolUse, Result<TableMemory, i32>) {
+) -> (Option<SessionSpool>, SpoolUse, Result<TableMemory, i32>) {
     let anonymous =
         |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes, purpose.shape.is_halved));
     if place == SpoolLocation::Off {
         return anonymous(SpoolUse::Off);
     }
-    match Spool::make(place, purpose, output) {
+    match SessionSpool::make(place, purpose, output) {
         Ok((memory, spool)) => (Some(spool), SpoolUse::Complete, TableMemory::new(memory, purpose.shape)),
         Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
     }

@@ -1,11 +1,11 @@
 //! The head of a spool, for readers.
 
 use super::{
-    Ancestors, END, EndFigures, FIGURES, FileStamp, MAGIC, MOST_ARENA_BYTES, MOST_OBJECTS, MOST_PATH_BYTES,
-    MOVED_NAME_BYTES, MOVED_PREFIX, MOVED_SUFFIX, PATHS, Source, SpoolError, State, TEXT_BYTES, VERSION,
-    end_figures::figures, field, number_at, read,
+    Ancestors, END, EndFigures, FIGURES, FileStamp, MAGIC, MAX_ARENA_BYTES, MAX_OBJECTS, MAX_PATH_BYTES,
+    PATHS, SPILL_NAME_BYTES, SPILL_PREFIX, SPILL_SUFFIX, SpoolError, SpoolSource, SpoolState, TEXT_BYTES,
+    VERSION, end_figures::figures, field, number_at, read,
 };
-use crate::format::halves::{MOST_MOVED_WORDS, Stand};
+use crate::format::double_buffer::{BufferState, MAX_SPILLED_WORDS};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -31,10 +31,10 @@ pub(crate) struct Head {
     pub(crate) target: Vec<u8>,
     pub(crate) program: Vec<u8>,
     /// The spilled records; None if there are none.
-    pub(crate) moved: Option<Moved>,
+    pub(crate) spilled: Option<Spilled>,
     /// The name of the spill file, which may exist without a record.
-    pub(crate) moved_name: Option<Vec<u8>>,
-    pub(super) stand: Stand,
+    pub(crate) spill_name: Option<Vec<u8>>,
+    pub(super) buffer_state: BufferState,
     pub(super) half_words: u64,
     pub(super) arena_bytes: u64,
     pub(super) text_from: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Head {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct Spilled {
     /// Valid bytes at the start of the file.
     pub(crate) bytes: u64,
     pub(crate) periods: u64,
@@ -54,7 +54,7 @@ impl Head {
     ///
     /// # Errors
     /// The reason why it is not a valid head.
-    pub(crate) fn read(source: &impl Source) -> Result<Self, SpoolError> {
+    pub(crate) fn read(source: &impl SpoolSource) -> Result<Self, SpoolError> {
         let bytes = read(source, 0, PATHS as u64)?;
         let number = |offset: usize| number_at(&bytes, offset).ok_or(SpoolError::NoSpool);
         if number(field::MAGIC)? != MAGIC {
@@ -84,30 +84,30 @@ impl Head {
             Ok(FileStamp { device: number(device)?, inode: number(inode)?, changed: number(changed)? })
         };
         let paths = [number(field::TARGET_BYTES)?, number(field::PROGRAM_BYTES)?];
-        if paths.iter().any(|&length| length > MOST_PATH_BYTES) {
+        if paths.iter().any(|&length| length > MAX_PATH_BYTES) {
             return Err(SpoolError::Damaged("length of a path"));
         }
-        let stand = Stand::from_word(number(field::STAND)?);
+        let buffer_state = BufferState::from_word(number(field::BUFFER_STATE)?);
         let mut ancestors = Ancestors::default();
         for (ancestor, offset) in ancestors.0.iter_mut().zip((field::ANCESTORS..).step_by(8)) {
             *ancestor = u32::try_from(number(offset)?).map_err(|_| SpoolError::Damaged("ancestors"))?;
         }
         Ok(Self {
-            moved: moved(&bytes, stand, word_bytes),
-            moved_name: moved_name(&bytes).map(<[u8]>::to_vec),
-            stand,
+            spilled: spilled(&bytes, buffer_state, word_bytes),
+            spill_name: spill_name(&bytes).map(<[u8]>::to_vec),
+            buffer_state,
             half_words: number(field::HALF_WORDS)?,
             word_bytes,
-            is_complete: state == State::Complete as u64,
-            is_ended: state == State::Ended as u64,
-            is_replaced: state == State::Replaced as u64,
+            is_complete: state == SpoolState::Complete as u64,
+            is_ended: state == SpoolState::Ended as u64,
+            is_replaced: state == SpoolState::Replaced as u64,
             figures: figures(&end),
             process,
             process_start: number(field::PROCESS_START)?,
             namespace: number(field::NAMESPACE)?,
             started: number(field::STARTED)?,
             period_micros,
-            is_truncated: number(field::IS_CUT)? != 0,
+            is_truncated: number(field::IS_TRUNCATED)? != 0,
             is_by_thread: number(field::IS_BY_THREAD)? != 0,
             ancestors,
             lost: number(field::LOST)?,
@@ -117,10 +117,10 @@ impl Head {
             ],
             target: read(source, PATHS as u64, paths[0])?,
             program: read(source, PATHS as u64 + paths[0], paths[1])?,
-            arena_bytes: number(field::ARENA_BYTES)?.min(MOST_ARENA_BYTES),
+            arena_bytes: number(field::ARENA_BYTES)?.min(MAX_ARENA_BYTES),
             text_from: number_at(&end, 0).unwrap_or(0).min(TEXT_BYTES as u64),
             text_bytes: number(field::TEXT_BYTES)?.min(TEXT_BYTES as u64),
-            objects: number(field::OBJECTS)?.min(MOST_OBJECTS as u64),
+            objects: number(field::OBJECTS)?.min(MAX_OBJECTS as u64),
         })
     }
 }
@@ -136,9 +136,9 @@ pub(crate) struct EmptyOwner {
 pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
     let number = |offset| number_at(head, offset);
     let is_spool = number(field::MAGIC)? == MAGIC && number(field::VERSION)? == VERSION;
-    let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == State::Complete as u64;
+    let is_empty = number(field::ARENA_BYTES)? == 0 || number(field::STATE)? == SpoolState::Complete as u64;
     // With a spill file, a removal would leave that file.
-    let is_empty = is_empty && moved_name(head).is_none();
+    let is_empty = is_empty && spill_name(head).is_none();
     (is_spool && is_empty).then_some(EmptyOwner {
         process: u32::try_from(number(field::PROCESS)?).ok()?,
         process_start: number(field::PROCESS_START)?,
@@ -147,18 +147,18 @@ pub(crate) fn owner_of_empty(head: &[u8]) -> Option<EmptyOwner> {
 }
 
 /// Returns the name of the spill file; None if no session of this library uses such a name.
-fn moved_name(head: &[u8]) -> Option<&[u8]> {
-    let name = head.get(field::MOVED_NAME..field::MOVED_NAME + MOVED_NAME_BYTES)?;
+fn spill_name(head: &[u8]) -> Option<&[u8]> {
+    let name = head.get(field::SPILL_NAME..field::SPILL_NAME + SPILL_NAME_BYTES)?;
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    let is_ours = name.starts_with(MOVED_PREFIX) && name.ends_with(MOVED_SUFFIX) && !name.contains(&b'/');
+    let is_ours = name.starts_with(SPILL_PREFIX) && name.ends_with(SPILL_SUFFIX) && !name.contains(&b'/');
     is_ours.then_some(name)
 }
 
-fn moved(head: &[u8], stand: Stand, word_bytes: usize) -> Option<Moved> {
-    let words = stand.moved.min(MOST_MOVED_WORDS);
+fn spilled(head: &[u8], state: BufferState, word_bytes: usize) -> Option<Spilled> {
+    let words = state.spilled.min(MAX_SPILLED_WORDS);
     // The head has the sums of the last slice before the slice is spilled.
-    let is_behind_slice = words >= number_at(head, field::MOVED_WORDS)?;
-    let periods = if is_behind_slice { field::MOVED_PERIODS } else { field::MOVED_BEFORE };
-    (words > 0 && moved_name(head).is_some())
-        .then_some(Moved { bytes: words * word_bytes as u64, periods: number_at(head, periods)? })
+    let is_behind_slice = words >= number_at(head, field::SPILLED_WORDS)?;
+    let periods = if is_behind_slice { field::SPILLED_PERIODS } else { field::SPILLED_BEFORE };
+    (words > 0 && spill_name(head).is_some())
+        .then_some(Spilled { bytes: words * word_bytes as u64, periods: number_at(head, periods)? })
 }

@@ -1,6 +1,8 @@
 //! The mapped objects of a spool: the lines of the start, and objects that were sampled later.
 
-use super::{Head, OBJECT_BYTES, OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, Source, TEXT, number_at, read};
+use super::{
+    Head, OBJECT_BYTES, OBJECT_NAME_BYTES, OBJECT_SEGMENTS, OBJECTS, SpoolSource, TEXT, number_at, read,
+};
 use crate::format::{Mapping, Permissions, maps::Device};
 use std::{borrow::Cow, cmp::Reverse, io};
 
@@ -9,7 +11,7 @@ impl Head {
     ///
     /// # Errors
     /// Those of the source.
-    pub(crate) fn mappings(&self, source: &impl Source) -> io::Result<Vec<Mapping<'static>>> {
+    pub(crate) fn mappings(&self, source: &impl SpoolSource) -> io::Result<Vec<Mapping<'static>>> {
         let text_bytes = self.text_bytes.saturating_sub(self.text_from);
         let text = read(source, TEXT as u64 + self.text_from, text_bytes)?;
         let objects = read(source, OBJECTS as u64, self.objects * OBJECT_BYTES as u64)?;

@@ -1,8 +1,8 @@
 //! The records of a spool and of its spill file: call stacks and their counts.
 
 use super::{
-    ARENA, DEPTH_MASK, Head, MARK_OF_4, MARK_OF_8, MAX_THREADS, MOST_DEPTH, Source, THREAD_BYTES, THREADS,
-    number_at, read,
+    ARENA, DEPTH_MASK, Head, MARK_OF_4, MARK_OF_8, MAX_DEPTH, MAX_THREADS, SpoolSource, THREAD_BYTES,
+    THREADS, number_at, read,
 };
 use crate::thread::{Thread, ThreadName};
 use std::io;
@@ -28,7 +28,7 @@ impl Head {
     ///
     /// # Errors
     /// Those of the source.
-    pub(crate) fn records(&self, source: &impl Source) -> io::Result<Vec<SpooledRecord>> {
+    pub(crate) fn records(&self, source: &impl SpoolSource) -> io::Result<Vec<SpooledRecord>> {
         let mut records = Vec::new();
         let arena = read(source, ARENA as u64, self.arena_bytes)?;
         let half_bytes =
@@ -38,7 +38,7 @@ impl Head {
             return Ok(records);
         }
         for (half, bytes) in arena.chunks(half_bytes).take(2).enumerate() {
-            let Some(from) = self.stand.records_from(half) else { continue };
+            let Some(from) = self.buffer_state.records_from(half) else { continue };
             self.add_records(bytes.get(from * self.word_bytes..).unwrap_or_default(), &mut records);
         }
         Ok(records)
@@ -57,13 +57,13 @@ impl Head {
     }
 
     /// Reads complete records from a part of the spill file; returns them and their bytes.
-    pub(crate) fn moved_records(&self, bytes: &[u8]) -> (Vec<SpooledRecord>, usize) {
+    pub(crate) fn spilled_records(&self, bytes: &[u8]) -> (Vec<SpooledRecord>, usize) {
         let words = Words { bytes, width: self.word_bytes };
         let mut records = Vec::new();
         let mut place = 0;
         loop {
             let (count, depth) = (words.get(place).unwrap_or(0), words.get(place + 1).unwrap_or(0));
-            if count == 0 || !(1..=MOST_DEPTH).contains(&depth) {
+            if count == 0 || !(1..=MAX_DEPTH).contains(&depth) {
                 break;
             }
             let start = place + 2;
@@ -88,7 +88,7 @@ impl Head {
     ///
     /// # Errors
     /// Those of the source.
-    pub(crate) fn threads(&self, source: &impl Source) -> io::Result<Vec<Option<Thread>>> {
+    pub(crate) fn threads(&self, source: &impl SpoolSource) -> io::Result<Vec<Option<Thread>>> {
         if !self.is_by_thread {
             return Ok(Vec::new());
         }
@@ -128,7 +128,7 @@ impl Words<'_> {
         (place..self.bytes.len() / self.width).find_map(|place| {
             let marked = self.get(place + 1)?;
             let depth = marked & DEPTH_MASK as u64;
-            let is_head = marked & !(DEPTH_MASK as u64) == mark && (1..=MOST_DEPTH).contains(&depth);
+            let is_head = marked & !(DEPTH_MASK as u64) == mark && (1..=MAX_DEPTH).contains(&depth);
             is_head.then_some(RecordHead { place, depth: depth as usize })
         })
     }

@@ -14,7 +14,7 @@ fn spool(words: &[u64]) -> Vec<u8> {
         (field::MAGIC, MAGIC),
         (field::VERSION, VERSION),
         (field::WORD_BYTES, 8),
-        (field::STATE, State::Running as u64),
+        (field::STATE, SpoolState::Running as u64),
         (field::PROCESS, 17),
         (field::PERIOD_MICROS, 10_000),
         (field::ARENA_BYTES, 8 * words.len() as u64),
@@ -95,7 +95,9 @@ fn reads_the_figures_of_an_ended_session() {
     }
     let head = Head::read(&bytes).unwrap();
     assert_eq!((head.figures, head.target.as_slice()), (Some(figures), &b"/t/prof"[..]));
-    for (state, is_ended, is_replaced) in [(State::Ended, true, false), (State::Replaced, false, true)] {
+    for (state, is_ended, is_replaced) in
+        [(SpoolState::Ended, true, false), (SpoolState::Replaced, false, true)]
+    {
         set(&mut bytes, field::STATE, state as u64);
         let head = Head::read(&bytes).unwrap();
         assert_eq!((head.is_ended, head.is_replaced), (is_ended, is_replaced));
@@ -202,7 +204,7 @@ fn returns_the_owner_of_an_empty_or_complete_spool() {
     };
     assert_eq!(with(field::PROCESS_START, 3, &[]), Some(17));
     assert_eq!(with(field::PROCESS_START, 3, &[1]), None);
-    assert_eq!(with(field::STATE, State::Complete as u64, &[1]), Some(17));
+    assert_eq!(with(field::STATE, SpoolState::Complete as u64, &[1]), Some(17));
     assert_eq!(with(field::VERSION, VERSION + 1, &[]), None);
     assert!(owner_of_empty(&[]).is_none());
 }

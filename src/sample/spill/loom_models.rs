@@ -79,10 +79,10 @@ fn two_handlers(first: &'static [usize], second: &'static [usize]) {
         let handler = thread::spawn(move || ticks(&other, 1, second));
         let refused = ticks(&world, 0, first) + handler.join().unwrap();
         let guard = world.spiller.try_lock().expect("nobody is inside");
-        assert_eq!(guard.sink.words.len() as u64, world.table.stand().moved);
-        let moved: usize = guard.sink.words.chunks(3).map(|record| record[0]).sum();
+        assert_eq!(guard.sink.words.len() as u64, world.table.buffer_state().spilled);
+        let spilled: usize = guard.sink.words.chunks(3).map(|record| record[0]).sum();
         let kept: usize = world.table.records().map(|(count, _)| count).sum();
-        assert_eq!(moved + kept + refused, first.len() + second.len());
+        assert_eq!(spilled + kept + refused, first.len() + second.len());
     });
 }
 

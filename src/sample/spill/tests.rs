@@ -60,8 +60,8 @@ const FREE: Taken = Taken(Vec::new(), 70);
 fn all(table: &Table<Fixed>, spiller: &Spiller<Array>) -> HashMap<Vec<usize>, usize> {
     let mut sums: HashMap<Vec<usize>, usize> = HashMap::new();
     let guard = spiller.try_lock().unwrap();
-    let moved = table.stand().moved as usize;
-    let mut words = &guard.sink.words[..moved];
+    let spilled = table.buffer_state().spilled as usize;
+    let mut words = &guard.sink.words[..spilled];
     while let [count, depth, rest @ ..] = words {
         assert!(*count > 0);
         *sums.entry(rest[..*depth].to_vec()).or_default() += count;
@@ -84,7 +84,7 @@ fn loses_nothing_if_the_table_is_filled_many_times() {
         spiller.step(&table, &FREE);
         *expected.entry(chain).or_default() += 1 + i % 3;
     }
-    assert!(table.stand().moved > 100_000, "{:?}", table.stand());
+    assert!(table.buffer_state().spilled > 100_000, "{:?}", table.buffer_state());
     assert_eq!(all(&table, &spiller), expected);
     let periods = spiller.try_lock().unwrap().periods as usize;
     assert!(periods > 0 && periods < expected.values().sum());
@@ -101,17 +101,17 @@ fn waits_for_a_grace_period_before_spilling() {
     for _ in 0..100 {
         spiller.step(&table, &busy);
     }
-    assert_eq!(table.stand(), Stand { active: 1, other: Other::Records(0), moved: 0 });
+    assert_eq!(table.buffer_state(), BufferState { active: 1, other: Other::Records(0), spilled: 0 });
     assert_eq!(table.add(&[0x9000, 1], 1), Err(Full));
     // The others were idle before; one look at the last slot is enough.
     spiller.step(&table, &Taken((0..69).collect(), 70));
-    assert_eq!(table.stand(), Stand { active: 1, other: Other::Clearing, moved: 40 });
+    assert_eq!(table.buffer_state(), BufferState { active: 1, other: Other::Clearing, spilled: 40 });
     spiller.step(&table, &FREE);
-    assert_eq!(table.stand(), Stand { active: 1, other: Other::Clean, moved: 40 });
+    assert_eq!(table.buffer_state(), BufferState { active: 1, other: Other::Clean, spilled: 40 });
     assert_eq!(fill(100), 10, "the half is of use again");
     // Slots must be idle again after each swap.
     spiller.step(&table, &busy);
-    assert_eq!(table.stand(), Stand { active: 0, other: Other::Records(0), moved: 40 });
+    assert_eq!(table.buffer_state(), BufferState { active: 0, other: Other::Records(0), spilled: 40 });
     assert_eq!(all(&table, &spiller).len(), 30);
 }
 
@@ -125,7 +125,7 @@ fn keeps_and_counts_records_that_cannot_be_spilled() {
     for _ in 0..5 {
         spiller.step(&table, &FREE);
     }
-    assert_eq!((spiller.failure(), table.stand().moved), (Some(28), 0));
+    assert_eq!((spiller.failure(), table.buffer_state().spilled), (Some(28), 0));
     for i in 15..20 {
         table.add(&[0x1000 + i, 1], 1).unwrap();
     }
@@ -146,11 +146,11 @@ fn counts_records_spilled_before_a_failure_once() {
         table.add(&[0x10_0000 + i, 1], 1).unwrap();
     }
     spiller.step(&table, &FREE);
-    let moved = table.stand();
-    assert_eq!(moved.other, Other::Records(SLICE_WORDS / 4 * 4));
+    let spilled = table.buffer_state();
+    assert_eq!(spilled.other, Other::Records(SLICE_WORDS / 4 * 4));
     spiller.try_lock().unwrap().sink.failure = Some(5);
     spiller.step(&table, &FREE);
-    assert_eq!((table.stand(), spiller.failure()), (moved, Some(5)));
+    assert_eq!((table.buffer_state(), spiller.failure()), (spilled, Some(5)));
     // Fills the active half; then a spilled chain is new, and another one is found.
     let mut extra = 0;
     while table.add(&[0x90_0000 + extra, 1], 1).is_ok() {
@@ -206,5 +206,5 @@ fn loses_nothing_while_concurrent_handlers_swap_halves() {
     assert_eq!(sums.values().sum::<usize>() + lost, THREADS * EACH);
     // A thread without a processor may keep both halves full, but not for long.
     assert!(sums.values().all(|&count| count <= THREADS));
-    assert!(cfg!(miri) || world.table.stand().moved > 0);
+    assert!(cfg!(miri) || world.table.buffer_state().spilled > 0);
 }

@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     format::{
         Mapping as Listed,
-        halves::{Other, Stand},
+        double_buffer::{BufferState, Other},
         spool::{Head, MAX_THREADS, SpooledRecord, thread_of},
     },
     sample::{
         sampled_dsos::SampledSegment,
-        table::{Memory, Moving, Shape, Table, tests::Fixed},
+        table::{Memory, Shape, SpillSlice, Table, tests::Fixed},
     },
     sys::private_directory::{Access, Directory},
     thread::ThreadName,
@@ -94,11 +94,11 @@ impl Memory for Spooled {
     fn shape(&self) -> Shape {
         Shape { arena_words: self.memory.most() / size_of::<usize>(), ..self.index.shape() }
     }
-    fn stand(&self) -> &modelled::AtomicU64 {
-        self.memory.stand()
+    fn buffer_state(&self) -> &modelled::AtomicU64 {
+        self.memory.buffer_state()
     }
-    fn note_moving(&self, slice: &Moving<'_>) {
-        self.memory.note_moving(slice);
+    fn note_spilling(&self, slice: &SpillSlice<'_>) {
+        self.memory.note_spilling(slice);
     }
 }
 
@@ -127,13 +127,13 @@ fn keeps_the_sum_of_spilled_words_consistent() {
     let rig = Rig::new(ARENA_BYTES);
     let name = b".sigprof-0.records";
     let note = |periods_before, words, periods| {
-        rig.memory.note_moving(&Moving { name, periods_before, words, periods });
-        rig.head().0.moved.map(|moved| moved.periods)
+        rig.memory.note_spilling(&SpillSlice { name, periods_before, words, periods });
+        rig.head().0.spilled.map(|spilled| spilled.periods)
     };
-    let move_to = |moved| {
-        let stand = Stand { active: 1, other: Other::Records(1), moved };
-        rig.memory.stand().store(stand.word(), Ordering::SeqCst);
-        rig.head().0.moved.map(|moved| moved.periods)
+    let move_to = |spilled| {
+        let state = BufferState { active: 1, other: Other::Records(1), spilled };
+        rig.memory.buffer_state().store(state.word(), Ordering::SeqCst);
+        rig.head().0.spilled.map(|spilled| spilled.periods)
     };
     assert_eq!((note(0, 10, 4), move_to(10)), (None, Some(4)));
     assert_eq!((note(4, 15, 9), move_to(15)), (Some(4), Some(9)));
@@ -204,7 +204,7 @@ fn appends_lines() {
 #[test]
 fn stores_an_object_once() {
     let rig = Rig::new(ARENA_BYTES);
-    for _ in 0..2 * MOST_OBJECTS {
+    for _ in 0..2 * MAX_OBJECTS {
         rig.memory.spool_dso(&met(b"/one", 0x10_0000));
         rig.memory.spool_dso(&met(b"/other", 0x10_0000));
     }
@@ -217,10 +217,10 @@ fn stores_an_object_once() {
 #[test]
 fn ignores_objects_beyond_the_last_entry() {
     let rig = Rig::new(ARENA_BYTES);
-    for i in 0..MOST_OBJECTS + 10 {
+    for i in 0..MAX_OBJECTS + 10 {
         rig.memory.spool_dso(&met(b"/o", 0x10_0000 + 0x1000 * i));
     }
-    assert_eq!(rig.listed().len(), MOST_OBJECTS);
+    assert_eq!(rig.listed().len(), MAX_OBJECTS);
 }
 
 /// In new pages, including the first and the last entry.
@@ -275,7 +275,7 @@ fn stores_losses_and_written_files() {
     rig.memory.note_lost(3);
     rig.memory.note_lost(4);
     rig.memory.note_written(FileStamp { device: 5, inode: 6, changed: 7 });
-    rig.memory.set_state(State::Ended);
+    rig.memory.set_state(SpoolState::Ended);
     let (head, _) = rig.head();
     assert_eq!((head.lost, head.stamps[1]), (7, FileStamp { device: 5, inode: 6, changed: 7 }));
     assert!(head.is_ended && !head.is_complete);
@@ -287,7 +287,7 @@ fn frees_punched_records() {
     let rig = Rig::new(ARENA_BYTES);
     assert!(rig.memory.grow(ARENA_BYTES));
     assert!(fs::metadata(&rig.path).unwrap().blocks() >= ARENA_BYTES as u64 / 512);
-    rig.memory.set_state(State::Complete);
+    rig.memory.set_state(SpoolState::Complete);
     // SAFETY: the test does not use the records any more.
     unsafe { rig.memory.punch() };
     assert!(fs::metadata(&rig.path).unwrap().blocks() <= TEXT as u64 / 512);

@@ -13,14 +13,14 @@
 use super::{Memory, RECORD_HEAD, Table};
 use crate::{
     format::{
-        halves::{Other, Stand},
+        double_buffer::{BufferState, Other},
         spool::{DEPTH_MASK, RECORD_MARK},
     },
     sync::{Ordering, modelled::AtomicU64},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredSlice {
     pub(crate) words: usize,
     /// Sum of their counts.
     pub(crate) periods: u64,
@@ -32,34 +32,38 @@ pub(crate) struct Gathered {
 
 impl<M: Memory> Table<M> {
     /// Swaps the halves, of which the active one is full; false if the other is not clean.
-    pub(super) fn leave(&self, now: Stand) -> bool {
+    pub(super) fn leave(&self, now: BufferState) -> bool {
         if !self.memory.shape().is_halved || now.other != Other::Clean {
             return false;
         }
-        let next = Stand { active: 1 - now.active, other: Other::Records(0), moved: now.moved };
+        let next = BufferState { active: 1 - now.active, other: Other::Records(0), spilled: now.spilled };
         // SeqCst: before the reads of the slots. On failure, another handler was first.
-        let _ =
-            self.memory.stand().compare_exchange(now.word(), next.word(), Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.memory.buffer_state().compare_exchange(
+            now.word(),
+            next.word(),
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
         true
     }
 
-    pub(crate) fn set_other(&self, stand: Stand) {
+    pub(crate) fn set_other(&self, state: BufferState) {
         // Release (SeqCst): a clean half is zeroed. Until then only the spiller writes.
-        self.memory.stand().store(stand.word(), Ordering::SeqCst);
+        self.memory.buffer_state().store(state.word(), Ordering::SeqCst);
     }
 
     /// The inactive half is never spilled; its chains may still count.
-    pub(crate) fn keep_other(&self) {
+    pub(crate) fn freeze_other(&self) {
         // Release: pairs with the acquire in `add_to_other`; the half's state is final.
         self.keeps_other.store(true, Ordering::Release);
     }
 
     /// Copies counted records, from word `from` of `half` on, that fit into `buffer`. For the
     /// spiller, after the grace period. Signal-safe.
-    pub(crate) fn gather(&self, half: usize, from: usize, buffer: &mut [usize]) -> Gathered {
+    pub(crate) fn gather(&self, half: usize, from: usize, buffer: &mut [usize]) -> GatheredSlice {
         let base = half * self.memory.shape().arena_words;
         let end = self.halves.get(half).map_or(0, |half| half.free.load(Ordering::Acquire));
-        let mut gathered = Gathered { words: 0, periods: 0, next: from, is_all: false };
+        let mut gathered = GatheredSlice { words: 0, periods: 0, next: from, is_all: false };
         while gathered.next < end {
             let place = base + gathered.next;
             let head = self.memory.arena(place, place + RECORD_HEAD);

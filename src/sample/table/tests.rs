@@ -4,7 +4,7 @@ use super::*;
 
 pub(crate) struct Fixed {
     shape: Shape,
-    stand: AtomicU64,
+    state: AtomicU64,
     index: Vec<AtomicU64>,
     arena: Vec<AtomicUsize>,
 }
@@ -22,7 +22,7 @@ impl Fixed {
         let halves = if shape.is_halved { 2 } else { 1 };
         Self {
             shape,
-            stand: AtomicU64::new(0),
+            state: AtomicU64::new(0),
             index: (0..halves * shape.index_words).map(|_| AtomicU64::new(0)).collect(),
             arena: (0..halves * shape.arena_words).map(|_| AtomicUsize::new(0)).collect(),
         }
@@ -33,8 +33,8 @@ impl Memory for Fixed {
     fn shape(&self) -> Shape {
         self.shape
     }
-    fn stand(&self) -> &AtomicU64 {
-        &self.stand
+    fn buffer_state(&self) -> &AtomicU64 {
+        &self.state
     }
     fn index(&self, from: usize, to: usize) -> Option<&[AtomicU64]> {
         self.index.get(from..to)
@@ -48,7 +48,7 @@ impl Memory for Fixed {
     fn grow_arena(&self, to: usize) -> bool {
         to <= self.arena.len()
     }
-    fn note_moving(&self, _slice: &Moving<'_>) {}
+    fn note_spilling(&self, _slice: &SpillSlice<'_>) {}
 }
 
 fn contents<M: Memory>(table: &Table<M>) -> Vec<(Vec<usize>, usize)> {

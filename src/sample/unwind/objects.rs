@@ -78,7 +78,9 @@ pub(crate) struct PinnedDso<'k> {
 
 pub(crate) enum PinGuard {
     Permanent,
-    Gate { _inside: Inside<'static> },
+    Gate {
+        _inside: Inside<'static>,
+    },
     /// DSOs are being unloaded, but not this one: its code is running.
     Running,
     /// Outside all DSOs. One that is loaded there now is not read: it is not pinned.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Those of heap profiles have four; each sample has a value for every one.
-const MOST_TYPES: usize = 256;
+const MAX_TYPES: usize = 256;
 
 /// Reads a profile that is not packed by gzip.
 ///
@@ -35,11 +35,11 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
         return Err(Error::new(ErrorKind::Format, "the profile has no sample types")
             .advise("the file is truncated, damaged, or not a pprof profile"));
     }
-    if outline.number_of_types > MOST_TYPES {
+    if outline.number_of_types > MAX_TYPES {
         let number = outline.number_of_types;
         return Err(Error::new(
             ErrorKind::Format,
-            format!("the profile has {number} sample types, more than {MOST_TYPES}"),
+            format!("the profile has {number} sample types, more than {MAX_TYPES}"),
         )
         .advise("the file is damaged, or not a pprof profile"));
     }
@@ -162,7 +162,7 @@ impl<'a> Outline<'a> {
             field::SAMPLE_TYPE => {
                 self.number_of_types += 1;
                 let message = field.message()?;
-                if self.number_of_types <= MOST_TYPES {
+                if self.number_of_types <= MAX_TYPES {
                     self.sample_types.push(message);
                 }
             }

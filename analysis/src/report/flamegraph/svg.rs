@@ -41,7 +41,7 @@ const CORNER: usize = 76;
 /// The title's letters are as much larger.
 const TITLE_SCALE: f64 = 17.0 / 12.0;
 /// Lines of the subtitle at most. The longest of our own takes 9 in the narrowest picture; but a profile says what its values are of.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -284,7 +284,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut used = 0;
     for word in text.split_whitespace() {
         let length = word.chars().count();
-        let is_full = lines.len() == MOST_LINES;
+        let is_full = lines.len() == MAX_LINES;
         let line = lines.last_mut().expect("at least one");
         if line.is_empty() {
             *line = word.into();

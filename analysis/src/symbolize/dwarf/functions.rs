@@ -5,15 +5,15 @@ use gimli::{Abbreviation, AttributeValue, EntriesRaw, UnitOffset, UnitRef};
 use std::ops::Range;
 
 /// Calls inlined into each other at one address. Compilers stop at some dozens.
-const MOST_INLINED: usize = 512;
+const MAX_INLINED: usize = 512;
 /// The same on the average of a unit's addresses, where these are more than a few.
 const USUALLY_INLINED: usize = 32;
-const FEW_INLINED: usize = 16 * MOST_INLINED;
+const FEW_INLINED: usize = 16 * MAX_INLINED;
 /// Functions that stand in each other, as in Pascal and GNU C.
-const MOST_NESTED: usize = 64;
+const MAX_NESTED: usize = 64;
 /// Ranges that are read of one unit. The largest units have some hundred thousand; a damaged one in which all entries share one
 /// list would have us read for hours.
-const MOST_RANGES: u32 = 20_000_000;
+const MAX_RANGES: u32 = 20_000_000;
 
 /// The function around an address.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Optio
         unit,
         addresses,
         chains: vec![None; addresses.len()],
-        budget: MOST_RANGES,
+        budget: MAX_RANGES,
         inlined_left: FEW_INLINED.saturating_add(addresses.len().saturating_mul(USUALLY_INLINED)),
     };
     // What was found before an error stays.
@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
             match abbreviation.tag() {
                 gimli::DW_TAG_subprogram => {
                     let code = read_code(self.unit, &mut entries, abbreviation)?;
-                    if self.enter_function(entry, &code)? && functions.len() < MOST_NESTED {
+                    if self.enter_function(entry, &code)? && functions.len() < MAX_NESTED {
                         functions.push((depth, entry));
                     }
                 }
@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
                     chain.inlined.pop();
                     *left += 1;
                 }
-                if chain.inlined.len() < MOST_INLINED && *left > 0 {
+                if chain.inlined.len() < MAX_INLINED && *left > 0 {
                     *left -= 1;
                     let CodeRanges { call_file, call_line, call_column, .. } = *code;
                     chain.inlined.push(InlinedCall { entry, call_file, call_line, call_column, depth });

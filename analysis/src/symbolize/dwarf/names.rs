@@ -11,9 +11,9 @@ use std::{
 };
 
 /// Steps from an entry to the one that it stands for. Two are usual: from the call to the definition, and on to the declaration.
-const MOST_STEPS: usize = 16;
+const MAX_STEPS: usize = 16;
 /// Units that are kept open for references into them.
-const MOST_UNITS: usize = 1024;
+const MAX_UNITS: usize = 1024;
 /// What an entry of a table of files takes in the file, about: less than a name and a directory's number.
 const FILE_ENTRY: usize = 4;
 
@@ -164,7 +164,7 @@ impl<'a, 'data> Names<'a, 'data> {
         last: &mut EntryPosition<'data>,
         call: &mut NamedCall,
     ) -> gimli::Result<()> {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let (which, other) =
                 last.other.as_ref().map_or((Which::Main, None), |(which, unit)| (*which, Some(unit.clone())));
             let is_external = &mut last.is_external;
@@ -237,7 +237,7 @@ impl<'a, 'data> Names<'a, 'data> {
         let start = *starts.get(at.checked_sub(1)?)?;
         // Units that all have the whole table of abbreviations, or of files, are kept open one at a time.
         let most_bytes = dwarf.debug_abbrev.reader().len() + dwarf.debug_line.reader().len();
-        if self.units.len() >= MOST_UNITS || self.open_bytes > most_bytes {
+        if self.units.len() >= MAX_UNITS || self.open_bytes > most_bytes {
             self.units.clear();
             self.open_bytes = 0;
         }

@@ -14,11 +14,11 @@ use std::{
 
 /// Passes over a unit. What is around an entry may itself be declared elsewhere: a class in the body of a function that a
 /// namespace declares takes two.
-const MOST_PASSES: usize = 4;
+const MAX_PASSES: usize = 4;
 /// Scopes in each other, on the way to a name.
-const MOST_NESTED: usize = 64;
+const MAX_NESTED: usize = 64;
 /// Bytes of a name, beyond which its scope is left out.
-const MOST_BYTES: usize = 1 << 14;
+const MAX_BYTES: usize = 1 << 14;
 
 /// The scopes of a unit, as far as they were asked for.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Scopes {
     /// Finds what is around `entries` of a unit.
     fn find(unit: &Unit<Slice<'_>>, mut entries: Vec<usize>) -> Self {
         let mut scopes = Self::default();
-        for _ in 0..MOST_PASSES {
+        for _ in 0..MAX_PASSES {
             entries.sort_unstable();
             entries.dedup();
             let mut met = Vec::new();
@@ -158,11 +158,11 @@ impl Scopes {
                 let own = function.or(said.name.clone());
                 let own = own.as_deref().map_or_else(|| nameless(&said, is_operator), readable(&said));
                 let from = said.declared.filter(|entry| self.around.contains_key(entry)).unwrap_or(scope);
-                let outer = self.around.get(&from).copied().flatten().filter(|_| depth < MOST_NESTED);
+                let outer = self.around.get(&from).copied().flatten().filter(|_| depth < MAX_NESTED);
                 let is_operator = said.is_function && is_operator_of_lambda(Some(&own));
                 let outer = outer.and_then(|outer| self.full(names, unit, outer, is_operator, depth + 1));
                 match outer {
-                    Some(outer) if outer.len() + own.len() < MOST_BYTES => {
+                    Some(outer) if outer.len() + own.len() < MAX_BYTES => {
                         format!("{outer}::{own}")
                     }
                     _ => own,
@@ -170,7 +170,7 @@ impl Scopes {
             }
         };
         // One that is longer, or for which the files do not account, is left out.
-        let full = (full.len() < MOST_BYTES).then(|| names.texts().account(&full)).flatten();
+        let full = (full.len() < MAX_BYTES).then(|| names.texts().account(&full)).flatten();
         self.full.insert(scope, full.clone());
         full
     }

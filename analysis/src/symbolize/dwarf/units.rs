@@ -14,7 +14,7 @@ pub(in crate::symbolize) struct UnitAddresses {
 }
 
 /// A weak function may be in a few units; a file in which every unit has every address is not worth reading.
-const MOST_UNITS: u8 = 8;
+const MAX_UNITS: u8 = 8;
 
 /// Claims of units on addresses.
 struct Claims<'a> {
@@ -35,7 +35,7 @@ impl Claims<'_> {
             if self.addresses[place] >= end {
                 break;
             }
-            if self.counts[place] < MOST_UNITS && self.claims.last() != Some(&(unit, place)) {
+            if self.counts[place] < MAX_UNITS && self.claims.last() != Some(&(unit, place)) {
                 self.counts[place] += 1;
                 self.claims.push((unit, place));
             }

@@ -22,13 +22,17 @@ const CASES: usize = 10_000;
 /// Addresses without code in any program.
 const CODE: usize = 0x1_0000_0000_0000 >> 4;
 const REGISTERS: usize = 17;
-const MOST_SWITCHES: usize = 16;
+const MAX_SWITCHES: usize = 16;
 
 /// How a function finds its caller.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// By a rule, which leads to this CFA.
-    Rule { bits: u64, base: u16, frame_address: usize },
+    Rule {
+        bits: u64,
+        base: u16,
+        frame_address: usize,
+    },
     FramePointer,
     Outermost,
 }
@@ -265,7 +269,7 @@ impl<'s> Program<'s> {
                     known.extend(&function.saved);
                     let goes_up = frame_address > function.sp;
                     switches += usize::from(base != STACK_POINTER && !goes_up);
-                    let is_loop = if base == STACK_POINTER { !goes_up } else { switches > MOST_SWITCHES };
+                    let is_loop = if base == STACK_POINTER { !goes_up } else { switches > MAX_SWITCHES };
                     is_loop.then_some(WalkEnd::Loop)
                 }
             };
@@ -339,7 +343,7 @@ fn finds_the_chain_of_a_made_stack() {
     }
     assert!(walked * 10 > CASES * 9, "{walked} cases fitted into the cache");
     for kind in [WalkEnd::Complete, WalkEnd::Depth, WalkEnd::Unreadable, WalkEnd::NoRule, WalkEnd::Loop] {
-        let deep = ends.iter().filter(|&&(end, depth)| end == kind && depth > MOST_SWITCHES).count();
+        let deep = ends.iter().filter(|&&(end, depth)| end == kind && depth > MAX_SWITCHES).count();
         assert!(deep * 200 > walked, "{deep} deep walks ended as {kind:?}");
     }
 }

@@ -4,16 +4,16 @@
 //! file, among its first `moved` words; the others are not.
 //!
 //! ```text
-//! | moved: 36 bits | other: 27 bits | half in use: 1 bit |
+//! | spilled: 36 bits | other: 27 bits | half in use: 1 bit |
 //! ```
 
 /// The state of a table's halves. All zeros is a table that has spilled nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub(crate) struct BufferState {
     pub(crate) active: usize,
     pub(crate) other: Other,
     /// Words of records in the spill file.
-    pub(crate) moved: u64,
+    pub(crate) spilled: u64,
 }
 
 /// The half that is not in use.
@@ -31,12 +31,12 @@ const MOVED_BITS: u32 = 64 - 1 - OTHER_BITS;
 const CLEAN: u64 = (1 << OTHER_BITS) - 1;
 const CLEARING: u64 = CLEAN - 1;
 
-pub(crate) const MOST_HALF_WORDS: usize = CLEARING as usize - 1;
+pub(crate) const MAX_HALF_WORDS: usize = CLEARING as usize - 1;
 /// The most words that can be spilled: half a terabyte, in words of 8 bytes.
-pub(crate) const MOST_MOVED_WORDS: u64 = (1 << MOVED_BITS) - 1;
+pub(crate) const MAX_SPILLED_WORDS: u64 = (1 << MOVED_BITS) - 1;
 
-impl Stand {
-    pub(crate) const START: Self = Self { active: 0, other: Other::Clean, moved: 0 };
+impl BufferState {
+    pub(crate) const START: Self = Self { active: 0, other: Other::Clean, spilled: 0 };
 
     pub(crate) fn from_word(word: u64) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Stand {
                 CLEARING => Other::Clearing,
                 place => Other::Records(place as usize),
             },
-            moved: word >> (1 + OTHER_BITS),
+            spilled: word >> (1 + OTHER_BITS),
         }
     }
 
@@ -54,9 +54,9 @@ impl Stand {
         let other = match self.other {
             Other::Clean => CLEAN,
             Other::Clearing => CLEARING,
-            Other::Records(place) => (place as u64).min(MOST_HALF_WORDS as u64),
+            Other::Records(place) => (place as u64).min(MAX_HALF_WORDS as u64),
         };
-        self.active as u64 & 1 | other << 1 | self.moved.min(MOST_MOVED_WORDS) << (1 + OTHER_BITS)
+        self.active as u64 & 1 | other << 1 | self.spilled.min(MAX_SPILLED_WORDS) << (1 + OTHER_BITS)
     }
 
     /// Returns the first word of `half` with a record that was not spilled; None if there is none.
@@ -75,12 +75,12 @@ mod tests {
 
     #[test]
     fn decodes_a_state_from_its_word() {
-        let others = [0, 1, 12_345, MOST_HALF_WORDS].map(Other::Records).into_iter();
+        let others = [0, 1, 12_345, MAX_HALF_WORDS].map(Other::Records).into_iter();
         for other in others.chain([Other::Clearing, Other::Clean]) {
             for active in [0, 1] {
-                for moved in [0, 1, 99_999_999, MOST_MOVED_WORDS] {
-                    let stand = Stand { active, other, moved };
-                    assert_eq!(Stand::from_word(stand.word()), stand);
+                for spilled in [0, 1, 99_999_999, MAX_SPILLED_WORDS] {
+                    let state = BufferState { active, other, spilled };
+                    assert_eq!(BufferState::from_word(state.word()), state);
                 }
             }
         }
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn decodes_zeros_as_a_table_that_has_spilled_nothing() {
-        let stand = Stand::from_word(0);
-        assert_eq!(stand, Stand { active: 0, other: Other::Records(0), moved: 0 });
-        assert_eq!((stand.records_from(0), stand.records_from(1)), (Some(0), Some(0)));
+        let state = BufferState::from_word(0);
+        assert_eq!(state, BufferState { active: 0, other: Other::Records(0), spilled: 0 });
+        assert_eq!((state.records_from(0), state.records_from(1)), (Some(0), Some(0)));
     }
 }

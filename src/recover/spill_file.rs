@@ -5,7 +5,7 @@ use super::{
     spool::{Owner, Spool},
 };
 use crate::{
-    format::spool::{Head, Source, SpooledRecord},
+    format::spool::{Head, SpoolSource, SpooledRecord},
     sys::{file, process},
 };
 use std::{
@@ -17,15 +17,15 @@ use std::{
 };
 
 /// Bytes that are read in one part: many of the longest records.
-const MOVED_PART: usize = 4 << 20;
+const PART_BYTES: usize = 4 << 20;
 
 impl Spool {
     /// Opens the spill file; None if there is none, or it was removed.
     ///
     /// # Errors
     /// If it cannot be read, is another user's, or is missing and may be in another container.
-    pub(super) fn moved(&self) -> Result<Option<File>, RecoverError> {
-        let Some(path) = self.moved_path().filter(|_| self.head.moved.is_some()) else { return Ok(None) };
+    pub(super) fn spilled(&self) -> Result<Option<File>, RecoverError> {
+        let Some(path) = self.spill_path().filter(|_| self.head.spilled.is_some()) else { return Ok(None) };
         let fails = |error| RecoverError::new(&path, Reason::Io("open the spill file", error));
         let file = match file::open_unfollowed(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.owner() != Owner::Elsewhere => {
@@ -40,14 +40,14 @@ impl Spool {
         Ok(Some(file))
     }
 
-    fn moved_path(&self) -> Option<PathBuf> {
-        let name = self.head.moved_name.as_ref()?;
+    fn spill_path(&self) -> Option<PathBuf> {
+        let name = self.head.spill_name.as_ref()?;
         Some(self.target().with_file_name(OsStr::from_bytes(name)))
     }
 
     /// Removes the spill file if it is this user's.
-    pub(super) fn remove_moved(&self) {
-        let Some(path) = self.moved_path() else { return };
+    pub(super) fn remove_spill_file(&self) {
+        let Some(path) = self.spill_path() else { return };
         let is_own = |status: fs::Metadata| status.is_file() && status.uid() == process::effective_user();
         if fs::symlink_metadata(&path).is_ok_and(is_own) {
             let _ = fs::remove_file(path);
@@ -56,18 +56,18 @@ impl Spool {
 }
 
 /// Calls `visit` with the records of the spill file, in parts because the file may be large.
-pub(super) fn for_each_moved<E: From<io::Error>>(
+pub(super) fn for_each_spilled<E: From<io::Error>>(
     head: &Head,
-    moved: &impl Source,
+    spilled: &impl SpoolSource,
     mut visit: impl FnMut(Vec<SpooledRecord>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut place = 0;
-    let bytes_moved = head.moved.as_ref().map_or(0, |moved| moved.bytes);
-    let mut part = vec![0; MOVED_PART];
-    while place < bytes_moved {
-        let length = usize::try_from(bytes_moved - place).unwrap_or(MOVED_PART).min(MOVED_PART);
-        let got = read_fully(moved, place, part.get_mut(..length).unwrap_or_default())?;
-        let (records, bytes) = head.moved_records(part.get(..got).unwrap_or_default());
+    let spilled_bytes = head.spilled.as_ref().map_or(0, |spilled| spilled.bytes);
+    let mut part = vec![0; PART_BYTES];
+    while place < spilled_bytes {
+        let length = usize::try_from(spilled_bytes - place).unwrap_or(PART_BYTES).min(PART_BYTES);
+        let got = read_fully(spilled, place, part.get_mut(..length).unwrap_or_default())?;
+        let (records, bytes) = head.spilled_records(part.get(..got).unwrap_or_default());
         if bytes == 0 {
             // Truncated, or overwritten by another program.
             break;
@@ -79,7 +79,7 @@ pub(super) fn for_each_moved<E: From<io::Error>>(
 }
 
 /// Reads into `buffer` up to the end of the source; returns the number of bytes.
-fn read_fully(source: &impl Source, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_fully(source: &impl SpoolSource, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
         match source.read_at(offset + done as u64, rest)? {
