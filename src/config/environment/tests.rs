@@ -96,9 +96,9 @@ fn accepts_only_real_time_signals_for_ticks() {
     }
     let taken = last.to_string();
     let both = [("CPUPROFILE_TIMER_SIGNAL", taken.as_str()), ("CPUPROFILESIGNAL", taken.as_str())];
-    let told =
+    let warning =
         format!("CPUPROFILE_TIMER_SIGNAL={taken} is also the value of CPUPROFILESIGNAL; using SIGPROF");
-    assert_eq!(with(&both), (None, vec![told]));
+    assert_eq!(with(&both), (None, vec![warning]));
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(super) struct FrameReuse<'t> {
     next: usize,
     /// The step in `kept` that was joined, if all frames since then matched.
     joined: Option<usize>,
-    /// The first step since then whose saved registers were not restored.
+    /// The first step since then with saved registers that were not restored.
     unrestored: usize,
     /// Number of fresh steps; the innermost if they do not all fit.
     written: usize,
@@ -213,18 +213,18 @@ mod tests {
             }
             let mut stack = StackReader::new(self.at(0), 0);
             let mut registers = Registers::from_values(&[]);
-            let mut tracing = last_walk.begin(generation);
+            let mut reuse = last_walk.begin(generation);
             let (mut known, mut at) = (Vec::new(), 0);
             while at < frames.len() {
                 let (pc, sp) = (frames[at].0, self.at(frames[at].1));
                 let mut room = vec![0; frames.len() - at];
-                let (taken, beyond) = tracing.reuse_frames((pc, sp), &mut registers, &mut stack, &mut room);
+                let (taken, beyond) = reuse.reuse_frames((pc, sp), &mut registers, &mut stack, &mut room);
                 assert!(room[..taken].iter().eq(frames[at..at + taken].iter().map(|(pc, _)| pc)));
                 known.extend(vec![true; taken]);
                 at += taken;
                 if let Some(&(pc, place)) = frames.get(at) {
                     assert_eq!(beyond, (pc, self.at(place)));
-                    tracing.restore(&mut registers, &mut stack);
+                    reuse.restore(&mut registers, &mut stack);
                     if taken > 0 {
                         let saved = frames[at - 1].1;
                         assert_eq!(registers.get(RBX), Some(self.0[saved]), "as the last function saved it");
@@ -234,12 +234,12 @@ mod tests {
                     row.saved[0] = Some(-(((next - place) * WORD) as i64));
                     let rule = Rule::compact(&row).unwrap();
                     let step = CachedFrame { pc, sp: self.at(place), cfa: self.at(next), rule };
-                    tracing.note(step, &mut registers, &mut stack);
+                    reuse.note(step, &mut registers, &mut stack);
                     known.push(false);
                     at += 1;
                 }
             }
-            tracing.finish();
+            reuse.finish();
             known
         }
     }

@@ -34,7 +34,7 @@ use crate::{
 };
 use cfi::Resolved;
 use frame_pointer::FramePointerStep;
-use last_walk::{CachedFrame as TrailStep, FrameReuse, LastWalk};
+use last_walk::{CachedFrame, FrameReuse, LastWalk};
 use memory::StackReader;
 use rule::{Cfa, Rule, RuleKind};
 use rule_cache::{RuleCache, RuleLine};
@@ -86,7 +86,7 @@ pub(crate) fn walk(
     chain: &mut [usize],
     last_walk: &mut LastWalk,
 ) -> (usize, WalkEnd) {
-    let mut tracing = last_walk.begin(engine.rules().generation());
+    let mut reuse = last_walk.begin(engine.rules().generation());
     let mut stack = StackReader::new(registers.sp(), written);
     let mut depth = 0;
     let mut exact = true;
@@ -96,7 +96,7 @@ pub(crate) fn walk(
     let end = loop {
         if !exact {
             let room = chain.get_mut(depth..).unwrap_or_default();
-            let called = follow_calls(engine.rules(), &mut tracing, &mut registers, &mut stack, room);
+            let called = follow_calls(engine.rules(), &mut reuse, &mut registers, &mut stack, room);
             depth += called;
             hits += called;
         }
@@ -116,7 +116,7 @@ pub(crate) fn walk(
         let rule = engine.rules().get(frame.lookup);
         hits += usize::from(rule.is_some());
         if rule != Some(Rule::OUTERMOST) {
-            tracing.restore(&mut registers, &mut stack);
+            reuse.restore(&mut registers, &mut stack);
         }
         let step = match rule {
             Some(rule) if rule.kind() != RuleKind::Evaluate => {
@@ -154,7 +154,7 @@ pub(crate) fn walk(
         }
         stack.follow(registers.sp());
     };
-    tracing.finish();
+    reuse.finish();
     slot.count_many(Counter::RuleHits, hits as u64);
     (depth, end)
 }
@@ -165,7 +165,7 @@ pub(crate) fn walk(
 #[inline]
 fn follow_calls<L: AsRef<[RuleLine]>>(
     rules: &RuleCache<L>,
-    tracing: &mut FrameReuse<'_>,
+    reuse: &mut FrameReuse<'_>,
     registers: &mut Registers,
     stack: &mut StackReader,
     room: &mut [usize],
@@ -174,9 +174,9 @@ fn follow_calls<L: AsRef<[RuleLine]>>(
     let mut pc = registers.pc();
     let mut taken = 0;
     while let Some(left) = room.get_mut(taken..).filter(|left| !left.is_empty()) {
-        if tracing.can_reuse(sp) {
+        if reuse.can_reuse(sp) {
             let retraced;
-            (retraced, (pc, sp)) = tracing.reuse_frames((pc, sp), registers, stack, left);
+            (retraced, (pc, sp)) = reuse.reuse_frames((pc, sp), registers, stack, left);
             taken += retraced;
             if retraced > 0 {
                 continue;
@@ -189,7 +189,7 @@ fn follow_calls<L: AsRef<[RuleLine]>>(
         let cfa = sp.wrapping_add_signed(rule.offset());
         let Some(below) = rule.return_address().filter(|_| cfa > sp) else { break };
         let Some(caller) = stack.read(cfa.wrapping_sub(below)) else { break };
-        tracing.note(TrailStep { pc, sp, cfa, rule }, registers, stack);
+        reuse.note(CachedFrame { pc, sp, cfa, rule }, registers, stack);
         rule.for_each_saved(|register, below| {
             let value = stack.read(cfa.wrapping_sub(below));
             registers.set(register, value);

@@ -243,9 +243,9 @@ mod tests {
         unsafe { object.start().as_ptr().write(0) };
         let segments = vec![start..start + 2 * PAGE, start + 6 * PAGE..start + 7 * PAGE];
         let known = ObjectFrames::with_table(start..start + 8 * PAGE, Box::default(), segments);
-        let told = |address: usize| mapped_from(&kept, Some(&known), address).map(|bytes| bytes.len());
-        assert_eq!((told(start + PAGE), told(start + 6 * PAGE + 8)), (Some(PAGE), Some(PAGE - 8)));
-        assert_eq!((told(start + 2 * PAGE), told(start + 7 * PAGE), lent(start)), (None, None, None));
+        let mapped = |address: usize| mapped_from(&kept, Some(&known), address).map(|bytes| bytes.len());
+        assert_eq!((mapped(start + PAGE), mapped(start + 6 * PAGE + 8)), (Some(PAGE), Some(PAGE - 8)));
+        assert_eq!((mapped(start + 2 * PAGE), mapped(start + 7 * PAGE), lent(start)), (None, None, None));
     }
 
     #[test]
