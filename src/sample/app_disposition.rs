@@ -4,8 +4,7 @@
 //!
 //! Writers (`sigaction` is async-signal-safe) hold a lock and block all signals. The handler reads,
 //! and never waits: a writer fills the copy that is not in use, and then increments the version,
-//! whose lowest bit selects the copy. If the version is unchanged after a read, no thread wrote
-//! that copy.
+//! the lowest bit of which selects the copy. A read is valid if the version is unchanged after it.
 
 use super::handler;
 use crate::{
@@ -130,8 +129,7 @@ impl AppDisposition {
         owner != 0 && owner == process::id()
     }
 
-    /// Returns the application's disposition, and sets it to `new`. A second writer waits for four
-    /// stores.
+    /// Returns the disposition, and sets it to `new`. A second writer waits for four stores.
     pub(crate) fn exchange(&self, new: Option<Disposition>) -> Disposition {
         match new {
             Some(new) => self.write(new, |had_handler| had_handler || new.is_handler()),

@@ -1,13 +1,10 @@
-//! The signals of the application's ITIMER_PROF, while ticks have the same signal. Signal-safe:
-//! system calls.
+//! The signals of the application's ITIMER_PROF, while ticks have the same signal. Signal-safe.
 //!
-//! The kernel drops an interval timer's signal while the same signal is pending, even a tick: as
+//! The kernel drops an interval timer's signal while the same signal, even a tick, is pending: as
 //! long as all threads block it. An application that waits for its timer could wait for ever. So
-//! each tick checks for a missing signal of the application's timer, and replaces it. A late tick
-//! must not become the application's signal.
+//! each tick checks for a missing signal, and replaces it. A late tick must not act as one.
 //!
-//! Any context reads and writes single words. They may be mixed while the application arms its
-//! timer again.
+//! Any context reads and writes words, which may be mixed while the application arms its timer.
 
 use crate::{
     sync::{AtomicBool, AtomicU64, Ordering},
@@ -30,7 +27,6 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 /// A single expiry was once found without its signal.
 static IS_MISS_SUSPECTED: AtomicBool = AtomicBool::new(false);
 
-/// Called when the application arms its timer.
 pub(crate) fn on_armed(setting: &Itimerval) {
     let first = clock::process_cpu_nanos().saturating_add(setting.value());
     IS_EXPECTED.store(false, Ordering::SeqCst);

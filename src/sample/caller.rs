@@ -1,7 +1,6 @@
 //! Reads of the calling thread's ID and clock, before a handler claims a scratch slot. To read a
-//! CPU clock, the kernel updates the thread's time slice, and switches threads if the slice is
-//! over. With several threads per processor, most slices end there. A slot would be held until the
-//! thread runs again.
+//! CPU clock, the kernel updates the thread's time slice, and switches threads if it is over. With
+//! several threads per processor, most slices end there: the handler would keep a slot.
 //!
 //! A seccomp filter may kill the process for these calls. So handlers count themselves:
 //!
@@ -28,16 +27,14 @@ static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
     pub(super) thread: u32,
-    /// [`TimerTable::generation`](super::timer_table::TimerTable::generation), or 0 without
-    /// per-thread timers.
+    /// `TimerTable::generation`, or 0 without per-thread timers.
     pub(super) generation: u32,
     /// [`thread_timers::now`] in that session.
     pub(super) now: u64,
 }
 
 impl Caller {
-    /// Reads the calling thread; None if that is forbidden. Signal-safe: `gettid`, `clock_gettime`,
-    /// atomics.
+    /// Reads the calling thread; None if that is forbidden. Signal-safe: `gettid`, `clock_gettime`.
     pub(super) fn read(engine: &Engine, stack: usize) -> Option<Self> {
         engine.clock_readers().read(stack, are_forbidden, || {
             let generation = engine.threads().generation();
@@ -99,8 +96,7 @@ impl ClockReaders {
         answer
     }
 
-    /// Calls `wait` until the handlers that entered before [`forbid`] have left, or until it
-    /// returns false.
+    /// Calls `wait` until handlers from before [`forbid`] have left, or until it returns false.
     pub(crate) fn wait_until_done(&self, mut wait: impl FnMut() -> bool) -> bool {
         self.0.iter().all(|Count(count)| {
             while count.load(Ordering::Acquire) != 0 {

@@ -14,11 +14,10 @@ pub(crate) enum Counter {
     /// Ticks of weight 0: less than half a period was used.
     Early,
     Filtered,
-    /// In an excluded shared object.
     Excluded,
     /// Weight of the ticks that the full table refused.
     TableFull,
-    /// Ticks whose PC is not a user address.
+    /// Ticks without a user address as PC.
     NoPc,
     /// Walks, by end.
     Complete,
@@ -30,7 +29,7 @@ pub(crate) enum Counter {
     /// Frames, by whether the cache had their rule.
     RuleHits,
     RuleMisses,
-    /// Frames whose cached rule says that their CFI is evaluated each time.
+    /// Frames with a cached rule by which their CFI is evaluated each time.
     RulesEvaluated,
     /// Frames without CFI.
     FramesWithoutRule,

@@ -25,8 +25,7 @@ use once_cell::race::OnceBox;
 /// Entries of the rule cache, of 16 bytes.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
 /// A running handler may be preempted, or wait in the kernel for the lock of mappings. So there are
-/// many more slots than processors. An unused slot takes only address space; if that is limited,
-/// half as many.
+/// more slots than processors, which take only address space; half as many if that is limited.
 const SLOTS_PER_PROCESSOR: usize = 8;
 const MIN_SLOTS: usize = 32;
 const MAX_SLOTS: usize = 128;
@@ -46,8 +45,8 @@ impl AsRef<[RuleLine]> for RuleLines {
     #[inline]
     fn as_ref(&self) -> &[RuleLine] {
         let length = self.0.length() / size_of::<RuleLine>();
-        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom,
-        // whose atomics are not plain words, no engine is created.)
+        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom
+        // no engine is created: its atomics are not plain words.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }

@@ -1,7 +1,6 @@
 //! The guard against ticks of forked copies. The fork hook repairs a child of fork(2). `_Fork`, a
 //! raw `clone` and a raw `fork` run no hooks: the child has the handler, a copy of private memory,
-//! and the shared mappings. It may receive the signal or arm a timer, and such ticks must not be
-//! counted as the parent's.
+//! and the shared mappings. It may receive the signal or arm a timer: these ticks must not count.
 //!
 //! So a handler first reads the running session's signal from a page that the kernel zeroes in each
 //! child (`MADV_WIPEONFORK`, Linux 4.14). There the child finds no session, without a system call.
@@ -61,15 +60,14 @@ pub(crate) fn set_running_signal(signal: i32) {
     RUNNING_SIGNAL.set_running_signal(signal);
 }
 
-/// Signal-safe: two loads; with a negative word also `getpid` by system call. 0 without a session.
+/// Returns 0 without a session. Signal-safe: two loads; with a negative word also `getpid`.
 #[inline]
 pub(crate) fn running_signal() -> i32 {
     RUNNING_SIGNAL.signal()
 }
 
 /// True in a forked copy of a process that published sessions, until the copy publishes or
-/// withdraws one, as the fork hook does. Process IDs may be equal in another namespace.
-/// Signal-safe: atomic loads.
+/// withdraws one. Process IDs may be equal in another namespace. Signal-safe: atomic loads.
 pub(crate) fn is_forked_copy() -> bool {
     RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)
         && !RUNNING_SIGNAL.words().is_known.load(Ordering::Relaxed)

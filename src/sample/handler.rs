@@ -41,6 +41,8 @@ pub(crate) static LIVE_TICKS: AtomicI32 = AtomicI32::new(0);
 /// Set when an alternate stack was found that is too small for the handler.
 static AVOID_ALTERNATE_STACKS: AtomicBool = AtomicBool::new(false);
 
+/// Installs the handler for `signal`.
+///
 /// # Errors
 /// The error number of `sigaction(2)`.
 pub(crate) fn install(signal: i32) -> Result<(), i32> {
@@ -191,8 +193,7 @@ struct Tick<'t> {
     marks: Marks<'t>,
 }
 
-/// Returns a tick's weight in periods; None if the thread's own timer makes it needless. Adopts a
-/// thread at its first process tick.
+/// Returns a tick's weight in periods; None if the thread's timer samples it. Adopts new threads.
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {

@@ -15,8 +15,7 @@
 //! signal -> handler -> scratch slot -> unwind -> table -> slot released
 //! ```
 //!
-//! `control/` prepares memory, symbols and sessions in ordinary context. Functions here that only
-//! ordinary context may call say so.
+//! `control/` prepares memory, symbols and sessions in ordinary context. Functions for that say so.
 
 pub(crate) mod app_disposition;
 pub(crate) mod app_timer;

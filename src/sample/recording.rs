@@ -39,8 +39,8 @@ static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
 /// Levels of the index. The first has 32 KiB, each further one four times the size.
 const INDEX_LEVELS: u32 = 7;
-/// The index takes 1 / INDEX_SHARE of a half at most. A third of it is used when a bucket is full
-/// in all levels. Records of four frames (21 in tables of any size) fill the arena first.
+/// The index takes at most 1 / INDEX_SHARE of a half. When a bucket is full in all levels, a third
+/// of it is used. Records of at least 4 frames (21 for any table size) fill the arena first.
 const INDEX_SHARE: usize = 2;
 /// An arena's size is a multiple of this, in bytes.
 const ARENA_UNIT: usize = 64 << 10;
@@ -268,8 +268,8 @@ impl AsRef<[thread_table::ThreadEntry]> for ThreadEntries {
     #[inline]
     fn as_ref(&self) -> &[thread_table::ThreadEntry] {
         let length = self.0.length() / size_of::<thread_table::ThreadEntry>();
-        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom,
-        // whose atomics are not plain words, no recording is created.)
+        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom
+        // no recording is created: its atomics are not plain words.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
@@ -316,7 +316,7 @@ impl TableMemory {
                 Ok(index) => {
                     arena.note_halves(if shape.is_halved { shape.arena_words } else { 0 });
                     let memory = Self { index, index_usable: AtomicUsize::new(0), arena, shape };
-                    // Or the first ticks of many threads would do it, and wait for each other.
+                    // Otherwise first ticks would wait for each other with all slots taken.
                     memory.grow_index(index_words(1));
                     return Ok(memory);
                 }
@@ -370,14 +370,14 @@ impl Memory for TableMemory {
         if from > to || end > self.index_usable.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: `from` is at most `to`, whose byte offset is within the mapping.
+        // SAFETY: `from` is at most `to`, and the byte offset of `to` is within the mapping.
         let start = unsafe { self.index.start().cast::<modelled::AtomicU64>().add(from) };
-        // SAFETY: the range is usable, word-aligned and zeroed; atomics may be shared. (Under loom,
-        // whose atomics are not plain words, no recording is created.)
+        // SAFETY: the range is usable, word-aligned and zeroed; atomics may be shared. (Under loom
+        // no recording is created: its atomics are not plain words.)
         Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), to - from) })
     }
 
-    /// Concurrent calls are safe: the system call is repeatable, and the mark only grows.
+    /// Concurrent calls are safe: the system call is repeatable, and `index_usable` grows.
     fn grow_index(&self, to: usize) -> bool {
         let present = self.index_usable.load(Ordering::Acquire);
         let needed = to * size_of::<u64>();

@@ -1,5 +1,5 @@
-//! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`).
-//! It is of threads that have no timer, or exited before a tick.
+//! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`),
+//! of threads without a timer, or that exited before a tick.
 //!
 //! The process's ticks represent it. Needless ones do harm: if a thread's and a process's tick are
 //! pending, the kernel delivers the thread's, blocks the signal, and wakes another thread for the
@@ -11,14 +11,12 @@
 //! | postponed | threads' ticks | postponed further | ticks each period from now on |
 //! | ticks each period | process's ticks | postponed | the tick represents it, if its thread may |
 //!
-//! A postponed timer ticks if threads' ticks do not come. A thread's first tick represents the
-//! remainder, too.
+//! If threads' ticks do not come, the postponed timer ticks. First ticks represent it, too.
 //!
 //! A survey reads the process's clock, then all threads' clocks: CPU time used in between is in the
 //! next remainder, and is not counted twice. An estimate from the last readings is at least the
 //! remainder, unless threads have exited since. If it is below a period and the timer ticks late
-//! enough, a thread's tick makes no survey. This saves five system calls in most ticks of a busy
-//! thread.
+//! enough, a thread's tick makes no survey. This saves five system calls in most ticks.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{

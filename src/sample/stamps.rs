@@ -12,8 +12,7 @@ use crate::{
 };
 use std::{fmt::Write as _, sync::atomic::fence};
 
-/// Time stamps between the handler's stages; the chain's depth, rules not in the cache, minor page
-/// faults.
+/// Time stamps of the handler's stages; chain depth, rules not in the cache, minor page faults.
 const COLUMNS: [&str; 8] = ["entered", "claimed", "walked", "added", "left", "depth", "misses", "faults"];
 
 const MOST: usize = 1 << 16;

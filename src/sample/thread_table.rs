@@ -48,7 +48,6 @@ impl ThreadIndex {
         word.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map_or(Self::OTHER, Self)
     }
 
-    /// The entry's index.
     pub(crate) fn place(self) -> Option<usize> {
         usize::from(self.0).checked_sub(1)
     }
@@ -108,8 +107,8 @@ impl<E: AsRef<[ThreadEntry]>> ThreadTable<E> {
         Self { entries, used: AtomicU64::new(0), others: AtomicU64::new(0) }
     }
 
-    /// Finds or claims the calling thread's entry. True if its name is to be read: at each tick
-    /// whose number is a power of two. Most threads are named soon after their start.
+    /// Finds or claims the calling thread's entry. True if its name is to be read: at ticks
+    /// with a power of two as number. Most threads are named soon after their start.
     pub(crate) fn meet(&self, thread: u32) -> (ThreadIndex, bool) {
         let Some((place, entry)) = self.find_or_claim(thread) else { return (ThreadIndex::OTHER, false) };
         // Relaxed, without exchange: only the thread itself writes it.

@@ -8,9 +8,8 @@
 //!
 //! Timers take a share ([`Quota`]) of the process's descriptors or the user's pending signals.
 //!
-//! Threads that wait have no ticks of CPU time. So in clock `wall` all threads have timers from the
-//! start. The library adopts threads of `pthread_create`, and [`scan_threads`] those in
-//! /proc/self/task.
+//! Threads that wait have no ticks of CPU time. So in clock `wall` the hook of `pthread_create` and
+//! [`scan_threads`] (/proc/self/task) adopt all threads.
 //!
 //! The table is [`timer_table`](super::timer_table). [`begin`] needs the lock of `tick_source`.
 
@@ -133,13 +132,13 @@ pub(super) fn end_if_any() {
     }
 }
 
-/// Deletes all for good; discards the caller's pending ticks. True if threads could have timers.
+/// Deletes all timers for good; discards the caller's pending ticks. True if there could be timers.
 pub(super) fn forbid() -> bool {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
     leave()
 }
 
-/// The same if `number` is their signal, which the application handles for now.
+/// The same if `number` is their signal, because the application handles it.
 pub(super) fn leave_to_handler(number: i32) -> bool {
     if number != SIGNAL.load(Ordering::Relaxed) {
         return false;
@@ -178,8 +177,7 @@ fn are_forbidden(signal: i32) -> bool {
     is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
-/// True in a session of clock `wall` that must omit threads other than the main one, if there are
-/// any.
+/// True if a session of clock `wall` omits all threads except the main one, and has or had others.
 pub(crate) fn has_unseen_threads() -> bool {
     let others = || {
         let mut threads = 0u32;
@@ -337,7 +335,7 @@ impl ThreadScan {
                 without = without.saturating_add(u64::from(!has_timer));
             }
         });
-        // Exited threads count in `periods_of_a_tick`.
+        // Exited threads' timers still count in `periods_of_a_tick`.
         if threads.used() > with_timer {
             threads.reap(&OwnTimers, MAX_THREADS as u32);
         }
@@ -412,7 +410,7 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
     Some(rest.saturating_add(missed).saturating_add(u64::try_from(unaccounted).unwrap_or(0)))
 }
 
-/// Adopts the calling thread, which blocks all signals.
+/// Adopts the calling thread, which must block all signals.
 pub(crate) fn adopt_caller() {
     let Some(engine) = Engine::get() else { return };
     let threads = engine.threads();
@@ -439,7 +437,7 @@ pub(super) fn process_cookie() -> usize {
 pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => index_of_cookie(origin).is_some(),
-        // Also of a closed event: the application's handler may exit.
+        // Also of a closed event: in the application's handler it could end the program.
         Origin::File(descriptor) => number == EVENT_SIGNAL && EVENT_DESCRIPTORS.contains(descriptor),
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
@@ -466,7 +464,7 @@ fn index_of_cookie(origin: Origin) -> Option<usize> {
     value.checked_sub(process_cookie()).filter(|place| *place < COOKIES.len())
 }
 
-/// True for a process tick that goes to the main thread, whichever thread runs (before Linux 6.4).
+/// True for a process tick that goes to the main thread unless that blocks it (before Linux 6.4).
 pub(crate) fn meets_one_thread(origin: Origin) -> bool {
     matches!(origin, Origin::PosixTimer { .. }) && IS_OLD_KERNEL.load(Ordering::Relaxed)
 }
@@ -569,7 +567,7 @@ impl Timers for OwnTimers {
     }
 
     fn periods_of_a_tick(&self, used: u32) -> u32 {
-        /// Threads whose ticks may come in one period.
+        /// Threads that may tick in one period.
         const CROWD: u32 = 32;
         if is_wall() { used.div_ceil(CROWD).max(1) } else { 1 }
     }

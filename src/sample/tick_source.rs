@@ -2,22 +2,19 @@
 //!
 //! Ticks of CPU time come from the interval timer until the application arms it: before Linux 6.4
 //! only it interrupts the running thread; a POSIX timer's signal goes to the main thread, unless
-//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. They never move back: a
+//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. Ticks never move back: a
 //! signal of the application's timer may be pending for as long as it is blocked.
 //!
 //! | source | interval timer | its signals are | the application reads |
 //! | --- | --- | --- | --- |
 //! | none | the application's | the application's, or late ticks | the kernel's answer |
 //! | interval timer | the profiler's | ticks | that it is not armed |
-//! | POSIX timer | the application's | the application's | the kernel's answer |
-//! | per-thread timers | the application's | the application's | the kernel's answer |
+//! | POSIX timer, per-thread timers | the application's | the application's | the kernel's answer |
 //!
-//! The last row is for elapsed time, if the main thread has a per-thread timer, too
-//! ([`thread_timers`]). A POSIX timer also sends ticks with a signal other than the interval
-//! timer's.
+//! Per-thread timers are the only source in clock `wall`, if the main thread has one.
+//! A POSIX timer sends all ticks with another signal than the interval timer's.
 //!
-//! Writers (start, stop, `setitimer`, in any context) hold a lock and block all signals. Handlers
-//! read.
+//! Writers (start, stop, `setitimer`) hold a lock and block all signals. The handler reads.
 
 use super::{
     app_disposition::AppDisposition,
@@ -44,10 +41,10 @@ struct TickSource {
     state: AtomicI32,
     /// The signal of the last ticks, or 0.
     signal: AtomicI32,
-    /// Of ticks that are on, or would be if there was a timer.
+    /// Of the present ticks, or of those for which no timer could be created.
     period_micros: AtomicU32,
     is_app_timer: AtomicBool,
-    /// The profiler may have armed the interval timer, and not disarmed it without an error.
+    /// The profiler has armed the interval timer, and no disarm has succeeded since.
     may_be_ours: AtomicBool,
 }
 
@@ -60,7 +57,7 @@ const POSIX: i32 = 2;
 static OF_CPU: TickSource = TickSource::new();
 static OF_REAL: TickSource = TickSource::new();
 
-/// Signals whose ticks the application would read without a handler: bit n - 1 for signal n.
+/// Signals that the application would read without a handler: bit n - 1 for signal n.
 static READ_BY_APP: AtomicU64 = AtomicU64::new(0);
 
 static IS_STATE_LOCKED: AtomicBool = AtomicBool::new(false);
@@ -76,7 +73,7 @@ pub(crate) enum TimerOwner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartError {
-    /// The application uses the interval timer, and there can be no other (error number).
+    /// The application uses the interval timer, and no other can be created (error number).
     NoTimer(i32),
     /// The system call for the interval timer fails (error number).
     NotArmed(i32),
@@ -185,8 +182,7 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
     started
 }
 
-/// Sets the CPU time to the process's next tick; the interval stays. False if another thread
-/// writes.
+/// Sets the nanoseconds of CPU time to the next process tick. False if another thread writes.
 pub(super) fn set_next(nanos: u64) -> bool {
     let Some(_writing) = StateLock::try_begin() else { return false };
     OF_CPU.set_next(nanos);
@@ -240,7 +236,7 @@ fn start_process(source: &TickSource, timer: IntervalTimer, period_micros: u32) 
         source.is_app_timer.store(started.is_ok(), Ordering::Release);
         return started.or_else(|_| source.start_interval(timer, period_micros));
     }
-    // Armed before the profiler was loaded, or without interposition.
+    // The application may have armed it before the profiler was loaded, or uninterposed.
     if !source.is_app_timer.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
         if let Some(setting) = timer.get().ok().filter(Itimerval::is_armed) {
             app_timer::on_armed(&setting);
@@ -261,7 +257,7 @@ pub(crate) enum StopResult {
     TakenByApp,
 }
 
-/// A pending tick may still arrive.
+/// Stops ticks; a pending one may still arrive.
 ///
 /// # Errors
 /// The error number of `setitimer(2)`: ticks continue.
@@ -284,7 +280,7 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<StopResult, i32> {
     Ok(StopResult::WasTicking)
 }
 
-/// Deletes a timer, unless that may kill the process: the handler ignores its signals.
+/// Deletes a timer, unless that may kill the process: then the handler ignores its signals.
 fn delete(timer: PosixTimer) {
     if !thread_timers::is_forbidden() {
         timer.delete();
@@ -358,7 +354,7 @@ pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
     }
 }
 
-/// True for a pending tick of an earlier session. The application's handler for it may exit.
+/// True for a pending tick of an earlier session, which the application must not get.
 pub(crate) fn was_own_tick(number: i32) -> bool {
     let timer = weight::timer();
     let had_session =
@@ -409,6 +405,8 @@ pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<StartErro
     Ok((if is_ours { Itimerval::NONE } else { old }, refusal))
 }
 
+/// `getitimer(2)` of the CPU timer.
+///
 /// # Errors
 /// The error number for the application.
 pub(crate) fn get_for_app() -> Result<Itimerval, i32> {
@@ -445,8 +443,8 @@ static RECORDED: AtomicI32 = AtomicI32::new(0);
 static SWALLOWED_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a tick that `sigwait(3)` took: the running thread blocks the signal. If all threads do,
-/// no tick is recorded, and pending ones make the kernel drop the application's signals: this stops
-/// ticks, and returns true. Simultaneous ticks count as one: real-time signals queue.
+/// no tick is recorded, and the kernel drops the application's signals while one is pending: this
+/// stops ticks, and returns true. Simultaneous ticks count as one: real-time signals queue.
 pub(crate) fn count_swallowed_tick(number: i32, recorded: i32) -> bool {
     is_one_too_many(recorded, weight::has_passed_since(SWALLOWED_AT.load(Ordering::Relaxed))) && end(number)
 }

@@ -1,13 +1,11 @@
-//! The table of per-thread timers, here on CPU clocks (clock `cpu`). Signal-safe: atomics,
-//! [`Timers`].
+//! The table of per-thread timers, here on CPU clocks (clock `cpu`). Signal-safe: system calls.
 //!
 //! The process's timer finds threads. A thread that it interrupts for the first time is *adopted*:
-//! it gets a timer that counts only its time. A thread that lives for a millisecond needs none: its
-//! time is in the process's clock, and another thread represents it
-//! ([`remainder`](super::remainder)).
+//! it gets a timer that counts only its time. A thread that lives for a millisecond needs none:
+//! another thread represents its time ([`remainder`](super::remainder)).
 //!
 //! ```text
-//! CPU clock of a thread |----+----x-----+---x-------+x--------+-----x---|   + cell of a period, x tick
+//! CPU clock of a thread |----+----x-----+---x-------+x--------+-----x---|   + cell (period) x tick
 //!                            first expiry: uniformly random in its cell
 //! ```
 //!
@@ -27,14 +25,12 @@
 //! generation. So one of the two sees the other, and no timer is left.
 //!
 //! The application can close a perf event's descriptor (`closefrom(3)`), and the kernel keeps an
-//! exited thread's timer. [`TimerTable::survey`] repairs both, the process's next tick on the
-//! thread the first.
+//! exited thread's timer. [`TimerTable::survey`] repairs both, process ticks the former.
 //!
 //! A *precise* timer (clock `perf`) has its own counter, some microseconds off the CPU clock: its
 //! tick may come half a period early.
 //!
-//! Any context writes, without waiting: handlers, starts and stops, the application's hooks
-//! (`sigaction`, `prctl`).
+//! Any context writes, without waiting: handlers, starts, stops, and hooks (`sigaction`, `prctl`).
 
 mod entry;
 
@@ -51,13 +47,11 @@ pub(crate) const MAX_THREADS: usize = if cfg!(loom) { 64 } else { 4096 };
 const WINDOW: usize = 8;
 /// Ticks between two draws of the place in the cell, if the timer is not precise.
 const TICKS_OF_A_PLACE: u32 = 4;
-/// The first tick that draws. An earlier exit's rest is in the remainder; a later one's is zero on
-/// average.
+/// The first draw. A thread's rest at an earlier exit is in the remainder; later it averages zero.
 const FIRST_DRAW: u32 = 2;
 /// Timers that a survey in a handler deletes or replaces at most.
 const MAX_REPAIRED: u32 = 32;
-/// Nanoseconds, besides some periods, until a late timer counts as dead: kernel ticks may miss
-/// threads.
+/// Nanoseconds, plus some periods, after which a late timer is dead: kernel ticks may miss threads.
 const PATIENCE: u64 = 200_000_000;
 
 pub(crate) trait Timers {
@@ -119,7 +113,7 @@ pub(crate) struct TimerTable<E> {
     refused: AtomicU64,
     /// Nanoseconds.
     period: AtomicU64,
-    /// Sum of the entries' unaccounted time.
+    /// Sum of the entries' unaccounted time, as an `i64`.
     unaccounted: AtomicU64,
     /// A child that shares the memory has none of the timers.
     owner: AtomicU32,
@@ -262,8 +256,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         }) else {
             return false;
         };
-        // If the start of a session adopts the thread concurrently, both leave it to the next tick
-        // or scan.
+        // A concurrent adoption by a session's start: both leave it to the next tick or scan.
         fence(Ordering::SeqCst);
         let is_other = |other: &TimerSlot<'_>| {
             other.index != place.index && other.entry.key.load(Ordering::Relaxed) == tick_thread.key()
@@ -294,8 +287,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         // Pairs with the fence in `end` (see the module).
         fence(Ordering::SeqCst);
         if self.generation.load(Ordering::Relaxed) == tick_thread.generation {
-            // If `end` has deleted it, no timer has this ID, or an event that ticks later, with
-            // correct weight.
+            // After an `end`, no timer has this ID; or a new event has it, which this only delays.
             timers.arm(timer, first, cell);
         } else {
             self.withdraw(timers, place, timer.wrapping_add(1));

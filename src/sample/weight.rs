@@ -4,12 +4,11 @@
 //! tick consumes all time since the last one: its weight is that time in periods, rounded, and the
 //! signed rest is carried over. The weights of a session are its time, to within half a period.
 //!
-//! ITIMER_PROF uses times that the kernel samples per jiffy, a fifth too many if threads switch
+//! ITIMER_PROF uses times that the kernel samples per jiffy, up to a fifth ahead if threads switch
 //! often. A tick less than half a period after the last one has weight 0.
 //!
-//! A per-thread tick represents the thread's time ([`timer_table`](super::timer_table)), and
-//! process ticks the [`remainder`](super::remainder); both are charged here. Filtered and lost
-//! ticks consume, too.
+//! Per-thread ticks represent the thread's time ([`timer_table`](super::timer_table)), process
+//! ticks the [`remainder`](super::remainder). Both are charged here, also if filtered or lost.
 
 use crate::{
     sync::{AtomicBool, AtomicU64, Ordering},

@@ -1,5 +1,4 @@
-//! The first fails without a fence or the second check; the second if a load and a store take a
-//! timer.
+//! The first fails without a fence or the second check, the second without exchanges of the timer.
 
 use super::*;
 use loom::sync::{Arc, Mutex};

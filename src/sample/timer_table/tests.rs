@@ -17,7 +17,7 @@ struct Kernel {
     left: RefCell<BTreeSet<i32>>,
     clocks: RefCell<BTreeMap<u32, u64>>,
     process: RefCell<u32>,
-    /// Threads whose ticks may come in one period; 0 for all.
+    /// Threads that may tick in one period; 0 for all.
     crowd: RefCell<u32>,
 }
 
