@@ -1,6 +1,6 @@
 //! Reads of the calling thread's ID and clock, before a handler claims a scratch slot. To read a
 //! CPU clock, the kernel updates the thread's time slice, and switches threads if it is over. With
-//! several threads per processor, most slices end there: the handler would keep a slot.
+//! several threads per processor, most slices end there, and a slot would be held.
 //!
 //! A seccomp filter may kill the process for these calls. So handlers count themselves:
 //!

@@ -1,4 +1,4 @@
-//! The handler of the profiling signal: one tick, up to the sample table. All of it is signal-safe.
+//! The handler of the profiling signal: one tick, up to the sample table. Signal-safe (see `super`).
 //!
 //! # Safety
 //! Uses the kernel's pointers. The application guarantees the safety of its handler and its filter.

@@ -1,4 +1,4 @@
-//! Timers of single threads: kinds, limits, signals. Signal-safe, except [`prepare`].
+//! Timers of single threads. Signal-safe, except [`prepare`]: atomics and system calls.
 //!
 //! | clock | per-thread timer | its signal contains |
 //! | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! The timers that send ticks, and the owner of the process's interval timer. Signal-safe.
+//! The timers that send ticks, and the interval timer's owner. Signal-safe: atomics, system calls.
 //!
 //! Ticks of CPU time come from the interval timer until the application arms it: before Linux 6.4
 //! only it interrupts the running thread; a POSIX timer's signal goes to the main thread, unless

@@ -9,7 +9,7 @@
 //!                            first expiry: uniformly random in its cell
 //! ```
 //!
-//! A tick represents its cell, or all cells whose tick has passed if the kernel sends fewer. In
+//! A tick represents its cell, or all cells with a past tick if the kernel sends fewer. In
 //! clock `wall` cells are some periods long if there are many threads. The place in the cell is
 //! drawn again every few ticks, with a precise timer at each: a program in step with the period
 //! must not always be sampled at the same point.
@@ -55,7 +55,7 @@ const MAX_REPAIRED: u32 = 32;
 const PATIENCE: u64 = 200_000_000;
 
 pub(crate) trait Timers {
-    /// Creates a timer of the thread's time whose signal contains `index`. Returns its ID.
+    /// Creates a timer of the thread's time, with `index` in its signal. Returns its ID.
     ///
     /// # Errors
     /// The system's error number, or `EAGAIN` at the limit.

@@ -1,4 +1,4 @@
-//! The weight of a tick: the number of periods that it represents. Signal-safe, except [`begin`].
+//! The weight of a tick, in periods. Signal-safe, except [`begin`]: `clock_gettime` and atomics.
 //!
 //! The kernel sends at most one tick of a CPU timer per jiffy, and none while one is pending. So a
 //! tick consumes all time since the last one: its weight is that time in periods, rounded, and the
@@ -82,7 +82,7 @@ pub(crate) fn has_passed_since(then: u64) -> (bool, u64) {
 }
 
 fn are_apart(then: u64, now: u64, period: u64) -> bool {
-    // An earlier value is of another clock, or of a forked child, whose clock begins anew.
+    // An earlier value is of another clock, or of a forked child: its clock begins anew.
     now.checked_sub(then).is_none_or(|passed| passed >= period / 2)
 }
 

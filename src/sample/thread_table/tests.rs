@@ -1,6 +1,6 @@
 use super::*;
 
-/// As in a session; fewer under Miri, which takes minutes for so many.
+/// As in a session; fewer under Miri, which takes minutes for them.
 const MOST: usize = if cfg!(miri) { 1 << 10 } else { MAX_THREADS };
 
 fn table(entries: usize) -> ThreadTable<Vec<ThreadEntry>> {

@@ -107,7 +107,7 @@ fn covers_a_thread_until_the_session_ends() {
     assert_eq!(threads.used.load(Ordering::Relaxed), 0);
 }
 
-/// With kernel ticks of 4 ms, weights are the cells whose expiry has passed.
+/// With kernel ticks of 4 ms, weights are the cells with a past expiry.
 #[test]
 fn sums_weights_to_the_time_within_one_period() {
     for period in [100_000, 1_000_000, 4_000_000, 10_000_000, 1_000_000_000] {
