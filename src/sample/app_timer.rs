@@ -1,4 +1,4 @@
-//! Signals of the application's ITIMER_PROF while ticks share its signal. Signal-safe: system calls.
+//! Signals of the application's ITIMER_PROF while ticks share them. Signal-safe: system calls.
 //!
 //! The kernel drops an interval timer's signal while the same signal, even a tick, is pending: as
 //! long as all threads block it. An application that waits for its timer could wait for ever. So

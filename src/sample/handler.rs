@@ -1,4 +1,4 @@
-//! The handler of the profiling signal: one tick, up to the sample table. Signal-safe (see `super`).
+//! The handler of the profiling signal: a tick, up to the sample table. Signal-safe (see `super`).
 //!
 //! # Safety
 //! Uses the kernel's pointers. The application guarantees the safety of its handler and its filter.
