@@ -1,12 +1,10 @@
-//! The host's own disposition of a profiling signal, while our handler stands in its place.
+//! The application's disposition of a profiling signal, while the profiler's handler is installed.
+//! The shared library interposes `sigaction` and `signal`: the disposition is stored and returned
+//! here, and applied to signals that are not ticks. Signal-safe: atomics and system calls.
 //!
-//! The shared library interposes `sigaction` and `signal`: what the host sets for our signal is kept here, told
-//! back to it, and served when a signal arrives that is not a tick of ours.
-//!
-//! Who writes: host threads, in any context (`sigaction` is async-signal-safe), one at a time, with all signals
-//! blocked. Who reads: the handler, which never waits. There are two copies; a writer fills the one that is not in
-//! use and then counts the version up, whose lowest bit names the copy in use. A reader that sees the version
-//! unchanged behind its reads has a copy that nobody was writing.
+//! Writers (`sigaction` is async-signal-safe) hold a lock and block all signals. The handler reads,
+//! and never waits: a writer fills the copy that is not in use, and then increments the version,
+//! the lowest bit of which selects the copy. A read is valid if the version is unchanged after it.
 
 use super::handler;
 use crate::{
@@ -20,9 +18,8 @@ use crate::{
 };
 use core::sync::atomic::fence;
 
-/// What the host set for one signal.
 pub(crate) struct AppDisposition {
-    /// The process whose handler is ours, or 0. A child that shares our memory (`vfork`) is another.
+    /// The process that has the profiler's handler, or 0. A child of `vfork` is another process.
     owner: AtomicU32,
     version: AtomicUsize,
     copies: [Copy; 2],
@@ -31,17 +28,16 @@ pub(crate) struct AppDisposition {
 
 static CPU_TIMER_SIGNAL: AppDisposition = AppDisposition::new();
 static REAL_TIMER_SIGNAL: AppDisposition = AppDisposition::new();
-/// Of [`CHOSEN`].
 static CHOSEN_SIGNAL: AppDisposition = AppDisposition::new();
-/// The signal that ticks have had in the place of a timer's own, or 0; once there is one it stays.
+/// The signal of ticks instead of a timer's own, or 0. It is set once.
 static CHOSEN: AtomicI32 = AtomicI32::new(0);
 
-/// The signals that ticks can have: those of the timers, and the other one, or 0. Signal-safe.
+/// The signals that ticks can have; 0 for none.
 pub(crate) fn signals() -> [i32; 3] {
     [IntervalTimer::Cpu.signal(), IntervalTimer::Real.signal(), CHOSEN.load(Ordering::Acquire)]
 }
 
-/// Makes a place for ticks that are `signal`; false where another one has it. Signal-safe.
+/// Sets the signal of ticks; false if there is another one.
 pub(crate) fn choose_signal(signal: i32) -> bool {
     match CHOSEN.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => true,
@@ -53,7 +49,7 @@ struct Copy {
     handler: AtomicUsize,
     flags: AtomicI32,
     mask: AtomicU64,
-    /// Whether the host ever set a handler of its own for the signal.
+    /// Whether the application has ever set a handler.
     had_handler: AtomicBool,
 }
 
@@ -84,14 +80,12 @@ impl Copy {
     }
 }
 
-/// What a signal that is no tick of ours should come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forward {
-    /// The host has a handler, to be called.
     Handler(Disposition),
-    /// The host had a handler and went back to the default action, which ends the process.
+    /// The application reset its handler to the default action, which kills the process.
     Default,
-    /// The host never cared: the signal is a tick for us.
+    /// The application never set a handler: the signal is a tick.
     Tick,
 }
 
@@ -105,7 +99,7 @@ impl AppDisposition {
         }
     }
 
-    /// The place for one of [`signals`]; None for any other. Signal-safe.
+    /// None if it is not one of [`signals`].
     pub(crate) fn of(number: i32) -> Option<&'static Self> {
         if number == IntervalTimer::Cpu.signal() {
             Some(&CPU_TIMER_SIGNAL)
@@ -118,25 +112,24 @@ impl AppDisposition {
         }
     }
 
-    /// Our handler is about to be installed, in place of `before`.
+    /// Called before the profiler's handler is installed.
     pub(crate) fn replace(&self, before: Disposition) {
         self.write(before, |_| false);
         self.owner.store(process::id(), Ordering::Release);
     }
 
-    /// Our handler could not be installed: what the host sets is in the kernel's hands as before.
+    /// Called if the handler could not be installed.
     pub(crate) fn restore(&self) {
         self.owner.store(0, Ordering::Release);
     }
 
-    /// True when this process's handler is ours. Signal-safe.
+    /// True if this process has the profiler's handler.
     pub(crate) fn is_replaced(&self) -> bool {
         let owner = self.owner.load(Ordering::Acquire);
         owner != 0 && owner == process::id()
     }
 
-    /// Gives the host's disposition, and sets it to `new` if there is one. Signal-safe: blocks all signals while it
-    /// writes, and a second writer waits for as long as the first takes to store four words.
+    /// Returns the disposition, and sets it to `new`. A second writer waits for four stores.
     pub(crate) fn exchange(&self, new: Option<Disposition>) -> Disposition {
         match new {
             Some(new) => self.write(new, |had_handler| had_handler || new.is_handler()),
@@ -144,7 +137,6 @@ impl AppDisposition {
         }
     }
 
-    /// How to serve a signal that is no tick of ours. Signal-safe.
     pub(crate) fn forward(&self) -> Forward {
         let (action, had_handler) = self.read();
         if action.is_handler() {
@@ -156,12 +148,10 @@ impl AppDisposition {
         }
     }
 
-    /// True once the host has set a handler of its own. Signal-safe.
     pub(crate) fn has_had_handler(&self) -> bool {
         self.read().1
     }
 
-    /// True while the host ignores the signal. Signal-safe.
     pub(crate) fn is_ignored(&self) -> bool {
         self.read().0.handler == Disposition::IGNORED
     }
@@ -172,12 +162,12 @@ impl AppDisposition {
         let (before, had_before) = self.read();
         let next = self.version.load(Ordering::Relaxed).wrapping_add(1);
         if let Some(copy) = self.copies.get(next & 1) {
-            // The copy was last in use two versions ago; a reader that still reads it will see the version changed,
-            // because these stores come behind the version's last change (release fence, acquire fence in `read`).
+            // A reader of this copy, last used two versions ago, sees another version: these stores
+            // come after its last change (release fence, acquire fence in `read`).
             fence(Ordering::Release);
             copy.store(action, had_handler(had_before));
         }
-        // Release: publishes the copy.
+        // Release: pairs with the acquire in `read`, for the copy.
         self.version.store(next, Ordering::Release);
         self.writing.store(false, Ordering::Release);
         before
@@ -195,9 +185,8 @@ impl AppDisposition {
             let version = self.version.load(Ordering::Acquire);
             let Some(copy) = self.copies.get(version & 1) else { continue };
             let value = copy.load();
-            // Acquire fence: the second look at the version stays behind the reads.
+            // Acquire: the second load of the version stays after the reads.
             fence(Ordering::Acquire);
-            // Another round only when a writer finished meanwhile.
             if self.version.load(Ordering::Relaxed) == version {
                 return value;
             }
@@ -205,14 +194,14 @@ impl AppDisposition {
     }
 }
 
-/// Lets the kernel ignore those of our signals that the host ignores, since the next program inherits that, and a handler
-/// would become the default action; true if there are any. In a child of `vfork` the change is its own. Signal-safe.
-#[inline(never)] // The stack may be small: it is for one thing after another.
+/// Makes the kernel ignore signals that the application ignores: an exec keeps that, but resets
+/// handlers. True if there are any. In a child of `vfork`, only the child changes.
+#[inline(never)] // The stack may be small: callees use it in turn.
 pub(crate) fn ignore_across_exec() -> bool {
     let mut has_changed = false;
     for number in signals() {
         let is_ignored = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
-        // The child may have chosen something else for itself.
+        // The child may have set another disposition.
         let is_handled = || signal::disposition(number).is_ok_and(|present| present.is_handler());
         if AppDisposition::of(number).is_some_and(is_ignored) && is_handled() {
             signal::ignore(number);
@@ -222,8 +211,8 @@ pub(crate) fn ignore_across_exec() -> bool {
     has_changed
 }
 
-/// Puts our handler back, since the program was not replaced. Signal-safe.
-#[inline(never)] // The stack may be small: it is for one thing after another.
+/// Restores the handler after a failed exec.
+#[inline(never)] // The stack may be small: callees use it in turn.
 pub(crate) fn handle_after_failed_exec() {
     for number in signals() {
         let is_ours = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
@@ -233,7 +222,7 @@ pub(crate) fn handle_after_failed_exec() {
     }
 }
 
-/// In a forked child, whose handler is ours as the parent's is: a writer of another thread does not exist here.
+/// In a forked child, which has the handler, and no other thread that writes.
 pub(crate) fn reset_after_fork() {
     for host in [&CPU_TIMER_SIGNAL, &REAL_TIMER_SIGNAL, &CHOSEN_SIGNAL] {
         host.writing.store(false, Ordering::Release);
@@ -248,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_see_whole_settings() {
+    fn readers_see_complete_dispositions() {
         const LAST: usize = if cfg!(miri) { 20 } else { 19_999 };
         let host = AppDisposition::new();
         std::thread::scope(|scope| {

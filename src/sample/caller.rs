@@ -1,17 +1,14 @@
-//! What a handler asks the kernel about its thread, before it claims a scratch slot.
+//! Reads of the calling thread's ID and clock, before a handler claims a scratch slot. To read a
+//! CPU clock, the kernel updates the thread's time slice, and switches threads if it is over. With
+//! several threads per processor, most slices end there, and a slot would be held.
 //!
-//! To read a thread's CPU clock, the kernel updates how much of its time slice the thread has used. If the slice is over, another
-//! thread runs at the end of the system call. With several threads per processor and some ticks per slice, most slices end
-//! there. A handler that had a slot already would hold it until its thread runs again.
-//!
-//! A seccomp filter may kill the process for these calls. So handlers count themselves, and the application enters its sandbox
-//! after the handlers that ask have left:
+//! A seccomp filter may kill the process for these calls. So handlers count themselves:
 //!
 //! | handler | thread that enters a sandbox |
 //! | --- | --- |
-//! | counts itself | forbids the calls |
-//! | asks, unless it is forbidden | waits until each count has been zero |
-//! | leaves the count | enters |
+//! | increments a count | forbids the calls |
+//! | makes the calls, unless they are forbidden | waits until each count was zero |
+//! | decrements the count | enters the sandbox |
 
 use super::{engine::Engine, thread_timers, timer_table::TickThread};
 use crate::{
@@ -22,25 +19,22 @@ use crate::{
     sys::thread,
 };
 
-/// Counts of handlers that ask, each in a cache line of its own. A handler's stack chooses which.
+/// Counts of handlers, each in its own cache line. The handler's stack address selects one.
 const COUNTS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// The process may have forbidden itself the calls.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// A handler's thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
-    /// Its id, as the kernel has it.
     pub(super) thread: u32,
-    /// [`TimerTable::generation`](super::timer_table::TimerTable::generation) when the clock was read; 0 if threads have no timers.
+    /// `TimerTable::generation`, or 0 without per-thread timers.
     pub(super) generation: u32,
-    /// Its clock, as [`thread_timers::now`], for that session.
+    /// [`thread_timers::now`] in that session.
     pub(super) now: u64,
 }
 
 impl Caller {
-    /// The calling thread; None if the process may be killed for asking. Signal-safe: `gettid`, `clock_gettime`, and atomics.
+    /// Reads the calling thread; None if that is forbidden. Signal-safe: `gettid`, `clock_gettime`.
     pub(super) fn read(engine: &Engine, stack: usize) -> Option<Self> {
         engine.clock_readers().read(stack, are_forbidden, || {
             let generation = engine.threads().generation();
@@ -49,7 +43,7 @@ impl Caller {
         })
     }
 
-    /// The thread for the table of threads. None if the session of the clock is over, or has no such table.
+    /// Returns None if the clock's session is over, or has no per-thread timers.
     pub(super) fn met(self, engine: &Engine) -> Option<TickThread> {
         let Self { thread, generation, now } = self;
         (generation != 0 && generation == engine.threads().generation()).then_some(TickThread {
@@ -60,14 +54,13 @@ impl Caller {
     }
 }
 
-/// The kernel is not asked any more, once [`ClockReaders::wait_until_done`]. For good.
+/// Forbids the calls for good. [`ClockReaders::wait_until_done`] waits for running ones.
 pub(crate) fn forbid() {
     IS_FORBIDDEN.store(true, Ordering::SeqCst);
-    // See the module: partner of the one in `ask`.
+    // Pairs with the fence in `read` (see the module).
     fence(Ordering::SeqCst);
 }
 
-/// True if [`forbid`] was called.
 pub(crate) fn are_forbidden() -> bool {
     IS_FORBIDDEN.load(Ordering::SeqCst)
 }
@@ -75,7 +68,6 @@ pub(crate) fn are_forbidden() -> bool {
 #[repr(align(64))]
 struct Count(AtomicU32);
 
-/// The handlers that ask now.
 pub(crate) struct ClockReaders([Count; COUNTS]);
 
 impl ClockReaders {
@@ -83,28 +75,28 @@ impl ClockReaders {
         Self(core::array::from_fn(|_| Count(AtomicU32::new(0))))
     }
 
-    /// Calls `ask`, unless it `is_forbidden`, and returns what it returns. Not needed in a handler that holds a slot.
+    /// Returns the result of `ask`; None if it `is_forbidden`. A slot's holder does not need this.
     pub(super) fn read<T>(
         &self,
         stack: usize,
         is_forbidden: impl Fn() -> bool,
         ask: impl FnOnce() -> T,
     ) -> Option<T> {
-        // So that those who wait come to an end.
+        // Makes `wait_until_done` end.
         if is_forbidden() {
             return None;
         }
         let Count(count) = self.0.get((stack >> 16 ^ stack >> 23) % COUNTS)?;
         count.fetch_add(1, Ordering::Relaxed);
-        // See the module: partner of the one in `forbid`.
+        // Pairs with the fence in `forbid`.
         fence(Ordering::SeqCst);
         let answer = (!is_forbidden()).then(ask);
-        // Release: whoever finds the count at zero comes after the calls.
+        // Release: pairs with the acquire in `wait_until_done`. A zero count comes after the calls.
         count.fetch_sub(1, Ordering::Release);
         answer
     }
 
-    /// Calls `wait` until the handlers that asked before [`forbid`] have left, or it returns false.
+    /// Calls `wait` until handlers from before [`forbid`] have left, or until it returns false.
     pub(crate) fn wait_until_done(&self, mut wait: impl FnMut() -> bool) -> bool {
         self.0.iter().all(|Count(count)| {
             while count.load(Ordering::Acquire) != 0 {
@@ -124,14 +116,14 @@ impl ClockReaders {
     }
 }
 
-/// Fails without one of the two fences, or without the second look.
+/// Fails without either fence, or without the second check.
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
     use loom::sync::{Arc, atomic::AtomicBool};
 
     #[test]
-    fn loom_no_handler_asks_in_a_sandbox() {
+    fn loom_makes_no_calls_in_a_sandbox() {
         loom::model(|| {
             let state = Arc::new((ClockReaders::new(), AtomicBool::new(false), AtomicBool::new(false)));
             let handler = {
@@ -160,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_that_is_asking_is_waited_for() {
+    fn waits_for_a_handler_that_makes_the_calls() {
         let clock_readers = ClockReaders::new();
         let has_left = |clock_readers: &ClockReaders| {
             let mut rounds = 0;
@@ -174,7 +166,6 @@ mod tests {
             assert_eq!(clock_readers.read(stack, || false, || has_left(&clock_readers)), Some(false));
             assert_eq!(clock_readers.read(stack, || true, || ()), None);
         }
-        // A thread of the parent that was asking does not exist in a child.
         clock_readers.0[0].0.store(3, Ordering::Relaxed);
         assert!(!has_left(&clock_readers));
         clock_readers.reset_after_fork();

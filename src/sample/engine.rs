@@ -1,10 +1,8 @@
-//! What all sessions of the process share: the scratch slots, the rules met so far, the threads that have timers.
-//!
-//! Made at the first start, in ordinary context, and kept until the process ends: a handler may be inside at any
-//! time.
+//! State of all sessions: scratch slots, cached rules, per-thread timers. Created at the first
+//! start, and never freed: a handler may use it at any time.
 //!
 //! # Safety
-//! Makes a slice of atomics out of a mapping that lives as long as the slice.
+//! Makes slices of atomics from mappings, which live as long as the slices.
 #![allow(unsafe_code)]
 
 use super::{
@@ -24,18 +22,16 @@ use crate::sys::{
 };
 use once_cell::race::OnceBox;
 
-/// TimerEntries of the rule cache, 16 bytes each.
+/// Entries of the rule cache, of 16 bytes.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
-/// A handler that is inside may lose its processor, or wait in the kernel for the right to change mappings, so there are many
-/// more slots than processors. One that is not used takes address space alone; half as many where a process may have only
-/// so much of that.
+/// A running handler may be preempted, or wait in the kernel for the lock of mappings. So there are
+/// more slots than processors, which take only address space; half as many if that is limited.
 const SLOTS_PER_PROCESSOR: usize = 8;
 const MIN_SLOTS: usize = 32;
 const MAX_SLOTS: usize = 128;
 
 static ENGINE: OnceBox<Engine> = OnceBox::new();
 
-/// See the module.
 pub(crate) struct Engine {
     scratch: Scratch,
     rules: RuleCache<RuleLines>,
@@ -43,39 +39,37 @@ pub(crate) struct Engine {
     clock_readers: ClockReaders,
 }
 
-/// A mapping as the rule cache's lines.
 pub(crate) struct RuleLines(Mapping);
 
 impl AsRef<[RuleLine]> for RuleLines {
     #[inline]
     fn as_ref(&self) -> &[RuleLine] {
         let length = self.0.length() / size_of::<RuleLine>();
-        // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics
-        // are no plain words, no engine is ever made.)
+        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom
+        // no engine is created: its atomics are not plain words.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
 
-/// A mapping as the entries of threads.
 pub(crate) struct TimerEntries(Mapping);
 
 impl AsRef<[timer_table::TimerEntry]> for TimerEntries {
     #[inline]
     fn as_ref(&self) -> &[timer_table::TimerEntry] {
         let length = self.0.length() / size_of::<timer_table::TimerEntry>();
-        // SAFETY: as for the lines of rules.
+        // SAFETY: as in `RuleLines`.
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
 
 impl Engine {
-    /// The engine, if it has been made. Signal-safe: one atomic load.
+    /// Signal-safe: one atomic load.
     #[inline]
     pub(crate) fn get() -> Option<&'static Self> {
         ENGINE.get()
     }
 
-    /// The engine, made now if it was not. For ordinary context.
+    /// For ordinary context.
     ///
     /// # Errors
     /// The error number of `mmap(2)`.
@@ -86,7 +80,7 @@ impl Engine {
         ENGINE.get_or_try_init(|| Ok(Box::new(Self::new()?)))
     }
 
-    /// An engine that no session uses. For ordinary context.
+    /// For ordinary context.
     ///
     /// # Errors
     /// The error number of `mmap(2)`.

@@ -1,20 +1,18 @@
-//! The mark by which a handler knows that it runs in the session's own process.
+//! The guard against ticks of forked copies. The fork hook repairs a child of fork(2). `_Fork`, a
+//! raw `clone` and a raw `fork` run no hooks: the child has the handler, a copy of private memory,
+//! and the shared mappings. It may receive the signal or arm a timer: these ticks must not count.
 //!
-//! A child of `fork` is put right by our hooks. `_Fork`, a raw `clone` and a raw `fork` run no hooks: their child has
-//! our handler, a copy of our private memory, and shares what we have mapped shared. It has no timer, but it may be
-//! sent the signal, or arm a timer of its own, and a tick of it must not be counted among the parent's.
-//!
-//! So what a handler looks at first, the signal of the running session, stands in a page that the kernel gives to each
-//! child zeroed (`MADV_WIPEONFORK`, Linux 4.14): the child finds no session, without asking for anything.
+//! So a handler first reads the running session's signal from a page that the kernel zeroes in each
+//! child (`MADV_WIPEONFORK`, Linux 4.14). There the child finds no session, without a system call.
 //!
 //! | word | meaning |
 //! | --- | --- |
 //! | 0 | no session runs in this process |
-//! | signal number | a session does, and its timer sends this |
-//! | the same, negative | a session does, where the kernel wipes no page; it is this process's if the ids agree |
+//! | signal number | a session runs; its timer sends this signal |
+//! | negated number | the same without a wiped page; valid only in the process that stored it |
 //!
-//! Children that share our memory instead of copying it (`vfork`, or `clone` with `CLONE_VM`) find the mark set. They are
-//! to our handler what a thread is: the table that they count in is the parent's own, by the same atomic operations.
+//! Children that share the memory (`vfork`, or `clone` with `CLONE_VM`) find the word set. The
+//! handler treats them as threads: they count in the parent's table, by the same atomic operations.
 //!
 //! # Safety
 //! Refers to words in a mapping that is never unmapped.
@@ -26,10 +24,9 @@ use crate::{
 };
 use core::{mem, ptr};
 
-/// What stands in the page.
 struct GuardWords {
     signal: AtomicI32,
-    /// Set in a process that has published a session, or withdrawn one.
+    /// Set in a process that has published or withdrawn a session.
     is_known: AtomicBool,
 }
 
@@ -39,41 +36,38 @@ impl GuardWords {
     }
 }
 
-/// See the module.
 struct RunningSignal {
-    /// Never null: words that live as long as the process.
+    /// Never null: the words live as long as the process.
     words: AtomicPtr<GuardWords>,
     is_wiped: AtomicBool,
-    /// The process that set a negative word.
+    /// The process that stored a negative word.
     owner: AtomicU32,
 }
 
 static RUNNING_SIGNAL: RunningSignal = RunningSignal::in_ordinary_memory(&ORDINARY);
 static ORDINARY: GuardWords = GuardWords::new();
 
-/// Finds a place that is wiped in children, once. For ordinary context, or a toggle, with the control lock held and
-/// no session published.
+/// Moves the words to a page that is wiped in children, once. For ordinary context, or a toggle
+/// request, with the control lock held and no session published.
 pub(crate) fn prepare() {
     if !RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed) {
         RUNNING_SIGNAL.move_to_wiped_page();
     }
 }
 
-/// Tells handlers that a session with this signal runs in this process; 0: that none does. As [`prepare`].
+/// Publishes the session's signal; 0 withdraws it. For the callers of [`prepare`].
 pub(crate) fn set_running_signal(signal: i32) {
     RUNNING_SIGNAL.set_running_signal(signal);
 }
 
-/// The signal of this process's running session, or 0. Signal-safe: two loads; where the kernel wipes no page, also
-/// `getpid` by system call.
+/// Returns 0 without a session. Signal-safe: two loads; with a negative word also `getpid`.
 #[inline]
 pub(crate) fn running_signal() -> i32 {
     RUNNING_SIGNAL.signal()
 }
 
-/// True in a child that has a copy of a process which published sessions, until it publishes or withdraws one itself,
-/// as our fork hook does. Whatever its process id is: in another namespace it may be the parent's. Signal-safe, as
-/// [`running_signal`].
+/// True in a forked copy of a process that published sessions, until the copy publishes or
+/// withdraws one. Process IDs may be equal in another namespace. Signal-safe: atomic loads.
 pub(crate) fn is_forked_copy() -> bool {
     RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)
         && !RUNNING_SIGNAL.words().is_known.load(Ordering::Relaxed)
@@ -90,7 +84,7 @@ impl RunningSignal {
 
     fn move_to_wiped_page(&self) {
         if let Ok(page) = Mapping::zeroed_in_children(size_of::<GuardWords>()) {
-            // Zeros, as the words that it replaces are. Release: they are there before anybody is led to them.
+            // Zeros, as the words that it replaces. Release: pairs with the acquire in `words`.
             self.words.store(page.start().cast().as_ptr(), Ordering::Release);
             self.is_wiped.store(true, Ordering::Release);
             mem::forget(page);
@@ -110,7 +104,7 @@ impl RunningSignal {
 
     #[inline]
     fn signal(&self) -> i32 {
-        // Acquire: partner of the release in `set`; the owner of a negative word is known before.
+        // Acquire: pairs with the release in `set_running_signal`, for `owner`.
         let word = self.words().signal.load(Ordering::Acquire);
         if word >= 0 { word } else { self.signal_by_owner(-word) }
     }
@@ -122,9 +116,9 @@ impl RunningSignal {
 
     #[inline]
     fn words(&self) -> &'static GuardWords {
-        // Acquire: partner of the release in `move_to_wiped_page`.
+        // Acquire: pairs with the release in `move_to_wiped_page`.
         let words = self.words.load(Ordering::Acquire);
-        // SAFETY: a static, or in a page that is never unmapped, for which zeros are words.
+        // SAFETY: points to a static, or into a page that is never unmapped; zeros are valid words.
         unsafe { &*words }
     }
 }
@@ -140,7 +134,6 @@ mod tests {
         guard.set_running_signal(SIGNAL);
         assert_eq!(guard.signal(), SIGNAL);
         assert_eq!(in_raw_fork(|| guard.signal()), 0, "the child takes the parent's session for its own");
-        // A child of the child, whose parent has a session.
         let grandchild = || in_raw_fork(|| guard.signal());
         let child = || {
             guard.set_running_signal(SIGNAL);
@@ -163,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_finds_no_session_by_its_id_where_no_page_is_wiped() {
+    fn finds_no_session_in_a_copy_by_its_process_id() {
         static WORDS: GuardWords = GuardWords::new();
         expect_no_session_in_copies(&RunningSignal::in_ordinary_memory(&WORDS));
         assert_eq!(WORDS.signal.load(Ordering::Relaxed), 0);

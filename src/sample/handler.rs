@@ -1,8 +1,7 @@
-//! The handler of the profiling signal: one tick, from the interrupted context to the table.
+//! The handler of the profiling signal: a tick, up to the sample table. Signal-safe (see `super`).
 //!
 //! # Safety
-//! Reads the two structures that the kernel gives to a signal handler, and calls the host's own handler and filter,
-//! which the host vouches for.
+//! Uses the kernel's pointers. The application guarantees the safety of its handler and its filter.
 #![allow(unsafe_code)]
 
 use super::{
@@ -33,14 +32,13 @@ use crate::{
     },
 };
 
-/// Weight of the ticks that found all scratch slots taken, since the process began.
+/// Weight of the ticks since the process's start that found no free scratch slot.
 pub(crate) static LOST_WITHOUT_SLOT: AtomicU64 = AtomicU64::new(0);
 
-/// Ticks recorded since the process began, wrapping: a figure for users to watch, read through its address
-/// (`ProfilerGetCurrentState`).
+/// Recorded ticks since the process's start, wrapping, for `ProfilerGetCurrentState`.
 pub(crate) static LIVE_TICKS: AtomicI32 = AtomicI32::new(0);
 
-/// Set once an alternate stack has been seen that is too small for the handler.
+/// Set when an alternate stack was found that is too small for the handler.
 static AVOID_ALTERNATE_STACKS: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler for `signal`.
@@ -56,8 +54,7 @@ pub(crate) fn install(signal: i32) -> Result<(), i32> {
     signal::install(signal, on_signal, stack)
 }
 
-/// Lets the handler run on the interrupted stack from now on: a thread has an alternate stack that is too small.
-/// Signal-safe.
+/// Makes the handler run on the interrupted stack: a thread's alternate stack is too small.
 pub(crate) fn avoid_alternate_stacks() {
     if AVOID_ALTERNATE_STACKS.swap(true, Ordering::AcqRel) {
         return;
@@ -69,45 +66,40 @@ pub(crate) fn avoid_alternate_stacks() {
     }
 }
 
-/// Runs for each profiling signal of the process, on whichever thread it interrupts.
-///
-/// A host's handler may be left by the cancellation of its thread, which unwinds the frames behind it. This one has nothing
-/// to be dropped, and no function below it is active then: one with a landing pad would end the program.
+/// A forced unwind out of the application's handler passes through this frame, which has nothing to
+/// drop. A callee with a landing pad would abort the program.
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
     let errno = errno::get();
     let mut next = Next::Nothing;
     classify(number, info, context, &mut next);
     match next {
         Next::Nothing => {}
-        // SAFETY: the action is a handler that the host set for this signal, the pointers are the kernel's.
+        // SAFETY: the application set this handler for the signal; the kernel passed the pointers.
         Next::Handler(action) => unsafe { signal::run_app_handler(action, number, info, context) },
-        // SAFETY: the host had a handler and then asked for the default action; or it armed its timer without one.
+        // SAFETY: the application reset its handler to the default, or armed its timer without one.
         Next::Default => unsafe { signal::run_default_action(number) },
     }
     errno::set(errno);
 }
 
-/// What is left to do for a signal.
+/// The application's action that follows a signal.
 enum Next {
     Nothing,
-    /// The host's handler is to be called.
     Handler(Disposition),
-    /// The default action is to happen.
     Default,
 }
 
-/// Takes a signal that is a tick into the session; says what the host is to have of any other. Not inlined, and of an
-/// interface that nothing unwinds through: see [`on_signal`].
+/// Records a tick, or sets `next`. Not inlined, and never unwound: see [`on_signal`].
 #[inline(never)]
 #[allow(improper_ctypes_definitions, reason = "both sides are ours")]
 extern "C" fn classify(number: i32, info: *mut SignalInfo, context: *mut Context, next: &mut Next) {
     let mut stamps = Stamps::begin();
-    // SAFETY: the kernel passes a valid structure to a handler installed with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
     let origin = unsafe { Origin::of(info) };
-    // 0 in a copy of the session's process, whose table may be shared with it.
+    // 0 in a forked copy, which may share the sample table with its parent.
     let running_signal = fork_guard::running_signal();
     let is_own_tick = match origin {
-        // One that comes late, when its session is over, is nobody's.
+        // Also after the end of its session: the application must not get it.
         _ if thread_timers::is_own_tick(number, origin) => true,
         Origin::IntervalTimer => match tick_source::timer_owner(number, running_signal) {
             TimerOwner::Profiler => true,
@@ -132,23 +124,21 @@ extern "C" fn classify(number: i32, info: *mut SignalInfo, context: *mut Context
     let Some(engine) = Engine::get() else { return };
     handle_tick(engine, is_own_tick.then_some(origin), context, &mut stamps);
     if is_own_tick && number == IntervalTimer::Cpu.signal() && app_timer::has_missed_expiration() {
-        // The kernel has dropped the signal of the host's own timer.
-        // SAFETY: the kernel's structure is ours until we return.
+        // SAFETY: `info` is valid and unshared until this handler returns.
         unsafe { info.write(signal::interval_timer_info(number)) };
         *next = next_for_app_timer(number);
     }
 }
 
-/// Takes what the tick stands for into the running session; `own` is where it comes from, if it is ours. Not inlined: its stack
-/// is not needed for what comes behind it.
+/// Records a tick; `own` is its origin if a timer of the profiler sent it. Not inlined: the
+/// application's handler, which may follow, does not need this stack.
 #[inline(never)]
 fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Context, stamps: &mut Stamps) {
-    // SAFETY: the kernel passes the interrupted context.
+    // SAFETY: `context` is the kernel's, valid until the handler returns.
     let registers = unsafe { signal::interrupted_registers(context) };
-    // SAFETY: as above, and we have not returned.
+    // SAFETY: as above.
     let written = unsafe { signal::last_written(context) };
     let caller = Caller::read(engine, registers.sp());
-    // A timer's tick consumes time even when it is not recorded.
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else {
         let weigh = |origin| weigh_without_slot(engine, origin, caller);
         let weight = own.map_or(Some(1), |origin| {
@@ -161,7 +151,7 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
     let (held, chain, last_walk) = claim.parts();
     let weight = match own {
         Some(origin) => {
-            // Behind the claim: who has ended threads' timers waits for the slots, and no handler is at them then.
+            // After the claim: a thread that deletes timers waits for handlers' slots.
             let mut weighing = (engine, origin, caller, None);
             held.slot().run_on_stack(&mut weighing, |(engine, origin, caller, weight)| {
                 *weight = weigh(engine, *origin, *caller);
@@ -171,7 +161,7 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
         None => Some(1),
     };
     let Some(weight) = weight else { return };
-    // After the claim: whoever forbids to ask for names waits for the slot.
+    // After the claim: a thread that forbids reading names waits for the slot.
     let thread = caller.filter(|_| !caller::are_forbidden()).map(|caller| caller.thread);
     let (marks, is_timer_tick) = (stamps.marks(), own.is_some());
     filter_tick(Tick {
@@ -188,26 +178,22 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
     });
 }
 
-/// What one tick works with.
 struct Tick<'t> {
     engine: &'static Engine,
     held: HeldSlot<'t>,
     chain: &'t mut [usize],
     last_walk: &'t mut LastWalk,
-    /// The thread, if it may be asked for.
     thread: Option<u32>,
     registers: Registers,
     /// The last byte that the kernel wrote for this signal.
     written: usize,
-    /// Periods.
+    /// In periods.
     weight: usize,
-    /// Of our timer, not from elsewhere.
     is_timer_tick: bool,
     marks: Marks<'t>,
 }
 
-/// Weighs a tick of ours, in periods; None for one that its thread's own timer makes needless. A thread that is met for the first
-/// time gets such a timer.
+/// Returns a tick's weight in periods; None if the thread's timer samples it. Adopts new threads.
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
@@ -221,7 +207,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
         let rest = remainder::weigh(engine, Ticked::Thread, is_first && weight > 0);
         return Some(weight.saturating_add(rest));
     }
-    // A child that shares the memory may have a timer like the process's, and has none of the threads'.
+    // A child that shares the memory may have a process timer, but no per-thread timers.
     if threads.generation() == 0 || !threads.is_this_process(&OwnTimers) {
         return Some(weight::consume());
     }
@@ -230,8 +216,8 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
         return weigh_first_thread(engine, tick_thread);
     }
     let is_covered = threads.covers(&OwnTimers, tick_thread);
-    // A thread that has not ticked yet represents threads that ended before their first tick. If the kernel directs all ticks to
-    // one thread, that thread represents the others.
+    // A thread's first tick represents threads that exited before their first tick. If the kernel
+    // directs all ticks to one thread, that thread represents the others.
     let is_representative =
         !is_covered || !threads.has_ticked(tick_thread) || thread_timers::meets_one_thread(origin);
     let weight = remainder::weigh(engine, Ticked::Process, is_representative);
@@ -244,15 +230,13 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     (!is_covered || weight > 0).then_some(weight)
 }
 
-/// The same in clock `wall`, where the process's timer interrupts the first thread, and stands for it where that has no timer
-/// of its own.
+/// Weighs a process tick in clock `wall`: it represents the main thread if that has no timer.
 fn weigh_first_thread(engine: &Engine, tick_thread: TickThread) -> Option<usize> {
     thread_timers::scan_threads(engine);
     if engine.threads().has(tick_thread) { None } else { Some(weight::consume()) }
 }
 
-/// The same on the interrupted stack, of which there may be little. What a process's tick stands for is left to the next one
-/// where it would take more to know.
+/// Weighs a tick on the interrupted stack. A survey may need more stack: the next tick makes it.
 fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -> usize {
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
         return weigh_thread(engine, index, caller);
@@ -261,7 +245,7 @@ fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -
 }
 
 fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize {
-    // It may come late, and nothing may be asked for: see `thread_timers::forbid`.
+    // None for a late tick, or if clocks must not be read (see `thread_timers::forbid`).
     let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return 0 };
     let weight = engine.threads().tick(&OwnTimers, index, tick_thread, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
@@ -269,7 +253,7 @@ fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize 
 
 fn filter_tick(tick: Tick<'_>) {
     let slot = tick.held.slot();
-    // Behind the claim: a recording found now stays until the slot is released.
+    // After the claim: the recording stays valid until the slot is released.
     let Some(recording) = recording::running(tick.held) else { return };
     if tick.weight == 0 {
         return slot.count(Counter::Early);
@@ -283,12 +267,12 @@ fn filter_tick(tick: Tick<'_>) {
         return slot.count(Counter::Excluded);
     }
     if let Some(filter) = recording.filter {
-        // On the interrupted stack, not on the slot's: it is the user's code, and may look at where it runs.
-        // SAFETY: who started the session vouches for the function and its argument.
+        // On the interrupted stack, which the filter (the user's code) may inspect.
+        // SAFETY: the caller that started the session guarantees the function and its argument.
         if !unsafe { filter.accepts() } {
             return slot.count(Counter::Filtered);
         }
-        // A filter that took its time may come back when its session is over, and another one counts.
+        // A slow filter may return when its session is over and another one runs.
         if !recording::is_running(recording) {
             return;
         }
@@ -296,7 +280,6 @@ fn filter_tick(tick: Tick<'_>) {
     slot.run_on_stack(&mut (tick, recording), walk_and_store);
 }
 
-/// Walks and counts, on the slot's stack.
 fn walk_and_store((tick, recording): &mut (Tick<'_>, &Recording)) {
     let slot = tick.held.slot();
     let room = tick.chain.get_mut(..recording.max_depth).unwrap_or_default();
@@ -338,7 +321,7 @@ fn walk_and_store((tick, recording): &mut (Tick<'_>, &Recording)) {
     tick.marks.added();
 }
 
-/// What a signal of the host's own interval timer comes to, as if we were not there.
+/// Returns what a signal of the application's timer would do without the profiler.
 fn next_for_app_timer(number: i32) -> Next {
     if number == IntervalTimer::Cpu.signal() {
         if app_timer::is_too_early() {
@@ -352,18 +335,17 @@ fn next_for_app_timer(number: i32) -> Next {
     next_for_app(number, false).unwrap_or(Next::Default)
 }
 
-/// What the host is to have of a signal that is no tick of ours, if it has a handler for it.
+/// Returns the application's action for a signal that is not a profiler's tick.
 fn next_for_app(number: i32, from_timer: bool) -> Option<Next> {
     let host = AppDisposition::of(number)?;
     match host.forward() {
         Forward::Handler(action) => {
             if action.is_one_shot() {
-                // Flags and mask stay, as with the kernel.
                 host.exchange(Some(Disposition { handler: Disposition::DEFAULT.handler, ..action }));
             }
             Some(Next::Handler(action))
         }
-        // A timer's signal may be a late tick of our own, which must not end the program.
+        // A timer's signal may be a late tick, which must not kill the program.
         Forward::Default if !from_timer => Some(Next::Default),
         Forward::Default | Forward::Tick => None,
     }

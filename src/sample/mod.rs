@@ -1,22 +1,21 @@
-//! SIGNAL CONTEXT: what runs in the handler of the profiling signal.
+//! SIGNAL CONTEXT: code that runs in the handler of the profiling signal.
 //!
 //! # Contract
-//! Code here may run in any thread, at any instruction of the host: inside malloc, inside the loader, on a stack
-//! with a few hundred bytes left, while a lock of any kind is held. Therefore nothing here
+//! The handler may interrupt any thread at any instruction: in malloc, in the loader, with a lock
+//! held, or with a few hundred bytes of stack left. So code here does not
 //!
-//! * allocates or frees, takes a lock, or waits for another thread;
-//! * panics, formats, or initialises a static or a thread-local on first use;
-//! * calls into libc or the loader beyond the list in `docs/signal-safety.md`, where each call has its licence;
-//! * reads memory of the host that was not proven readable in the same walk.
+//! * allocate, free, take a lock, or wait for another thread;
+//! * panic, format, or initialise a static or a thread-local variable on first use;
+//! * call libc or the loader, except as `docs/signal-safety.md` permits, with reasons;
+//! * read the application's memory before the same walk has proved that it is readable.
 //!
-//! What cannot be done is counted in [`counters`] and shown by every report; nothing is lost silently.
+//! Ticks that cannot be sampled are counted in [`counters`], and each report shows the counts.
 //!
 //! ```text
 //! signal -> handler -> scratch slot -> unwind -> table -> slot released
 //! ```
 //!
-//! Preparation (mapping memory, resolving symbols, publishing a session) belongs to `control/`, in ordinary
-//! context. Functions here that only ordinary context may call say so.
+//! `control/` prepares memory, symbols and sessions in ordinary context. Functions for that say so.
 
 pub(crate) mod app_disposition;
 pub(crate) mod app_timer;

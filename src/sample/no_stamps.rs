@@ -1,4 +1,4 @@
-//! Nothing, in place of `stamps.rs`, which only a bench has. Its types take no room, its functions do nothing.
+//! Empty replacement of `stamps.rs`, which only a bench uses.
 
 use super::scratch::Slot;
 use core::marker::PhantomData;

@@ -1,11 +1,14 @@
 //! The running session, as the handler sees it.
 //!
-//! One recording at a time is published. A handler first claims a scratch slot and then looks which recording
-//! runs; whoever ends a recording first withdraws it and then waits until every slot has been seen free once. Both
-//! sides write before they read, sequentially consistent, so a handler that found the recording is seen in its slot.
+//! A handler claims a scratch slot and then loads the running recording. A stop withdraws it and
+//! then waits for a grace period: each slot was idle once. Both sides write before they read,
+//! sequentially consistent. So a stop waits for all handlers that use the recording.
+//!
+//! [`running`], [`is_running`], [`spool_dso`] and methods of [`Recording`] are signal-safe: system
+//! calls, and atomics in the session's memory.
 //!
 //! # Safety
-//! Owns the recording's memory; hands out references to it only to holders of a slot.
+//! Owns the recording's memory. Only holders of a slot get references to it.
 #![allow(unsafe_code)]
 
 use super::{
@@ -34,44 +37,37 @@ use core::ptr::{self, NonNull};
 
 static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
-/// Levels of the index, the first of 32 KiB, each further one four times as large.
+/// Levels of the index. The first has 32 KiB, each further one four times the size.
 const INDEX_LEVELS: u32 = 7;
-/// The index takes at most one part of this many. A half is left when a chain finds its bucket full in all levels, which is
-/// when about a third of the index's words are taken: as levels grow by four, records of four frames and more fill their arena
-/// first with the default bound, and with any bound those of twenty-one.
+/// The index takes at most 1 / INDEX_SHARE of a half. When a bucket is full in all levels, a third
+/// of it is used. Records of at least 4 frames (21 for any table size) fill the arena first.
 const INDEX_SHARE: usize = 2;
-/// Bytes of a half's arena are multiples of this.
+/// An arena's size is a multiple of this, in bytes.
 const ARENA_UNIT: usize = 64 << 10;
-/// Address ranges that can be excluded.
 const EXCLUDED: usize = 64;
 
-/// What a handler needs of a session.
 pub(crate) struct Recording {
     pub(crate) table: Table<TableMemory>,
     pub(crate) spiller: Spiller<SpillFile>,
     pub(crate) threads: ThreadTable<ThreadEntries>,
     pub(crate) clock: Clock,
-    /// Of the ticks.
     pub(crate) signal: i32,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
-    /// The last word of each record says whose it is.
+    /// The last word of each record is a thread tag.
     pub(crate) is_by_thread: bool,
-    /// Bytes that a table may take in which records are without that word; 0 where they are so anyway.
+    /// Bytes of a table that merges records without thread tags; 0 if records have none.
     pub(crate) fold_bytes: usize,
-    /// Deepest chain, 1 to [`MAX_DEPTH`], and one less where a record has one word more.
+    /// From 1 to [`MAX_DEPTH`]; one less if records have a thread tag.
     pub(crate) max_depth: usize,
-    /// The process that started it.
     pub(crate) process: u32,
-    /// All slots' counters at the start.
     pub(crate) totals_at_start: Totals,
     excluded: [(usize, usize); EXCLUDED],
     excluded_count: usize,
-    /// Where this very recording stands.
+    /// The mapping that holds this value.
     home: Option<Mapping>,
 }
 
-/// What a recording is made with.
 pub(crate) struct RecordingOptions<'a> {
     pub(crate) clock: Clock,
     pub(crate) signal: i32,
@@ -79,24 +75,22 @@ pub(crate) struct RecordingOptions<'a> {
     pub(crate) filter: Option<Filter>,
     pub(crate) max_depth: usize,
     pub(crate) is_by_thread: bool,
-    /// See [`Recording::fold_bytes`].
     pub(crate) fold_bytes: usize,
     pub(crate) excluded: &'a [(usize, usize)],
-    /// The profile's directory, where records may be moved to a file of their own.
+    /// The profile's directory, for a spill file.
     pub(crate) beside: Option<SpillDirectory>,
 }
 
-/// Owns a recording that is not published, or not yet freed.
 pub(crate) struct OwnedRecording(NonNull<Recording>);
 
-// SAFETY: a recording belongs to the process, not to a thread; all that handlers change in it is atomic.
+// SAFETY: a recording is not bound to a thread; handlers change it only by atomics.
 unsafe impl Send for OwnedRecording {}
 
 impl OwnedRecording {
-    /// Maps memory and fills it. Allocates nothing else. For ordinary context, or a toggle.
+    /// Maps and fills memory, without other allocations. For ordinary context, or a toggle request.
     ///
     /// # Errors
-    /// The error number of `mmap(2)`, when not even a small table is to be had.
+    /// The error number of `mmap(2)`.
     pub(crate) fn new(
         engine: &Engine,
         memory: TableMemory,
@@ -130,7 +124,7 @@ impl OwnedRecording {
             excluded_count,
             home: Some(home),
         };
-        // SAFETY: the mapping is large enough, aligned to a page, and ours.
+        // SAFETY: the mapping is large enough, page-aligned, and not shared yet.
         unsafe { place.write(recording) };
         Ok(Self(place))
     }
@@ -140,26 +134,25 @@ impl OwnedRecording {
         unsafe { self.0.as_ref() }
     }
 
-    /// Lets handlers use it from now on.
     pub(crate) fn publish(&self) {
-        // SeqCst: see the module. Release is part of it, for the recording's contents.
+        // SeqCst: see the module. It includes release, for the recording's contents.
         RUNNING.store(self.0.as_ptr(), Ordering::SeqCst);
         fork_guard::set_running_signal(self.get().signal);
     }
 
-    /// Leaves the memory behind for good: a handler that never came back may be using it.
+    /// Leaks the memory: a handler that has not returned may use it.
     pub(crate) fn abandon(self) {
         core::mem::forget(self);
     }
 
-    /// Drops it in a forked child, which has no such spool memory.
+    /// Drops it in a forked child, which does not have the spool's memory.
     pub(crate) fn release_to_parent(self) {
-        // SAFETY: nobody else uses it: it is withdrawn, and no other thread exists.
+        // SAFETY: unshared: it is withdrawn, and the child has no other thread.
         let recording = unsafe { self.0.read() };
         core::mem::forget(self);
         let Recording { table, spiller, home, .. } = recording;
         table.into_memory().arena.release_to_parent();
-        // Where another thread was at it when the process was copied it is half done, and is left as it is.
+        // Half changed if another thread used it during the fork.
         if spiller.is_busy() {
             core::mem::forget(spiller);
         }
@@ -169,7 +162,7 @@ impl OwnedRecording {
 
 impl Drop for OwnedRecording {
     fn drop(&mut self) {
-        // SAFETY: nobody else uses it: it was never published, or withdrawn and left by all handlers.
+        // SAFETY: unshared: it was never published, or is withdrawn and no handler uses it.
         let mut recording = unsafe { self.0.read() };
         let home = recording.home.take();
         drop(recording);
@@ -177,31 +170,29 @@ impl Drop for OwnedRecording {
     }
 }
 
-/// Hides the running recording from handlers that come from now on.
+/// Hides the running recording from handlers that start later.
 pub(crate) fn withdraw() {
     fork_guard::set_running_signal(0);
     RUNNING.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
-/// True while `recording` is the one that is published, in the process that published it. Signal-safe.
+/// True while `recording` is published, in the process that published it.
 pub(crate) fn is_running(recording: &Recording) -> bool {
     ptr::eq(RUNNING.load(Ordering::SeqCst), recording) && fork_guard::running_signal() != 0
 }
 
-/// The running recording, for as long as the slot is held. Signal-safe.
+/// Returns the running recording, valid while the slot is held.
 #[inline]
 pub(crate) fn running<'c>(_held: HeldSlot<'c>) -> Option<&'c Recording> {
-    // SeqCst: behind the claim, see the module.
+    // SeqCst: after the claim, see the module.
     let recording = RUNNING.load(Ordering::SeqCst);
-    // SAFETY: it was published, and is not freed before every slot has been seen free behind its withdrawal; ours
-    // is not free while the claim lives.
+    // SAFETY: it is freed only after its withdrawal and a grace period; this slot is not idle.
     unsafe { recording.as_ref() }
 }
 
-/// Keeps an object in the spool of the running recording, if there is one and it finds a place. Signal-safe. For the
-/// slot's holder.
+/// Adds a shared object to the running recording's spool, if there is room. For the slot's holder.
 pub(super) fn spool_dso(_held: &Slot, dso: &SampledDso) {
-    // A copy of the process does not have the spool's memory.
+    // A forked copy does not have the spool's memory.
     if fork_guard::running_signal() == 0 {
         return;
     }
@@ -213,13 +204,11 @@ pub(super) fn spool_dso(_held: &Slot, dso: &SampledDso) {
 }
 
 impl Recording {
-    /// The memory of its records.
     pub(crate) fn memory(&self) -> &SpoolMemory {
         &self.table.memory().arena
     }
 
-    /// Finds who a tick was of, and now and then their name. Signal-safe: system calls, and memory of the session's. For the
-    /// tick's thread, while it holds a slot.
+    /// Returns a tick's thread, and updates its name at some ticks. For that thread, with a slot.
     pub(crate) fn thread_index_of(&self, thread: Option<u32>) -> ThreadIndex {
         let Some(id) = thread else { return ThreadIndex::OTHER };
         let (thread_index, is_to_be_named) = self.threads.meet(id);
@@ -229,16 +218,15 @@ impl Recording {
         thread_index
     }
 
-    /// Notes what a thread is called. Signal-safe.
     pub(crate) fn name(&self, thread_index: ThreadIndex, thread: Thread) {
         self.threads.rename(thread_index, thread.name);
-        // Before a record names it: the process may be killed at any instruction.
+        // Before a record refers to it: the process may be killed at any instruction.
         if self.is_by_thread {
             self.memory().keep_thread(thread_index, thread);
         }
     }
 
-    /// Puts behind a chain of so many PCs whose it is, where records say that; gives the number of words. Signal-safe.
+    /// Appends a thread tag after `depth` PCs, if records have tags. Returns the number of words.
     pub(crate) fn append_thread_tag(
         &self,
         chain: &mut [usize],
@@ -257,7 +245,7 @@ impl Recording {
         }
     }
 
-    /// The PCs of a record, and the word that says whose it is.
+    /// Splits a record into PCs and thread tag.
     pub(crate) fn parts<'r, W>(&self, words: &'r [W]) -> (&'r [W], Option<&'r W>) {
         match words.split_last().filter(|_| self.is_by_thread) {
             Some((last, pcs)) => (pcs, Some(last)),
@@ -265,41 +253,38 @@ impl Recording {
         }
     }
 
-    /// True when `pc` lies in an object that the user excluded. Signal-safe.
     pub(crate) fn excludes(&self, pc: usize) -> bool {
         self.excluded().iter().any(|&(start, end)| (start..end).contains(&pc))
     }
 
-    /// The address ranges that are not recorded.
     pub(crate) fn excluded(&self) -> &[(usize, usize)] {
         self.excluded.get(..self.excluded_count).unwrap_or_default()
     }
 }
 
-/// A mapping as the entries of threads.
 pub(crate) struct ThreadEntries(Mapping);
 
 impl AsRef<[thread_table::ThreadEntry]> for ThreadEntries {
     #[inline]
     fn as_ref(&self) -> &[thread_table::ThreadEntry] {
         let length = self.0.length() / size_of::<thread_table::ThreadEntry>();
-        // SAFETY: the mapping is zeroed, aligned to a page, and lives as long as `self`. (Under loom, whose atomics are no
-        // plain words, no recording is ever made.)
+        // SAFETY: the mapping is zeroed, page-aligned, and lives as long as `self`. (Under loom
+        // no recording is created: its atomics are not plain words.)
         unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().cast(), length) }
     }
 }
 
-/// Index and arena of a table, in reserved address space that is made usable piece by piece.
+/// Index and arena of a table, with lazy commit.
 pub(crate) struct TableMemory {
     index: Mapping,
-    /// Bytes of the index that are usable.
+    /// Usable bytes of the index.
     index_usable: AtomicUsize,
     arena: SpoolMemory,
     shape: Shape,
 }
 
 impl Shape {
-    /// How a table of so many bytes is divided, of which `is_halved` says whether half of it may be spilled.
+    /// Returns the layout of a table; `is_halved` if it is a double buffer, which can be spilled.
     pub(crate) fn of(bytes: usize, is_halved: bool) -> Self {
         let half = if is_halved { bytes / 2 } else { bytes };
         let index_bytes = |levels| index_words(levels) * size_of::<u64>();
@@ -310,7 +295,6 @@ impl Shape {
         Self { is_halved, index_words: index_words(levels), arena_words: arena_words.min(MAX_HALF_WORDS) }
     }
 
-    /// Bytes of all records that the table can hold.
     pub(crate) fn arena_bytes(self) -> usize {
         self.halves() * self.arena_words * size_of::<usize>()
     }
@@ -321,7 +305,7 @@ impl Shape {
 }
 
 impl TableMemory {
-    /// With the arena of a spool, which has room for the shape's. For ordinary context, or a toggle.
+    /// Adds an index to the spool's `arena`. For ordinary context, or a toggle request.
     ///
     /// # Errors
     /// The error number of `mmap(2)`.
@@ -332,8 +316,7 @@ impl TableMemory {
                 Ok(index) => {
                     arena.note_halves(if shape.is_halved { shape.arena_words } else { 0 });
                     let memory = Self { index, index_usable: AtomicUsize::new(0), arena, shape };
-                    // The first ticks of many threads would all do it at once, and wait for each other in the kernel with
-                    // all slots taken.
+                    // Otherwise first ticks would wait for each other with all slots taken.
                     memory.grow_index(index_words(1));
                     return Ok(memory);
                 }
@@ -349,10 +332,10 @@ impl TableMemory {
         }
     }
 
-    /// In anonymous memory: a table of `bytes`, or less where the process may not have as much.
+    /// Maps a table of `bytes`, or less if the process may not have as much.
     ///
     /// # Errors
-    /// The error number of `mmap(2)`, when not even a small table is to be had.
+    /// The error number of `mmap(2)`, if not even a small table fits.
     pub(crate) fn anonymous(bytes: usize, is_halved: bool) -> Result<Self, i32> {
         const MIN: usize = 1 << 20;
         let mut bytes = bytes.max(MIN);
@@ -387,14 +370,14 @@ impl Memory for TableMemory {
         if from > to || end > self.index_usable.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: `from` is at most `to`, whose byte offset lies within the mapping.
+        // SAFETY: `from` is at most `to`, and the byte offset of `to` is within the mapping.
         let start = unsafe { self.index.start().cast::<modelled::AtomicU64>().add(from) };
-        // SAFETY: the range was made usable, is aligned to words, zeroed by the kernel, and atomics may be shared.
-        // (Under loom, whose atomics are no plain words, no recording is ever made.)
+        // SAFETY: the range is usable, word-aligned and zeroed; atomics may be shared. (Under loom
+        // no recording is created: its atomics are not plain words.)
         Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), to - from) })
     }
 
-    /// Handlers may do so at once: the system call may be repeated, and the mark only grows.
+    /// Concurrent calls are safe: the system call is repeatable, and `index_usable` grows.
     fn grow_index(&self, to: usize) -> bool {
         let present = self.index_usable.load(Ordering::Acquire);
         let needed = to * size_of::<u64>();
@@ -405,7 +388,7 @@ impl Memory for TableMemory {
         if needed > target || self.index.commit(present, target).is_err() {
             return false;
         }
-        // Release: whoever sees the mark may touch the memory.
+        // Release: pairs with the acquire in `index`, for the memory.
         self.index_usable.fetch_max(target, Ordering::Release);
         true
     }
@@ -430,12 +413,10 @@ mod loom_models {
         thread,
     };
 
-    /// The protocol of `running` and of stop: a handler never has a recording that has been freed.
-    ///
-    /// loom gives sequentially consistent operations the strength of acquire and release only; the fences stand
-    /// for the total order that the language guarantees them. Without either fence the model fails.
+    /// No handler uses a recording that has been freed. loom treats SeqCst as acquire and release;
+    /// the fences model the total order that the language guarantees. Fails without either fence.
     #[test]
-    fn loom_a_recording_is_not_freed_under_a_handler() {
+    fn loom_keeps_a_recording_that_a_handler_uses() {
         loom::model(|| {
             let slot = Arc::new(Occupancy::free());
             let running = Arc::new(AtomicUsize::new(1));

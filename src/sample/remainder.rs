@@ -1,25 +1,22 @@
-//! The remainder: CPU time that no thread's own tick will represent, in clocks `cpu`, `perf` and `auto`. It is that of threads
-//! without a timer, and of threads that have exited before a tick of their own.
+//! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`),
+//! of threads without a timer, or that exited before a tick.
 //!
-//! The process's ticks represent it. Without a remainder they do harm: if a thread's tick and a process's tick are pending
-//! together, the kernel delivers the thread's, blocks the signal for the handler, and therefore wakes another thread for the
-//! process's (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, and some of these fail with EINTR. So
-//! the process's timer is postponed as long as the remainder is below a period:
+//! The process's ticks represent it. Needless ones do harm: if a thread's and a process's tick are
+//! pending, the kernel delivers the thread's, blocks the signal, and wakes another thread for the
+//! other (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, of which
+//! some fail with EINTR. So the process's timer is postponed:
 //!
 //! | process's timer | surveys are made by | remainder below a period | from a period on |
 //! | --- | --- | --- | --- |
-//! | postponed | threads' ticks | it is postponed further | it ticks each period from now on |
-//! | ticks each period | process's ticks | it is postponed | the tick represents it, if its thread may |
+//! | postponed | threads' ticks | postponed further | ticks each period from now on |
+//! | ticks each period | process's ticks | postponed | the tick represents it, if its thread may |
 //!
-//! A postponed timer ticks if threads' ticks do not come. A thread's first tick represents the remainder, too: it is that of threads
-//! that have exited without one.
+//! If threads' ticks do not come, the postponed timer ticks. First ticks represent it, too.
 //!
-//! A survey reads the process's clock, and then the clocks of all threads. So CPU time that is used meanwhile is missing in this
-//! remainder, and part of the next one. No time is counted twice.
-//!
-//! A thread's tick first computes an estimate, from threads' clocks as they were last read. The estimate is at least the remainder,
-//! unless threads have exited since. If it is below a period and the timer ticks late enough, the tick makes no survey. This saves
-//! five system calls in most ticks of a busy thread.
+//! A survey reads the process's clock, then all threads' clocks: CPU time used in between is in the
+//! next remainder, and is not counted twice. An estimate from the last readings is at least the
+//! remainder, unless threads have exited since. If it is below a period and the timer ticks late
+//! enough, a thread's tick makes no survey. This saves five system calls in most ticks.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{
@@ -27,39 +24,36 @@ use crate::{
     sys::clock,
 };
 
-/// See the module.
 struct Remainder {
     is_postponed: AtomicBool,
-    /// A survey is being made.
     is_surveyed: AtomicBool,
-    /// When the last survey was made, by the monotonic clock.
+    /// Monotonic clock.
     last_survey: AtomicU64,
-    /// Nanoseconds of CPU time that it has taken.
+    /// CPU time of the last survey, in nanoseconds.
     taken: AtomicU64,
     /// The process's CPU clock at the last survey.
     last_cpu: AtomicU64,
     /// The process's CPU clock when the postponed timer ticks.
     next_tick: AtomicU64,
-    /// Process's ticks in a row that found a remainder on threads that may not represent it.
+    /// Successive process ticks with a remainder on threads that may not represent it.
     vain_ticks: AtomicU32,
-    /// Nanoseconds of the remainder that no thread could represent: these do not bring the timer forward.
+    /// Nanoseconds of the remainder that no thread could represent: they do not end a postponement.
     conceded: AtomicU64,
 }
 
 static REMAINDER: Remainder = Remainder::new();
 
-/// Surveys take one part in so many of the elapsed time: this, or more if a tick may represent the remainder.
+/// Surveys take 1 / SHARE of the elapsed time; more if a tick may represent the remainder.
 const SHARE: u64 = 200;
 const REPRESENTATIVE_SHARE: u64 = 20;
 /// Nanoseconds between two surveys.
 const SHORTEST_PAUSE: u64 = 1_000_000;
 const LONGEST_PAUSE: u64 = 1_000_000_000;
-/// Nanoseconds of CPU time. If threads' ticks do not come, each postponement is twice as long as the one before.
+/// Nanoseconds of CPU time. Without threads' ticks, each postponement is twice the last one.
 const LONGEST_POSTPONEMENT: u64 = 10_000_000_000;
-/// See [`Remainder::vain_ticks`].
 const MAX_VAIN_TICKS: u32 = 8;
 
-/// For the start of a session, before the process's timer is armed.
+/// Called before the process's timer is armed.
 pub(super) fn begin() {
     reset_after_fork();
     REMAINDER.last_survey.store(0, Ordering::Relaxed);
@@ -71,7 +65,7 @@ pub(super) fn begin() {
     REMAINDER.is_postponed.store(true, Ordering::Relaxed);
 }
 
-/// The process's timer was started, and is not postponed. Signal-safe: an atomic.
+/// Called when the process's timer starts, not postponed. Signal-safe: an atomic.
 pub(super) fn on_timer_start() {
     REMAINDER.next_tick.store(0, Ordering::Relaxed);
 }
@@ -81,19 +75,19 @@ pub(super) fn reset_after_fork() {
     REMAINDER.is_surveyed.store(false, Ordering::Relaxed);
 }
 
-/// The timer of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ticked {
     Process,
     Thread,
 }
 
-/// How much of the remainder a tick represents, in periods: 0 unless its thread `is_representative`. Sets when the process's timer
-/// ticks next. Signal-safe: clocks, and system calls for timers.
+/// Returns how many periods of the remainder a tick represents: 0 unless its thread
+/// `is_representative`. Sets the next process tick. Signal-safe: clocks, and system calls for
+/// timers.
 pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) -> usize {
     let is_of_process = ticked == Ticked::Process;
     let is_needed = is_of_process || is_representative || REMAINDER.is_postponed.load(Ordering::Relaxed);
-    // A late one asks for nothing: see `thread_timers::forbid`.
+    // A late tick reads no clock: see `thread_timers::forbid`.
     if engine.threads().generation() == 0 || !is_needed {
         return 0;
     }
@@ -101,7 +95,7 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
     let may_estimate = !is_of_process && !is_representative;
     let weight = REMAINDER.survey(engine, share, may_estimate, |survey| {
         if is_of_process {
-            // The timer ticks each period from now on, unless it is postponed again.
+            // Each period, unless it is postponed again.
             REMAINDER.is_postponed.store(false, Ordering::Relaxed);
         }
         let weight = if is_representative { weight::consume_until(survey.represented_until) } else { 0 };
@@ -123,21 +117,18 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
     weight.unwrap_or(0)
 }
 
-/// The result of a survey, or an estimate of it.
+/// The result of a survey, or an estimate; in nanoseconds.
 struct Survey {
     /// The process's CPU clock.
     cpu: u64,
-    /// The same, less what threads' next ticks will represent.
+    /// `cpu`, less what threads' next ticks will represent.
     represented_until: u64,
-    /// Nanoseconds.
     remainder: u64,
-    /// CPU time since the survey before, in nanoseconds.
+    /// CPU time since the last survey.
     since: u64,
-    /// Nanoseconds to the next survey, about.
+    /// Approximate time to the next survey.
     pause: u64,
-    /// Nanoseconds of a period.
     period: u64,
-    /// See [`Remainder::conceded`].
     conceded: u64,
 }
 
@@ -155,8 +146,8 @@ impl Remainder {
         }
     }
 
-    /// Makes a survey and calls `act` with it, unless another thread does, or the last one was too long and too close for this
-    /// share of the elapsed time, or it `may_estimate` and the estimate shows that nothing is to be done.
+    /// Makes a survey for `act`, unless another thread makes one, the last one is too recent for
+    /// this `share` of the elapsed time, or an estimate shows nothing to do.
     fn survey<T>(
         &self,
         engine: &Engine,
@@ -178,7 +169,7 @@ impl Remainder {
         let result = if may_estimate && self.is_in_order(&estimate()) {
             None
         } else {
-            // In CPU time: if the thread is kept from running meanwhile, that costs nothing.
+            // In CPU time, which excludes preemption.
             let own_start = clock::thread_cpu_nanos();
             let taken = || clock::thread_cpu_nanos().saturating_sub(own_start);
             let unaccounted = threads.survey(&OwnTimers);
@@ -191,8 +182,8 @@ impl Remainder {
         result
     }
 
-    /// True if the remainder is below a period and the postponed timer ticks late enough, but not so late that an estimate would be
-    /// of old clocks.
+    /// True if the remainder is below a period, and the timer ticks late, but not so late that
+    /// clocks are old.
     fn is_in_order(&self, survey: &Survey) -> bool {
         let left = self.next_tick.load(Ordering::Relaxed).saturating_sub(survey.cpu);
         let least = survey.postponement();
@@ -200,7 +191,6 @@ impl Remainder {
     }
 }
 
-/// Nanoseconds from a survey that has taken so many to the next.
 fn pause_after(taken: u64, share: u64) -> u64 {
     taken.saturating_mul(share).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
@@ -218,8 +208,8 @@ impl Survey {
         self.remainder < self.conceded.saturating_add(self.period)
     }
 
-    /// The CPU time within which the next survey is expected, in nanoseconds. A thread's tick comes after two periods at the latest,
-    /// and the CPU time between two surveys seldom doubles.
+    /// Returns the CPU time within which the next survey is expected: a thread's tick comes after
+    /// at most two periods, and the CPU time between surveys seldom doubles.
     fn postponement(&self) -> u64 {
         let pause = self.pause.saturating_mul(2);
         self.period.saturating_add(self.since.max(self.period)).saturating_add(pause)
@@ -247,7 +237,7 @@ mod tests {
         Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, conceded: 0 }
     }
 
-    /// True if a tick would make no survey, if the timer ticks after `left` nanoseconds.
+    /// True if a tick makes no survey when the timer ticks after `left` nanoseconds.
     fn is_in_order(survey: &Survey, left: u64) -> bool {
         let remainder = Remainder::new();
         remainder.next_tick.store(survey.cpu + left, Ordering::Relaxed);
@@ -255,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_of_a_period_calls_for_a_survey() {
+    fn estimate_of_a_period_needs_a_survey() {
         let left = survey(0, PERIOD).postponement();
         assert!(is_in_order(&survey(PERIOD - 1, PERIOD), left));
         assert!(!is_in_order(&survey(PERIOD, PERIOD), left));
@@ -263,9 +253,9 @@ mod tests {
         assert!(is_in_order(&conceded, left), "no thread can represent it");
     }
 
-    /// Threads' ticks are two periods apart at most, and the next survey may come a pause later.
+    /// Threads' ticks are at most two periods apart, and the next survey may come a pause later.
     #[test]
-    fn a_timer_that_ticks_soon_calls_for_a_survey() {
+    fn timer_that_ticks_soon_needs_a_survey() {
         for (since, least) in [(0, 22_000_000), (PERIOD, 22_000_000), (50_000_000, 62_000_000)] {
             assert!(is_in_order(&survey(0, since), least), "{since}");
             assert!(!is_in_order(&survey(0, since), least - 1), "{since}");
@@ -274,15 +264,14 @@ mod tests {
         assert!(!started.is_in_order(&survey(0, PERIOD)), "a timer that is not postponed");
     }
 
-    /// Threads that have exited since are in the estimate.
     #[test]
-    fn a_timer_that_ticks_very_late_calls_for_a_survey() {
+    fn timer_that_ticks_very_late_needs_a_survey() {
         assert!(is_in_order(&survey(0, PERIOD), 88_000_000));
         assert!(!is_in_order(&survey(0, PERIOD), 88_000_001));
     }
 
     #[test]
-    fn the_time_of_next_ticks_is_not_in_the_remainder() {
+    fn excludes_the_time_of_next_ticks() {
         let ahead = Survey::new(1_000, -500, 0, 0);
         let behind = Survey::new(1_000, 300, 0, 0);
         assert_eq!((ahead.represented_until, behind.represented_until), (1_500, 700));

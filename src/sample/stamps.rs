@@ -1,10 +1,9 @@
-//! What a tick is made of: the time-stamp counter at each stage, in a build for `benches/cold.rs` alone
-//! (`RUSTFLAGS="--cfg sigprof_stamps"`, x86-64). Any other build has `no_stamps.rs` in this place, which is nothing.
+//! Time stamps of each tick's stages, in a build for `benches/cold.rs` (`RUSTFLAGS="--cfg
+//! sigprof_stamps"`, x86-64). Other builds have `no_stamps.rs`.
 //!
-//! A record is written once the tick is over, so the price of writing is in none. It goes to an array that is there
-//! from the start; what does not fit is left out. At the end of a session the array goes to the file that
-//! `SIGPROF_STAMPS` names, a dot and the process id behind it: one line of numbers for each tick that was walked, as
-//! [`COLUMNS`] names them.
+//! A record is written after its tick, so stamps exclude that cost. Records beyond a static array
+//! are dropped. A session's end writes them to the file that `SIGPROF_STAMPS` names, plus a dot and
+//! the process ID: a line of numbers for each walked tick, in the order of [`COLUMNS`].
 
 use super::{counters::Counter, scratch::Slot};
 use crate::{
@@ -13,8 +12,7 @@ use crate::{
 };
 use std::{fmt::Write as _, sync::atomic::fence};
 
-/// Time stamps at the handler's first and last instruction and between its stages; how deep the chain is, how many rules
-/// were not in the cache, how many pages were touched for the first time.
+/// Time stamps of the handler's stages; chain depth, rules not in the cache, minor page faults.
 const COLUMNS: [&str; 8] = ["entered", "claimed", "walked", "added", "left", "depth", "misses", "faults"];
 
 const MOST: usize = 1 << 16;
@@ -23,7 +21,7 @@ static RECORDS: [[AtomicU64; COLUMNS.len()]; MOST] =
     [const { [const { AtomicU64::new(0) }; COLUMNS.len()] }; MOST];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// One tick's stamps; made first and dropped last in the handler.
+/// Created first and dropped last in the handler.
 #[derive(Default)]
 pub(crate) struct Stamps {
     faults: u64,
@@ -35,7 +33,6 @@ pub(crate) struct Stamps {
     misses: u64,
 }
 
-/// What the stages of a tick mark.
 pub(crate) struct Marks<'s>(&'s mut Stamps);
 
 impl Stamps {
@@ -50,7 +47,7 @@ impl Stamps {
 }
 
 impl Marks<'_> {
-    /// The slot is claimed, and nothing left that could keep the tick from being walked.
+    /// After the claim, when nothing more can prevent the walk.
     pub(crate) fn claimed(&mut self, slot: &Slot) {
         self.0.misses = slot.counted(Counter::RuleMisses);
         self.0.claimed = time_stamp();
@@ -62,7 +59,6 @@ impl Marks<'_> {
         self.0.depth = depth;
     }
 
-    /// The chain is in the table.
     pub(crate) fn added(&mut self) {
         self.0.added = time_stamp();
     }
@@ -84,11 +80,11 @@ impl Drop for Stamps {
     }
 }
 
-/// Writes out what was gathered so far. For ordinary context: it allocates, even in a toggle.
+/// For ordinary context: it allocates, even in a toggle request.
 pub(crate) fn write_out() {
     let Some(mut path) = std::env::var_os("SIGPROF_STAMPS") else { return };
     path.push(format!(".{}", std::process::id()));
-    // All handlers have been seen gone; this only orders their stores before our loads.
+    // No handler is left. This orders their stores before these loads.
     fence(Ordering::SeqCst);
     let mut text = COLUMNS.join(" ");
     for record in RECORDS.iter().take(USED.load(Ordering::Relaxed)) {
@@ -99,6 +95,6 @@ pub(crate) fn write_out() {
         );
     }
     text.push('\n');
-    // Who reads the file misses it.
+    // On an error the file is missing.
     let _ = std::fs::write(path, text);
 }

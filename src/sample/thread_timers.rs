@@ -1,19 +1,17 @@
-//! The timers that threads have of their own: which kind, when, and how their signals are known.
+//! Timers of single threads. Signal-safe, except [`prepare`]: atomics and system calls.
 //!
-//! | clock | a thread's timer | its signal contains |
+//! | clock | per-thread timer | its signal contains |
 //! | --- | --- | --- |
-//! | `cpu` | POSIX timer of its CPU clock | a mark of ours, by its place in the table, and the timer's name |
-//! | `perf`, `auto` | perf event of its task clock; POSIX timer if it cannot have one | the event's descriptor; a mark |
-//! | `wall` | POSIX timer of elapsed time | a mark |
+//! | `cpu` | POSIX timer on the thread's CPU clock | a cookie, by its table index |
+//! | `perf`, `auto` | perf event of the task clock, or POSIX timer | its descriptor, or a cookie |
+//! | `wall` | POSIX timer of elapsed time | a cookie |
 //!
-//! A process has a limit of descriptors, and the user one of pending signals, of which each POSIX timer takes one. Threads'
-//! timers take a share of each ([`Quota`]).
+//! Timers take a share ([`Quota`]) of the process's descriptors or the user's pending signals.
 //!
-//! Threads that wait have no ticks of CPU time. So in clock `wall` all that there are have a timer from the start on; the
-//! shared library tells of those that are created by `pthread_create`; and for the others the handler looks into
-//! /proc/self/task some times in a second ([`scan_threads`]).
+//! Threads that wait have no ticks of CPU time. So in clock `wall` the hook of `pthread_create` and
+//! [`scan_threads`] (/proc/self/task) adopt all threads.
 //!
-//! The table is [`threads`](super::threads). Who begins and ends: whoever may write in [`tick_source`](super::tick_source).
+//! The table is [`timer_table`](super::timer_table). [`begin`] needs the lock of `tick_source`.
 
 mod descriptors;
 mod limits;
@@ -44,54 +42,47 @@ use crate::{
     },
 };
 
-/// The signal of perf events.
 const EVENT_SIGNAL: i32 = libc::SIGPROF;
-/// What they send in the session that runs, or ran last; 0 before there was one.
+/// The signal of the running or last session; 0 before the first.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// The clock of that session, by its number.
 static CLOCK: AtomicU32 = AtomicU32::new(Clock::Itimer.number());
-/// File descriptors, of perf events.
 static DESCRIPTORS: Quota = Quota::none();
-/// Threads' events take one part of so many of the process's descriptors.
+/// Perf events take 1 / DESCRIPTOR_PARTS of the process's descriptors.
 const DESCRIPTOR_PARTS: usize = 8;
-/// Pending signals of the user, of POSIX timers.
+/// The user's pending signals, of POSIX timers.
 static PENDING_SIGNALS: Quota = Quota::none();
 
-/// How often a thread got a CPU timer instead of a perf event, since the process began.
+/// Threads that got a CPU timer instead of a perf event, since the process's start.
 static WITHOUT_EVENT: AtomicU64 = AtomicU64::new(0);
 
-/// The same, for a summary.
 pub(crate) fn without_event() -> u64 {
     WITHOUT_EVENT.load(Ordering::Relaxed)
 }
 
-/// Those of perf events, in any session.
+/// Of perf events in any session.
 static EVENT_DESCRIPTORS: DescriptorSet = DescriptorSet::empty();
-/// The host has a handler of its own for their signal: the kernel drops one that the host sends to a thread while a tick is
-/// pending for that thread.
+/// The application handles their signal: a pending tick would make the kernel drop its signals.
 static IS_LEFT_TO_HANDLER: AtomicBool = AtomicBool::new(false);
-/// There were timers of several threads when the last session had to do without.
+/// The last session gave up the timers of several threads.
 static HAS_LEFT_OTHERS: AtomicBool = AtomicBool::new(false);
 /// The process may have forbidden itself system calls.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-/// The process that the statics are of, once it is known.
+/// The process that owns the statics, or 0.
 static HOME: AtomicU32 = AtomicU32::new(0);
-/// Linux before 6.4.
+/// Before Linux 6.4.
 static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 
-/// The first one's address is the value in the signals of the process's POSIX timer, those of the others the values in the
-/// signals of threads' timers. A second copy of the library has others.
+/// Their addresses are the values in signals: the first of the process's POSIX timer, the others of
+/// per-thread timers. A second copy of the library has others.
 static COOKIES: [AtomicBool; 1 + MAX_THREADS] = [const { AtomicBool::new(false) }; 1 + MAX_THREADS];
 
-/// The first tick of the next session's first thread is at random, too.
 static STARTS_AT_RANDOM: AtomicBool = AtomicBool::new(false);
 
-/// Sets the first tick of the process's first thread. Called before [`begin`].
+/// Sets whether the main thread's first tick is at random. Called before [`begin`].
 pub(crate) fn set_start(at_random: bool) {
     STARTS_AT_RANDOM.store(at_random, Ordering::Relaxed);
 }
 
-/// The first tick of a thread.
 fn first_tick(thread: u32) -> FirstTick {
     if thread != process::id() || STARTS_AT_RANDOM.load(Ordering::Relaxed) || is_wall() {
         FirstTick::AtRandom
@@ -100,9 +91,9 @@ fn first_tick(thread: u32) -> FirstTick {
     }
 }
 
-/// Lets threads have timers from now on, if they have in this clock; before the process's timer is armed. Signal-safe.
+/// Permits per-thread timers, if the clock has them. Called before the process's timer is armed.
 pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u32) {
-    // There are some after a call of `exec` that failed.
+    // There are some after an `exec` that failed.
     end(engine);
     HAS_LEFT_OTHERS.store(false, Ordering::Relaxed);
     CLOCK.store(clock.number(), Ordering::Relaxed);
@@ -121,37 +112,33 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     SCAN.begin();
     SCAN.scan(engine);
     if clock != Clock::Wall {
-        // Its ticks find the others.
         close_list();
         remainder::begin();
     }
 }
 
-/// Closes the list of threads. For who knows that no handler reads it: none has been in a session yet, or all have left it.
-/// Signal-safe: system calls.
+/// Closes the list of threads. No handler may read it: none has yet, or all have left.
 pub(crate) fn close_list() {
     SCAN.tasks.close();
 }
 
-/// Ends all of them. Signal-safe.
 pub(super) fn end(engine: &Engine) {
     engine.threads().end(&OwnTimers);
 }
 
-/// The same, where there is an engine.
 pub(super) fn end_if_any() {
     if let Some(engine) = Engine::get() {
         end(engine);
     }
 }
 
-/// Ends all of them, for good, and takes back what is pending of the caller's own. True if threads could have timers until now.
+/// Deletes all timers for good; discards the caller's pending ticks. True if there could be timers.
 pub(super) fn forbid() -> bool {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
     leave()
 }
 
-/// The same where the host handles `number` itself, if that is their signal; for as long as it is.
+/// The same if `number` is their signal, because the application handles it.
 pub(super) fn leave_to_handler(number: i32) -> bool {
     if number != SIGNAL.load(Ordering::Relaxed) {
         return false;
@@ -178,21 +165,19 @@ fn leave() -> bool {
     were_permitted
 }
 
-/// True for a signal that is not taken back where it is pending: a queue of the host's would lose its order. The kernel spares the
-/// next program timers' signals, and our handler takes those that come late for nothing. Signal-safe.
+/// True for a signal that stays pending: discards would reorder the application's queue. An exec
+/// discards timers' signals, and the handler ignores late ones.
 pub(super) fn leaves_pending(signal: i32) -> bool {
     signal::is_real_time(signal)
 }
 
-/// True where threads may have none.
 fn are_forbidden(signal: i32) -> bool {
     let is_handled = AppDisposition::of(signal).is_some_and(AppDisposition::has_had_handler);
     IS_LEFT_TO_HANDLER.store(is_handled, Ordering::Relaxed);
     is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
-/// True in a session of clock `wall` whose threads may have no timers, so that it is of the first one alone, where there are
-/// others or were when that began. Signal-safe: system calls for files.
+/// True if a session of clock `wall` omits all threads except the main one, and has or had others.
 pub(crate) fn has_unseen_threads() -> bool {
     let others = || {
         let mut threads = 0u32;
@@ -207,40 +192,38 @@ fn are_out_of_use() -> bool {
     IS_LEFT_TO_HANDLER.load(Ordering::Relaxed) || is_forbidden()
 }
 
-/// True where the process may be ended for a call that few programs make. Signal-safe.
+/// True if uncommon system calls may kill the process.
 pub(super) fn is_forbidden() -> bool {
     IS_FORBIDDEN.load(Ordering::Relaxed)
 }
 
-/// The clock of the session that runs, or ran last. Signal-safe.
 fn session_clock() -> Clock {
     Clock::of_number(CLOCK.load(Ordering::Relaxed)).unwrap_or(Clock::Itimer)
 }
 
-/// True in clock `wall`, where time passes for threads that wait as well. Signal-safe.
 #[inline]
 pub(crate) fn is_wall() -> bool {
     CLOCK.load(Ordering::Relaxed) == Clock::Wall.number()
 }
 
-/// The time that the calling thread's timer counts. Signal-safe.
+/// Reads the clock of the calling thread's timer.
 #[inline]
 pub(crate) fn now() -> u64 {
     if is_wall() { clock::monotonic_nanos() } else { clock::thread_cpu_nanos() }
 }
 
-/// Notes whose memory this is. For ordinary context.
+/// Notes the process that owns the memory. For ordinary context.
 pub(crate) fn prepare() {
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
 }
 
-/// True in a child that shares the memory, or has a copy of it that no hook has put right: what it does is none of ours.
+/// True in a child that shares the memory, or in an unrepaired forked copy.
 pub(crate) fn is_other_process() -> bool {
     let home = HOME.load(Ordering::Relaxed);
     home != 0 && home != OwnTimers.process()
 }
 
-/// In a forked child, which has none of the timers but copies of the events' descriptors.
+/// In a forked child, which has copies of the events' descriptors, but no timers.
 pub(super) fn reset_after_fork() {
     prepare();
     SCAN.reset_after_fork();
@@ -252,8 +235,7 @@ pub(super) fn reset_after_fork() {
     }
 }
 
-/// The clock that runs in a session of this clock. `auto` is in use only if perf events are permitted. Threads have no timers of
-/// their own in a program that forbids itself system calls, or handles their signal itself.
+/// Returns the clock in use: `auto` needs perf events; without per-thread timers it is `itimer`.
 pub(crate) fn present(clock: Clock) -> Clock {
     match clock {
         Clock::Auto | Clock::Cpu | Clock::Perf if are_out_of_use() => Clock::Itimer,
@@ -262,17 +244,17 @@ pub(crate) fn present(clock: Clock) -> Clock {
     }
 }
 
-/// Tries whether threads can have the timers of this clock. Signal-safe.
+/// Checks that threads can have this clock's timers.
 ///
 /// # Errors
-/// What cannot be done, with its error number: for [`Clock::Perf`], and for [`Clock::Auto`] also if time in the kernel cannot be
-/// sampled, or if a seccomp filter may kill a process for the attempt.
+/// For [`Clock::Perf`], and for [`Clock::Auto`] also if time in the kernel cannot be sampled, or if
+/// a seccomp filter may kill the process for the attempt.
 pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
     if !clock.has_events() || are_forbidden(signal) {
         return Ok(());
     }
-    // If no signal can be queued, the kernel sends SIGIO instead of a real-time signal, which kills the program
-    // (F_SETSIG in fcntl(2)). It queues one for each tick while the thread blocks the signal.
+    // Each tick queues a real-time signal while the thread blocks it. If no signal can be queued,
+    // the kernel sends SIGIO instead (F_SETSIG in fcntl(2)), which kills the program.
     if signal != EVENT_SIGNAL {
         let action = "let perf events send another signal than SIGPROF";
         return Err(Failure::System { action, errno: errno::EINVAL });
@@ -286,28 +268,25 @@ pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
         .map_err(failure)
 }
 
-/// A perf event of the thread, as the clock permits. Signal-safe: system calls.
 pub(crate) fn open_event(clock: Clock, thread: u32) -> Result<TaskClock, i32> {
     if clock == Clock::Perf {
         return TaskClock::open(thread, EVENT_SIGNAL, Scope::KernelIfPermitted);
     }
-    // A filter may kill the process for a call that it does not list. `perf_event_open` is not in systemd's @system-service.
+    // It may kill the process: `perf_event_open` is not in systemd's @system-service.
     if process::has_seccomp_filter() {
         return Err(errno::EPERM);
     }
     TaskClock::open(thread, EVENT_SIGNAL, Scope::WithKernel)
 }
 
-/// When threads are looked for that no tick finds.
 struct ThreadScan {
     tasks: TaskDirectory,
-    /// Somebody does it now.
     is_on: AtomicBool,
-    /// When the last one was, by the monotonic clock.
+    /// Monotonic clock at the last scan.
     last: AtomicU64,
-    /// When it is time again.
+    /// Monotonic clock at which the next scan is due.
     next: AtomicU64,
-    /// Nanoseconds of threads that could not have timers, between looks.
+    /// Nanoseconds of threads without timers, between scans.
     missed: AtomicU64,
 }
 
@@ -320,14 +299,13 @@ static SCAN: ThreadScan = ThreadScan {
 };
 
 impl ThreadScan {
-    /// Nanoseconds between two looks, at least.
+    /// Nanoseconds between two scans.
     const PAUSE: u64 = 50_000_000;
-    /// It takes one part of the time of this many; where it was kept from going on for long, that is no reason for more than
-    /// the longest pause.
+    /// Scans take 1 / SHARE of the time. After a preempted scan the pause is LONGEST at most.
     const SHARE: u64 = 200;
     const LONGEST: u64 = 1_000_000_000;
 
-    /// Keeps the list open: while the host runs none of its descriptors is in the way.
+    /// Keeps the list open: no scan takes another descriptor.
     fn begin(&self) {
         self.tasks.open();
         self.last.store(clock::monotonic_nanos(), Ordering::Relaxed);
@@ -336,7 +314,7 @@ impl ThreadScan {
         self.is_on.store(false, Ordering::Relaxed);
     }
 
-    /// Gives all threads that have none a timer of their own, if it is time for that.
+    /// Adopts threads without a timer, if a scan is due.
     fn scan(&self, engine: &Engine) {
         let start = clock::monotonic_nanos();
         if start < self.next.load(Ordering::Relaxed) || self.is_on.swap(true, Ordering::Acquire) {
@@ -357,7 +335,7 @@ impl ThreadScan {
                 without = without.saturating_add(u64::from(!has_timer));
             }
         });
-        // What has ended counts where ticks are shared out among all.
+        // Exited threads' timers still count in `periods_of_a_tick`.
         if threads.used() > with_timer {
             threads.reap(&OwnTimers, MAX_THREADS as u32);
         }
@@ -376,22 +354,19 @@ impl ThreadScan {
     }
 }
 
-/// In clock `wall`: gives threads that have none a timer of their own, and takes it from those that have ended, some times in a
-/// second. For a handler, on its own stack. Signal-safe.
+/// Adopts new threads in clock `wall`, and drops exited ones. For a handler, on its slot's stack.
 pub(crate) fn scan_threads(engine: &Engine) {
     SCAN.scan(engine);
 }
 
-/// True while a session of clock `wall` runs. Signal-safe.
+/// True while a session of clock `wall` runs.
 pub(crate) fn are_awaited() -> bool {
     is_wall() && Engine::get().is_some_and(|engine| engine.threads().generation() != 0)
 }
 
-/// True if a thread that is about to be created should get its timer when it begins. Signal-safe.
-///
-/// In clock `wall` always. A perf event costs a new thread about as much as its creation, so in the other clocks only some in a
-/// second get their timer then, and the process's ticks find the others. They do not find a thread that runs only between ticks
-/// of the kernel.
+/// True if a new thread is to be adopted at its start: always in clock `wall`. A perf event costs
+/// about as much as a thread's creation. So other clocks adopt some a second; process ticks find
+/// the others, except threads that run only between kernel ticks.
 pub(crate) fn claim_new_thread() -> bool {
     let is_running = || Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
     match session_clock() {
@@ -403,10 +378,9 @@ pub(crate) fn claim_new_thread() -> bool {
     }
 }
 
-/// Threads that get their timer when they begin.
 static NEW_THREADS: Rate = Rate::rested();
 
-/// True in a session of clock `wall` whose first thread has a timer of its own.
+/// True if the main thread has a timer, in clock `wall`.
 pub(super) fn has_first_thread() -> bool {
     let has = |engine: &Engine| {
         let threads = engine.threads();
@@ -416,18 +390,16 @@ pub(super) fn has_first_thread() -> bool {
     is_wall() && Engine::get().is_some_and(has)
 }
 
-/// Nanoseconds of elapsed time of all threads that no tick stands for, in clock `wall`; None in any other. Signal-safe: system
-/// calls, some for files.
+/// Returns the unaccounted nanoseconds of all threads in clock `wall`; None in other clocks.
 pub(crate) fn unaccounted_of_all() -> Option<u64> {
     if !is_wall() {
         return None;
     }
     let threads = Engine::get()?.threads();
-    // A first thread that has ended is there for as long as the process is.
+    // A main thread that has exited exists as long as the process.
     if has_first_thread() && process::has_first_thread_exited() {
         threads.drop_timer(&OwnTimers, process::id());
     }
-    // What the process's timer stands for, where it is the one that samples the first thread.
     let rest = if tick_source::has_only_thread_timers() {
         0
     } else {
@@ -438,48 +410,46 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
     Some(rest.saturating_add(missed).saturating_add(u64::try_from(unaccounted).unwrap_or(0)))
 }
 
-/// Gives the calling thread a timer of its own now, instead of when the process's timer meets it. For a thread that no tick
-/// interrupts meanwhile: it has all signals blocked. Signal-safe.
+/// Adopts the calling thread, which must block all signals.
 pub(crate) fn adopt_caller() {
     let Some(engine) = Engine::get() else { return };
     let threads = engine.threads();
     let generation = threads.generation();
-    // A copy of the process has no session, whatever it has copied.
+    // A forked copy has no session.
     let signal = SIGNAL.load(Ordering::Relaxed);
     if generation == 0 || fork_guard::running_signal() != signal || is_other_process() {
         return;
     }
     let tick_thread = TickThread { thread: thread::id(), generation, now: now() };
     if !(if is_wall() { threads.has(tick_thread) } else { threads.covers(&OwnTimers, tick_thread) }) {
-        // As many as are created end sooner or later.
+        // In the long run, as many threads exit as are created.
         threads.reap(&OwnTimers, 4);
         threads.adopt(&OwnTimers, tick_thread, first_tick(tick_thread.thread));
     }
 }
 
-/// The value in the signals of the process's POSIX timer.
 pub(super) fn process_cookie() -> usize {
     COOKIES.as_ptr() as usize
 }
 
-/// True for a signal `number` of a timer of ours that is not the interval timer. Signal-safe.
+/// True for `number` from a profiler's timer other than the interval timer.
 #[inline]
 pub(crate) fn is_own_tick(number: i32, origin: Origin) -> bool {
     match origin {
         Origin::PosixTimer { .. } => index_of_cookie(origin).is_some(),
-        // Of an event that is closed by now, too: the program's handler may end the program.
+        // Also of a closed event: in the application's handler it could end the program.
         Origin::File(descriptor) => number == EVENT_SIGNAL && EVENT_DESCRIPTORS.contains(descriptor),
         Origin::IntervalTimer | Origin::Elsewhere => false,
     }
 }
 
-/// The calling thread's place in the table, if this is a tick of its own timer, or of one that it had. Signal-safe.
+/// Returns the calling thread's table index, for a tick of its present or former timer.
 #[inline]
 pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     match origin {
         Origin::PosixTimer { .. } => index_of_cookie(origin)?.checked_sub(1),
         Origin::File(descriptor) => {
-            // One that is not there any more weighs nothing, and asks for nothing.
+            // An unknown timer has no weight, and needs no system call.
             let threads = engine.threads();
             let timer = OwnTimers::of_event(descriptor);
             Some(caller.and_then(|caller| threads.index_of(caller.thread, timer)).unwrap_or(usize::MAX))
@@ -488,20 +458,18 @@ pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller
     }
 }
 
-/// Which of [`COOKIES`] a signal's value is.
 #[inline]
 fn index_of_cookie(origin: Origin) -> Option<usize> {
     let Origin::PosixTimer { value } = origin else { return None };
     value.checked_sub(process_cookie()).filter(|place| *place < COOKIES.len())
 }
 
-/// True for a tick of the process's that comes to the first thread whichever was running, as long as that takes it: a POSIX
-/// timer's before Linux 6.4. Signal-safe.
+/// True for a process tick that goes to the main thread unless that blocks it (before Linux 6.4).
 pub(crate) fn meets_one_thread(origin: Origin) -> bool {
     matches!(origin, Origin::PosixTimer { .. }) && IS_OLD_KERNEL.load(Ordering::Relaxed)
 }
 
-/// POSIX timers by their names, which the kernel counts from 0, and events by their descriptors and a bit.
+/// POSIX timers by ID, which the kernel counts from 0; events by descriptor and a bit.
 pub(crate) struct OwnTimers;
 
 impl OwnTimers {
@@ -535,7 +503,7 @@ impl Timers for OwnTimers {
     fn create_fallback(&self, index: usize, thread: u32) -> Result<i32, i32> {
         PENDING_SIGNALS.take()?;
         let like = session_clock().timer();
-        // A mark has one byte.
+        // A cookie has one byte.
         let value = process_cookie().wrapping_add(1).wrapping_add(index);
         let timer = PosixTimer::of_thread(like, thread, SIGNAL.load(Ordering::Relaxed), value)
             .inspect_err(|_| PENDING_SIGNALS.restore())?;
@@ -555,7 +523,7 @@ impl Timers for OwnTimers {
     fn arm(&self, timer: i32, first: u64, period: u64) {
         match Self::event(timer) {
             Some(event) => event.arm(first),
-            // It fails for a timer that is not there any more.
+            // Fails for a timer that no longer exists.
             None => drop(PosixTimer(timer).set(first, period)),
         }
     }
@@ -599,7 +567,7 @@ impl Timers for OwnTimers {
     }
 
     fn periods_of_a_tick(&self, used: u32) -> u32 {
-        /// Threads whose ticks may come in one period.
+        /// Threads that may tick in one period.
         const CROWD: u32 = 32;
         if is_wall() { used.div_ceil(CROWD).max(1) } else { 1 }
     }

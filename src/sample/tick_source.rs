@@ -1,26 +1,20 @@
-//! Which timer sends our ticks, and whose the process's interval timer is.
+//! The timers that send ticks, and the interval timer's owner. Signal-safe: atomics, system calls.
 //!
-//! A process has one interval timer for each signal of ours. Ticks of elapsed time never need it. Ticks of CPU time come
-//! from it as long as the host does not want it: before Linux 6.4 it alone interrupts the thread that was running, while a
-//! POSIX timer's signal goes to the first thread if that takes it. Once the host arms it, it is the host's for good, and
-//! our ticks come from a POSIX timer, told by the value in their signals. They never move back: a signal of the host's
-//! timer may be pending for as long as the host blocks it.
+//! Ticks of CPU time come from the interval timer until the application arms it: before Linux 6.4
+//! only it interrupts the running thread; a POSIX timer's signal goes to the main thread, unless
+//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. Ticks never move back: a
+//! signal of the application's timer may be pending for as long as it is blocked.
 //!
-//! | source | interval timer | its signals are | host is told |
+//! | source | interval timer | its signals are | the application reads |
 //! | --- | --- | --- | --- |
-//! | none | as the host has it | the host's, or late ticks | the kernel's answer |
-//! | interval timer | ours | ticks | that it is not armed |
-//! | POSIX timer | the host's | the host's | the kernel's answer |
-//! | threads' timers | the host's | the host's | the kernel's answer |
+//! | none | the application's | the application's, or late ticks | the kernel's answer |
+//! | interval timer | the profiler's | ticks | that it is not armed |
+//! | POSIX timer, per-thread timers | the application's | the application's | the kernel's answer |
 //!
-//! The last of these is for elapsed time, of which the first thread has a timer of its own as all others have.
+//! Per-thread timers are the only source in clock `wall`, if the main thread has one.
+//! A POSIX timer sends all ticks with another signal than the interval timer's.
 //!
-//! Ticks that are to have another signal than the interval timer's come from a POSIX timer from the start.
-//!
-//! In clocks `cpu`, `perf` and `wall` threads have timers of their own beside that one ([`thread_timers`]).
-//!
-//! Who writes: ordinary context, toggles, and hosts that call `setitimer`, wherever they are; one at a time, with all signals
-//! blocked. Who reads: the handler.
+//! Writers (start, stop, `setitimer`) hold a lock and block all signals. The handler reads.
 
 use super::{
     app_disposition::AppDisposition,
@@ -43,20 +37,18 @@ use crate::{
     },
 };
 
-/// See the module.
 struct TickSource {
     state: AtomicI32,
-    /// What the last ticks were, or 0.
+    /// The signal of the last ticks, or 0.
     signal: AtomicI32,
-    /// Of ticks that are on, or would be if a timer were to be had.
+    /// Of the present ticks, or of those for which no timer could be created.
     period_micros: AtomicU32,
-    /// The interval timer is the host's.
     is_app_timer: AtomicBool,
-    /// The interval timer may be armed by us: ever since we armed it, until it was disarmed without an error.
+    /// The profiler has armed the interval timer, and no disarm has succeeded since.
     may_be_ours: AtomicBool,
 }
 
-/// Values of [`TickSource::state`]: these, or the name of a POSIX timer and [`POSIX`].
+/// [`TickSource::state`]: one of these, or a POSIX timer's ID plus [`POSIX`].
 const THREADS: i32 = -1;
 const NONE: i32 = 0;
 const INTERVAL: i32 = 1;
@@ -65,29 +57,27 @@ const POSIX: i32 = 2;
 static OF_CPU: TickSource = TickSource::new();
 static OF_REAL: TickSource = TickSource::new();
 
-/// Signals whose ticks would reach the host by other ways than handlers: bit n - 1 for signal n.
+/// Signals that the application would read without a handler: bit n - 1 for signal n.
 static READ_BY_APP: AtomicU64 = AtomicU64::new(0);
 
-/// Set while somebody writes.
 static IS_STATE_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// TimerOwner the signal of an interval timer is.
+/// The owner of the interval timer that sent a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerOwner {
     Profiler,
     Application,
-    /// A late tick of ours, or of a timer that the host has armed by a system call of its own.
+    /// A late tick, or a timer that the application has armed by a direct system call.
     Unknown,
 }
 
-/// Why no ticks come though they are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartError {
-    /// The host uses the interval timer, and a timer beside it cannot be created, with this error number.
+    /// The application uses the interval timer, and no other can be created (error number).
     NoTimer(i32),
-    /// The system call for the interval timer fails with this error number.
+    /// The system call for the interval timer fails (error number).
     NotArmed(i32),
-    /// The host takes the signal by `signalfd(2)`, or by `sigwait(3)` while all threads block it.
+    /// The application uses `signalfd(2)`, or `sigwait(3)` while all threads block the signal.
     ReadByApp,
 }
 
@@ -106,7 +96,6 @@ impl TickSource {
         if timer == IntervalTimer::Cpu { &OF_CPU } else { &OF_REAL }
     }
 
-    /// That of the interval timer which has this signal.
     fn of_interval(number: i32) -> Option<&'static Self> {
         let timer =
             [IntervalTimer::Cpu, IntervalTimer::Real].into_iter().find(|timer| timer.signal() == number);
@@ -121,17 +110,16 @@ impl TickSource {
         (state >= POSIX).then(|| PosixTimer(state - POSIX))
     }
 
-    /// See [`set_next`].
     fn set_next(&self, nanos: u64) {
         let period_micros = self.period_micros.load(Ordering::Relaxed);
-        // SeqCst: after the start of writing; partner of `silence`.
+        // SeqCst: after the lock is taken; pairs with `silence`.
         let state = self.state.load(Ordering::SeqCst);
         if let Some(posix) = Self::posix_timer_of(state) {
-            // It fails for a timer that is not there any more.
+            // Fails for a timer that no longer exists.
             let _ = posix.set(nanos, u64::from(period_micros) * 1000);
         } else if state == INTERVAL {
             let every = Itimerval::every(period_micros);
-            // The application may have armed it by a system call of its own.
+            // The application may have armed it by a direct system call.
             if IntervalTimer::Cpu.get().is_ok_and(|present| present.has_interval_of(&every)) {
                 let _ = IntervalTimer::Cpu.set(every.next_in(nanos));
             }
@@ -141,7 +129,7 @@ impl TickSource {
     fn start_posix(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
         let signal = self.signal.load(Ordering::Relaxed);
         if timer == IntervalTimer::Real {
-            // What has passed was of threads' own timers.
+            // Per-thread timers have accounted for the time until now.
             weight::charge_all();
         }
         let started = PosixTimer::start(timer, signal, period_micros, thread_timers::process_cookie())
@@ -153,7 +141,7 @@ impl TickSource {
 
     fn start_interval(&self, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
         self.may_be_ours.store(true, Ordering::Relaxed);
-        // Before the timer: its first tick finds itself ours.
+        // Before the timer: its first tick must find its owner.
         self.state.store(INTERVAL, Ordering::Release);
         timer.set(Itimerval::every(period_micros)).map(|_| ()).map_err(|errno| {
             self.state.store(NONE, Ordering::Release);
@@ -162,21 +150,21 @@ impl TickSource {
     }
 }
 
-/// True while elapsed time is sampled by threads' own timers, the first one's among them. Signal-safe.
+/// True if the main thread, too, has a per-thread timer of elapsed time.
 pub(super) fn has_only_thread_timers() -> bool {
     OF_REAL.state.load(Ordering::Relaxed) == THREADS
 }
 
-/// Lets ticks come, the process's first after one period. Signal-safe.
+/// Starts ticks; the process's first after one period.
 ///
 /// # Errors
-/// Why none come.
+/// The reason why there are none.
 pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(), StartError> {
     let timer = clock.timer();
     let source = TickSource::of(timer);
     let _writing = StateLock::begin();
     source.signal.store(signal, Ordering::Relaxed);
-    // Before any timer is made: what it sends would be read.
+    // Before any timer is created: the application would read its signals.
     if READ_BY_APP.load(Ordering::Relaxed) & bit(signal) != 0 {
         source.period_micros.store(period_micros, Ordering::Relaxed);
         return Err(StartError::ReadByApp);
@@ -189,21 +177,19 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
     if started.is_err() {
         thread_timers::end(engine);
     } else if timer == IntervalTimer::Cpu && engine.threads().generation() != 0 {
-        // After the threads' first ticks.
         source.set_next(2 * u64::from(period_micros) * 1000);
     }
     started
 }
 
-/// Sets after how much CPU time, in nanoseconds, the process's timer ticks next; its interval stays one period. False if another
-/// thread writes now. For handlers of ticks. Signal-safe: system calls.
+/// Sets the nanoseconds of CPU time to the next process tick. False if another thread writes.
 pub(super) fn set_next(nanos: u64) -> bool {
     let Some(_writing) = StateLock::try_begin() else { return false };
     OF_CPU.set_next(nanos);
     true
 }
 
-/// Ends threads' own timers, for good: from now on the process's timer samples what it can. Signal-safe.
+/// Deletes per-thread timers for good; the process's timer continues.
 pub(crate) fn leave_threads() {
     if !thread_timers::is_other_process() {
         let _writing = StateLock::begin();
@@ -211,7 +197,7 @@ pub(crate) fn leave_threads() {
     }
 }
 
-/// The host has a handler of its own for `number` from now on: threads' own timers of this signal end. Signal-safe.
+/// Deletes per-thread timers of signal `number`, which the application handles now.
 pub(crate) fn leave_threads_to_handler(number: i32) {
     if !thread_timers::is_other_process() {
         let _writing = StateLock::begin();
@@ -219,8 +205,7 @@ pub(crate) fn leave_threads_to_handler(number: i32) {
     }
 }
 
-/// Lets the process's timer tick each period, if threads' timers `have_ended` just now. Makes it if there was none; if that fails,
-/// the session has no ticks from now on.
+/// Makes the process's timer tick if per-thread timers `have_ended`. Creates it if needed.
 fn continue_without_threads(have_ended: bool) {
     if have_ended {
         OF_CPU.set_next(u64::from(OF_CPU.period_micros.load(Ordering::Relaxed)) * 1000);
@@ -247,11 +232,11 @@ fn start_process(source: &TickSource, timer: IntervalTimer, period_micros: u32) 
     }
     if timer == IntervalTimer::Real {
         let started = source.start_posix(timer, period_micros);
-        // With a timer of our own the signals of the interval timer are the host's, be it by `alarm(2)`.
+        // The interval timer's signals are then the application's, also by `alarm(2)`.
         source.is_app_timer.store(started.is_ok(), Ordering::Release);
         return started.or_else(|_| source.start_interval(timer, period_micros));
     }
-    // The host may have armed it where nobody saw it: before we were loaded, or in a program that has only linked the crate.
+    // The application may have armed it before the profiler was loaded, or uninterposed.
     if !source.is_app_timer.load(Ordering::Relaxed) && !source.may_be_ours.load(Ordering::Relaxed) {
         if let Some(setting) = timer.get().ok().filter(Itimerval::is_armed) {
             app_timer::on_armed(&setting);
@@ -265,19 +250,17 @@ fn start_process(source: &TickSource, timer: IntervalTimer, period_micros: u32) 
     }
 }
 
-/// What [`stop`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopResult {
-    /// Nothing of note.
     WasTicking,
-    /// The interval timer was not as we had armed it: the host has, by a system call of its own.
+    /// The application has set the interval timer by a direct system call.
     TakenByApp,
 }
 
-/// Ends the ticks. What is pending may still arrive. Signal-safe.
+/// Stops ticks; a pending one may still arrive.
 ///
 /// # Errors
-/// The error number of `setitimer(2)`: they go on.
+/// The error number of `setitimer(2)`: ticks continue.
 pub(crate) fn stop(timer: IntervalTimer) -> Result<StopResult, i32> {
     let source = TickSource::of(timer);
     let _writing = StateLock::begin();
@@ -297,16 +280,15 @@ pub(crate) fn stop(timer: IntervalTimer) -> Result<StopResult, i32> {
     Ok(StopResult::WasTicking)
 }
 
-/// Ends a timer of the process, unless that may end the process: it ends with the program in any case, and until then our handler
-/// takes its signals for nothing.
+/// Deletes a timer, unless that may kill the process: then the handler ignores its signals.
 fn delete(timer: PosixTimer) {
     if !thread_timers::is_forbidden() {
         timer.delete();
     }
 }
 
-/// Ends the ticks without the right to write; waits for a writer, two seconds at most. For a thread that is about to replace the
-/// program. If that fails, [`start`] begins anew. Signal-safe.
+/// Stops ticks without the lock; waits at most two seconds for a writer. For a thread that is about
+/// to call `exec`. After a failed call, [`start`] begins anew.
 ///
 /// # Errors
 /// As [`stop`], or EBUSY if another thread may arm the timer.
@@ -315,7 +297,7 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     let source = TickSource::of(timer);
     let posix = source.posix_timer();
     source.state.store(NONE, Ordering::SeqCst);
-    // A handler that has found the old state sets the timer once more.
+    // A handler that has loaded the old state may set the timer again.
     let mut backoff = Backoff::bounded();
     while IS_STATE_LOCKED.load(Ordering::SeqCst) {
         if !backoff.wait() {
@@ -330,8 +312,7 @@ pub(crate) fn silence(timer: IntervalTimer) -> Result<(), i32> {
     Ok(())
 }
 
-/// Takes back ticks that are pending for the process or the calling thread, which has all signals blocked. For who has
-/// stopped them. Signal-safe.
+/// Discards the caller's and the process's pending ticks. The caller has blocked all signals.
 pub(crate) fn discard_pending_ticks(timer: IntervalTimer) {
     let signal = signal_of(timer);
     if thread_timers::leaves_pending(signal) {
@@ -345,7 +326,6 @@ pub(crate) fn discard_pending_ticks(timer: IntervalTimer) {
     });
 }
 
-/// The signal of the timer's ticks, as they were last. Signal-safe.
 pub(crate) fn signal_of(timer: IntervalTimer) -> i32 {
     match TickSource::of(timer).signal.load(Ordering::Relaxed) {
         0 => timer.signal(),
@@ -357,12 +337,11 @@ fn bit(signal: i32) -> u64 {
     1u64.checked_shl((signal - 1) as u32).unwrap_or(0)
 }
 
-/// True while ticks are to come. Signal-safe.
 pub(crate) fn is_ticking(timer: IntervalTimer) -> bool {
     TickSource::of(timer).state.load(Ordering::Relaxed) != NONE
 }
 
-/// TimerOwner the signal `number` of an interval timer is, when the session that runs ticks by `running`. Signal-safe.
+/// Returns the interval timer's owner for signal `number`; `running` is the session's signal.
 #[inline]
 pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
     let Some(source) = TickSource::of_interval(number) else { return TimerOwner::Unknown };
@@ -375,8 +354,7 @@ pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
     }
 }
 
-/// True for a signal of an interval timer that is disarmed by now, and was armed by us in an earlier session: it was pending when
-/// that ended. A handler of the program may end the program. Signal-safe: one system call.
+/// True for a pending tick of an earlier session, which the application must not get.
 pub(crate) fn was_own_tick(number: i32) -> bool {
     let timer = weight::timer();
     let had_session =
@@ -384,11 +362,10 @@ pub(crate) fn was_own_tick(number: i32) -> bool {
     had_session && timer.get().is_ok_and(|setting| !setting.is_armed())
 }
 
-/// `setitimer(2)` for a host whose SIGPROF is handled by us, and its timer that of CPU time. Gives what the timer was, and
-/// why our ticks end, if they do. Signal-safe.
+/// `setitimer(2)` of the CPU timer. Returns its old setting, and why ticks end, if they do.
 ///
 /// # Errors
-/// The error number for the host.
+/// The error number for the application.
 pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<StartError>), i32> {
     const TIMER: IntervalTimer = IntervalTimer::Cpu;
     if !new.is_valid() {
@@ -404,21 +381,21 @@ pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<StartErro
     if is_ours {
         TIMER.set(Itimerval::NONE)?;
         source.may_be_ours.store(false, Ordering::Relaxed);
-        // A tick of ours that is pending must not become the host's.
+        // A pending tick must not become the application's.
         signal::discard_own_pending(TIMER.signal(), |origin| origin == Origin::IntervalTimer);
         source.state.store(NONE, Ordering::Release);
         let period_micros = source.period_micros.load(Ordering::Relaxed);
         refusal = source
             .start_posix(TIMER, period_micros)
             .or_else(|_| {
-                // What threads' timers take may be what this one lacks. Without it they would find no more threads.
+                // Per-thread timers may use what this one needs.
                 thread_timers::end_if_any();
                 source.start_posix(TIMER, period_micros)
             })
             .err();
     }
     if new.is_armed() {
-        // Before it is: its first signal finds itself the host's.
+        // Before it is armed: its first signal must find its owner.
         app_timer::on_armed(&new);
         source.is_app_timer.store(true, Ordering::Release);
     } else {
@@ -428,10 +405,10 @@ pub(crate) fn set_for_app(new: Itimerval) -> Result<(Itimerval, Option<StartErro
     Ok((if is_ours { Itimerval::NONE } else { old }, refusal))
 }
 
-/// `getitimer(2)` for such a host. Signal-safe.
+/// `getitimer(2)` of the CPU timer.
 ///
 /// # Errors
-/// The error number for the host.
+/// The error number for the application.
 pub(crate) fn get_for_app() -> Result<Itimerval, i32> {
     if OF_CPU.state.load(Ordering::Acquire) == INTERVAL {
         return Ok(Itimerval::NONE);
@@ -439,14 +416,12 @@ pub(crate) fn get_for_app() -> Result<Itimerval, i32> {
     IntervalTimer::Cpu.get()
 }
 
-/// The host is about to read `number` by `signalfd(2)`: ticks would turn up there, as signals that nobody has sent. Ends
-/// them, for good; true if there were any. Signal-safe.
+/// Ends ticks of `number`, which the application reads by `signalfd(2)`. True if there were any.
 pub(crate) fn yield_signal_to_readers(number: i32) -> bool {
     READ_BY_APP.fetch_or(bit(number), Ordering::Relaxed);
     end(number)
 }
 
-/// Ends the ticks that have this signal; true if there were any.
 fn end(number: i32) -> bool {
     let has_ticks = |timer: &IntervalTimer| is_ticking(*timer) && signal_of(*timer) == number;
     let Some(timer) = [IntervalTimer::Cpu, IntervalTimer::Real].into_iter().find(has_ticks) else {
@@ -458,24 +433,23 @@ fn end(number: i32) -> bool {
     true
 }
 
-/// How often in a row a host may be kept waiting by ticks.
+/// Swallowed ticks in a row that may keep an application waiting.
 const MAX_SWALLOWED: u32 = 20;
 
-/// Ticks that were hidden from the host since the last one that was recorded, and the number of those at that time.
+/// Swallowed ticks since the last recorded one, and the number of recorded ones then.
 static SWALLOWED: AtomicU32 = AtomicU32::new(0);
 static RECORDED: AtomicI32 = AtomicI32::new(0);
-/// When the last of them was hidden that counts, by the clock of [`weight`].
+/// When the last counted tick was swallowed, by the clock of [`weight`].
 static SWALLOWED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// A tick was taken by who waits for the signal, so the thread that was running blocks it. Where that goes on all threads do,
-/// no tick comes to anything, and one that is pending makes the kernel drop the host's own signals: ticks end then, and
-/// this is true. Those that come in no time count as one: of events with a real-time signal as many are pending as came while it
-/// was blocked, which says nothing of what goes on. Signal-safe.
+/// Counts a tick that `sigwait(3)` took: the running thread blocks the signal. If all threads do,
+/// no tick is recorded, and the kernel drops the application's signals while one is pending: this
+/// stops ticks, and returns true. Simultaneous ticks count as one: real-time signals queue.
 pub(crate) fn count_swallowed_tick(number: i32, recorded: i32) -> bool {
     is_one_too_many(recorded, weight::has_passed_since(SWALLOWED_AT.load(Ordering::Relaxed))) && end(number)
 }
 
-/// The same, at the moment `now`, of a tick that `is_apart` from the last one that counts.
+/// Counts a tick at `now` that `is_apart` from the last one. True if it is one too many.
 fn is_one_too_many(recorded: i32, (is_apart, now): (bool, u64)) -> bool {
     if RECORDED.swap(recorded, Ordering::Relaxed) != recorded {
         SWALLOWED.store(0, Ordering::Relaxed);
@@ -487,7 +461,7 @@ fn is_one_too_many(recorded: i32, (is_apart, now): (bool, u64)) -> bool {
     SWALLOWED.fetch_add(1, Ordering::Relaxed) >= MAX_SWALLOWED
 }
 
-/// In a forked child: it has no timer, and no other thread.
+/// In a forked child, which has no timer and no other thread.
 pub(crate) fn reset_after_fork() {
     for source in [&OF_CPU, &OF_REAL] {
         source.state.store(NONE, Ordering::Relaxed);
@@ -511,15 +485,14 @@ impl From<StartError> for Failure {
     }
 }
 
-/// True when the signal `number`, which was taken by `sigwait(3)` and its like, is a tick of ours, so that the host goes on
-/// waiting. Signal-safe.
+/// True if a tick was taken by `sigwait(3)`: the application continues to wait.
 pub(crate) fn swallows(number: i32, origin: Origin, running: i32) -> bool {
     match origin {
         Origin::PosixTimer { .. } | Origin::File(_) => is_own_tick(number, origin),
         Origin::IntervalTimer => match timer_owner(number, running) {
             TimerOwner::Profiler => true,
             TimerOwner::Application => number == IntervalTimer::Cpu.signal() && app_timer::is_too_early(),
-            // A late tick, unless the host uses timers in ways that nobody sees; then it has a handler, or reads them.
+            // A late tick, unless the application uses timers unseen, with a handler.
             TimerOwner::Unknown => {
                 AppDisposition::of(number).is_some_and(AppDisposition::is_replaced) && is_late(number)
             }
@@ -532,10 +505,9 @@ fn is_late(number: i32) -> bool {
     weight::timer().signal() == number && TickSource::of(weight::timer()).may_be_ours.load(Ordering::Relaxed)
 }
 
-/// The right to write, with all signals blocked.
+/// The lock of writers, with all signals blocked.
 struct StateLock {
-    /// None in a handler, in which all signals are blocked. The end of [`AllBlocked`] can cancel the thread, which would unwind the
-    /// handler.
+    /// None in a handler, which blocks all signals: dropping [`AllBlocked`] may cancel the thread.
     #[expect(dead_code, reason = "held for its drop")]
     blocked: Option<AllBlocked>,
 }
@@ -553,18 +525,18 @@ impl StateLock {
         Self { blocked: Some(blocked) }
     }
 
-    /// The same for a handler of ticks; None if another thread has it.
+    /// For a handler of ticks. None if another thread has the lock.
     fn try_begin() -> Option<Self> {
         let is_ours =
             IS_STATE_LOCKED.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        // Made only in this case: its drop ends the right to write.
+        // Made only in this case: its drop releases the lock.
         is_ours.then(|| Self { blocked: None })
     }
 }
 
 impl Drop for StateLock {
     fn drop(&mut self) {
-        // Before the mask comes back.
+        // Before the mask changes.
         IS_STATE_LOCKED.store(false, Ordering::Release);
     }
 }
@@ -573,13 +545,12 @@ impl Drop for StateLock {
 mod tests {
     use super::*;
 
-    /// Ticks that are hidden, each apart from the one before, until one is too many.
     fn count_hidden(recorded: i32) -> u32 {
         (1..).find(|&count| is_one_too_many(recorded, (true, count.into()))).expect("numbers do not end")
     }
 
     #[test]
-    fn a_handler_that_may_not_write_takes_the_right_from_nobody() {
+    fn failed_try_begin_does_not_release_the_lock() {
         let first = StateLock::try_begin().expect("nobody writes");
         assert!(StateLock::try_begin().is_none() && StateLock::try_begin().is_none());
         drop(first);
@@ -587,17 +558,16 @@ mod tests {
         drop(StateLock::begin());
     }
 
-    /// All that there is to count in, so that no test of it runs beside another.
+    /// One test of all counters, so that no other test changes them.
     #[test]
-    fn ticks_are_hidden_in_a_row_until_one_is_recorded_or_the_process_is_a_copy() {
+    fn counts_swallowed_ticks_until_one_is_recorded_or_a_fork() {
         const AFTER: u32 = MAX_SWALLOWED + 1;
         assert_eq!(count_hidden(1), AFTER);
         assert_eq!(count_hidden(1), 1, "the row goes on");
         assert_eq!(count_hidden(2), AFTER, "one was recorded");
-        // What its parent has counted is nothing to a child.
         reset_after_fork();
         assert_eq!(count_hidden(2), AFTER);
-        // Those that come at one moment are one.
+        // Simultaneous ticks count as one.
         reset_after_fork();
         assert!((0..10 * AFTER).all(|_| !is_one_too_many(2, (false, 1))));
         assert_eq!(count_hidden(2), MAX_SWALLOWED);

@@ -1,18 +1,14 @@
-//! What a tick weighs: how many periods of time it stands for.
+//! The weight of a tick, in periods. Signal-safe, except [`begin`]: `clock_gettime` and atomics.
 //!
-//! The kernel sends at most one tick of a CPU timer per jiffy, and none while one is pending, so at high rates
-//! most are never sent. A tick of our timer therefore consumes all time since the one before: its weight is that
-//! time over the period, rounded, and the signed remainder is carried on. Over a session the weights times the
-//! period are the time used, to within half a period.
+//! The kernel sends at most one tick of a CPU timer per jiffy, and none while one is pending. So a
+//! tick consumes all time since the last one: its weight is that time in periods, rounded, and the
+//! signed rest is carried over. The weights of a session are its time, to within half a period.
 //!
-//! The kernel may also send too many: ITIMER_PROF runs on times that it samples once per jiffy, and they can be ahead
-//! of the time used by a fifth where threads change places often. A tick with less than half a period behind it
-//! weighs nothing; it is counted and left out.
+//! ITIMER_PROF uses times that the kernel samples per jiffy, up to a fifth ahead if threads switch
+//! often. A tick less than half a period after the last one has weight 0.
 //!
-//! If threads have timers of their own, a thread's tick represents the thread's time ([`threads`](super::threads)), and the
-//! process's ticks represent the [`remainder`](super::remainder). So both are charged here.
-//!
-//! Any tick consumes, whether it is recorded, filtered or lost: otherwise the next one would be charged for it.
+//! Per-thread ticks represent the thread's time ([`timer_table`](super::timer_table)), process
+//! ticks the [`remainder`](super::remainder). Both are charged here, also if filtered or lost.
 
 use crate::{
     sync::{AtomicBool, AtomicU64, Ordering},
@@ -20,30 +16,29 @@ use crate::{
 };
 
 static IS_REAL: AtomicBool = AtomicBool::new(false);
-/// Nanoseconds; at least 1 once a session has run.
+/// Nanoseconds; at least 1 after the first session's start.
 static PERIOD: AtomicU64 = AtomicU64::new(1);
-/// The clock's value up to which time has been charged; ahead of the clock by at most half a period.
+/// The clock up to which time has been charged: at most half a period ahead.
 static CHARGED: AtomicU64 = AtomicU64::new(0);
 
-/// Begins to count from now. For ordinary context, before the timer is armed.
+/// Starts charging from now. For ordinary context, before the timer is armed.
 pub(crate) fn begin(timer: IntervalTimer, period_micros: u32) {
     IS_REAL.store(timer == IntervalTimer::Real, Ordering::Relaxed);
     PERIOD.store(u64::from(period_micros.max(1)) * 1000, Ordering::Relaxed);
-    // Release: pairs with the acquire in `consume`, which runs in a tick of a timer armed behind this.
+    // Release: pairs with the acquire in `consume_until`, in a tick of a timer that is armed later.
     CHARGED.store(read_clock(), Ordering::Release);
 }
 
-/// The timer that [`begin`] was called for last. Signal-safe.
 pub(crate) fn timer() -> IntervalTimer {
     if IS_REAL.load(Ordering::Relaxed) { IntervalTimer::Real } else { IntervalTimer::Cpu }
 }
 
-/// The weight of a tick of our timer, 0 for one that came early. Signal-safe: `clock_gettime` and atomics.
+/// Returns a tick's weight, 0 for an early one.
 pub(crate) fn consume() -> usize {
     consume_until(read_clock())
 }
 
-/// The same, for a tick that represents all time up to `now`, which the clock has passed.
+/// The same for a tick that represents all time up to `now`.
 pub(crate) fn consume_until(now: u64) -> usize {
     let mut charged = CHARGED.load(Ordering::Acquire);
     let period = PERIOD.load(Ordering::Relaxed).max(1);
@@ -58,8 +53,7 @@ pub(crate) fn consume_until(now: u64) -> usize {
     }
 }
 
-/// Charges the weight of a thread's own tick, where the process's clock counts its time as well: elapsed time passes for each
-/// thread. Signal-safe.
+/// Charges a per-thread tick's weight, except of elapsed time, which passes for each thread.
 pub(crate) fn charge(weight: u64) {
     if IS_REAL.load(Ordering::Relaxed) {
         return;
@@ -68,30 +62,27 @@ pub(crate) fn charge(weight: u64) {
     CHARGED.fetch_add(weight.wrapping_mul(period), Ordering::Relaxed);
 }
 
-/// Charges all time up to now to nobody, since others have. Signal-safe.
+/// Charges all time up to now, because other ticks represent it.
 pub(crate) fn charge_all() {
     CHARGED.store(read_clock(), Ordering::Relaxed);
 }
 
-/// Nanoseconds of a period. Signal-safe.
 pub(crate) fn period() -> u64 {
     PERIOD.load(Ordering::Relaxed)
 }
 
-/// Nanoseconds that no tick stands for, when the clock is at `now`.
 pub(crate) fn unaccounted_nanos(now: u64) -> u64 {
     now.saturating_sub(CHARGED.load(Ordering::Relaxed))
 }
 
-/// True where half a period or more has gone by since `then`, which this gave, by the clock that time is charged by; and the
-/// clock's value then. Signal-safe: `clock_gettime` and atomics.
+/// Whether half a period has passed since `then`, a value that this returned; and the clock now.
 pub(crate) fn has_passed_since(then: u64) -> (bool, u64) {
     let now = read_clock();
     (are_apart(then, now, PERIOD.load(Ordering::Relaxed)), now)
 }
 
 fn are_apart(then: u64, now: u64, period: u64) -> bool {
-    // Before `then` it is another clock's value, or that of a forked child, whose clock begins anew.
+    // An earlier value is of another clock, or of a forked child: its clock begins anew.
     now.checked_sub(then).is_none_or(|passed| passed >= period / 2)
 }
 
@@ -107,7 +98,7 @@ fn weight(charged: u64, now: u64, period: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The weights of ticks at these times, with their sum's distance from the time checked throughout.
+    /// Returns the weights of these ticks, and checks that their sum is near the time.
     fn weights(ticks: impl IntoIterator<Item = u64>, period: u64) -> Vec<u64> {
         let mut charged = 0;
         let weights = ticks.into_iter().map(|now| {
@@ -120,21 +111,20 @@ mod tests {
     }
 
     #[test]
-    fn weights_add_up_to_the_time_whatever_the_ticks() {
-        // Ticks every 4 ms as with HZ=250, then three in a row, then a long gap.
+    fn sums_weights_to_the_time() {
+        // As with HZ=250, then three in a row, then a long gap.
         let ticks = (1..=50u64).map(|i| i * 4_000_000).chain([200_000_001, 200_000_002, 999_500_000]);
         assert!(weights(ticks, 1_000_000).iter().take(50).all(|&weight| weight == 4));
     }
 
     #[test]
-    fn ticks_at_the_period_weigh_one_though_they_jitter() {
+    fn weighs_ticks_with_jitter_as_one() {
         let ticks = (1..=1000u64).map(|i| i * 10_000 + i * 7919 % 4000);
         assert!(weights(ticks, 10_000).iter().all(|&weight| weight == 1));
     }
 
-    /// A moment that is before the last one is one of another clock, and far from it.
     #[test]
-    fn moments_are_apart_from_half_a_period_on_and_where_the_clock_began_anew() {
+    fn times_are_apart_after_half_a_period_or_a_clock_reset() {
         let then = 7_000_000_000;
         let later = [0, 4_999_999, 5_000_000, 1_000_000_000].map(|nanos| then + nanos);
         assert_eq!(later.map(|now| are_apart(then, now, 10_000_000)), [false, false, true, true]);
@@ -142,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_runs_fast_adds_no_time() {
+    fn fast_timer_adds_no_time() {
         let ticks = (1..=1200u64).map(|i| i * 10_000 / 12 * 10);
         let weights = weights(ticks, 10_000);
         assert_eq!(weights.iter().sum::<u64>(), 1000);

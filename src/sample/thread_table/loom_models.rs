@@ -1,4 +1,4 @@
-//! The first fails where an entry is claimed by a load and a store; the second where a count is.
+//! The first fails if a load and a store claim an entry; the second if they add to a count.
 
 use super::*;
 use loom::{sync::Arc, thread};
@@ -13,9 +13,8 @@ fn tick(threads: &ThreadTable<Vec<ThreadEntry>>, thread: u32, periods: u64) -> T
     identity
 }
 
-/// Two threads that want the same entry have one each.
 #[test]
-fn loom_two_threads_have_two_entries() {
+fn loom_claims_two_entries_for_two_threads() {
     loom::model(|| {
         let threads = table(2);
         let other = {
@@ -32,9 +31,9 @@ fn loom_two_threads_have_two_entries() {
     });
 }
 
-/// All periods are counted, of threads that share one count, too.
+/// Also of threads that share a count.
 #[test]
-fn loom_no_period_is_lost() {
+fn loom_counts_all_periods() {
     loom::model(|| {
         let threads = table(1);
         assert_eq!(tick(&threads, 1, 1).place(), Some(0));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As many entries as in a session. Fewer under Miri, which takes minutes for so many.
+/// As in a session; fewer under Miri, which takes minutes for them.
 const MOST: usize = if cfg!(miri) { 1 << 10 } else { MAX_THREADS };
 
 fn table(entries: usize) -> ThreadTable<Vec<ThreadEntry>> {
@@ -20,7 +20,7 @@ fn named(name: &[u8]) -> ThreadName {
 }
 
 #[test]
-fn a_thread_keeps_its_entry() {
+fn keeps_the_entry_of_a_thread() {
     let threads = table(MOST);
     let (first, other) = (tick(&threads, 100, 1), tick(&threads, 101, 1));
     assert_ne!(first, other);
@@ -34,7 +34,7 @@ fn a_thread_keeps_its_entry() {
 }
 
 #[test]
-fn threads_with_one_place_have_entries_of_their_own() {
+fn separates_threads_with_the_same_start_index() {
     let threads = table(MOST);
     let ids = (0..WINDOW as u32).map(|i| 5 + i * MOST as u32);
     let indices: Vec<_> = ids.clone().map(|id| tick(&threads, id, u64::from(id))).collect();
@@ -42,17 +42,15 @@ fn threads_with_one_place_have_entries_of_their_own() {
         assert_eq!(threads.thread(*identity).map(|thread| thread.id), Some(id));
         assert_eq!(tick(&threads, id, 0), *identity);
     }
-    // One more looks no further.
     assert_eq!(tick(&threads, 5 + WINDOW as u32 * MOST as u32, 7), ThreadIndex::OTHER);
     assert_eq!((threads.others(), threads.busiest().count), (7, WINDOW as u64));
 }
 
-/// The search goes around at the end, and a table that is full takes no more.
+/// The search wraps around.
 #[test]
-fn those_who_find_no_entry_are_counted_together() {
+fn counts_threads_without_an_entry_together() {
     let threads = table(8);
     assert_eq!(threads.thread(ThreadIndex::of(6)), None, "nobody has it yet");
-    // All begin at the last place but one.
     let id = |i: u32| 6 + 8 * i;
     for i in 0..8 {
         assert_ne!(tick(&threads, id(i), 1), ThreadIndex::OTHER);
@@ -68,14 +66,14 @@ fn those_who_find_no_entry_are_counted_together() {
 }
 
 #[test]
-fn names_are_read_at_ticks_whose_number_is_a_power_of_two() {
+fn reads_names_at_ticks_that_are_powers_of_two() {
     let threads = table(8);
     let due: Vec<u32> = (1..=70).filter(|_| threads.meet(3).1).collect();
     assert_eq!(due, [1, 2, 4, 8, 16, 32, 64]);
 }
 
 #[test]
-fn a_thread_has_its_newest_name() {
+fn returns_the_newest_name() {
     let threads = table(8);
     let identity = tick(&threads, 3, 1);
     assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"") }));
@@ -85,15 +83,14 @@ fn a_thread_has_its_newest_name() {
     assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"short") }));
 }
 
-/// In any order, with more threads than are told of.
 #[test]
-fn the_busiest_come_first() {
+fn returns_the_busiest_threads_first() {
     let threads = table(MOST);
     let periods = |id: u32| u64::from(id * 37 % 101 + 1);
     for id in 1..=100 {
         tick(&threads, id * 50, periods(id));
     }
-    // TickThread, and never recorded.
+    // Sampled, but not recorded.
     threads.meet(7);
     let mut expected: Vec<u64> = (1..=100).map(periods).collect();
     expected.sort_unstable_by(|a, b| b.cmp(a));
@@ -107,7 +104,7 @@ fn the_busiest_come_first() {
 }
 
 #[test]
-fn an_identity_is_the_same_as_a_word_and_is_never_zero() {
+fn converts_an_index_to_a_nonzero_word_and_back() {
     for identity in [ThreadIndex::OTHER, ThreadIndex::of(0), ThreadIndex::of(MAX_THREADS - 1)] {
         assert_ne!(identity.word(), 0);
         assert_eq!(ThreadIndex::from_word(identity.word()), identity);
@@ -118,15 +115,14 @@ fn an_identity_is_the_same_as_a_word_and_is_never_zero() {
     assert_eq!(ThreadIndex::of(0).place(), Some(0));
 }
 
-/// Threads that tick at once: each has its own count, and none is lost.
 #[test]
-fn threads_at_once_have_their_own_counts() {
+fn counts_concurrent_threads_separately() {
     const EACH: u64 = if cfg!(miri) { 10 } else { 10_000 };
     let threads = table(8);
     std::thread::scope(|scope| {
         for id in 1..=4u32 {
             let threads = &threads;
-            // All begin at the same place.
+            // All start at the same index.
             scope.spawn(move || {
                 for _ in 0..EACH {
                     tick(threads, id * 8, u64::from(id));

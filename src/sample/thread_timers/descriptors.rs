@@ -1,11 +1,9 @@
-//! The numbers of descriptors that perf events have had.
-//!
-//! A tick can come after its event is closed, when a program handles the signal itself by then. The descriptor's number tells it
-//! from a signal of another profiler's event: ours are high, and others take the lowest.
+//! Descriptor numbers that perf events have had, to recognise a tick that arrives after its event
+//! is closed. These numbers are high; events of another profiler use the lowest.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Numbers below [`LIMIT`](Self::LIMIT). One that was added stays.
+/// Numbers below [`LIMIT`](Self::LIMIT). None is removed.
 pub(super) struct DescriptorSet([AtomicU64; Self::LIMIT / 64]);
 
 impl DescriptorSet {
@@ -37,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_numbers_that_were_added() {
+    fn contains_the_numbers_that_were_added() {
         let set = DescriptorSet::empty();
         let last = DescriptorSet::LIMIT as i32 - 1;
         assert!([0, 3, 64, 1000, last].iter().all(|number| set.add(*number)));

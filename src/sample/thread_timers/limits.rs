@@ -1,11 +1,11 @@
-//! How many timers threads may have, and how often a new thread may get one.
+//! Limits of the number of per-thread timers, and of the rate of new ones.
 
 use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::errno,
 };
 
-/// How many timers may take something of which the process, or the user, has a limited number.
+/// A share of something limited for the process or the user.
 pub(super) struct Quota {
     most: AtomicU32,
     used: AtomicU32,
@@ -16,7 +16,7 @@ impl Quota {
         Self { most: AtomicU32::new(0), used: AtomicU32::new(0) }
     }
 
-    /// Allows one part in `parts` of `limit`. None means unlimited.
+    /// Allows `limit / parts`. None means unlimited.
     pub(super) fn allow(&self, limit: Option<usize>, parts: usize) {
         let most = limit.and_then(|limit| u32::try_from(limit / parts).ok()).unwrap_or(u32::MAX / 2);
         self.most.store(most, Ordering::Relaxed);
@@ -40,9 +40,9 @@ impl Quota {
     }
 }
 
-/// How often something may be done: once in a [`PAUSE`](Self::PAUSE), and [`BURST`](Self::BURST) times more at once after a rest.
+/// A rate of one in each [`PAUSE`](Self::PAUSE), and [`BURST`](Self::BURST) more after a rest.
 pub(super) struct Rate {
-    /// When the next is due if they come evenly, by the monotonic clock.
+    /// Monotonic clock when the next is due, if they come evenly.
     next: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ impl Rate {
         if next > now {
             return false;
         }
-        // Relaxed, and no exchange: two at a time may count as one.
+        // Relaxed, without exchange: two concurrent calls may count as one.
         self.next.store(next + Self::PAUSE, Ordering::Relaxed);
         true
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_a_part_of_the_limit_and_what_is_given_back_can_be_taken_again() {
+    fn quota_is_a_part_of_the_limit_and_can_be_restored() {
         let quota = Quota::none();
         assert_eq!(quota.take(), Err(errno::EAGAIN));
         quota.allow(Some(17), 8);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_allows_a_burst_and_then_one_in_a_pause() {
+    fn rate_allows_a_burst_and_then_one_in_each_pause() {
         let rate = Rate::rested();
         let start = 1_000_000_000_000;
         assert_eq!((0..1000).filter(|_| rate.allows(start)).count(), Rate::BURST as usize + 1);

@@ -1,10 +1,8 @@
-//! The first fails without one of the two fences, or without the second look at the generation; the second where a timer is
-//! taken out by a load and a store.
+//! The first fails without a fence or the second check, the second without exchanges of the timer.
 
 use super::*;
 use loom::sync::{Arc, Mutex};
 
-/// Timers that are there.
 struct Kernel(Mutex<Vec<i32>>);
 
 impl Timers for Kernel {
@@ -47,9 +45,8 @@ fn table() -> (Arc<TimerTable<Vec<TimerEntry>>>, Arc<Kernel>) {
     (Arc::new(threads), Arc::new(kernel))
 }
 
-/// A thread is adopted while the session ends: no timer stays behind.
 #[test]
-fn loom_no_timer_outlives_its_session() {
+fn loom_leaves_no_timer_when_a_session_ends() {
     loom::model(|| {
         let (threads, kernel) = table();
         let handler = {
@@ -68,9 +65,9 @@ fn loom_no_timer_outlives_its_session() {
     });
 }
 
-/// Two look for ended threads while the session ends: each timer is deleted once.
+/// Another thread reaps while the session ends.
 #[test]
-fn loom_a_timer_is_deleted_once() {
+fn loom_deletes_a_timer_once() {
     loom::model(|| {
         let (threads, kernel) = table();
         threads.adopt(
@@ -89,10 +86,8 @@ fn loom_a_timer_is_deleted_once() {
     });
 }
 
-/// A thread gets another timer instead of a closed one while the session ends, and while another thread looks for ended threads:
-/// each timer is deleted once, and none is left.
 #[test]
-fn loom_a_replaced_timer_is_deleted_once() {
+fn loom_deletes_a_replaced_timer_once() {
     loom::model(|| {
         let (threads, kernel) = table();
         let generation = threads.generation();

@@ -4,14 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Timers that are there, and what was asked of them.
 #[derive(Default)]
 struct Kernel {
     made: RefCell<i32>,
     there: RefCell<BTreeSet<i32>>,
-    /// Name, first expiry and period of each arming.
+    /// Timer, first expiry and period of each arming.
     armed: RefCell<Vec<(i32, u64, u64)>>,
-    /// Timers that the application has closed.
     closed: RefCell<BTreeSet<i32>>,
     gone: RefCell<BTreeSet<u32>>,
     refuses: RefCell<bool>,
@@ -19,7 +17,7 @@ struct Kernel {
     left: RefCell<BTreeSet<i32>>,
     clocks: RefCell<BTreeMap<u32, u64>>,
     process: RefCell<u32>,
-    /// Threads whose ticks may come in one period; 0 for all.
+    /// Threads that may tick in one period; 0 for all.
     crowd: RefCell<u32>,
 }
 
@@ -79,7 +77,7 @@ fn met(threads: &TimerTable<Vec<TimerEntry>>, thread: u32, now: u64) -> TickThre
     TickThread { thread, generation: threads.generation(), now }
 }
 
-/// A thread that is adopted when its clock is at `now`: the entry's index, the timer's name and the first expiry.
+/// Adopts a thread at the clock `now`. Returns the entry's index, the timer and the first expiry.
 fn adopted(
     threads: &TimerTable<Vec<TimerEntry>>,
     kernel: &Kernel,
@@ -93,7 +91,7 @@ fn adopted(
 }
 
 #[test]
-fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
+fn covers_a_thread_until_the_session_ends() {
     let (threads, kernel) = (table(), Kernel::default());
     assert_eq!(threads.generation(), 0);
     threads.begin(&kernel, PERIOD);
@@ -109,9 +107,9 @@ fn a_thread_is_covered_from_its_adoption_to_the_end_of_the_session() {
     assert_eq!(threads.used.load(Ordering::Relaxed), 0);
 }
 
-/// Ticks at kernel ticks of 4 ms, whatever the period: after each, the weights are the cells whose expiry has passed.
+/// With kernel ticks of 4 ms, weights are the cells with a past expiry.
 #[test]
-fn weights_are_the_thread_s_time_to_within_one_period() {
+fn sums_weights_to_the_time_within_one_period() {
     for period in [100_000, 1_000_000, 4_000_000, 10_000_000, 1_000_000_000] {
         let (threads, kernel) = (table(), Kernel::default());
         threads.begin(&kernel, period);
@@ -128,7 +126,7 @@ fn weights_are_the_thread_s_time_to_within_one_period() {
 }
 
 #[test]
-fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
+fn draws_places_uniformly_and_weighs_one() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
@@ -137,20 +135,20 @@ fn ticks_on_time_weigh_one_and_their_place_in_the_period_is_anywhere() {
         let armings = kernel.armed.borrow().len();
         assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
         tenths[(due - 1) as usize % PERIOD as usize * 10 / PERIOD as usize] += 1;
-        // The kernel goes on from what it was told last.
+        // The kernel continues from the last arming.
         due = match kernel.armed.borrow().get(armings) {
             Some((_, first, _)) => due + first,
             None => due + PERIOD,
         };
         assert_eq!(kernel.armed.borrow().len() > armings, tick % TICKS_OF_A_PLACE == FIRST_DRAW);
     }
-    // 10 000 places drawn, so 1000 a tenth with a deviation of 30, each four ticks long.
+    // 10 000 draws, so 1000 a tenth with a deviation of 30, each for four ticks.
     assert!(tenths.iter().all(|&tenth| (3400..4600).contains(&tenth)), "{tenths:?}");
 }
 
-/// Of a program that does the same in each period, a precise timer's ticks find each part as often as chance does.
+/// A program that repeats itself in each period is sampled at random.
 #[test]
-fn precise_ticks_are_drawn_each() {
+fn draws_the_place_of_each_precise_tick() {
     let (threads, kernel) = (table(), Kernel { precise: RefCell::new(true), ..Kernel::default() });
     threads.begin(&kernel, PERIOD);
     let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
@@ -167,10 +165,9 @@ fn precise_ticks_are_drawn_each() {
     assert!((19_500..20_500).contains(&firsts) && (19_500..20_500).contains(&equal), "{firsts}, {equal}");
 }
 
-/// Forty threads, of which four may tick in a period: each tick stands for up to ten, the sum is the time to within one cell,
-/// and a cell ends where the next one begins when their length changes.
+/// Forty threads, of which four may tick in a period: a tick represents up to ten periods.
 #[test]
-fn cells_grow_with_the_threads_and_lose_no_time() {
+fn lengthens_cells_with_more_threads_and_loses_no_time() {
     let (threads, kernel) = (table(), Kernel::default());
     *kernel.crowd.borrow_mut() = 4;
     threads.begin(&kernel, PERIOD);
@@ -192,7 +189,6 @@ fn cells_grow_with_the_threads_and_lose_no_time() {
         };
     }
     assert!(threads.used() == 40 && sum > 9 * ticks * PERIOD, "{sum} ns in {ticks} ticks");
-    // They end: those that are left tick more often.
     kernel.gone.borrow_mut().extend((1..=39).map(|thread| 8 * thread));
     threads.reap(&kernel, 100);
     assert_eq!(threads.used(), 1);
@@ -207,7 +203,7 @@ fn cells_grow_with_the_threads_and_lose_no_time() {
 }
 
 #[test]
-fn all_threads_are_asked_for_what_they_have_not_told() {
+fn sums_the_unaccounted_time_of_all_threads() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     for thread in 1..=100 {
@@ -218,16 +214,14 @@ fn all_threads_are_asked_for_what_they_have_not_told() {
     assert_eq!(threads.unaccounted(&kernel), 300 * PERIOD as i64);
 }
 
-/// A counter that runs some microseconds off the CPU clock, ahead or behind: each tick weighs 1, and all the time they take.
+/// The counter deviates from the CPU clock by microseconds, either way.
 #[test]
-fn precise_ticks_weigh_one_though_they_jitter() {
-    // The first tick comes anywhere in the first period.
+fn weighs_precise_ticks_with_jitter_as_one() {
     for begin in 777..827 {
         let (threads, kernel) = (table(), Kernel::default());
         *kernel.precise.borrow_mut() = true;
         threads.begin(&kernel, PERIOD);
         let (index, timer, mut next) = adopted(&threads, &kernel, 7, begin);
-        // It ticks each so many nanoseconds, until it is set otherwise.
         let mut interval = next - begin;
         for tick in 1..=400u64 {
             let now = next - 3000 + tick * 7919 % 6000;
@@ -247,7 +241,7 @@ fn precise_ticks_weigh_one_though_they_jitter() {
 }
 
 #[test]
-fn the_first_tick_is_after_one_period_on_request() {
+fn ticks_first_after_one_period_on_request() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     threads.adopt(&kernel, met(&threads, 7, 123), FirstTick::AfterPeriod);
@@ -256,7 +250,7 @@ fn the_first_tick_is_after_one_period_on_request() {
 }
 
 #[test]
-fn signals_of_timers_that_are_no_more_weigh_nothing() {
+fn weighs_early_ticks_and_deleted_timers_as_zero() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
@@ -268,7 +262,7 @@ fn signals_of_timers_that_are_no_more_weigh_nothing() {
 }
 
 #[test]
-fn a_thread_s_id_that_another_thread_has_now_is_adopted_anew() {
+fn frees_the_entry_of_a_reused_thread_id() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + PATIENCE)] {
@@ -280,14 +274,13 @@ fn a_thread_s_id_that_another_thread_has_now_is_adopted_anew() {
 }
 
 #[test]
-fn ended_threads_leave_no_timer() {
+fn deletes_timers_of_exited_threads() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     for thread in 1..=3000 {
         adopted(&threads, &kernel, thread, 0);
     }
     kernel.gone.borrow_mut().extend(1..3000);
-    // One timer a look.
     for _ in 0..3000 {
         threads.reap(&kernel, 1);
     }
@@ -296,7 +289,7 @@ fn ended_threads_leave_no_timer() {
 }
 
 #[test]
-fn a_window_of_ended_threads_has_room_for_a_new_one() {
+fn reuses_the_entry_of_an_exited_thread() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let of_one_window = |i: u32| 1 + i * (MAX_THREADS / WINDOW) as u32;
@@ -312,7 +305,7 @@ fn a_window_of_ended_threads_has_room_for_a_new_one() {
 }
 
 #[test]
-fn a_timer_that_the_kernel_refuses_is_counted_and_leaves_nothing() {
+fn counts_a_refused_timer_and_frees_its_entry() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     *kernel.refuses.borrow_mut() = true;
@@ -323,16 +316,14 @@ fn a_timer_that_the_kernel_refuses_is_counted_and_leaves_nothing() {
     assert_eq!((threads.refused(), kernel.there.borrow().len()), (1, 1));
 }
 
-/// The application closes a thread's perf event three periods and a half before the process's timer finds that: the tick of
-/// its next timer weighs what has passed, and the sum is the time to within one period, as before.
+/// Closed three and a half periods before the process's timer finds that.
 #[test]
-fn a_closed_timer_is_replaced_and_no_time_is_lost_or_counted_twice() {
+fn replaces_a_closed_timer_and_loses_no_time() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, old, due) = adopted(&threads, &kernel, 7, 0);
     let mut sum = threads.tick(&kernel, index, met(&threads, 7, due), |_| {}) * PERIOD;
     kernel.closed.borrow_mut().insert(old);
-    // Not overdue yet: it may be there.
     assert!(threads.covers(&kernel, met(&threads, 7, due + PERIOD)));
     assert_eq!(kernel.there.borrow().iter().copied().collect::<Vec<_>>(), [old]);
     let found = due + 7 * PERIOD / 2;
@@ -348,9 +339,9 @@ fn a_closed_timer_is_replaced_and_no_time_is_lost_or_counted_twice() {
     }
 }
 
-/// The same for a thread that no tick of the process meets: ticks on other threads find it.
+/// Ticks on other threads find it.
 #[test]
-fn a_closed_timer_of_another_thread_is_replaced() {
+fn replaces_a_closed_timer_of_another_thread() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, old, due) = adopted(&threads, &kernel, 7, 0);
@@ -362,9 +353,9 @@ fn a_closed_timer_of_another_thread_is_replaced() {
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + PERIOD), |_| {}), 2);
 }
 
-/// A thread has ended after some ticks, and the next one with its id is younger than what they represent.
+/// The new thread is younger than the time that the old one's ticks represent.
 #[test]
-fn an_id_that_has_ended_is_neither_covered_nor_asked() {
+fn neither_covers_nor_surveys_a_reused_thread_id() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
@@ -376,9 +367,9 @@ fn an_id_that_has_ended_is_neither_covered_nor_asked() {
     assert!(!threads.covers(&kernel, met(&threads, 7, 60_000)));
 }
 
-/// If no other timer can be made, the process's timer samples the thread.
+/// The process's timer samples the thread then.
 #[test]
-fn a_closed_timer_without_a_replacement_frees_the_entry() {
+fn frees_the_entry_of_a_closed_timer_without_replacement() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (_, old, due) = adopted(&threads, &kernel, 7, 0);
@@ -388,9 +379,8 @@ fn a_closed_timer_without_a_replacement_frees_the_entry() {
     assert_eq!((threads.used(), kernel.there.borrow().len()), (0, 0));
 }
 
-/// The threads' clocks, minus what their ticks represent.
 #[test]
-fn what_threads_have_used_since_their_ticks_is_asked_for() {
+fn returns_the_time_since_the_last_ticks() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     assert_eq!(threads.unaccounted(&kernel), 0);
@@ -398,11 +388,10 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
     adopted(&threads, &kernel, 8, 2_000);
     kernel.clocks.borrow_mut().extend([(7, 1_000), (8, 502_000)]);
     assert_eq!(threads.unaccounted(&kernel), 500_000);
-    // A tick stands for its cell to the end of it.
     assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
     kernel.clocks.borrow_mut().insert(7, due);
     assert_eq!(threads.unaccounted(&kernel), 500_000 + (due - 1_000) as i64 - PERIOD as i64);
-    // Of one that has ended nobody asks, nor of its id's next thread.
+    // Exited threads do not count, nor new threads with their IDs.
     kernel.clocks.borrow_mut().insert(7, 10);
     assert_eq!(threads.unaccounted(&kernel), 500_000);
     kernel.clocks.borrow_mut().remove(&8);
@@ -419,9 +408,9 @@ fn what_threads_have_used_since_their_ticks_is_asked_for() {
     assert_eq!((threads.unaccounted(&kernel), threads.used.load(Ordering::Relaxed)), (0, 0));
 }
 
-/// A child that shares the memory ends nothing: the timers are another process's.
+/// The child shares the memory.
 #[test]
-fn another_process_ends_no_timers() {
+fn deletes_no_timers_of_another_process() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     adopted(&threads, &kernel, 7, 0);
@@ -431,9 +420,9 @@ fn another_process_ends_no_timers() {
     assert_eq!((kernel.there.borrow().len(), threads.generation()), (1, 1));
 }
 
-/// A survey may ask a thread before its tick, and read the sum after it. The tick has charged whole cells.
+/// A survey may read a clock before a tick, and the sum after it. The tick charges whole cells.
 #[test]
-fn a_tick_leaves_what_its_thread_has_used_beyond_it_in_the_sum() {
+fn keeps_the_time_after_a_tick_in_the_sum() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
@@ -447,14 +436,14 @@ fn a_tick_leaves_what_its_thread_has_used_beyond_it_in_the_sum() {
 }
 
 #[test]
-fn a_survey_deletes_the_timers_of_ended_threads_and_replaces_closed_ones() {
+fn survey_deletes_timers_of_exited_threads_and_replaces_closed_ones() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     for thread in 1..=3 {
         adopted(&threads, &kernel, thread, 0);
     }
     let timers: Vec<i32> = kernel.there.borrow().iter().copied().collect();
-    // The first has ended. The timers of the others are closed; a tick of the third may still come.
+    // The first has exited. The others' timers are closed; a tick of the third may still come.
     kernel.clocks.borrow_mut().extend([(2, 2 * PERIOD + 1), (3, PERIOD)]);
     kernel.gone.borrow_mut().insert(1);
     kernel.closed.borrow_mut().extend([timers[1], timers[2]]);
@@ -464,9 +453,9 @@ fn a_survey_deletes_the_timers_of_ended_threads_and_replaces_closed_ones() {
     assert_eq!(kernel.armed.borrow().last().unwrap().0, timers[2] + 1);
 }
 
-/// Whoever asks while a tick is being told takes its time for unaccounted, and not for told by nobody.
+/// A concurrent survey finds the time unaccounted, and not in the remainder.
 #[test]
-fn a_tick_is_charged_before_the_thread_tells() {
+fn charges_a_tick_before_the_entry_changes() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
@@ -478,7 +467,7 @@ fn a_tick_is_charged_before_the_thread_tells() {
 }
 
 #[test]
-fn a_forked_child_deletes_nothing_of_its_parent() {
+fn forked_child_deletes_no_timers_of_its_parent() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     adopted(&threads, &kernel, 7, 0);
