@@ -200,7 +200,7 @@ impl AppDisposition {
 pub(crate) fn ignore_across_exec() -> bool {
     let mut has_changed = false;
     for number in signals() {
-        let is_ignored = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        let is_ignored = |app: &AppDisposition| app.owner.load(Ordering::Acquire) != 0 && app.is_ignored();
         // The child may have set another disposition.
         let is_handled = || signal::disposition(number).is_ok_and(|present| present.is_handler());
         if AppDisposition::of(number).is_some_and(is_ignored) && is_handled() {
@@ -215,7 +215,7 @@ pub(crate) fn ignore_across_exec() -> bool {
 #[inline(never)] // The stack may be small: callees use it in turn.
 pub(crate) fn handle_after_failed_exec() {
     for number in signals() {
-        let is_ours = |host: &AppDisposition| host.owner.load(Ordering::Acquire) != 0 && host.is_ignored();
+        let is_ours = |app: &AppDisposition| app.owner.load(Ordering::Acquire) != 0 && app.is_ignored();
         if AppDisposition::of(number).is_some_and(is_ours) {
             let _ = handler::install(number);
         }
@@ -224,10 +224,10 @@ pub(crate) fn handle_after_failed_exec() {
 
 /// In a forked child, which has the handler, and no other thread that writes.
 pub(crate) fn reset_after_fork() {
-    for host in [&CPU_TIMER_SIGNAL, &REAL_TIMER_SIGNAL, &CHOSEN_SIGNAL] {
-        host.writing.store(false, Ordering::Release);
-        if host.owner.load(Ordering::Acquire) != 0 {
-            host.owner.store(process::id(), Ordering::Release);
+    for app in [&CPU_TIMER_SIGNAL, &REAL_TIMER_SIGNAL, &CHOSEN_SIGNAL] {
+        app.writing.store(false, Ordering::Release);
+        if app.owner.load(Ordering::Acquire) != 0 {
+            app.owner.store(process::id(), Ordering::Release);
         }
     }
 }
@@ -239,23 +239,23 @@ mod tests {
     #[test]
     fn readers_see_complete_dispositions() {
         const LAST: usize = if cfg!(miri) { 20 } else { 19_999 };
-        let host = AppDisposition::new();
+        let app = AppDisposition::new();
         std::thread::scope(|scope| {
-            let host = &host;
+            let app = &app;
             let writer = scope.spawn(move || {
                 for i in 2..=LAST {
-                    host.exchange(Some(Disposition { handler: i, flags: i as i32, mask: i as u64 }));
+                    app.exchange(Some(Disposition { handler: i, flags: i as i32, mask: i as u64 }));
                 }
             });
             while !writer.is_finished() {
-                let action = host.exchange(None);
+                let action = app.exchange(None);
                 assert!(
                     action.handler < 2
                         || action.flags as usize == action.handler && action.mask as usize == action.handler
                 );
             }
         });
-        assert_eq!(host.exchange(Some(Disposition::DEFAULT)).handler, LAST);
-        assert_eq!(host.forward(), Forward::Default, "the host had a handler and gave it up");
+        assert_eq!(app.exchange(Some(Disposition::DEFAULT)).handler, LAST);
+        assert_eq!(app.forward(), Forward::Default, "the application had a handler and removed it");
     }
 }

@@ -44,7 +44,7 @@ impl Caller {
     }
 
     /// Returns None if the clock's session is over, or has no per-thread timers.
-    pub(super) fn met(self, engine: &Engine) -> Option<TickThread> {
+    pub(super) fn tick_thread(self, engine: &Engine) -> Option<TickThread> {
         let Self { thread, generation, now } = self;
         (generation != 0 && generation == engine.threads().generation()).then_some(TickThread {
             thread,
@@ -130,7 +130,7 @@ mod loom_models {
                 let state = Arc::clone(&state);
                 loom::thread::spawn(move || {
                     let (clock_readers, forbidden, sandbox) = &*state;
-                    let ask = || assert!(!sandbox.load(Ordering::Relaxed), "asked in a sandbox");
+                    let ask = || assert!(!sandbox.load(Ordering::Relaxed), "read in a sandbox");
                     clock_readers.read(0, || forbidden.load(Ordering::Relaxed), ask);
                 })
             };

@@ -113,8 +113,8 @@ extern "C" fn classify(number: i32, info: *mut SignalInfo, context: *mut Context
         Origin::PosixTimer { .. } | Origin::File(_) | Origin::Elsewhere => false,
     };
     if !is_own_tick {
-        if let Some(hosts) = next_for_app(number, origin == Origin::IntervalTimer) {
-            *next = hosts;
+        if let Some(for_app) = next_for_app(number, origin == Origin::IntervalTimer) {
+            *next = for_app;
             return;
         }
     }
@@ -197,7 +197,7 @@ struct Tick<'t> {
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
     let threads = engine.threads();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
-        let tick_thread = caller.and_then(|caller| caller.met(engine));
+        let tick_thread = caller.and_then(|caller| caller.tick_thread(engine));
         let is_first = tick_thread.is_some_and(|tick_thread| !threads.has_ticked(tick_thread));
         let weight = weigh_thread(engine, index, caller);
         if thread_timers::are_awaited() {
@@ -211,7 +211,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     if threads.generation() == 0 || !threads.is_this_process(&OwnTimers) {
         return Some(weight::consume());
     }
-    let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return Some(0) };
+    let Some(tick_thread) = caller.and_then(|caller| caller.tick_thread(engine)) else { return Some(0) };
     if thread_timers::is_wall() {
         return weigh_first_thread(engine, tick_thread);
     }
@@ -219,7 +219,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     // A thread's first tick represents threads that exited before their first tick. If the kernel
     // directs all ticks to one thread, that thread represents the others.
     let is_representative =
-        !is_covered || !threads.has_ticked(tick_thread) || thread_timers::meets_one_thread(origin);
+        !is_covered || !threads.has_ticked(tick_thread) || thread_timers::signals_one_thread(origin);
     let weight = remainder::weigh(engine, Ticked::Process, is_representative);
     if !is_representative {
         return None;
@@ -246,7 +246,7 @@ fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -
 
 fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize {
     // None for a late tick, or if clocks must not be read (see `thread_timers::forbid`).
-    let Some(tick_thread) = caller.and_then(|caller| caller.met(engine)) else { return 0 };
+    let Some(tick_thread) = caller.and_then(|caller| caller.tick_thread(engine)) else { return 0 };
     let weight = engine.threads().tick(&OwnTimers, index, tick_thread, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }
@@ -337,11 +337,11 @@ fn next_for_app_timer(number: i32) -> Next {
 
 /// Returns the application's action for a signal that is not a profiler's tick.
 fn next_for_app(number: i32, from_timer: bool) -> Option<Next> {
-    let host = AppDisposition::of(number)?;
-    match host.forward() {
+    let app = AppDisposition::of(number)?;
+    match app.forward() {
         Forward::Handler(action) => {
             if action.is_one_shot() {
-                host.exchange(Some(Disposition { handler: Disposition::DEFAULT.handler, ..action }));
+                app.exchange(Some(Disposition { handler: Disposition::DEFAULT.handler, ..action }));
             }
             Some(Next::Handler(action))
         }

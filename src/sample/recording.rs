@@ -211,7 +211,7 @@ impl Recording {
     /// Returns a tick's thread, and updates its name at some ticks. For that thread, with a slot.
     pub(crate) fn thread_index_of(&self, thread: Option<u32>) -> ThreadIndex {
         let Some(id) = thread else { return ThreadIndex::OTHER };
-        let (thread_index, is_to_be_named) = self.threads.meet(id);
+        let (thread_index, is_to_be_named) = self.threads.find_or_add(id);
         if is_to_be_named {
             self.name(thread_index, Thread { id, name: thread::name() });
         }

@@ -55,7 +55,7 @@ pub(crate) struct Spiller<S> {
 
 pub(crate) struct Progress<S> {
     /// A bit for each slot that was idle since the swap.
-    seen_free: [u64; MAX_SLOTS / 64],
+    was_idle: [u64; MAX_SLOTS / 64],
     cleared: usize,
     /// Sum of the counts in the file.
     pub(crate) periods: u64,
@@ -72,14 +72,14 @@ pub(crate) struct SpillGuard<'d, S> {
 impl<S> Spiller<S> {
     /// Waits at most 0.5 s for the right to spill. For ordinary context and exit hooks.
     pub(crate) fn lock(&self) -> Option<SpillGuard<'_, S>> {
-        const PATIENCE: u64 = 500_000_000;
+        const TIMEOUT_NANOS: u64 = 500_000_000;
         let start = clock::monotonic_nanos();
         loop {
             if let Some(guard) = self.try_lock() {
                 return Some(guard);
             }
             // Released after one slice, unless the file system hangs.
-            if clock::monotonic_nanos().saturating_sub(start) > PATIENCE {
+            if clock::monotonic_nanos().saturating_sub(start) > TIMEOUT_NANOS {
                 return None;
             }
             thread::pause();
@@ -91,7 +91,7 @@ impl<S> Spiller<S> {
             is_busy: AtomicBool::new(false),
             failure: AtomicI32::new(0),
             progress: UnsafeCell::new(Progress {
-                seen_free: [0; MAX_SLOTS / 64],
+                was_idle: [0; MAX_SLOTS / 64],
                 cleared: 0,
                 periods: 0,
                 sink,
@@ -170,7 +170,7 @@ impl<S: SpillSink> Progress<S> {
             Other::Clearing => match table.clear(half, self.cleared, CLEARED_WORDS) {
                 Some(cleared) => self.cleared = cleared,
                 None => {
-                    (self.cleared, self.seen_free) = (0, [0; MAX_SLOTS / 64]);
+                    (self.cleared, self.was_idle) = (0, [0; MAX_SLOTS / 64]);
                     table.set_other(BufferState { other: Other::Clean, ..state });
                 }
             },
@@ -211,7 +211,7 @@ impl<S: SpillSink> Progress<S> {
     fn has_grace_period_passed(&mut self, slots: &impl Slots) -> bool {
         let mut has_grace_period_passed = true;
         for i in 0..slots.count() {
-            let Some(word) = self.seen_free.get_mut(i / 64) else { return false };
+            let Some(word) = self.was_idle.get_mut(i / 64) else { return false };
             let bit = 1 << (i % 64);
             if *word & bit == 0 {
                 if slots.is_free(i) {

@@ -109,7 +109,7 @@ impl<E: AsRef<[ThreadEntry]>> ThreadTable<E> {
 
     /// Finds or claims the calling thread's entry. True if its name is to be read: at ticks
     /// with a power of two as number. Most threads are named soon after their start.
-    pub(crate) fn meet(&self, thread: u32) -> (ThreadIndex, bool) {
+    pub(crate) fn find_or_add(&self, thread: u32) -> (ThreadIndex, bool) {
         let Some((place, entry)) = self.find_or_claim(thread) else { return (ThreadIndex::OTHER, false) };
         // Relaxed, without exchange: only the thread itself writes it.
         let ticks = entry.ticks.load(Ordering::Relaxed).wrapping_add(1);

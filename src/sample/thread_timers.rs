@@ -465,7 +465,7 @@ fn index_of_cookie(origin: Origin) -> Option<usize> {
 }
 
 /// True for a process tick that goes to the main thread unless that blocks it (before Linux 6.4).
-pub(crate) fn meets_one_thread(origin: Origin) -> bool {
+pub(crate) fn signals_one_thread(origin: Origin) -> bool {
     matches!(origin, Origin::PosixTimer { .. }) && IS_OLD_KERNEL.load(Ordering::Relaxed)
 }
 

@@ -545,7 +545,7 @@ impl Drop for StateLock {
 mod tests {
     use super::*;
 
-    fn count_hidden(recorded: i32) -> u32 {
+    fn count_swallowed(recorded: i32) -> u32 {
         (1..).find(|&count| is_one_too_many(recorded, (true, count.into()))).expect("numbers do not end")
     }
 
@@ -562,14 +562,14 @@ mod tests {
     #[test]
     fn counts_swallowed_ticks_until_one_is_recorded_or_a_fork() {
         const AFTER: u32 = MAX_SWALLOWED + 1;
-        assert_eq!(count_hidden(1), AFTER);
-        assert_eq!(count_hidden(1), 1, "the row goes on");
-        assert_eq!(count_hidden(2), AFTER, "one was recorded");
+        assert_eq!(count_swallowed(1), AFTER);
+        assert_eq!(count_swallowed(1), 1, "the row continues");
+        assert_eq!(count_swallowed(2), AFTER, "one was recorded");
         reset_after_fork();
-        assert_eq!(count_hidden(2), AFTER);
+        assert_eq!(count_swallowed(2), AFTER);
         // Simultaneous ticks count as one.
         reset_after_fork();
         assert!((0..10 * AFTER).all(|_| !is_one_too_many(2, (false, 1))));
-        assert_eq!(count_hidden(2), MAX_SWALLOWED);
+        assert_eq!(count_swallowed(2), MAX_SWALLOWED);
     }
 }

@@ -52,7 +52,7 @@ const FIRST_DRAW: u32 = 2;
 /// Timers that a survey in a handler deletes or replaces at most.
 const MAX_REPAIRED: u32 = 32;
 /// Nanoseconds, plus some periods, after which a late timer is dead: kernel ticks may miss threads.
-const PATIENCE: u64 = 200_000_000;
+const OVERDUE_NANOS: u64 = 200_000_000;
 
 pub(crate) trait Timers {
     /// Creates a timer of the thread's time, with `index` in its signal. Returns its ID.
@@ -204,7 +204,8 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         if is_overdue && !timers.is_there(timer.wrapping_sub(1), tick_thread.thread) {
             return self.replace(timers, place, timer, tick_thread);
         }
-        let latest = entry.due.load(Ordering::Relaxed).saturating_add(PATIENCE.saturating_add(4 * period));
+        let latest =
+            entry.due.load(Ordering::Relaxed).saturating_add(OVERDUE_NANOS.saturating_add(4 * period));
         let is_alive = entry.may_be_of(tick_thread.now, period) && tick_thread.now <= latest;
         if !is_alive {
             self.withdraw(timers, place, timer);

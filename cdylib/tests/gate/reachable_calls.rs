@@ -26,7 +26,7 @@ const TICK: &str = "sigprof::sample::handler::on_signal";
 const HOOKS: &[(&str, &str)] = &[
     ("tick", TICK),
     ("toggle", "sigprof::control::toggle::on_toggle"),
-    ("end", "profiler::ends::watch_quick_exit::at_quick_exit"),
+    ("end", "profiler::exit::watch_quick_exit::at_quick_exit"),
     ("fork", "sigprof::control::fork::before"),
     ("fork", "sigprof::control::fork::after_in_parent"),
     ("fork", "sigprof::control::fork::after_in_child"),
@@ -112,7 +112,7 @@ fn the_handlers_take_little_of_the_interrupted_stack() {
     let image = Image::read(&library);
     let mut program = Program::new(&image);
     let mut starts = entries(&image);
-    starts.insert("walk", image.addresses_of("sigprof::sample::handler::record"));
+    starts.insert("walk", image.addresses_of("sigprof::sample::handler::walk_and_store"));
     for (entry, limit) in STACKS {
         for &start in &starts[entry] {
             let (bytes, functions) = program.stack_of(start);

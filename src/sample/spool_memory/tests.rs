@@ -106,7 +106,7 @@ fn chain(i: usize) -> Vec<usize> {
     (0..50).map(|depth| 0x10_0000 + 0x100 * i + depth).collect()
 }
 
-fn met(name: &[u8], start: usize) -> SampledDso {
+fn dso(name: &[u8], start: usize) -> SampledDso {
     SampledDso::with_segment(name, SampledSegment { start, end: start + 0x1000, offset: 0x40 })
 }
 
@@ -205,20 +205,20 @@ fn appends_lines() {
 fn stores_an_object_once() {
     let rig = Rig::new(ARENA_BYTES);
     for _ in 0..2 * MAX_OBJECTS {
-        rig.memory.spool_dso(&met(b"/one", 0x10_0000));
-        rig.memory.spool_dso(&met(b"/other", 0x10_0000));
+        rig.memory.spool_dso(&dso(b"/one", 0x10_0000));
+        rig.memory.spool_dso(&dso(b"/other", 0x10_0000));
     }
-    rig.memory.spool_dso(&met(b"/one", 0x20_0000));
-    rig.memory.spool_dso(&met(b"/one", 0x10_0000));
+    rig.memory.spool_dso(&dso(b"/one", 0x20_0000));
+    rig.memory.spool_dso(&dso(b"/one", 0x10_0000));
     let listed: Vec<_> = rig.listed().into_iter().map(|line| (line.start, line.path.into_owned())).collect();
-    assert_eq!(listed, [(0x10_0000, b"/one".to_vec()), (0x20_0000, b"/one".to_vec())], "last met first");
+    assert_eq!(listed, [(0x10_0000, b"/one".to_vec()), (0x20_0000, b"/one".to_vec())], "last dso first");
 }
 
 #[test]
 fn ignores_objects_beyond_the_last_entry() {
     let rig = Rig::new(ARENA_BYTES);
     for i in 0..MAX_OBJECTS + 10 {
-        rig.memory.spool_dso(&met(b"/o", 0x10_0000 + 0x1000 * i));
+        rig.memory.spool_dso(&dso(b"/o", 0x10_0000 + 0x1000 * i));
     }
     assert_eq!(rig.listed().len(), MAX_OBJECTS);
 }

@@ -2,7 +2,7 @@
 //!
 //! | inactive half | changed by | to |
 //! | --- | --- | --- |
-//! | clean | any handler whose half is full, by compare-exchange | active; the other has records |
+//! | clean | any handler that finds its half full, by compare-exchange | active; the other has records |
 //! | records from a place on | the spiller | records from a later place on, or clearing |
 //! | clearing | the spiller | clean |
 //!

@@ -8,9 +8,9 @@ fn table(entries: usize) -> Arc<ThreadTable<Vec<ThreadEntry>>> {
 }
 
 fn tick(threads: &ThreadTable<Vec<ThreadEntry>>, thread: u32, periods: u64) -> ThreadIndex {
-    let (identity, _) = threads.meet(thread);
-    threads.count(identity, periods);
-    identity
+    let (index, _) = threads.find_or_add(thread);
+    threads.count(index, periods);
+    index
 }
 
 #[test]

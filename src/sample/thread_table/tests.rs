@@ -8,9 +8,9 @@ fn table(entries: usize) -> ThreadTable<Vec<ThreadEntry>> {
 }
 
 fn tick(threads: &ThreadTable<Vec<ThreadEntry>>, thread: u32, periods: u64) -> ThreadIndex {
-    let (identity, _) = threads.meet(thread);
-    threads.count(identity, periods);
-    identity
+    let (index, _) = threads.find_or_add(thread);
+    threads.count(index, periods);
+    index
 }
 
 fn named(name: &[u8]) -> ThreadName {
@@ -38,9 +38,9 @@ fn separates_threads_with_the_same_start_index() {
     let threads = table(MOST);
     let ids = (0..WINDOW as u32).map(|i| 5 + i * MOST as u32);
     let indices: Vec<_> = ids.clone().map(|id| tick(&threads, id, u64::from(id))).collect();
-    for (id, identity) in ids.zip(&indices) {
-        assert_eq!(threads.thread(*identity).map(|thread| thread.id), Some(id));
-        assert_eq!(tick(&threads, id, 0), *identity);
+    for (id, index) in ids.zip(&indices) {
+        assert_eq!(threads.thread(*index).map(|thread| thread.id), Some(id));
+        assert_eq!(tick(&threads, id, 0), *index);
     }
     assert_eq!(tick(&threads, 5 + WINDOW as u32 * MOST as u32, 7), ThreadIndex::OTHER);
     assert_eq!((threads.others(), threads.busiest().count), (7, WINDOW as u64));
@@ -56,7 +56,7 @@ fn counts_threads_without_an_entry_together() {
         assert_ne!(tick(&threads, id(i), 1), ThreadIndex::OTHER);
     }
     for i in 8..100 {
-        assert_eq!(threads.meet(id(i)), (ThreadIndex::OTHER, false));
+        assert_eq!(threads.find_or_add(id(i)), (ThreadIndex::OTHER, false));
         assert_eq!(tick(&threads, id(i), 2), ThreadIndex::OTHER);
     }
     assert_eq!((threads.others(), threads.busiest().count), (2 * 92, 8));
@@ -68,19 +68,19 @@ fn counts_threads_without_an_entry_together() {
 #[test]
 fn reads_names_at_ticks_that_are_powers_of_two() {
     let threads = table(8);
-    let due: Vec<u32> = (1..=70).filter(|_| threads.meet(3).1).collect();
+    let due: Vec<u32> = (1..=70).filter(|_| threads.find_or_add(3).1).collect();
     assert_eq!(due, [1, 2, 4, 8, 16, 32, 64]);
 }
 
 #[test]
 fn returns_the_newest_name() {
     let threads = table(8);
-    let identity = tick(&threads, 3, 1);
-    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"") }));
-    threads.rename(identity, named(b"a long name 123"));
-    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"a long name 123") }));
-    threads.rename(identity, named(b"short"));
-    assert_eq!(threads.thread(identity), Some(Thread { id: 3, name: named(b"short") }));
+    let index = tick(&threads, 3, 1);
+    assert_eq!(threads.thread(index), Some(Thread { id: 3, name: named(b"") }));
+    threads.rename(index, named(b"a long name 123"));
+    assert_eq!(threads.thread(index), Some(Thread { id: 3, name: named(b"a long name 123") }));
+    threads.rename(index, named(b"short"));
+    assert_eq!(threads.thread(index), Some(Thread { id: 3, name: named(b"short") }));
 }
 
 #[test]
@@ -91,23 +91,23 @@ fn returns_the_busiest_threads_first() {
         tick(&threads, id * 50, periods(id));
     }
     // Sampled, but not recorded.
-    threads.meet(7);
+    threads.find_or_add(7);
     let mut expected: Vec<u64> = (1..=100).map(periods).collect();
     expected.sort_unstable_by(|a, b| b.cmp(a));
     let busiest = threads.busiest();
     assert_eq!(busiest.count, 100);
     assert_eq!(busiest.threads.map(|(periods, _)| periods)[..], expected[..SampledThreads::SHOWN]);
-    for (found, identity) in busiest.threads {
-        let id = threads.thread(identity).unwrap().id;
+    for (found, index) in busiest.threads {
+        let id = threads.thread(index).unwrap().id;
         assert_eq!(found, periods(id / 50), "{id}");
     }
 }
 
 #[test]
 fn converts_an_index_to_a_nonzero_word_and_back() {
-    for identity in [ThreadIndex::OTHER, ThreadIndex::of(0), ThreadIndex::of(MAX_THREADS - 1)] {
-        assert_ne!(identity.word(), 0);
-        assert_eq!(ThreadIndex::from_word(identity.word()), identity);
+    for index in [ThreadIndex::OTHER, ThreadIndex::of(0), ThreadIndex::of(MAX_THREADS - 1)] {
+        assert_ne!(index.word(), 0);
+        assert_eq!(ThreadIndex::from_word(index.word()), index);
     }
     for odd in [0, 1 << 17, usize::MAX] {
         assert_eq!(ThreadIndex::from_word(odd), ThreadIndex::OTHER);

@@ -73,7 +73,7 @@ fn table() -> TimerTable<Vec<TimerEntry>> {
     TimerTable::new(entries.collect())
 }
 
-fn met(threads: &TimerTable<Vec<TimerEntry>>, thread: u32, now: u64) -> TickThread {
+fn thread_at(threads: &TimerTable<Vec<TimerEntry>>, thread: u32, now: u64) -> TickThread {
     TickThread { thread, generation: threads.generation(), now }
 }
 
@@ -84,7 +84,7 @@ fn adopted(
     thread: u32,
     now: u64,
 ) -> (usize, i32, u64) {
-    threads.adopt(kernel, met(threads, thread, now), FirstTick::AtRandom);
+    threads.adopt(kernel, thread_at(threads, thread, now), FirstTick::AtRandom);
     let (timer, first, _) = *kernel.armed.borrow().last().unwrap();
     let index = threads.entries.iter().position(|entry| entry.timer.load(Ordering::Relaxed) == timer + 1);
     (index.unwrap(), timer, now + first)
@@ -95,15 +95,15 @@ fn covers_a_thread_until_the_session_ends() {
     let (threads, kernel) = (table(), Kernel::default());
     assert_eq!(threads.generation(), 0);
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, met(&threads, 7, 0)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 0)));
     adopted(&threads, &kernel, 7, 0);
-    assert!(threads.covers(&kernel, met(&threads, 7, 1)));
-    assert!(!threads.covers(&kernel, met(&threads, 8, 1)));
+    assert!(threads.covers(&kernel, thread_at(&threads, 7, 1)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 8, 1)));
     threads.end(&kernel);
     assert!(kernel.there.borrow().is_empty());
     assert_eq!(threads.generation(), 0);
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 1)));
     assert_eq!(threads.used.load(Ordering::Relaxed), 0);
 }
 
@@ -118,7 +118,7 @@ fn sums_weights_to_the_time_within_one_period() {
         let mut sum = 0;
         for tick in 1..10_000 {
             let now = begin + tick * 4_000_000;
-            sum += threads.tick(&kernel, index, met(&threads, 7, now), |_| {}) * period;
+            sum += threads.tick(&kernel, index, thread_at(&threads, 7, now), |_| {}) * period;
             assert!(sum.abs_diff(now - begin) <= period, "{sum} ns of {} at {period} ns", now - begin);
         }
         assert!(sum > 0);
@@ -133,7 +133,7 @@ fn draws_places_uniformly_and_weighs_one() {
     let mut tenths = [0u32; 10];
     for tick in 1..=40_000 {
         let armings = kernel.armed.borrow().len();
-        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
+        assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 1);
         tenths[(due - 1) as usize % PERIOD as usize * 10 / PERIOD as usize] += 1;
         // The kernel continues from the last arming.
         due = match kernel.armed.borrow().get(armings) {
@@ -154,7 +154,7 @@ fn draws_the_place_of_each_precise_tick() {
     let (index, _, mut due) = adopted(&threads, &kernel, 7, 0);
     let (mut firsts, mut equal, mut before) = (0, 0, false);
     for _ in 0..40_000 {
-        assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
+        assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 1);
         let is_in_first_half = (due - 1) % PERIOD < PERIOD / 2;
         firsts += u32::from(is_in_first_half);
         equal += u32::from(is_in_first_half == before);
@@ -179,7 +179,7 @@ fn lengthens_cells_with_more_threads_and_loses_no_time() {
             adopted(&threads, &kernel, 8 * tick, 0);
         }
         let armings = kernel.armed.borrow().len();
-        let weight = threads.tick(&kernel, index, met(&threads, 7, due), |_| {});
+        let weight = threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {});
         sum += weight * PERIOD;
         ticks += 1;
         assert!(weight <= 10 && sum.abs_diff(due) <= 10 * PERIOD, "{sum} ns of {due}");
@@ -195,7 +195,7 @@ fn lengthens_cells_with_more_threads_and_loses_no_time() {
     let before = due;
     for _ in 0..8 {
         due += 10 * PERIOD;
-        sum += threads.tick(&kernel, index, met(&threads, 7, due), |_| {}) * PERIOD;
+        sum += threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}) * PERIOD;
     }
     assert!(sum.abs_diff(due) <= 10 * PERIOD, "{sum} ns of {due}, {before} before");
     let (_, first, period) = *kernel.armed.borrow().last().unwrap();
@@ -210,7 +210,7 @@ fn sums_the_unaccounted_time_of_all_threads() {
         adopted(&threads, &kernel, thread, 0);
         kernel.clocks.borrow_mut().insert(thread, 3 * PERIOD);
     }
-    assert!(threads.has(met(&threads, 100, 0)) && !threads.has(met(&threads, 101, 0)));
+    assert!(threads.has(thread_at(&threads, 100, 0)) && !threads.has(thread_at(&threads, 101, 0)));
     assert_eq!(threads.unaccounted(&kernel), 300 * PERIOD as i64);
 }
 
@@ -227,7 +227,7 @@ fn weighs_precise_ticks_with_jitter_as_one() {
             let now = next - 3000 + tick * 7919 % 6000;
             assert_eq!(threads.index_of(7, timer), Some(index));
             let armings = kernel.armed.borrow().len();
-            let weight = threads.tick(&kernel, index, met(&threads, 7, now), |_| {});
+            let weight = threads.tick(&kernel, index, thread_at(&threads, 7, now), |_| {});
             assert_eq!(weight, 1, "{begin}, tick {tick} at {now}");
             if let Some((_, length, _)) = kernel.armed.borrow().get(armings) {
                 assert!(*length <= 2 * PERIOD);
@@ -244,9 +244,9 @@ fn weighs_precise_ticks_with_jitter_as_one() {
 fn ticks_first_after_one_period_on_request() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
-    threads.adopt(&kernel, met(&threads, 7, 123), FirstTick::AfterPeriod);
+    threads.adopt(&kernel, thread_at(&threads, 7, 123), FirstTick::AfterPeriod);
     assert_eq!(*kernel.armed.borrow(), [(0, PERIOD, PERIOD)]);
-    assert_eq!(threads.tick(&kernel, 7 * WINDOW, met(&threads, 7, 123 + PERIOD), |_| {}), 1);
+    assert_eq!(threads.tick(&kernel, 7 * WINDOW, thread_at(&threads, 7, 123 + PERIOD), |_| {}), 1);
 }
 
 #[test]
@@ -254,21 +254,21 @@ fn weighs_early_ticks_and_deleted_timers_as_zero() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due - 1), |_| {}), 0, "too early");
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 8, due), |_| {}), 0, "another's");
-    assert_eq!(threads.tick(&kernel, MAX_THREADS, met(&threads, 7, due), |_| {}), 0, "no such entry");
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due - 1), |_| {}), 0, "too early");
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 8, due), |_| {}), 0, "another's");
+    assert_eq!(threads.tick(&kernel, MAX_THREADS, thread_at(&threads, 7, due), |_| {}), 0, "no such entry");
     threads.end(&kernel);
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 0, "over");
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 0, "over");
 }
 
 #[test]
 fn frees_the_entry_of_a_reused_thread_id() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
-    for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + PATIENCE)] {
+    for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + OVERDUE_NANOS)] {
         adopted(&threads, &kernel, 7, since);
-        assert!(threads.covers(&kernel, met(&threads, 7, since + PERIOD)));
-        assert!(!threads.covers(&kernel, met(&threads, 7, later)));
+        assert!(threads.covers(&kernel, thread_at(&threads, 7, since + PERIOD)));
+        assert!(!threads.covers(&kernel, thread_at(&threads, 7, later)));
         assert!(kernel.there.borrow().is_empty());
     }
 }
@@ -285,7 +285,7 @@ fn deletes_timers_of_exited_threads() {
         threads.reap(&kernel, 1);
     }
     assert_eq!(kernel.there.borrow().len(), 1);
-    assert!(threads.covers(&kernel, met(&threads, 3000, 1)));
+    assert!(threads.covers(&kernel, thread_at(&threads, 3000, 1)));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn reuses_the_entry_of_an_exited_thread() {
     for i in 0..WINDOW as u32 {
         adopted(&threads, &kernel, of_one_window(i), 0);
     }
-    let next = met(&threads, of_one_window(WINDOW as u32), 0);
+    let next = thread_at(&threads, of_one_window(WINDOW as u32), 0);
     threads.adopt(&kernel, next, FirstTick::AtRandom);
     assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, false));
     kernel.gone.borrow_mut().insert(of_one_window(3));
@@ -309,10 +309,10 @@ fn counts_a_refused_timer_and_frees_its_entry() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     *kernel.refuses.borrow_mut() = true;
-    threads.adopt(&kernel, met(&threads, 1, 0), FirstTick::AtRandom);
+    threads.adopt(&kernel, thread_at(&threads, 1, 0), FirstTick::AtRandom);
     assert_eq!((threads.refused(), threads.used.load(Ordering::Relaxed)), (1, 0));
     *kernel.refuses.borrow_mut() = false;
-    threads.adopt(&kernel, met(&threads, 1, 0), FirstTick::AtRandom);
+    threads.adopt(&kernel, thread_at(&threads, 1, 0), FirstTick::AtRandom);
     assert_eq!((threads.refused(), kernel.there.borrow().len()), (1, 1));
 }
 
@@ -322,19 +322,19 @@ fn replaces_a_closed_timer_and_loses_no_time() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, old, due) = adopted(&threads, &kernel, 7, 0);
-    let mut sum = threads.tick(&kernel, index, met(&threads, 7, due), |_| {}) * PERIOD;
+    let mut sum = threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}) * PERIOD;
     kernel.closed.borrow_mut().insert(old);
-    assert!(threads.covers(&kernel, met(&threads, 7, due + PERIOD)));
+    assert!(threads.covers(&kernel, thread_at(&threads, 7, due + PERIOD)));
     assert_eq!(kernel.there.borrow().iter().copied().collect::<Vec<_>>(), [old]);
     let found = due + 7 * PERIOD / 2;
-    assert!(threads.covers(&kernel, met(&threads, 7, found)), "it has another");
+    assert!(threads.covers(&kernel, thread_at(&threads, 7, found)), "it has another");
     let there: Vec<_> = kernel.there.borrow().iter().copied().collect();
     assert_eq!(there, [old + 1], "the old one is deleted");
     assert_eq!(*kernel.armed.borrow().last().unwrap(), (old + 1, 1, PERIOD));
     assert_eq!((threads.used(), threads.refused()), (1, 0));
     for tick in 0..100 {
         let now = found + 1000 + tick * PERIOD;
-        sum += threads.tick(&kernel, index, met(&threads, 7, now), |_| {}) * PERIOD;
+        sum += threads.tick(&kernel, index, thread_at(&threads, 7, now), |_| {}) * PERIOD;
         assert!(sum.abs_diff(now) <= PERIOD, "{sum} ns of {now}");
     }
 }
@@ -350,7 +350,7 @@ fn replaces_a_closed_timer_of_another_thread() {
     threads.reap(&kernel, 2);
     let there: Vec<_> = kernel.there.borrow().iter().copied().collect();
     assert_eq!((there, threads.used()), (vec![old + 1, old + 2], 2));
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + PERIOD), |_| {}), 2);
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due + PERIOD), |_| {}), 2);
 }
 
 /// The new thread is younger than the time that the old one's ticks represent.
@@ -359,12 +359,12 @@ fn neither_covers_nor_surveys_a_reused_thread_id() {
     let (threads, kernel) = (table(), Kernel::default());
     threads.begin(&kernel, PERIOD);
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due + 2 * PERIOD), |_| {}), 3);
-    assert!(threads.has_ticked(met(&threads, 7, 0)) && !threads.has_ticked(met(&threads, 8, 0)));
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due + 2 * PERIOD), |_| {}), 3);
+    assert!(threads.has_ticked(thread_at(&threads, 7, 0)) && !threads.has_ticked(thread_at(&threads, 8, 0)));
     kernel.clocks.borrow_mut().insert(7, 60_000);
     assert_eq!(threads.unaccounted(&kernel), 0, "the time of the thread that had the id before");
-    assert!(threads.covers(&kernel, met(&threads, 7, due + 2 * PERIOD)));
-    assert!(!threads.covers(&kernel, met(&threads, 7, 60_000)));
+    assert!(threads.covers(&kernel, thread_at(&threads, 7, due + 2 * PERIOD)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 60_000)));
 }
 
 /// The process's timer samples the thread then.
@@ -375,7 +375,7 @@ fn frees_the_entry_of_a_closed_timer_without_replacement() {
     let (_, old, due) = adopted(&threads, &kernel, 7, 0);
     kernel.closed.borrow_mut().insert(old);
     *kernel.refuses.borrow_mut() = true;
-    assert!(!threads.covers(&kernel, met(&threads, 7, due + PERIOD)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 7, due + PERIOD)));
     assert_eq!((threads.used(), kernel.there.borrow().len()), (0, 0));
 }
 
@@ -388,7 +388,7 @@ fn returns_the_time_since_the_last_ticks() {
     adopted(&threads, &kernel, 8, 2_000);
     kernel.clocks.borrow_mut().extend([(7, 1_000), (8, 502_000)]);
     assert_eq!(threads.unaccounted(&kernel), 500_000);
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 1);
     kernel.clocks.borrow_mut().insert(7, due);
     assert_eq!(threads.unaccounted(&kernel), 500_000 + (due - 1_000) as i64 - PERIOD as i64);
     // Exited threads do not count, nor new threads with their IDs.
@@ -430,7 +430,7 @@ fn keeps_the_time_after_a_tick_in_the_sum() {
     kernel.clocks.borrow_mut().insert(7, now);
     assert_eq!(threads.survey(&kernel), now as i64);
     let mut charged = 0;
-    threads.tick(&kernel, index, met(&threads, 7, now), |weight| charged = weight * PERIOD);
+    threads.tick(&kernel, index, thread_at(&threads, 7, now), |weight| charged = weight * PERIOD);
     assert_eq!(charged, 4 * PERIOD);
     assert_eq!(threads.unaccounted.load(Ordering::Relaxed) as i64, now as i64 - charged as i64);
 }
@@ -461,7 +461,7 @@ fn charges_a_tick_before_the_entry_changes() {
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     kernel.clocks.borrow_mut().insert(7, due);
     let mut seen = 0;
-    threads.tick(&kernel, index, met(&threads, 7, due), |_| seen = threads.unaccounted(&kernel));
+    threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| seen = threads.unaccounted(&kernel));
     assert_eq!(seen, due as i64);
     assert!(threads.unaccounted(&kernel) <= 0);
 }
@@ -475,7 +475,7 @@ fn forked_child_deletes_no_timers_of_its_parent() {
     assert_eq!(kernel.left.borrow().len(), 1);
     assert_eq!(kernel.there.borrow().len(), 1, "as the parent's, of which the child has none");
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, met(&threads, 7, 1)));
+    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 1)));
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
-    assert_eq!(threads.tick(&kernel, index, met(&threads, 7, due), |_| {}), 1);
+    assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 1);
 }
