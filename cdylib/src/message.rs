@@ -267,7 +267,7 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
 }
 
 /// One line that says what is wrong with the profile at `path`.
-pub(crate) fn notice(path: &[u8], notice: Diagnostic<'_>) {
+pub(crate) fn diagnostic(path: &[u8], notice: Diagnostic<'_>) {
     match notice {
         Diagnostic::NoProfile { failure, spool: None } if is_of_recording(failure) => {}
         Diagnostic::NoProfile { failure, spool } => no_profile(path, failure, spool),

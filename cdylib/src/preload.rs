@@ -46,7 +46,7 @@ extern "C" fn at_load() {
         }
         let settings = settings();
         message::open();
-        interface::set_diagnostic_sink(message::notice);
+        interface::set_diagnostic_sink(message::diagnostic);
         let Some(base) = settings.base_path() else { return };
         // The program that the process runs is another one by every `exec`, and its parent stays.
         if settings.child_of.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
