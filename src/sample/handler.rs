@@ -66,6 +66,8 @@ pub(crate) fn avoid_alternate_stacks() {
     }
 }
 
+/// Handles a profiling signal, on the thread that it interrupts.
+///
 /// A forced unwind out of the application's handler passes through this frame, which has nothing to
 /// drop. A callee with a landing pad would abort the program.
 pub(crate) extern "C" fn on_signal(number: i32, info: *mut SignalInfo, context: *mut Context) {
