@@ -117,8 +117,8 @@ test_i686() {
     say "i686: the shared library in programs of 32 bits"
     cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
     cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test gate -- c_abi:: environment:: ends:: \
-        exec:: exports:: host_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
-        static_programs:: --skip host_signals:: --skip a_program_that_replaces_another \
+        exec:: exports:: app_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
+        static_programs:: --skip app_signals:: --skip a_program_that_replaces_another \
         --skip ticks_go_on_when_a_program
 }
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 theirs=${SIGPROF_THEIRS:-$(ldconfig -p | awk '$1 == "libprofiler.so.0" { print $NF; exit }')}
 [ -n "$theirs" ] || { echo "reliability: no libprofiler.so.0; ci/setup.sh installs gperftools'" >&2; exit 1; }
 [ $# -gt 0 ] || set -- ends ends_of_programs exec spool memory memory_limits fork fork_daemons fork_storms bad_output output_names \
-    output_places output_targets signals host_signals host_timers host_runtimes loaders loaders_copies loaders_programs \
+    output_places output_targets signals app_signals app_timers app_runtimes loaders loaders_copies loaders_programs \
     loaders_neighbours linking torture_finds suite_finds
 
 directory=$(mktemp -d)

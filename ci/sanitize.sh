@@ -4,7 +4,7 @@
 #
 # No report is suppressed. What the sanitizers cannot judge:
 # * The walk reads whatever the registers and the call frame information lead to, after the kernel has shown it to be
-#   there. That may be freed memory of the host, or the sanitizer's own. So these loads are made in assembly in such a
+#   there. That may be freed memory of the application, or the sanitizer's own. So these loads are made in assembly in such a
 #   build (`--cfg sigprof_sanitized`, src/sample/unwind/memory.rs).
 # * A tick runs on the slot's own stack, where the address sanitizer looks for no use after return; it would move locals
 #   away from there (`work_runs_on_the_slots_own_stack` fails of it), so that is off.
@@ -61,9 +61,9 @@ programs() {
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     for kind in address thread; do
-        gcc -g -O1 -fsanitize=$kind -pthread -o "$scratch/$kind" ci/sanitize/host.c
+        gcc -g -O1 -fsanitize=$kind -pthread -o "$scratch/$kind" ci/sanitize/app.c
     done
-    gcc -g -O1 -pthread -o "$scratch/plain" ci/sanitize/host.c
+    gcc -g -O1 -pthread -o "$scratch/plain" ci/sanitize/app.c
     profiled address "$plain" "$scratch/address"
     # The runtime has to come first; the compilers' agree on what it is called by.
     profiled address-in-both "$(gcc -print-file-name=libasan.so) $checked" "$scratch/address"

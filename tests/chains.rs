@@ -1,7 +1,7 @@
 //! Call chains: how deep they go, where they end, and through what they lead.
 //!
 //! # Safety
-//! Sets a handler of the host's own, which only sends itself a signal, and gives it a stack; calls
+//! Sets a handler of the application's own, which only sends itself a signal, and gives it a stack; calls
 //! `qsort(3)`.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]

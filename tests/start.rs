@@ -24,11 +24,11 @@ use support::{
     },
 };
 
-/// Signals that a handler of the host's own has seen.
-static HOST_SAW: AtomicUsize = AtomicUsize::new(0);
+/// Signals that a handler of the application's own has seen.
+static APP_SAW: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn host_handler(_: libc::c_int) {
-    HOST_SAW.fetch_add(1, Ordering::SeqCst);
+extern "C" fn app_handler(_: libc::c_int) {
+    APP_SAW.fetch_add(1, Ordering::SeqCst);
 }
 
 /// A session whose timer expires after a second of CPU time. A test that counts stops the timer before that: the only
@@ -142,22 +142,22 @@ fn a_path_that_cannot_be_written_is_refused() {
 fn a_program_with_a_handler_of_its_own_is_not_profiled() {
     in_own_process("a_program_with_a_handler_of_its_own_is_not_profiled", || {
         // SAFETY: the handler counts in an atomic.
-        unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(host_handler), SaFlags::SA_RESTART) };
+        unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(app_handler), SaFlags::SA_RESTART) };
         let refused = silent().start(Path::new("/nowhere/cpu.prof")).unwrap_err();
         assert!(matches!(refused, Error::HandlerTaken { signal: libc::SIGPROF }), "{refused}");
         let refused = silent().start_in_memory().unwrap_err();
         assert!(matches!(refused, Error::HandlerTaken { signal: libc::SIGPROF }), "{refused}");
-        assert_eq!(profiling_handler(), host_handler as *const () as usize);
+        assert_eq!(profiling_handler(), app_handler as *const () as usize);
         assert_eq!(profiling_timer(), 0);
         raise_ticks(7);
-        assert_eq!(HOST_SAW.load(Ordering::SeqCst), 7);
+        assert_eq!(APP_SAW.load(Ordering::SeqCst), 7);
 
         // SAFETY: the default action is no handler.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::SigDfl, SaFlags::empty()) };
         let profiler = silent().start_in_memory().expect("the handler is gone");
         raise_ticks(5);
         assert_eq!(profiler.stop().unwrap().summary().foreign_ticks, 5);
-        assert_eq!(HOST_SAW.load(Ordering::SeqCst), 7);
+        assert_eq!(APP_SAW.load(Ordering::SeqCst), 7);
     });
 }
 

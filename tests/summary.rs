@@ -144,9 +144,9 @@ fn no_samples_since_no_time_was_used() {
 
 #[test]
 fn no_samples_since_the_program_took_the_handler() {
-    static HOST_SAW: AtomicU64 = AtomicU64::new(0);
-    extern "C" fn host_handler(_: libc::c_int) {
-        HOST_SAW.fetch_add(1, Ordering::SeqCst);
+    static APP_SAW: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn app_handler(_: libc::c_int) {
+        APP_SAW.fetch_add(1, Ordering::SeqCst);
     }
     in_own_process("no_samples_since_the_program_took_the_handler", || {
         let directory = tempfile::tempdir().unwrap();
@@ -154,12 +154,12 @@ fn no_samples_since_the_program_took_the_handler() {
         let profiler = quiet_builder().start(&path).unwrap();
         set_profiling_timer(0);
         // SAFETY: the handler counts in an atomic.
-        unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(host_handler), SaFlags::SA_RESTART) };
+        unsafe { set_handler(Signal::SIGPROF, SigHandler::Handler(app_handler), SaFlags::SA_RESTART) };
         raise_ticks(7);
         let summary = profiler.stop().unwrap();
         assert_eq!(summary.no_samples, Some(NoSamples::HandlerReplaced));
-        assert_eq!(HOST_SAW.load(Ordering::SeqCst), 7);
-        assert_eq!(profiling_handler(), host_handler as *const () as usize, "it stays the program's");
+        assert_eq!(APP_SAW.load(Ordering::SeqCst), 7);
+        assert_eq!(profiling_handler(), app_handler as *const () as usize, "it stays the program's");
         assert_eq!(read_profile(&path).total_samples(), 0);
     });
 }

@@ -1,4 +1,4 @@
-//! Signals, handlers and timers, from the host program's side.
+//! Signals, handlers and timers, from the application program's side.
 //!
 //! # Safety
 //! Calls of the C library with pointers to locals or with none.

@@ -10,10 +10,10 @@ mod chance;
 mod support;
 
 mod accuracy;
+mod app_runtimes;
+mod app_timers;
 mod exec;
 mod filter_thread;
-mod host_runtimes;
-mod host_timers;
 mod prefork;
 mod real_programs;
 #[cfg(target_arch = "x86_64")]

@@ -10,8 +10,8 @@ use crate::support::{
     run, shared_library,
 };
 
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 /// Runs the application with CPUPROFILE=`profile` and panics unless it prints and ends as if there were no profiler.
@@ -27,9 +27,9 @@ fn run_unharmed(mut command: Command) -> Finished {
 fn a_directory_is_refused() {
     let scratch = Scratch::new();
     let directory = scratch.directory("prof");
-    let finished = run_unharmed(profiled(host(&scratch), &directory));
+    let finished = run_unharmed(profiled(app(&scratch), &directory));
     expect_one_line(&finished, &directory, "directory");
-    assert_eq!(scratch.names(""), ["host", "prof"]);
+    assert_eq!(scratch.names(""), ["app", "prof"]);
     assert_eq!(fs::read_dir(&directory).expect("still a directory").count(), 0);
 }
 
@@ -38,9 +38,9 @@ fn a_directory_is_refused() {
 fn a_missing_directory_is_refused() {
     let scratch = Scratch::new();
     let path = scratch.path("missing/prof");
-    let finished = run_unharmed(profiled(host(&scratch), &path));
+    let finished = run_unharmed(profiled(app(&scratch), &path));
     expect_one_line(&finished, &path, "no such file");
-    assert_eq!(scratch.names(""), ["host"]);
+    assert_eq!(scratch.names(""), ["app"]);
 }
 
 /// CPUPROFILE names a file below something that is no directory.
@@ -49,7 +49,7 @@ fn a_file_in_the_place_of_a_directory_is_refused() {
     let scratch = Scratch::new();
     scratch.write("file", "");
     let path = scratch.path("file/prof");
-    let finished = run_unharmed(profiled(host(&scratch), &path));
+    let finished = run_unharmed(profiled(app(&scratch), &path));
     expect_one_line(&finished, &path, "not a directory");
 }
 
@@ -58,16 +58,16 @@ fn a_file_in_the_place_of_a_directory_is_refused() {
 fn an_overlong_name_is_refused() {
     let scratch = Scratch::new();
     let path = scratch.path(&"n".repeat(300));
-    let finished = run_unharmed(profiled(host(&scratch), &path));
+    let finished = run_unharmed(profiled(app(&scratch), &path));
     expect_one_line(&finished, &path, "name too long");
-    assert_eq!(scratch.names(""), ["host"]);
+    assert_eq!(scratch.names(""), ["app"]);
 }
 
 /// CPUPROFILE names a file in a directory in which the user may not write.
 #[test]
 fn an_unwritable_directory_is_refused() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let directory = scratch.directory("closed");
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).expect("our own directory");
     fs::set_permissions(&directory, Permissions::from_mode(0o555)).expect("our own directory");
@@ -110,9 +110,9 @@ fn a_profile_that_does_not_fit_leaves_nothing() {
     for blocks in [0, 1, 2] {
         let scratch = Scratch::new();
         let path = scratch.path("prof");
-        let finished = run_unharmed(with_file_size_limit(&host(&scratch), &path, blocks));
+        let finished = run_unharmed(with_file_size_limit(&app(&scratch), &path, blocks));
         expect_one_line(&finished, &path, "file too large");
-        assert_eq!(scratch.names(""), ["host"], "{blocks}");
+        assert_eq!(scratch.names(""), ["app"], "{blocks}");
     }
 }
 
@@ -121,14 +121,14 @@ fn a_profile_that_does_not_fit_leaves_nothing() {
 fn a_profile_that_does_not_fit_leaves_no_part_in_an_older_ones_place() {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
-    let program = host(&scratch);
+    let program = app(&scratch);
     run_unharmed(profiled(&program, &path));
     run_unharmed(with_file_size_limit(&program, &path, 1));
     if path.exists() {
         Profile::read(&path);
     }
     let names = scratch.names("");
-    assert!(names == ["host", "prof"] || names == ["host"], "{names:?}");
+    assert!(names == ["app", "prof"] || names == ["app"], "{names:?}");
 }
 
 /// A file system that is really full.
@@ -143,7 +143,7 @@ fn a_full_file_system_leaves_nothing() {
         status=$?; ls \"$0\" >&2; exit $status";
     let mut command = plain("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script]).arg(&directory);
-    let finished = run(command.arg(shared_library()).arg(&path).arg(host(&scratch)));
+    let finished = run(command.arg(shared_library()).arg(&path).arg(app(&scratch)));
     if lacks_mounts(&finished) {
         return;
     }
@@ -164,7 +164,7 @@ fn a_setuid_program_is_not_profiled() {
     }
     let scratch = Scratch::new();
     // The loader ignores LD_PRELOAD for such a program, so the library is linked in, by a path in the program.
-    let program = scratch.compile("host.c", Linkage::Shared, &[]);
+    let program = scratch.compile("app.c", Linkage::Shared, &[]);
     std::os::unix::fs::chown(&program, Some(65534), None).expect("root may");
     let path = scratch.path("prof");
     let run_linked = || {
@@ -186,7 +186,7 @@ fn a_setuid_program_is_not_profiled() {
 #[test]
 fn a_signal_taken_before_we_are_loaded_is_left_alone() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let early = scratch.compile_library("early_handler.c", &[]);
     let mut command = profiled(&program, &scratch.path("prof"));
     // Of libraries that do not need each other the last is initialised first.

@@ -8,14 +8,14 @@ use crate::support::{
 };
 
 /// The application program, compiled anew for each test.
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 /// An application with the profiler at 1 Hz: in the first second of CPU time, the only ticks are those that the application
 /// sends itself.
-fn quiet_host(scratch: &Scratch, orders: &[&str]) -> Command {
-    let mut command = profiled(host(scratch), &scratch.path("prof"));
+fn quiet_app(scratch: &Scratch, orders: &[&str]) -> Command {
+    let mut command = profiled(app(scratch), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders);
     command
 }
@@ -44,7 +44,7 @@ fn child_of(finished: &Finished) -> String {
 #[test]
 fn a_profiled_program_says_one_line_at_its_end() {
     let scratch = Scratch::new();
-    let finished = run(&mut quiet_host(&scratch, &["print", "hello", "raise", "5", "PROF", "exit", "3"]));
+    let finished = run(&mut quiet_app(&scratch, &["print", "hello", "raise", "5", "PROF", "exit", "3"]));
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"));
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
     assert!(finished.stderr.starts_with("PROFILE: interrupts/evictions/bytes = 5/"), "{}", finished.stderr);
@@ -56,7 +56,7 @@ fn a_profiled_program_says_one_line_at_its_end() {
 #[test]
 fn without_the_library_a_tick_is_deadly() {
     let scratch = Scratch::new();
-    let finished = run(plain(host(&scratch)).args(ticks("1")));
+    let finished = run(plain(app(&scratch)).args(ticks("1")));
     assert_eq!(exit_code(finished.status), 128 + 27);
 }
 
@@ -64,10 +64,10 @@ fn without_the_library_a_tick_is_deadly() {
 #[test]
 fn quiet_silences_the_end_line() {
     let scratch = Scratch::new();
-    let finished = run(quiet_host(&scratch, &ticks("2")).env("CPUPROFILE_QUIET", "1")).expect_success();
+    let finished = run(quiet_app(&scratch, &ticks("2")).env("CPUPROFILE_QUIET", "1")).expect_success();
     assert_eq!(finished.stderr, "");
     assert_eq!(samples(&scratch.path("prof")), 2);
-    let finished = run(quiet_host(&scratch, &ticks("2")).env("CPUPROFILE_QUIET", "0")).expect_success();
+    let finished = run(quiet_app(&scratch, &ticks("2")).env("CPUPROFILE_QUIET", "0")).expect_success();
     assert_eq!(finished.end_lines(), 1);
 }
 
@@ -85,14 +85,14 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
     let scratch = Scratch::new();
     let profile = scratch.path("prof");
     for quiet in ["0", "1"] {
-        let mut command = quiet_host(&scratch, &["raise", "2", "PROF", "deep", "50", "3"]);
+        let mut command = quiet_app(&scratch, &["raise", "2", "PROF", "deep", "50", "3"]);
         command.env("CPUPROFILE_QUIET", quiet).env("CPUPROFILE_MAX_DEPTH", "40");
         let child = crate::support::start(command.env("CPUPROFILE_STATISTICS", "1").stdin(Stdio::null()));
         let process = child.id();
         let finished = crate::support::wait(child).expect_success();
         let [line, thread] = finished.complaints()[..] else { panic!("not two lines: {}", finished.stderr) };
         let start = format!("sigprof: thread: process={process} thread={process} samples=5 cpu_micros=");
-        assert!(thread.starts_with(&start) && thread.ends_with(" name=host"), "{thread}");
+        assert!(thread.starts_with(&start) && thread.ends_with(" name=app"), "{thread}");
         assert!(line.starts_with("sigprof: statistics: samples=5 "), "{line}");
         assert!(line.ends_with(&format!(" profile={}", profile.display())), "{line}");
         let expected = [
@@ -113,7 +113,7 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
         assert_eq!(samples(&profile), 5);
     }
     for off in [Some("0"), None] {
-        let mut command = quiet_host(&scratch, &ticks("2"));
+        let mut command = quiet_app(&scratch, &ticks("2"));
         command.envs(off.map(|value| ("CPUPROFILE_STATISTICS", value)));
         assert_eq!(run(&mut command).expect_success().complaints(), Vec::<&str>::new(), "{off:?}");
     }
@@ -123,7 +123,7 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
 #[test]
 fn an_empty_name_means_off() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     for name in [None, Some("")] {
         let mut command = preload(&program);
         command.args(["print", "hello", "burn", "50", "exit", "4"]).current_dir(scratch.root());
@@ -132,7 +132,7 @@ fn an_empty_name_means_off() {
         assert_eq!((exit_code(finished.status), finished.text().as_str()), (4, "hello\n"));
         assert_eq!(finished.stderr, "");
     }
-    assert_eq!(scratch.names(""), ["host"]);
+    assert_eq!(scratch.names(""), ["app"]);
 }
 
 /// The frequency decides the period in the header; what cannot be used is said in one line.
@@ -142,7 +142,7 @@ fn the_frequency_is_the_headers_period() {
     let replaced =
         [("0", 10_000), ("-5", 10_000), ("often", 10_000), ("10001", 100), ("99999999999999999999", 100)];
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let run_at = |frequency: &str| {
         let mut command = profiled(&program, &scratch.path("prof"));
         let finished = run(command.env("CPUPROFILE_FREQUENCY", frequency).args(ticks("1"))).expect_success();
@@ -167,7 +167,7 @@ fn the_frequency_is_the_headers_period() {
 #[test]
 fn the_default_frequency_is_100() {
     let scratch = Scratch::new();
-    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    let mut command = profiled(app(&scratch), &scratch.path("prof"));
     let finished =
         run(command.args(["burn", "300", "tell"]).env("CPUPROFILE_STATISTICS", "1")).expect_success();
     let [_, _] = finished.complaints()[..] else { panic!("more than was asked for: {}", finished.stderr) };
@@ -201,7 +201,7 @@ fn expect_burnt(finished: &Finished, path: &Path) {
 #[test]
 fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
     let scratch = Scratch::new();
-    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    let mut command = profiled(app(&scratch), &scratch.path("prof"));
     command.envs([("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_TIMER_SIGNAL", "SIGSEGV")]);
     let finished =
         run(command.args(["burn", "300", "tell"]).env("CPUPROFILE_STATISTICS", "1")).expect_success();
@@ -223,7 +223,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
 #[test]
 fn realtime_ticks_come_while_the_program_waits() {
     let scratch = Scratch::new();
-    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    let mut command = profiled(app(&scratch), &scratch.path("prof"));
     run(command.env("CPUPROFILE_REALTIME", "1").args(["pause", "5"])).expect_success();
     assert!(samples(&scratch.path("prof")) >= 5);
 }
@@ -237,7 +237,7 @@ fn a_signal_toggles_profiling() {
         // The tick between the two periods belongs to neither.
         let orders = "raise 1 USR2 raise 3 PROF raise 1 USR2 raise 1 PROF raise 1 USR2 raise 2 PROF exit 6";
         let orders: Vec<&str> = orders.split(' ').collect();
-        let finished = run(quiet_host(&scratch, &orders).env("CPUPROFILESIGNAL", name));
+        let finished = run(quiet_app(&scratch, &orders).env("CPUPROFILESIGNAL", name));
         assert_eq!((exit_code(finished.status), finished.complaints()), (6, vec![]), "{name}");
         assert_eq!(finished.end_lines(), 2, "{name}: {}", finished.stderr);
         assert_eq!(scratch.names("prof"), ["prof.0", "prof.1"], "{name}");
@@ -250,7 +250,7 @@ fn a_signal_toggles_profiling() {
 #[test]
 fn without_the_signal_there_is_no_profile() {
     let scratch = Scratch::new();
-    let mut command = quiet_host(&scratch, &["burn", "50"]);
+    let mut command = quiet_app(&scratch, &["burn", "50"]);
     run(command.env("CPUPROFILESIGNAL", "SIGUSR2").env("CPUPROFILE_FREQUENCY", "100")).expect_success();
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
@@ -260,7 +260,7 @@ fn without_the_signal_there_is_no_profile() {
 fn an_impossible_toggle_signal_is_said_in_one_line() {
     for name in ["SIGNONSENSE", "0", "-1", "4096", "KILL", "9", "STOP"] {
         let scratch = Scratch::new();
-        let finished = run(quiet_host(&scratch, &["exit", "2"]).env("CPUPROFILESIGNAL", name));
+        let finished = run(quiet_app(&scratch, &["exit", "2"]).env("CPUPROFILESIGNAL", name));
         assert_eq!(exit_code(finished.status), 2, "{name}: {}", finished.stderr);
         let [complaint] = finished.complaints()[..] else {
             panic!("{name}: not one line: {}", finished.stderr)
@@ -274,7 +274,7 @@ fn an_impossible_toggle_signal_is_said_in_one_line() {
 fn a_child_is_named_by_its_process() {
     let scratch = Scratch::new();
     let orders = "raise 4 PROF spawn raise 3 PROF spawn raise 2 PROF exit 9";
-    let finished = run(&mut quiet_host(&scratch, &orders.split(' ').collect::<Vec<_>>()));
+    let finished = run(&mut quiet_app(&scratch, &orders.split(' ').collect::<Vec<_>>()));
     assert_eq!((exit_code(finished.status), finished.end_lines()), (9, 3), "{}", finished.stderr);
     let text = finished.text();
     let children: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("child ")).collect();
@@ -307,7 +307,7 @@ fn ranks_and_processes_name_the_file() {
     ];
     for (variables, pattern) in cases {
         let scratch = Scratch::new();
-        let child = crate::support::start(quiet_host(&scratch, &ticks("2")).envs(variables.iter().copied()));
+        let child = crate::support::start(quiet_app(&scratch, &ticks("2")).envs(variables.iter().copied()));
         let name = pattern.replace("{}", &child.id().to_string());
         crate::support::wait(child).expect_success();
         assert_eq!(samples(&scratch.path(&name)), 2, "{variables:?}");
@@ -319,7 +319,7 @@ fn ranks_and_processes_name_the_file() {
 #[test]
 fn a_child_of_a_rank_has_rank_and_process_in_its_name() {
     let scratch = Scratch::new();
-    let mut command = quiet_host(&scratch, &["spawn", "raise", "2", "PROF"]);
+    let mut command = quiet_app(&scratch, &["spawn", "raise", "2", "PROF"]);
     let finished = run(command.env("PMIX_RANK", "7")).expect_success();
     let child = format!("prof.rank-7_{}", child_of(&finished));
     assert_eq!(scratch.names("prof"), ["prof.rank-7".to_owned(), child.clone()]);
@@ -337,7 +337,7 @@ fn the_depth_limit_cuts_chains() {
         (Some("4096"), "9000", 4096..=4096),
     ] {
         let scratch = Scratch::new();
-        let mut command = quiet_host(&scratch, &["deep", depth, "3"]);
+        let mut command = quiet_app(&scratch, &["deep", depth, "3"]);
         if let Some(limit) = limit {
             command.env("CPUPROFILE_MAX_DEPTH", limit);
         }
@@ -354,7 +354,7 @@ fn the_depth_limit_cuts_chains() {
 fn a_relative_name_belongs_to_the_start_directory() {
     let scratch = Scratch::new();
     let (start, elsewhere) = (scratch.directory("start"), scratch.directory("elsewhere"));
-    let mut command = profiled(host(&scratch), Path::new("prof"));
+    let mut command = profiled(app(&scratch), Path::new("prof"));
     command
         .env("CPUPROFILE_FREQUENCY", "1")
         .current_dir(&start)
@@ -371,7 +371,7 @@ fn a_relative_name_belongs_to_the_start_directory() {
 fn an_older_profile_is_replaced() {
     let scratch = Scratch::new();
     scratch.write("prof", vec![b'x'; 1 << 20]);
-    run(&mut quiet_host(&scratch, &ticks("2"))).expect_success();
+    run(&mut quiet_app(&scratch, &ticks("2"))).expect_success();
     assert_eq!(samples(&scratch.path("prof")), 2);
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
@@ -380,7 +380,7 @@ fn an_older_profile_is_replaced() {
 #[test]
 fn the_lowest_descriptors_stay_free() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let orders = ["open", "/dev/null", "open", "/dev/null"];
     let expected = run(plain(&program).args(orders)).expect_success().text();
     let finished = run(profiled(&program, &scratch.path("prof")).args(orders)).expect_success();

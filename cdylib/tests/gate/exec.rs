@@ -230,7 +230,7 @@ fn a_handler_on_a_small_stack_may_replace_the_program() {
 /// An application that blocks two signals, one of which is pending, replaces itself: the new program finds the same blocked,
 /// pending and ignored as without the library, and nothing caught.
 #[test]
-fn the_new_program_has_the_hosts_mask() {
+fn the_new_program_has_the_apps_mask() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     let expected = run(plain(&program).arg("hand-on-mask")).expect_success().text();

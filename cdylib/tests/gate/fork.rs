@@ -216,7 +216,7 @@ fn a_fork_in_a_signal_handler_is_a_fork() {
 
 /// A program's own handler of SIGPROF forks.
 #[test]
-fn a_fork_in_the_hosts_own_profiling_handler_is_a_fork() {
+fn a_fork_in_the_apps_own_profiling_handler_is_a_fork() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "in-own-profiling-handler"));
     expect_success(&finished);
@@ -236,7 +236,7 @@ fn a_fork_at_exit_is_a_fork() {
 
 /// Hooks that the program registered before the library did run while the library holds its lock, and use it.
 #[test]
-fn hooks_of_the_host_may_use_the_interface() {
+fn hooks_of_the_app_may_use_the_interface() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "hooks"));
     expect_success(&finished);
@@ -247,7 +247,7 @@ fn hooks_of_the_host_may_use_the_interface() {
 
 /// Such a hook forks itself.
 #[test]
-fn hooks_of_the_host_may_fork() {
+fn hooks_of_the_app_may_fork() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "hooks-that-fork"));
     expect_success(&finished);
@@ -259,7 +259,7 @@ fn hooks_of_the_host_may_fork() {
 
 /// A hook in the child, before the library's, starts the profiler: that session is the child's own and continues.
 #[test]
-fn a_hook_of_the_host_may_start_the_childs_profile() {
+fn a_hook_of_the_app_may_start_the_childs_profile() {
     let scratch = Scratch::new();
     let mut command = preload(scratch.compile("forks.c", Linkage::None, &[]));
     command.env("CPUPROFILE_FREQUENCY", "1").arg("started-in-hook").arg(scratch.root());

@@ -23,7 +23,7 @@ fn compiler(name: &str, flags: &[&str]) -> Command {
     if name == "g++" {
         compiler.args(["-x", "c++"]);
     }
-    compiler.arg(crate::support::program_source("linked_host.c")).args(["-x", "none"]);
+    compiler.arg(crate::support::program_source("linked_app.c")).args(["-x", "none"]);
     compiler
 }
 
@@ -106,14 +106,14 @@ fn needs_profiler(program: &Path) -> bool {
 #[test]
 fn only_who_calls_the_library_keeps_it() {
     let scratch = Scratch::new();
-    let calling = linked_with_shared(&scratch, "linked_host.c", "-Wl,--as-needed");
+    let calling = linked_with_shared(&scratch, "linked_app.c", "-Wl,--as-needed");
     assert!(needs_profiler(&calling));
     let mut command = plain(calling);
     command.arg(scratch.path("prof"));
     expect_profile(&scratch, command, "calling");
     for (flag, is_kept) in [("-Wl,--as-needed", false), ("-Wl,--no-as-needed", true)] {
         let scratch = Scratch::new();
-        let silent = linked_with_shared(&scratch, "small_host.c", flag);
+        let silent = linked_with_shared(&scratch, "small_app.c", flag);
         assert_eq!(needs_profiler(&silent), is_kept, "{flag}");
         let finished = run(plain(silent).env("CPUPROFILE", scratch.path("prof")));
         assert_eq!((exit_code(finished.status), finished.text()), (3, "hello\n".to_owned()));

@@ -168,7 +168,7 @@ fn a_plugin_with_the_profiler_inside_is_closed() {
 
 /// An application opens such a plugin with CPUPROFILE set, and closes it: it is profiled to its end.
 #[test]
-fn a_plugin_profiles_its_host_by_the_environment() {
+fn a_plugin_profiles_its_app_by_the_environment() {
     let scratch = Scratch::new();
     plugin(&scratch);
     let orders = "open PLUGIN local tick 3 close tick 2 exit 3";

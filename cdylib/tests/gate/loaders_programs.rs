@@ -16,10 +16,10 @@ const ORDERS: [&str; 6] = ["burn", "60", "print", "hello", "exit", "3"];
 
 /// Compiles `programs/application.c` by `compiler`, whose headers may be others than ours; None where that cannot be done.
 fn compiled_by(scratch: &Scratch, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
-    let program = scratch.path("host");
+    let program = scratch.path("app");
     let mut command = crate::support::tool(compiler);
     command.args(["-std=c11", "-O2", "-D_GNU_SOURCE"]).args(flags);
-    command.arg(crate::support::program_source("small_host.c")).arg("-o").arg(&program);
+    command.arg(crate::support::program_source("small_app.c")).arg("-o").arg(&program);
     if !command.output().is_ok_and(|output| output.status.success()) {
         skip(Lack::Tool, format_args!("{compiler} {flags:?} does not work"));
         return None;
@@ -90,8 +90,8 @@ fn a_program_of_musl() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 /// Programs that bind their symbols at once, as they go, or are told to by LD_BIND_NOW and LD_BIND_NOT, that use neither threads
@@ -109,7 +109,7 @@ fn programs_of_all_bindings() {
     ];
     for (flags, variable) in links {
         let scratch = Scratch::new();
-        let program = scratch.compile("host.c", Linkage::None, flags);
+        let program = scratch.compile("app.c", Linkage::None, flags);
         let mut command = profiled(program, &scratch.path("prof"));
         command.args(ORDERS).envs(variable.map(|name| (name, "1")));
         expect_profile(&scratch, &run(&mut command), &format!("{flags:?} {variable:?}"));
@@ -123,7 +123,7 @@ fn the_loader_as_a_program() {
     const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
     for by_option in [true, false] {
         let scratch = Scratch::new();
-        let program = host(&scratch);
+        let program = app(&scratch);
         let mut command = if by_option { plain(LOADER) } else { crate::support::preload(LOADER) };
         if by_option {
             command.arg("--preload").arg(shared_library());
@@ -141,7 +141,7 @@ fn the_library_by_all_its_names() {
         let scratch = Scratch::new();
         let library = scratch.directory("lib").join("libprofiler.so.0");
         fs::copy(shared_library(), &library).expect("the library can be copied");
-        let mut command = plain(host(&scratch));
+        let mut command = plain(app(&scratch));
         command.current_dir(scratch.root()).args(ORDERS).env("LD_PRELOAD", name);
         command.env("LD_LIBRARY_PATH", "lib").env("CPUPROFILE", "prof");
         expect_profile(&scratch, &run(&mut command), name);
@@ -155,7 +155,7 @@ fn a_path_with_a_space() {
     let scratch = Scratch::new();
     let library = scratch.directory("a b").join("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
-    let mut command = plain(host(&scratch));
+    let mut command = plain(app(&scratch));
     command.args(ORDERS).env("LD_PRELOAD", &library).env("CPUPROFILE", scratch.path("prof"));
     let finished = run(&mut command);
     expect_unharmed(&finished, "a space");
@@ -168,14 +168,14 @@ fn a_path_with_a_space() {
 #[test]
 fn the_loader_is_watched() {
     let scratch = Scratch::new();
-    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    let mut command = profiled(app(&scratch), &scratch.path("prof"));
     command.args(ORDERS).env("LD_DEBUG", "all").env("LD_DEBUG_OUTPUT", scratch.path("told"));
     expect_profile(&scratch, &run(&mut command), "LD_DEBUG");
     assert_eq!(scratch.names("told").len(), 1, "the loader told nothing");
 
     let scratch = Scratch::new();
     let auditor = scratch.compile_library("auditor.c", &[]);
-    let mut command = profiled(host(&scratch), &scratch.path("prof"));
+    let mut command = profiled(app(&scratch), &scratch.path("prof"));
     command.args(ORDERS).env("LD_AUDIT", auditor).env("AUDITED", scratch.path("audited"));
     expect_profile(&scratch, &run(&mut command), "LD_AUDIT");
     let audited = fs::read_to_string(scratch.path("audited")).expect("the auditor was loaded");
@@ -202,7 +202,7 @@ fn programs_with_more_rights() {
     let scratch = Scratch::new();
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
-    let program = host(&scratch);
+    let program = app(&scratch);
     let name = library.to_str().expect("a plain path");
     expect_profile(&scratch, &run(&mut by_nobody(&scratch, &program, name)), "without more rights");
     fs::remove_file(scratch.path("prof")).expect("it was written");
@@ -269,7 +269,7 @@ fn preloaded_into_every_program() {
         return;
     }
     let scratch = Scratch::new();
-    let (root, program) = (scratch.directory("root"), host(&scratch));
+    let (root, program) = (scratch.directory("root"), app(&scratch));
     let script = "mount --rbind / \"$1\" && mount -t tmpfs none \"$1/etc\" || exit 77
         [ -z \"$3\" ] || echo \"$3\" > \"$1/etc/ld.so.preload\"
         chroot \"$1\" sh -c 'ls -d / && echo one two | sed s/one/two/ | sort | wc -w && (exit 5); echo $?' || exit 1

@@ -6,6 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod app_edges;
+mod app_runtimes;
+mod app_signals;
+mod app_timers;
 mod bad_output;
 mod c_abi;
 #[cfg(target_arch = "x86_64")]
@@ -26,10 +30,6 @@ mod fork_daemons;
 mod fork_storms;
 #[cfg(target_arch = "x86_64")]
 mod frame_tables;
-mod host_edges;
-mod host_runtimes;
-mod host_signals;
-mod host_timers;
 mod linking;
 mod loaders;
 mod loaders_copies;

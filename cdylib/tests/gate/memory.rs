@@ -19,12 +19,12 @@ fn ticks() -> usize {
 /// `CPUPROFILE_MAX_MEMORY`, in KiB.
 const BOUND: usize = 8 << 10;
 
-struct Host {
+struct App {
     scratch: Scratch,
     program: PathBuf,
 }
 
-impl Host {
+impl App {
     fn new() -> Self {
         let scratch = Scratch::new();
         let program = scratch.compile("unique_chains.c", Linkage::None, &["-fno-optimize-sibling-calls"]);
@@ -96,10 +96,10 @@ fn figure(finished: &Finished, name: &str) -> usize {
 /// The application has far more chains than fit into the memory: all are in its profile, and it grew by less than the bound.
 #[test]
 fn chains_without_end_take_no_more_memory_than_allowed() {
-    let host = Host::new();
-    let finished = run(&mut host.command(1, "end"));
+    let app = App::new();
+    let finished = run(&mut app.command(1, "end"));
     expect_done(&finished);
-    host.expect_samples(ticks());
+    app.expect_samples(ticks());
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
     assert_eq!((figure(&finished, "table_full"), figure(&finished, "spill_lost")), (0, 0));
     assert!(figure(&finished, "spilled") > ticks() / 2, "{}", finished.stderr);
@@ -108,22 +108,22 @@ fn chains_without_end_take_no_more_memory_than_allowed() {
 /// The same without a spool.
 #[test]
 fn chains_without_end_need_no_spool() {
-    let host = Host::new();
-    let finished = run(host.command(1, "end").env("CPUPROFILE_SPOOL", "off"));
+    let app = App::new();
+    let finished = run(app.command(1, "end").env("CPUPROFILE_SPOOL", "off"));
     expect_done(&finished);
-    host.expect_samples(ticks());
+    app.expect_samples(ticks());
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
 /// Four threads have such chains at once: all are in the profile, or lost and counted where a thread kept its half in use.
 #[test]
 fn threads_with_chains_without_end_lose_nothing_silently() {
-    let host = Host::new();
-    let finished = run(&mut host.command(4, "end"));
+    let app = App::new();
+    let finished = run(&mut app.command(4, "end"));
     expect_done(&finished);
     // How long a thread that has no processor keeps its half in use is the scheduler's choice, and so is how much is lost.
     let lost = figure(&finished, "table_full") + figure(&finished, "no_slot");
-    host.expect_samples(ticks() - lost);
+    app.expect_samples(ticks() - lost);
     assert!(figure(&finished, "spilled") > 0, "{}", finished.stderr);
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
@@ -131,44 +131,44 @@ fn threads_with_chains_without_end_lose_nothing_silently() {
 /// The application ends by `_exit`: what was moved is in its profile, too.
 #[test]
 fn what_was_moved_is_there_behind_a_quick_end() {
-    let host = Host::new();
-    expect_done(&run(&mut host.command(1, "_exit")));
-    host.expect_samples(ticks());
+    let app = App::new();
+    expect_done(&run(&mut app.command(1, "_exit")));
+    app.expect_samples(ticks());
 }
 
 /// The application is killed: the profile is recovered with all ticks, of the spool and of what was moved.
 #[test]
 fn what_was_moved_outlives_a_kill() {
-    let host = Host::new();
-    let mut child = start(&mut host.command(1, "wait"));
+    let app = App::new();
+    let mut child = start(&mut app.command(1, "wait"));
     let mut line = String::new();
     let mut output = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
     std::io::BufRead::read_line(&mut output, &mut line).expect("the application's line");
     assert_eq!(line, "ticked\n");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("our own child");
     assert_eq!(exit_code(wait(child).status), 128 + 9);
-    assert_eq!(names_in(&host.profiles(), "").len(), 1, "what was moved");
-    let recovered = host.recover();
-    let profile = host.expect_samples(ticks());
+    assert_eq!(names_in(&app.profiles(), "").len(), 1, "what was moved");
+    let recovered = app.recover();
+    let profile = app.expect_samples(ticks());
     assert_eq!((recovered.samples, recovered.lost), (profile.samples() as u64, 0));
-    assert_eq!(names_in(&host.scratch.path("spools"), ""), Vec::<String>::new());
+    assert_eq!(names_in(&app.scratch.path("spools"), ""), Vec::<String>::new());
 }
 
 /// The application closes all descriptors, as daemons do: records continue being moved.
 #[test]
-fn a_host_may_close_all_descriptors() {
-    let host = Host::new();
-    let finished = run(&mut host.command(1, "close-all"));
+fn a_app_may_close_all_descriptors() {
+    let app = App::new();
+    let finished = run(&mut app.command(1, "close-all"));
     expect_done(&finished);
     assert_eq!((figure(&finished, "table_full"), figure(&finished, "spill_lost")), (0, 0));
-    host.expect_samples(2 * ticks());
+    app.expect_samples(2 * ticks());
 }
 
 /// The application removes the file of moved records: they are lost, and counted.
 #[test]
 fn moved_records_that_are_removed_are_counted_as_lost() {
-    let host = Host::new();
-    let finished = run(host.command(1, "lose-records").arg(host.profiles()));
+    let app = App::new();
+    let finished = run(app.command(1, "lose-records").arg(app.profiles()));
     expect_done(&finished);
     let lost = figure(&finished, "spill_lost");
     assert!(
@@ -176,19 +176,19 @@ fn moved_records_that_are_removed_are_counted_as_lost() {
         "{}",
         finished.stderr
     );
-    host.expect_samples(ticks() - lost);
+    app.expect_samples(ticks() - lost);
 }
 
 /// The application forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
 #[test]
 fn a_child_moves_its_own_records() {
-    let host = Host::new();
-    let finished = run(&mut host.command(1, "fork"));
+    let app = App::new();
+    let finished = run(&mut app.command(1, "fork"));
     expect_done(&finished);
-    let names = names_in(&host.profiles(), "");
+    let names = names_in(&app.profiles(), "");
     assert_eq!(names.len(), 2, "{names:?}");
     for (name, expected) in names.iter().zip([2 * ticks(), ticks()]) {
-        let samples = Profile::read(&host.profiles().join(name)).samples();
+        let samples = Profile::read(&app.profiles().join(name)).samples();
         assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
     }
 }
@@ -197,12 +197,12 @@ fn a_child_moves_its_own_records() {
 /// second's.
 #[test]
 fn the_next_program_moves_its_own_records() {
-    let host = Host::new();
-    expect_done(&run(&mut host.command(1, "exec")));
-    let names = names_in(&host.profiles(), "");
+    let app = App::new();
+    expect_done(&run(&mut app.command(1, "exec")));
+    let names = names_in(&app.profiles(), "");
     assert_eq!(names.len(), 2, "{names:?}");
     for (name, expected) in names.iter().zip([ticks(), 2 * ticks()]) {
-        let samples = Profile::read(&host.profiles().join(name)).samples();
+        let samples = Profile::read(&app.profiles().join(name)).samples();
         assert!((expected..expected + 60).contains(&samples), "{name}: {samples}");
     }
 }
@@ -210,17 +210,17 @@ fn the_next_program_moves_its_own_records() {
 /// The application fails to replace itself when records have been moved: it continues, and its profile has all ticks.
 #[test]
 fn records_are_moved_on_when_no_program_took_over() {
-    let host = Host::new();
-    expect_done(&run(&mut host.command(1, "exec-fails")));
-    host.expect_samples(2 * ticks());
+    let app = App::new();
+    expect_done(&run(&mut app.command(1, "exec-fails")));
+    app.expect_samples(2 * ticks());
 }
 
 /// The application may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
 /// be moved, and what was not lost is recovered.
 #[test]
-fn a_limit_on_files_costs_records_and_not_the_host() {
-    let host = Host::new();
-    let profiled = host.command(1, "end");
+fn a_limit_on_files_costs_records_and_not_the_app() {
+    let app = App::new();
+    let profiled = app.command(1, "end");
     // 8 MiB. The shell itself is not profiled.
     let script = "ulimit -f 16384; export LD_PRELOAD=$LIBRARY; exec \"$@\"";
     let mut shell = crate::support::plain("sh");
@@ -242,7 +242,7 @@ fn a_limit_on_files_costs_records_and_not_the_host() {
         "{}",
         finished.stderr
     );
-    let (lost, recovered) = (figure(&finished, "table_full"), host.recover());
+    let (lost, recovered) = (figure(&finished, "table_full"), app.recover());
     assert_eq!((recovered.lost, lost > ticks() / 2), (lost as u64, true));
-    host.expect_samples(ticks() - lost);
+    app.expect_samples(ticks() - lost);
 }

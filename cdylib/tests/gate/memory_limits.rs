@@ -93,7 +93,7 @@ fn expect_unharmed(
 
 /// A C program under limits of its address space, from where nothing fits to where all does.
 #[test]
-fn a_limit_of_address_space_harms_no_host() {
+fn a_limit_of_address_space_harms_no_app() {
     let scratch = Scratch::new();
     let program = scratch.compile("tight.c", Linkage::None, &[]);
     expect_unharmed(&program, &["8192"], 'v', 4 << 10..48 << 10, rounds(4093, 509), 4);
@@ -101,7 +101,7 @@ fn a_limit_of_address_space_harms_no_host() {
 
 /// The same under limits of its data.
 #[test]
-fn a_limit_of_data_harms_no_host() {
+fn a_limit_of_data_harms_no_app() {
     let scratch = Scratch::new();
     let program = scratch.compile("tight.c", Linkage::None, &[]);
     expect_unharmed(&program, &["4096"], 'd', 1 << 10..32 << 10, rounds(4093, 509), 6);

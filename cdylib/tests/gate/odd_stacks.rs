@@ -1,4 +1,4 @@
-//! Hosts with stacks of their own making: small alternate ones, coroutines, and code that moves the stack pointer itself.
+//! Applications with stacks of their own making: small alternate ones, coroutines, and code that moves the stack pointer itself.
 
 use crate::support::{Linkage, Scratch, expect_status, plain, preload, quietly, run, samples_at};
 #[cfg(target_arch = "x86_64")]

@@ -11,15 +11,15 @@ use crate::support::{
     run, samples_at, shared_library, skip,
 };
 
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 /// A symbolic link stays a link; the file behind it, and behind another one, holds the profile.
 #[test]
 fn the_file_behind_a_link_is_written() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     scratch.directory("far");
     let target = scratch.write("far/target", "old");
     symlink("far/target", scratch.path("near")).expect("our own directory");
@@ -42,10 +42,10 @@ fn the_missing_file_behind_a_link_is_created() {
     let scratch = Scratch::new();
     let link = scratch.path("link");
     symlink("target", &link).expect("our own directory");
-    expect_status(&run(quietly(&mut profiled(host(&scratch), &link)).args(["raise", "3", "PROF"])), 0);
+    expect_status(&run(quietly(&mut profiled(app(&scratch), &link)).args(["raise", "3", "PROF"])), 0);
     assert_eq!(fs::read_link(&link).expect("still a link"), Path::new("target"));
     assert_eq!(samples_at(&scratch.path("target")), 3);
-    assert_eq!(scratch.names(""), ["host", "link", "target"]);
+    assert_eq!(scratch.names(""), ["app", "link", "target"]);
 }
 
 /// The profile does not fit: the file behind the link is the old one, whole, or is not there.
@@ -53,7 +53,7 @@ fn the_missing_file_behind_a_link_is_created() {
 fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
     for old in [None, Some("old")] {
         let scratch = Scratch::new();
-        let program = host(&scratch);
+        let program = app(&scratch);
         let (link, target) = (scratch.path("link"), scratch.path("target"));
         symlink("target", &link).expect("our own directory");
         if let Some(old) = old {
@@ -68,7 +68,7 @@ fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
             "{} bytes are left",
             left.map_or(0, |left| left.len())
         );
-        let names = ["host", "link", "target"];
+        let names = ["app", "link", "target"];
         assert_eq!(scratch.names(""), names[..if old.is_some() { 3 } else { 2 }]);
     }
 }
@@ -77,7 +77,7 @@ fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
 #[test]
 fn a_read_only_file_is_not_replaced() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let path = scratch.write("prof", "old");
     fs::set_permissions(&path, Permissions::from_mode(0o444)).expect("our own file");
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
@@ -111,7 +111,7 @@ fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Option
 #[test]
 fn permissions_of_an_existing_file_are_kept() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let path = scratch.write("prof", "old");
     for mode in [0o600, 0o640, 0o666] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("our own file");

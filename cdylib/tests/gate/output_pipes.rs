@@ -15,8 +15,8 @@ use crate::support::{
 const LARGE_PROFILE: [&str; 15] =
     ["deep", "4000", "1", "deep", "3999", "1", "deep", "3998", "1", "deep", "3997", "1", "deep", "3996", "1"];
 
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 /// Runs `program` under the profiler with one descriptor a pipe that is `state`: `full` or `closed`.
@@ -36,7 +36,7 @@ fn a_reader_of_stderr_that_is_gone_changes_nothing() {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
     let finished =
-        run(with_pipe(&scratch, "closed", 2, &host(&scratch), &path).args(["burn", "60", "exit", "3"]));
+        run(with_pipe(&scratch, "closed", 2, &app(&scratch), &path).args(["burn", "60", "exit", "3"]));
     expect_status(&finished, 3);
     Profile::read(&path);
 }
@@ -47,7 +47,7 @@ fn a_full_pipe_on_stderr_is_not_waited_for() {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
     let finished =
-        run(with_pipe(&scratch, "full", 2, &host(&scratch), &path).args(["burn", "60", "exit", "3"]));
+        run(with_pipe(&scratch, "full", 2, &app(&scratch), &path).args(["burn", "60", "exit", "3"]));
     expect_status(&finished, 3);
     Profile::read(&path);
 }
@@ -58,7 +58,7 @@ fn a_full_pipe_for_a_profile_is_given_up() {
     let scratch = Scratch::new();
     let path = Path::new("/dev/fd/9");
     let finished =
-        run(with_pipe(&scratch, "full", 9, &host(&scratch), path).args(["burn", "60", "exit", "3"]));
+        run(with_pipe(&scratch, "full", 9, &app(&scratch), path).args(["burn", "60", "exit", "3"]));
     expect_status(&finished, 3);
     expect_one_line(&finished, path, "timed out");
 }
@@ -76,7 +76,7 @@ fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
 fn a_named_pipe_that_nobody_empties_is_given_up() {
     let scratch = Scratch::new();
     let (path, _never_read) = named_pipe(&scratch);
-    let mut command = profiled(host(&scratch), &path);
+    let mut command = profiled(app(&scratch), &path);
     let finished = run(quietly(&mut command)
         .env("CPUPROFILE_MAX_DEPTH", "4096")
         .args(LARGE_PROFILE)
@@ -91,7 +91,7 @@ fn a_named_pipe_without_a_reader_is_given_up() {
     let scratch = Scratch::new();
     let (path, both_ends) = named_pipe(&scratch);
     drop(both_ends);
-    let finished = run(profiled(host(&scratch), &path).args(["burn", "60", "exit", "3"]));
+    let finished = run(profiled(app(&scratch), &path).args(["burn", "60", "exit", "3"]));
     expect_status(&finished, 3);
     expect_one_line(&finished, &path, "no such device");
 }
@@ -106,7 +106,7 @@ fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).map(|_| bytes)
     });
-    let mut command = profiled(host(&scratch), &path);
+    let mut command = profiled(app(&scratch), &path);
     let finished = run(quietly(&mut command)
         .env("CPUPROFILE_MAX_DEPTH", "4096")
         .args(LARGE_PROFILE)
@@ -124,7 +124,7 @@ fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
 #[test]
 fn the_programs_own_output_is_not_overwritten() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     let output = scratch.path("output");
     for path in [Path::new("/dev/stdout"), Path::new("/dev/fd/1"), &output] {
         let preparation = format!("exec > '{}'", output.display());
@@ -133,6 +133,6 @@ fn the_programs_own_output_is_not_overwritten() {
         expect_status(&finished, 3);
         expect_one_line(&finished, path, "output");
         assert_eq!(fs::read_to_string(&output).expect("the output is there"), "before\nafter\n");
-        assert_eq!(scratch.names(""), ["host", "output"]);
+        assert_eq!(scratch.names(""), ["app", "output"]);
     }
 }

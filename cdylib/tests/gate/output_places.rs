@@ -236,7 +236,7 @@ fn closed_descriptors_are_not_missed() {
 
 /// A program replaces every descriptor by its own file: nothing is written to that.
 #[test]
-fn a_file_of_the_hosts_in_our_descriptors_place_is_left_alone() {
+fn a_file_of_the_apps_in_our_descriptors_place_is_left_alone() {
     let scratch = scratch();
     let (path, own) = (scratch.path("prof"), scratch.path("own"));
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "take", text(&own), "exit", "3"]));

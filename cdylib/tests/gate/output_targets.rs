@@ -114,7 +114,7 @@ fn a_pipe_on_standard_output_gets_the_profile() {
 
 /// A descriptor that CPUPROFILE names becomes a file of the application's own: that is left alone.
 #[test]
-fn a_named_descriptor_that_becomes_the_hosts_is_left_alone() {
+fn a_named_descriptor_that_becomes_the_apps_is_left_alone() {
     let scratch = scratch();
     let own = scratch.path("own");
     let mut command = plain("sh");
@@ -145,7 +145,7 @@ fn a_named_pipe_gets_one_profile() {
 fn a_reader_that_goes_away_is_one_line() {
     let scratch = Scratch::new();
     let (path, reading) = read_pipe(&scratch, 1000);
-    let mut command = profiled(scratch.compile("host.c", Linkage::None, &[]), &path);
+    let mut command = profiled(scratch.compile("app.c", Linkage::None, &[]), &path);
     command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_MAX_DEPTH", "4096");
     // Five chains of 32 kB each, of which a pipe takes two.
     for depth in ["4000", "4001", "4002", "4003", "4004"] {

@@ -29,7 +29,7 @@ fn samples(scratch: &Scratch) -> usize {
 
 /// `sigaction` and `signal` report what the application set itself, with its flags and mask, and never our handler.
 #[test]
-fn a_host_is_told_its_own_setting() {
+fn a_app_is_told_its_own_setting() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "told-the-truth", "250"));
     assert!(samples(&scratch) >= 5);
@@ -44,15 +44,15 @@ fn other_signals_are_none_of_our_business() {
 /// The application's handler gets the signals that others send, with their information and under its own mask, and these
 /// are no ticks.
 #[test]
-fn a_hosts_handler_serves_foreign_signals() {
+fn a_apps_handler_serves_foreign_signals() {
     let scratch = Scratch::new();
-    expect_done(&run_preloaded(&scratch, "serves-the-host", "1"));
+    expect_done(&run_preloaded(&scratch, "serves-the-app", "1"));
     assert_eq!(samples(&scratch), 0);
 }
 
 /// The timer's ticks are recorded and never reach the application's handler.
 #[test]
-fn ticks_stay_ours_beside_a_hosts_handler() {
+fn ticks_stay_ours_beside_a_apps_handler() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "ticks-stay-ours", "250"));
     assert!(samples(&scratch) >= 40);
@@ -60,7 +60,7 @@ fn ticks_stay_ours_beside_a_hosts_handler() {
 
 /// An application that ignores the signal: foreign ones vanish, our ticks are recorded.
 #[test]
-fn a_host_may_ignore_the_signal() {
+fn a_app_may_ignore_the_signal() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "ignored", "250"));
     assert!(samples(&scratch) >= 20);
@@ -85,7 +85,7 @@ fn a_handler_that_jumps_away_costs_nothing() {
 
 /// A foreign SIGPROF is a tick while the application has no handler for it.
 #[test]
-fn a_foreign_signal_without_a_hosts_handler_is_a_tick() {
+fn a_foreign_signal_without_a_apps_handler_is_a_tick() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "foreign-ticks", "1"));
     assert_eq!(samples(&scratch), 2);

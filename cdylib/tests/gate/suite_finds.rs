@@ -40,7 +40,7 @@ fn figures_of_all_processes_go_to_one_file() {
 
 /// The application closes its stderr, and lives on, asked to be quiet: who reads it finds its end at once, as without us.
 #[test]
-fn a_quiet_host_lets_go_of_its_stderr() {
+fn a_quiet_app_lets_go_of_its_stderr() {
     let scratch = Scratch::new();
     let program = scratch.compile("closes_stderr.c", Linkage::None, &[]);
     let mut command = profiled(program, &scratch.path("prof"));

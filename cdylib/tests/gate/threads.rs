@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// `programs/named_threads.c`, with a directory for its spools.
-struct Host {
+struct App {
     scratch: Scratch,
     program: PathBuf,
 }
 
-impl Host {
+impl App {
     fn new() -> Self {
         let scratch = Scratch::new();
         let options = ["-pthread", "-fno-optimize-sibling-calls"];
@@ -111,9 +111,9 @@ const NAMED: &str = "one 10 two 20 late-three 30 twice-four 40";
 /// Each thread is told of by its own name, whenever it got that, with its id and all of its ticks.
 #[test]
 fn each_thread_has_its_name_and_its_samples() {
-    let host = Host::new();
+    let app = App::new();
     for with in ["0", "1"] {
-        let mut command = host.command(&format!("threads exit {NAMED}"));
+        let mut command = app.command(&format!("threads exit {NAMED}"));
         let finished = run(command.env("CPUPROFILE_THREADS", with)).expect_success();
         let (threads, ids) = (threads(&finished), printed_ids(&finished));
         let shown: Vec<_> = threads.iter().map(|thread| (thread.name.as_str(), thread.samples)).collect();
@@ -123,15 +123,15 @@ fn each_thread_has_its_name_and_its_samples() {
             assert!(thread.cpu_micros.is_some_and(|micros| micros > 0), "it is alive: {thread:?}");
         }
         assert_eq!((figure(&finished, "threads"), figure(&finished, "unnamed_samples")), (4, 0));
-        assert_eq!(Profile::read(&host.profile()).samples(), 100);
+        assert_eq!(Profile::read(&app.profile()).samples(), 100);
     }
 }
 
 /// More threads than are told of, which have ended: the busiest sixteen have lines, and no clocks any more.
 #[test]
 fn ended_threads_are_told_of_without_a_clock() {
-    let host = Host::new();
-    let finished = run(&mut host.command("ways exit 20 3")).expect_success();
+    let app = App::new();
+    let finished = run(&mut app.command("ways exit 20 3")).expect_success();
     let threads = threads(&finished);
     assert_eq!((threads.len(), figure(&finished, "threads")), (16, 20));
     for thread in threads {
@@ -143,35 +143,35 @@ fn ended_threads_are_told_of_without_a_clock() {
 /// The file has each chain once, whichever threads were in it, at a flush and at the end.
 #[test]
 fn a_file_by_thread_is_as_one_without() {
-    let host = Host::new();
+    let app = App::new();
     let words = "ways exit 5 40";
-    run(&mut host.command(words)).expect_success();
-    let without = Profile::read(&host.profile());
-    run(&mut host.by_thread(words)).expect_success();
-    let by_thread = Profile::read(&host.profile());
+    run(&mut app.command(words)).expect_success();
+    let without = Profile::read(&app.profile());
+    run(&mut app.by_thread(words)).expect_success();
+    let by_thread = Profile::read(&app.profile());
     expect_clean(&by_thread);
     assert_eq!((by_thread.samples(), without.samples()), (200, 200));
     assert_eq!((chains(&by_thread).len(), chains(&without).len()), (40, 40));
     assert_eq!(by_thread.records.len(), without.records.len());
     assert_eq!(by_thread.deepest(), without.deepest());
 
-    let mut child = start(host.by_thread("ways flush 5 40").stdin(Stdio::piped()));
+    let mut child = start(app.by_thread("ways flush 5 40").stdin(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     while lines.next().expect("the application's lines").expect("text") != "flushed" {}
-    let flushed = Profile::read(&host.profile());
+    let flushed = Profile::read(&app.profile());
     child.stdin.take().expect("a pipe").write_all(b"\n").expect("the application waits");
     wait(child).expect_success();
     expect_clean(&flushed);
     assert_eq!((flushed.samples(), chains(&flushed).len()), (200, 40));
-    assert_eq!(Profile::read(&host.profile()).samples(), 200);
+    assert_eq!(Profile::read(&app.profile()).samples(), 200);
 }
 
 /// An application is killed: what it leaves behind says whose its samples are, by the name that a thread had at the last of its ticks
 /// that doubled their number; the profile that is recovered is as before.
 #[test]
-fn a_killed_host_leaves_its_threads_behind() {
-    let host = Host::new();
-    let (finished, spool) = host.spool_of_killed(&format!("threads kill {NAMED}"));
+fn a_killed_app_leaves_its_threads_behind() {
+    let app = App::new();
+    let (finished, spool) = app.spool_of_killed(&format!("threads kill {NAMED}"));
     let ids = printed_ids(&finished);
     assert!(spool.is_by_thread() && spool.period().as_secs() == 1);
     let samples = spool.samples().expect("its process is gone");
@@ -186,15 +186,15 @@ fn a_killed_host_leaves_its_threads_behind() {
     assert_eq!(by_thread(&samples), expected);
     assert!(samples.iter().all(|sample| sample.pcs.len() > 2));
     let recovered = spool.recover().expect("its process is gone");
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     assert_eq!((recovered.samples, profile.samples()), (100, 100));
     expect_clean(&profile);
     assert!(spool.samples().is_err(), "it is gone");
 
-    let (_, spool) = host.spool_of_killed("ways kill 5 40");
+    let (_, spool) = app.spool_of_killed("ways kill 5 40");
     assert_eq!(spool.samples().expect("its process is gone").len(), 200, "each chain once for each thread");
     assert_eq!(spool.recover().expect("its process is gone").samples, 200);
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     expect_clean(&profile);
     assert_eq!((profile.samples(), chains(&profile).len()), (200, 40));
     // For the sake of google/pprof a chain may take two records.
@@ -204,9 +204,9 @@ fn a_killed_host_leaves_its_threads_behind() {
 /// Without CPUPROFILE_THREADS nothing says whose samples are.
 #[test]
 fn a_spool_has_no_threads_unless_they_are_asked_for() {
-    let host = Host::new();
-    assert_eq!(exit_code(run(&mut host.command("threads kill one 10")).status), 128 + 9);
-    let spool = host.spool();
+    let app = App::new();
+    assert_eq!(exit_code(run(&mut app.command("threads kill one 10")).status), 128 + 9);
+    let spool = app.spool();
     let samples = spool.samples().expect("its process is gone");
     assert_eq!(samples.iter().map(|sample| sample.count).sum::<u64>(), 10);
     assert!(!spool.is_by_thread() && samples.iter().all(|sample| sample.thread.is_none()));
@@ -216,14 +216,14 @@ fn a_spool_has_no_threads_unless_they_are_asked_for() {
 /// application's own or a recovery.
 #[test]
 fn moved_records_are_folded() {
-    let host = Host::new();
+    let app = App::new();
     let least = |mut command: Command| {
         command.env("CPUPROFILE_MAX_MEMORY", "8M");
         command
     };
-    let finished = run(&mut least(host.by_thread("ways exit 8 2500"))).expect_success();
+    let finished = run(&mut least(app.by_thread("ways exit 8 2500"))).expect_success();
     assert!(figure(&finished, "spilled") > 1000, "{}", finished.stderr);
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     assert_eq!(
         (profile.samples(), chains(&profile).len(), figure(&finished, "table_full")),
         (20_000, 2500, 0)
@@ -232,14 +232,14 @@ fn moved_records_are_folded() {
     assert!(profile.records.len() <= 5000, "{}", profile.records.len());
     expect_clean(&profile);
 
-    assert_eq!(exit_code(run(&mut least(host.by_thread("ways kill 8 2500"))).status), 128 + 9);
-    let spool = host.spool();
+    assert_eq!(exit_code(run(&mut least(app.by_thread("ways kill 8 2500"))).status), 128 + 9);
+    let spool = app.spool();
     let by_thread = by_thread(&spool.samples().expect("its process is gone"));
     let names: BTreeSet<&str> = by_thread.keys().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names.len(), 8, "{names:?}");
     assert!(by_thread.values().all(|count| *count == 2500), "{by_thread:?}");
     assert_eq!(spool.recover().expect("its process is gone").samples, 20_000);
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     assert_eq!((profile.samples(), chains(&profile).len()), (20_000, 2500));
     expect_clean(&profile);
 }
@@ -247,10 +247,10 @@ fn moved_records_are_folded() {
 /// Chains that do not fit into the memory for it are not folded, and stand in the file without their threads.
 #[test]
 fn what_cannot_be_folded_is_written_all_the_same() {
-    let host = Host::new();
-    let mut command = host.by_thread("ways exit 2 20000");
+    let app = App::new();
+    let mut command = app.by_thread("ways exit 2 20000");
     let finished = run(command.env("CPUPROFILE_MAX_MEMORY", "8M")).expect_success();
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     assert_eq!((profile.samples(), figure(&finished, "table_full")), (40_000, 0));
     assert!(profile.records.len() >= 40_000, "it was folded: {}", profile.records.len());
     assert_eq!(chains(&profile).len(), 20_000);
@@ -260,17 +260,17 @@ fn what_cannot_be_folded_is_written_all_the_same() {
 /// The deepest chain has one frame less than else.
 #[test]
 fn the_deepest_chain_has_room_for_its_thread() {
-    let host = Host::new();
+    let app = App::new();
     for (limit, expected) in [("4096", 4095), ("4095", 4095), ("4094", 4094), ("1", 1)] {
-        let mut command = host.by_thread("deep exit 9000");
+        let mut command = app.by_thread("deep exit 9000");
         run(command.env("CPUPROFILE_MAX_DEPTH", limit)).expect_success();
-        let profile = Profile::read(&host.profile());
+        let profile = Profile::read(&app.profile());
         assert_eq!((profile.samples(), profile.deepest()), (1, expected), "{limit}");
         expect_clean(&profile);
     }
-    let mut command = host.by_thread("deep kill 9000");
+    let mut command = app.by_thread("deep kill 9000");
     assert_eq!(exit_code(run(command.env("CPUPROFILE_MAX_DEPTH", "4096")).status), 128 + 9);
-    let samples = host.spool().samples().expect("its process is gone");
+    let samples = app.spool().samples().expect("its process is gone");
     assert_eq!(
         (samples[0].pcs.len(), samples[0].thread.map(|thread| thread.name.to_string())),
         (4095, Some("named_threads".to_owned()))
@@ -280,13 +280,13 @@ fn the_deepest_chain_has_room_for_its_thread() {
 /// A forked child tells threads apart as its parent does.
 #[test]
 fn a_child_is_by_thread_as_its_parent_is() {
-    let host = Host::new();
-    run(&mut host.by_thread("fork kill")).expect_success();
-    let spool = host.spool();
+    let app = App::new();
+    run(&mut app.by_thread("fork kill")).expect_success();
+    let spool = app.spool();
     let samples = spool.samples().expect("its process is gone");
     let counts: Vec<_> = by_thread(&samples).into_iter().map(|((name, _), count)| (name, count)).collect();
     assert_eq!(counts, [("child".to_owned(), 5)]);
-    let parent = Profile::read(&host.profile());
+    let parent = Profile::read(&app.profile());
     assert_eq!(parent.samples(), 3);
     expect_clean(&parent);
 }
@@ -294,15 +294,15 @@ fn a_child_is_by_thread_as_its_parent_is() {
 /// So does what a signal switches on.
 #[test]
 fn a_profile_that_a_signal_switches_on_is_by_thread() {
-    let host = Host::new();
-    let program = host.scratch.compile("spooled.c", Linkage::None, &[]);
-    let mut command = profiled(program, &host.profile());
-    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", host.scratch.spools());
+    let app = App::new();
+    let program = app.scratch.compile("spooled.c", Linkage::None, &[]);
+    let mut command = profiled(program, &app.profile());
+    command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_SPOOL", app.scratch.spools());
     command.env("CPUPROFILE_THREADS", "yes").env("CPUPROFILESIGNAL", "USR2");
     let finished = run(command.args("raise 12 ticks 3 kill".split(' ')));
     assert_eq!(exit_code(finished.status), 128 + 9, "{}", finished.stderr);
     let counts: Vec<_> =
-        by_thread(&host.spool().samples().expect("its process is gone")).into_iter().collect();
+        by_thread(&app.spool().samples().expect("its process is gone")).into_iter().collect();
     assert!(matches!(&counts[..], [((name, _), 3)] if name == "spooled"), "{counts:?}");
 }
 
@@ -310,16 +310,16 @@ fn a_profile_that_a_signal_switches_on_is_by_thread() {
 #[test]
 fn threads_beyond_the_table_are_sampled_as_any() {
     const CROWD: u64 = 6000;
-    let host = Host::new();
-    let finished = run(&mut host.by_thread(&format!("crowd exit {CROWD}"))).expect_success();
+    let app = App::new();
+    let finished = run(&mut app.by_thread(&format!("crowd exit {CROWD}"))).expect_success();
     let (known, others) = (figure(&finished, "threads"), figure(&finished, "unnamed_samples"));
     assert_eq!(known + others, CROWD, "{}", finished.stderr);
     assert!((3500..=4096).contains(&known), "{known} of {CROWD} are known");
-    let profile = Profile::read(&host.profile());
+    let profile = Profile::read(&app.profile());
     assert_eq!((profile.samples() as u64, chains(&profile).len()), (CROWD, 1));
 
-    assert_eq!(exit_code(run(&mut host.by_thread(&format!("crowd kill {CROWD}"))).status), 128 + 9);
-    let samples = host.spool().samples().expect("its process is gone");
+    assert_eq!(exit_code(run(&mut app.by_thread(&format!("crowd kill {CROWD}"))).status), 128 + 9);
+    let samples = app.spool().samples().expect("its process is gone");
     let (known, others): (Vec<_>, Vec<_>) = samples.iter().partition(|sample| sample.thread.is_some());
     let sum = |samples: &[&SpooledSample]| samples.iter().map(|sample| sample.count).sum::<u64>();
     assert!((3500..=4096).contains(&sum(&known)), "{} are known", sum(&known));
@@ -354,7 +354,7 @@ for name, ticks in ("py-small", 30), ("py-large", 200):
 
 /// The application forbids itself what tells threads apart, and would be ended for it: its samples are nobody's, and it runs on.
 #[test]
-fn a_sandboxed_host_is_not_asked_for_its_threads() {
+fn a_sandboxed_app_is_not_asked_for_its_threads() {
     let scratch = Scratch::new();
     let program = scratch.compile("sandboxed.c", Linkage::None, &["-O2", "-pthread"]);
     for clock in ["cpu", "itimer"] {

@@ -54,7 +54,7 @@ fn a_signal_that_is_in_use_is_left_to_the_program() {
 
 /// An application that handles the signal later is called for what is sent to it, and for nothing else; one that ignores it does so.
 #[test]
-fn what_others_send_is_the_host_s() {
+fn what_others_send_is_the_app_s() {
     for order in ["serves", "ignores", "queues", "wakes", "files"] {
         for signal in if order == "serves" { &[FIRST, LAST][..] } else { &[FIRST] } {
             for clock in ["cpu", "perf", "wall"] {
@@ -70,7 +70,7 @@ fn what_others_send_is_the_host_s() {
 
 /// SIGPROF and its timer are the application's alone.
 #[test]
-fn the_interval_timer_is_the_host_s() {
+fn the_interval_timer_is_the_app_s() {
     for clock in ["cpu", "itimer"] {
         let scratch = Scratch::new();
         let mut command = ticking(&scratch, FIRST, "keeps-prof");

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Closes stderr, and lives until its stdin ends. */
-static int host(void) {
+static int app(void) {
     for (int i = 0; i < 5; i++) raise(SIGPROF);
     close(2);
     /* By the end of this line the reader knows that stderr is closed. */
@@ -18,14 +18,14 @@ static int host(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count > 1 && strcmp(arguments[1], "host") == 0) return host();
+    if (count > 1 && strcmp(arguments[1], "app") == 0) return app();
     int in[2], out[2], error[2];
     if (pipe(in) != 0 || pipe(out) != 0 || pipe(error) != 0) return 1;
     pid_t child = fork();
     if (child == 0) {
         dup2(in[0], 0), dup2(out[1], 1), dup2(error[1], 2);
         for (int fd = 3; fd < 64; fd++) close(fd);
-        execl("/proc/self/exe", arguments[0], "host", (char *)0);
+        execl("/proc/self/exe", arguments[0], "app", (char *)0);
         _exit(9);
     }
     close(in[0]), close(out[1]), close(error[1]);

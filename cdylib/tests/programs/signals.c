@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiled_host.h"
+#include "profiled_app.h"
 
 static const char *file;
 
@@ -89,7 +89,7 @@ static void bad_calls(void) {
     CHECK(signal(SIGUSR1, SIG_DFL) == other_handler);
 }
 
-static void serves_the_host(void) {
+static void serves_the_app(void) {
     install_full(0, SIGUSR1);
     sigset_t before, after;
     sigprocmask(SIG_BLOCK, NULL, &before);
@@ -226,7 +226,7 @@ static void start_stop_storm(void) {
 static const struct test_case cases[] = {
     {"told-the-truth", told_the_truth},
     {"bad-calls", bad_calls},
-    {"serves-the-host", serves_the_host},
+    {"serves-the-app", serves_the_app},
     {"ticks-stay-ours", ticks_stay_ours},
     {"ignored", ignored},
     {"once-only", once_only},

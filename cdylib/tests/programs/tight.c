@@ -1,6 +1,6 @@
 /* tight KIBIBYTES: takes so much memory in pieces of different sizes, by malloc and by mmap, computes along many call chains,
  * starts a thread, and prints a sum. Any allocation that fails ends it with status 3, and a thread that cannot be had with
- * status 4: hosts differ in how well they bear that. */
+ * status 4: applications differ in how well they bear that. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
             computes_until_sampled(20);
         }
         CHECK(kernel_handler(SIGPROF) == (unsigned long)SIG_DFL && kernel_handler(SIGALRM) == (unsigned long)SIG_DFL);
-        /* The library tells its host of no handler but the application's own. */
+        /* The library tells its application of no handler but the application's own. */
         CHECK(sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL);
         CHECK(kernel_handler(number) != (unsigned long)SIG_DFL);
     } else if (strcmp(order, "serves") == 0) {

@@ -1,6 +1,6 @@
 //! What the application does, and what is known of its profiles.
 
-/// One way of `programs/fault_host.c`.
+/// One way of `programs/fault_app.c`.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) is_started_by_environment: bool,

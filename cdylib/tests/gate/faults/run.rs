@@ -19,7 +19,7 @@ pub(crate) struct Bench {
     scratch: Scratch,
     injector: PathBuf,
     shim: PathBuf,
-    host: PathBuf,
+    app: PathBuf,
     profiler: PathBuf,
     /// An application that has not ended by then hangs. They end within a tenth of a second, on an idle machine.
     pub(crate) patience_seconds: u32,
@@ -32,14 +32,14 @@ impl Bench {
         let scratch = Scratch::new();
         let injector = scratch.compile("fault_injector.c", Linkage::None, &[]);
         let shim = scratch.compile_library("fault_shim.c", &[]);
-        let host = scratch.compile("fault_host.c", Linkage::None, &[]);
+        let app = scratch.compile("fault_app.c", Linkage::None, &[]);
         let (profiler, variables) = (profiler.to_owned(), Vec::new());
-        Self { scratch, injector, shim, host, profiler, patience_seconds: PATIENCE_SECONDS, variables }
+        Self { scratch, injector, shim, app, profiler, patience_seconds: PATIENCE_SECONDS, variables }
     }
 
     /// The application's output without a profiler.
     pub(crate) fn undisturbed(&self, case: &Case) -> String {
-        let finished = run(plain(&self.host).args([case.name, "/nowhere/prof"]));
+        let finished = run(plain(&self.app).args([case.name, "/nowhere/prof"]));
         assert_eq!(exit_code(finished.status), case.status, "{}", finished.stderr);
         finished.text()
     }
@@ -65,7 +65,7 @@ impl Bench {
         if case.is_started_by_environment {
             command.arg(format!("CPUPROFILE={}", profile.display()));
         }
-        command.arg(&self.host).arg(case.name).arg(&profile);
+        command.arg(&self.app).arg(case.name).arg(&profile);
         let finished = run(&mut command);
         Outcome {
             report: Report::read(&report),

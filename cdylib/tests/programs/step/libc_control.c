@@ -151,8 +151,8 @@ static void run_names(const struct stepper *stepper UNUSED) {
     memset(&hints, 0, sizeof hints);
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     if (getaddrinfo("127.0.0.1", "80", &hints, &addresses) == 0) {
-        char host[100];
-        getnameinfo(addresses->ai_addr, addresses->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+        char app[100];
+        getnameinfo(addresses->ai_addr, addresses->ai_addrlen, app, sizeof app, NULL, 0, NI_NUMERICHOST);
         freeaddrinfo(addresses);
     }
     USE(getprotobyname("tcp"));

@@ -10,8 +10,8 @@ use crate::support::{
     wait, wait_for, wait_for_end,
 };
 
-fn host(scratch: &Scratch) -> PathBuf {
-    scratch.compile("host.c", Linkage::None, &[])
+fn app(scratch: &Scratch) -> PathBuf {
+    scratch.compile("app.c", Linkage::None, &[])
 }
 
 fn edges(scratch: &Scratch) -> PathBuf {
@@ -100,7 +100,7 @@ fn an_impossible_handler_is_refused() {
 
 /// After ProfilerStop the application may use the timer of CPU time and its signal for itself.
 #[test]
-fn the_timer_of_cpu_time_is_the_hosts_after_a_stop() {
+fn the_timer_of_cpu_time_is_the_apps_after_a_stop() {
     run_starting_edge("own-timer-after-a-stop", &[], |scratch, finished| {
         expect_status(finished, 0);
         assert_eq!(samples_at(&scratch.path("prof")), 2);
@@ -109,14 +109,14 @@ fn the_timer_of_cpu_time_is_the_hosts_after_a_stop() {
 
 /// So it may before any start.
 #[test]
-fn the_timer_of_cpu_time_is_the_hosts_before_a_start() {
+fn the_timer_of_cpu_time_is_the_apps_before_a_start() {
     let scratch = Scratch::new();
     expect_status(&run(preload(edges(&scratch)).arg("own-timer-before-a-start")), 0);
 }
 
 /// After a session that used the alarm's timer and signal, the application's alarm works.
 #[test]
-fn the_alarm_is_the_hosts_after_a_stop() {
+fn the_alarm_is_the_apps_after_a_stop() {
     run_starting_edge("alarm-after-a-stop", &[("CPUPROFILE_REALTIME", "1")], |scratch, finished| {
         expect_status(finished, 0);
         Profile::read(&scratch.path("prof"));
@@ -187,7 +187,7 @@ fn a_forked_child_toggles_into_its_own_files() {
 #[test]
 fn a_timers_signal_is_no_toggle() {
     let scratch = Scratch::new();
-    let program = host(&scratch);
+    let program = app(&scratch);
     for signal in ["SIGPROF", "PROF", "27", "SIGALRM"] {
         let mut command = profiled(&program, &scratch.path("prof"));
         let finished = run(command.env("CPUPROFILESIGNAL", signal).args(["burn", "60", "exit", "3"]));
@@ -196,7 +196,7 @@ fn a_timers_signal_is_no_toggle() {
             panic!("not one line: {:?}", finished.stderr)
         };
         assert!(line.contains(&format!("CPUPROFILESIGNAL={signal}")), "{line}");
-        assert_eq!(scratch.names(""), ["host"]);
+        assert_eq!(scratch.names(""), ["app"]);
     }
 }
 

@@ -34,9 +34,9 @@ fn expect_the_same_answers(function: &str) {
     }
 }
 
-/// Runs a case of `programs/host_signals.c` with the library preloaded and profiling on.
+/// Runs a case of `programs/app_signals.c` with the library preloaded and profiling on.
 fn run_case(scratch: &Scratch, case: &[&str], frequency: &str) -> Finished {
-    let program = scratch.compile("host_signals.c", Linkage::None, &[]);
+    let program = scratch.compile("app_signals.c", Linkage::None, &[]);
     run(profiled(program, &scratch.path("prof")).env("CPUPROFILE_FREQUENCY", frequency).args(case))
 }
 
@@ -136,14 +136,14 @@ fn a_static_program_has_the_same_functions() {
 /// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick, and continues when
 /// another signal interrupts it.
 #[test]
-fn sigwait_gives_the_host_its_own_signals() {
+fn sigwait_gives_the_app_its_own_signals() {
     let finished = run_case(&Scratch::new(), &["sigwait"], "250");
     expect_done(&finished, "the application's sigwait gave it a tick, or none of its own signals");
 }
 
 /// The same by `sigwaitinfo`, which tells the sender.
 #[test]
-fn sigwaitinfo_gives_the_host_its_own_signals() {
+fn sigwaitinfo_gives_the_app_its_own_signals() {
     let finished = run_case(&Scratch::new(), &["sigwaitinfo"], "250");
     expect_done(&finished, "the application's sigwaitinfo gave it a tick, or none of its own signals");
 }
@@ -164,7 +164,7 @@ fn sigwait_is_a_cancellation_point() {
 
 /// An application that reads the signal by `signalfd` finds there what others send, and no tick; one line says that ticks end.
 #[test]
-fn signalfd_gives_the_host_its_own_signals() {
+fn signalfd_gives_the_app_its_own_signals() {
     let scratch = Scratch::new();
     let finished = run_case(&scratch, &["signalfd"], "250");
     expect_done(&finished, "the application read a tick from its signalfd");
@@ -178,10 +178,10 @@ fn signalfd_gives_the_host_its_own_signals() {
 
 /// An application that blocks the signal in all threads runs as before, and the end line says why there are no samples.
 #[test]
-fn a_host_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
+fn a_app_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     let scratch = Scratch::new();
     // From the start on: a tick that came before the program blocks the signal would be a sample.
-    let program = scratch.compile("host_signals.c", Linkage::None, &[]);
+    let program = scratch.compile("app_signals.c", Linkage::None, &[]);
     let profiled = profiled(program, &scratch.path("prof"));
     let mut command = plain("env");
     command.arg("--block-signal=PROF").arg("CPUPROFILE_FREQUENCY=250");

@@ -2,14 +2,14 @@
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run};
 
-/// Runs a case of `programs/host_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
+/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
 fn run_preloaded(scratch: &Scratch, case: &str, realtime: bool) -> Finished {
     run_preloaded_at("1000", scratch, case, realtime)
 }
 
 /// The same at `frequency`.
 fn run_preloaded_at(frequency: &str, scratch: &Scratch, case: &str, realtime: bool) -> Finished {
-    let program = scratch.compile("host_timers.c", Linkage::None, &[]);
+    let program = scratch.compile("app_timers.c", Linkage::None, &[]);
     let mut command = profiled(program, &scratch.path("prof"));
     if realtime {
         command.env("CPUPROFILE_REALTIME", "1");
@@ -19,12 +19,12 @@ fn run_preloaded_at(frequency: &str, scratch: &Scratch, case: &str, realtime: bo
 
 /// Runs a case without the library.
 fn run_alone(scratch: &Scratch, case: &str) -> Finished {
-    run(plain(scratch.compile("host_timers.c", Linkage::None, &[])).arg(case))
+    run(plain(scratch.compile("app_timers.c", Linkage::None, &[])).arg(case))
 }
 
 /// Runs a case that starts the profiler itself.
 fn run_linked(scratch: &Scratch, case: &str) -> Finished {
-    let program = scratch.compile("host_timers.c", Linkage::Shared, &[]);
+    let program = scratch.compile("app_timers.c", Linkage::Shared, &[]);
     run(plain(program).env("CPUPROFILE_FREQUENCY", "1000").arg(case).arg(scratch.path("prof")))
 }
 
@@ -43,7 +43,7 @@ fn samples(scratch: &Scratch) -> usize {
 
 /// An application that arms ITIMER_PROF reads back what it has set, is called each time, and never for our ticks.
 #[test]
-fn a_host_keeps_its_timer_of_cpu_time() {
+fn a_app_keeps_its_timer_of_cpu_time() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "keeps-its-timer", false);
     expect_done(&finished, "the application's ITIMER_PROF is not its own");
@@ -71,7 +71,7 @@ fn a_timer_that_has_not_run_out_sends_nothing() {
 
 /// An application that arms it and has no handler is ended by it, as without the library.
 #[test]
-fn a_timer_without_a_handler_ends_the_host() {
+fn a_timer_without_a_handler_ends_the_app() {
     let scratch = Scratch::new();
     let expected = run_alone(&scratch, "dies");
     let finished = run_preloaded(&scratch, "dies", false);
@@ -160,7 +160,7 @@ fn a_tick_that_is_pending_at_a_stop_is_not_the_applications() {
 
 /// A linked application without a handler that arms it after the profiler has stopped is ended by it.
 #[test]
-fn a_timer_without_a_handler_ends_the_host_after_a_stop() {
+fn a_timer_without_a_handler_ends_the_app_after_a_stop() {
     let scratch = Scratch::new();
     let finished = run_linked(&scratch, "dies-after-a-stop");
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_forked_child_has_no_timer_and_may_have_one() {
 
 /// An application with its timer armed replaces its program, which inherits the timer.
 #[test]
-fn the_next_program_inherits_the_hosts_timer() {
+fn the_next_program_inherits_the_apps_timer() {
     let finished = run_preloaded(&Scratch::new(), "next-program-of-armed", false);
     let text = "interval 20, value near 10\ndone\n";
     assert_eq!(finished.text(), text, "the next program lacks its timer: {}", finished.stderr);
@@ -198,7 +198,7 @@ fn the_next_program_does_not_inherit_ours() {
 
 /// An application arms its timer where no other can be created: it has it, ticks end, and one line says so.
 #[test]
-fn where_there_is_one_timer_it_is_the_hosts() {
+fn where_there_is_one_timer_it_is_the_apps() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "without-a-second-timer", false);
     assert_eq!(
@@ -215,7 +215,7 @@ fn where_there_is_one_timer_it_is_the_hosts() {
 
 /// An application with timers of `timer_create` gets their signals in its handlers, with the information that it gave.
 #[test]
-fn a_host_keeps_its_posix_timers() {
+fn a_app_keeps_its_posix_timers() {
     let scratch = Scratch::new();
     expect_done(
         &run_preloaded(&scratch, "posix-timers", false),
@@ -226,7 +226,7 @@ fn a_host_keeps_its_posix_timers() {
 
 /// An application that uses `alarm`, `ualarm` and ITIMER_REAL gets their signals, whatever clock it is profiled by.
 #[test]
-fn a_host_keeps_its_alarms() {
+fn a_app_keeps_its_alarms() {
     for realtime in [false, true] {
         let scratch = Scratch::new();
         let lost = format!("an alarm was not the application's, realtime {realtime}");
@@ -237,7 +237,7 @@ fn a_host_keeps_its_alarms() {
 
 /// An application that an alarm is to end is ended by it, whatever clock it is profiled by.
 #[test]
-fn an_alarm_without_a_handler_ends_the_host() {
+fn an_alarm_without_a_handler_ends_the_app() {
     for realtime in [false, true] {
         let finished = run_preloaded(&Scratch::new(), "dies-of-an-alarm", realtime);
         let told = (exit_code(finished.status), finished.text());

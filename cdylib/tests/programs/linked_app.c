@@ -1,4 +1,4 @@
-/* An application that is linked with the profiler, and has a second thread. usage: linked_host FILE; C and C++. */
+/* An application that is linked with the profiler, and has a second thread. usage: linked_app FILE; C and C++. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 //! Large runtimes, a JVM and node: the same output and status as without the library, and a profile. Debian's packages
-//! default-jdk-headless and nodejs, which `ci/full.sh` installs. `gate/host_runtimes.rs` has the others.
+//! default-jdk-headless and nodejs, which `ci/full.sh` installs. `gate/app_runtimes.rs` has the others.
 
 use std::path::{Path, PathBuf};
 

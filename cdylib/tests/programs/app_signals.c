@@ -1,5 +1,5 @@
 /* An application that blocks, ignores, waits for and reads SIGPROF, under the preloaded library with profiling on.
- * usage: host_signals CASE [OPERAND] */
+ * usage: app_signals CASE [OPERAND] */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiled_host.h"
+#include "profiled_app.h"
 
 static const char *itself;
 static atomic_int over;

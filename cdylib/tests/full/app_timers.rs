@@ -2,11 +2,11 @@
 
 use crate::support::{Finished, Linkage, Scratch, exit_code, profiled, run};
 
-/// Runs a case of `programs/host_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
+/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
 #[track_caller]
 fn expect_done(case: &str) -> Finished {
     let scratch = Scratch::new();
-    let program = scratch.compile("host_timers.c", Linkage::None, &[]);
+    let program = scratch.compile("app_timers.c", Linkage::None, &[]);
     let mut command = profiled(program, &scratch.path("prof"));
     let finished = run(command.env("CPUPROFILE_FREQUENCY", "1000").arg(case));
     let outcome = (exit_code(finished.status), finished.text());
@@ -15,7 +15,7 @@ fn expect_done(case: &str) -> Finished {
 }
 
 #[test]
-fn a_host_s_timer_keeps_its_rate() {
+fn a_app_s_timer_keeps_its_rate() {
     expect_done("keeps-its-rate");
 }
 

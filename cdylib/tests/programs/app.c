@@ -39,7 +39,7 @@ static void send_signal(int number, int times) {
 static int signal_number(const char *name) {
     if (strcmp(name, "PROF") == 0) return SIGPROF;
     if (strcmp(name, "USR2") == 0) return SIGUSR2;
-    fprintf(stderr, "host: unknown signal %s\n", name);
+    fprintf(stderr, "app: unknown signal %s\n", name);
     exit(98);
 }
 
@@ -135,7 +135,7 @@ static const struct order {
 static const struct order *order_named(const char *name) {
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
         if (strcmp(orders[i].name, name) == 0) return &orders[i];
-    fprintf(stderr, "host: unknown order %s\n", name);
+    fprintf(stderr, "app: unknown order %s\n", name);
     exit(98);
 }
 

@@ -1,5 +1,5 @@
 /* An application that says what becomes of it, for runs in which system calls of the profiler's fail.
- * usage: fault_host CASE PROFILE; the cases are at the end. What it writes and how it ends does not depend on the
+ * usage: fault_app CASE PROFILE; the cases are at the end. What it writes and how it ends does not depend on the
  * profiler; calls that are its own alone are declared so, by fault_own of fault_shim.c. */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* An application that uses timers which send SIGPROF or SIGALRM, profiled or not. usage: host_timers CASE [FILE]
+/* An application that uses timers which send SIGPROF or SIGALRM, profiled or not. usage: app_timers CASE [FILE]
  * The cases of the interface are linked with the library; the others are run with it preloaded and profiling on. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiled_host.h"
+#include "profiled_app.h"
 
 static const char *itself, *file;
 static const struct itimerval never = {{0, 0}, {0, 0}};

@@ -1,7 +1,7 @@
 /* What programs share that have business of their own with SIGPROF, under the profiler: conditions that must hold, work, and
  * how many samples there are. */
-#ifndef PROFILED_HOST_H
-#define PROFILED_HOST_H
+#ifndef PROFILED_APP_H
+#define PROFILED_APP_H
 
 #include <stddef.h>
 #include <stdio.h>
