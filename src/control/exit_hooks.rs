@@ -5,12 +5,11 @@
 //! the lock, because a thread that writes to a blocked device may hold it. Its owner blocks all
 //! signals, so it is another thread, except in the application's fork hooks.
 //!
-//! The timer survives `exec`, the handler does not. So the timer stays disarmed during a call of
-//! `exec`:
+//! The timer survives `exec`, the handler does not. So it stays disarmed during a call of `exec`:
 //!
 //! | thread | steps |
 //! | --- | --- |
-//! | calls `exec` | counts up, disarms, discards pending ticks, calls; on failure counts down, arms |
+//! | calls `exec` | counts up, disarms, discards ticks, calls; on failure counts down, arms |
 //! | arms | arms, reads the count, disarms if it is not zero |
 
 use super::{Control, Locked, SESSION_PROCESS, Session, summary::Ended, ticks::silence_for_exec};
@@ -67,8 +66,7 @@ pub(crate) fn finish_before_exit(report: impl FnOnce(&Ended)) {
 }
 
 /// Pauses this process's session and writes its file if it has samples; false without a session. If
-/// the call `will_fail`, writes nothing: the spool has the samples. No tick of thread or process
-/// stays pending.
+/// the call `will_fail`, writes nothing: the spool has the samples. No tick stays pending.
 pub(crate) fn pause_for_exec(will_fail: bool) -> bool {
     // Nothing to wait for: many forked children call `exec`.
     if !is_this_process() {
@@ -139,8 +137,7 @@ fn is_this_process() -> bool {
     SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !fork_guard::is_forked_copy()
 }
 
-/// Calls `f` with the lock on the prepared stack, or returns None after 2 s. Not inlined: the
-/// caller's frame stays small.
+/// Calls `f` with the lock on the prepared stack; None after 2 s. Not inlined: callers need little.
 #[inline(never)]
 fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     struct Call<F, R> {

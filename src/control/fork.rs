@@ -4,7 +4,8 @@
 //! all signals: before Linux 4.19 each tick restarted the kernel's copy of a large process,
 //! endlessly at high frequencies. In the child, the marks of other threads' handlers and lock
 //! waiters are cleared. A session of the environment continues in the child's own file; any other
-//! stops. The parent's file is not affected.
+//! stops. `vfork`, `_Fork` and raw `clone` run no hooks. Their children have no timer (fork(2));
+//! exit hooks and ticks find another process than the session's (`sample/fork_guard.rs`).
 //!
 //! Hooks of the application run around or between these, by the order of registration:
 //! ```text
@@ -15,9 +16,6 @@
 //! ```
 //! These are registered when the library is loaded, after those of libraries that are initialised
 //! earlier. A hook may call the profiler, and then borrows its thread's lock, or fork.
-//!
-//! `vfork`, `_Fork` and raw `clone` run no hooks. Their children have no timer (fork(2)); exit
-//! hooks and ticks find that it is not the session's process (`sample/fork_guard.rs`).
 //!
 //! # Safety
 //! Keeps the lock's guard in a static between hooks of one thread; resets the lock in the child.
@@ -32,7 +30,6 @@ use crate::{
 use core::{cell::UnsafeCell, ptr};
 use parking_lot::{MutexGuard, RawMutex, lock_api::RawMutex as _};
 
-/// Guarded by the lock itself.
 struct HeldLock(UnsafeCell<Option<Locked>>);
 
 // SAFETY: only the thread that holds the lock accesses it.

@@ -7,8 +7,8 @@
 //!
 //! One lock guards all of it, taken with all signals blocked: neither a tick nor the toggle
 //! interrupts its owner, so both may wait for it or leave a request. The toggle
-//! (`CPUPROFILESIGNAL`) starts and stops in a signal handler, so both make only system calls, map
-//! their memory and format text in arrays.
+//! (`CPUPROFILESIGNAL`) starts and stops in a handler, so both make only system calls, map their
+//! memory and format text in arrays.
 
 mod diagnostics;
 mod exit_hooks;
@@ -81,15 +81,13 @@ struct Locked {
     control: Option<MutexGuard<'static, Control>>,
     #[expect(dead_code, reason = "held for its drop")]
     mask: AllBlocked,
-    /// Run pending toggles after the lock is released.
     serves_toggles: bool,
     /// Return the lock to the fork hook that this thread is in.
     is_lent: bool,
 }
 
 impl Locked {
-    /// Polls the lock: queued waiters would not exist in a forked child, and waking one may
-    /// allocate.
+    /// Polls the lock: queued waiters would not exist in a forked child; waking one may allocate.
     fn new() -> Self {
         loop {
             if let Some(locked) = Self::lock_with_timeout(&mut Backoff::unbounded()) {
@@ -255,7 +253,7 @@ pub(crate) fn flush(which: SessionSelector) -> Result<(), Failure> {
     if is_other_process() {
         return Err(Failure::NotRunning);
     }
-    // Improves the unwinding of libraries that were opened since the start.
+    // For libraries that were opened since the start.
     if SESSION_PROCESS.load(Ordering::SeqCst) != 0 {
         renew_frame_index();
     }
@@ -266,7 +264,6 @@ pub(crate) fn flush(which: SessionSelector) -> Result<(), Failure> {
     session.ok_or(Failure::NotRunning)?.flush(&control.sampled_dsos)
 }
 
-/// Calls `f` with the selected session, if it is running, and the sampled objects.
 pub(crate) fn with_session<R>(
     which: SessionSelector,
     f: impl FnOnce(Option<&Session>, &[SampledDso]) -> R,
@@ -279,7 +276,7 @@ pub(crate) fn with_session<R>(
     f(control.session.as_ref().filter(|session| which.matches(session)), &control.sampled_dsos)
 }
 
-/// Takes sampled objects from the queue before they are unloaded, if the lock is free.
+/// Before they are unloaded. Does nothing if the lock is taken.
 pub(crate) fn collect_sampled_dsos() {
     if let Some(mut control) = Locked::try_new() {
         control.serves_toggles = true;
@@ -304,7 +301,6 @@ impl Control {
         Ok((session.finish(&self.sampled_dsos, stuck_handlers), result))
     }
 
-    /// Takes sampled objects from the queue while there is room.
     fn drain_sampled_dsos(&mut self) {
         while self.sampled_dsos.len() < self.sampled_dsos.capacity() {
             let Some(dso) = sampled_dsos::pop() else { break };

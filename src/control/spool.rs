@@ -1,8 +1,7 @@
 //! The spool file: created when a session starts, removed when its profile is complete.
 //!
 //! Without it, the session uses anonymous memory. In the spool directory, only this file is
-//! changed, and unneeded spools of dead processes are removed. Signal-safe: system calls; see
-//! [`super`].
+//! changed, and unneeded spools of dead processes are removed. Signal-safe: only system calls.
 //!
 //! # Safety
 //! Frees the memory of a spool after its session, guaranteed by the caller.
@@ -148,7 +147,6 @@ impl SessionSpool {
         }
     }
 
-    /// The location of a forked child's spool.
     pub(super) fn place(&self) -> SpoolLocation<'_> {
         if self.is_default {
             SpoolLocation::Default
@@ -165,8 +163,7 @@ impl SessionSpool {
         !self.is_removed
     }
 
-    /// Removes the file, if that is possible (not after `chroot` or `setuid`), and keeps the
-    /// memory.
+    /// Removes the file, if it can (not after `chroot` or `setuid`), and keeps the memory.
     pub(super) fn remove(&mut self) {
         self.is_removed |= remove_same(self.path.as_c_str(), self.identity);
     }
@@ -183,7 +180,6 @@ impl SessionSpool {
     }
 }
 
-/// At most [`MAX_SPOOLS`].
 fn count(directory: &Directory) -> usize {
     let mut found = 0;
     directory.for_each(|name| {
@@ -247,7 +243,7 @@ impl<'a> SpoolLocation<'a> {
     }
 }
 
-/// Sets the file's length, maps it, and writes the facts that recovery needs.
+/// Sets the file's length, maps it, and writes the head.
 fn fill(
     file: &file::File,
     free: u64,

@@ -24,9 +24,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) filter: Option<Filter>,
     pub(crate) excluded: &'a [(usize, usize)],
     pub(crate) naming: Naming,
-    /// An open directory, used if the path leads to it.
     pub(crate) near: Option<&'a OutputDirectory>,
-    /// A forked child continues in this file, with `_` and its process ID added.
+    /// A forked child continues in this file, with `_` and its process ID.
     pub(crate) child_path: Option<&'a [u8]>,
     /// Of a forked child: it often has no ticks, so its output is not tried, nor written if empty.
     pub(crate) ancestors: Ancestors,

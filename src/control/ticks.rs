@@ -75,7 +75,6 @@ pub(super) fn stop_for_exec(timer: IntervalTimer, path: &[u8]) {
     }
 }
 
-/// Reverts the ignored signal after a failed `exec`.
 pub(super) fn handle_after_failed_exec(signal: i32) {
     if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
         let _ = handler::install(signal);
@@ -94,8 +93,7 @@ pub(super) fn is_own_handler(action: &Disposition) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// `on_signal`, or a sanitizer's handler that calls it; 0 before the first session. Relaxed: under
-/// the lock.
+/// `on_signal`, or a sanitizer's handler that calls it; 0 before the first session. Under the lock.
 static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Fails if the application has a handler for the signal.

@@ -25,7 +25,7 @@ use crate::{
 use once_cell::race::OnceBox;
 
 pub(crate) struct ToggleOptions {
-    /// The profiles' path without its number.
+    /// Without the number.
     pub(crate) path: Vec<u8>,
     pub(crate) clock: Clock,
     pub(crate) signal: Option<i32>,

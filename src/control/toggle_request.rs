@@ -34,8 +34,7 @@ impl ToggleRequest {
         self.0.fetch_xor(1, Ordering::Relaxed);
     }
 
-    /// Runs pending requests. If another thread has the lock, it calls this after releasing it.
-    /// Signal-safe if the arguments are.
+    /// Runs pending requests, or leaves them to the lock's owner. Signal-safe if the arguments are.
     pub(super) fn run_pending<G>(&self, lock: impl Fn() -> Option<G>, switch: impl Fn(&mut G)) {
         loop {
             // Pairs with the other thread's: writes before it are visible to reads after that.
