@@ -75,7 +75,7 @@ impl Builder {
     /// // ... the work to profile ...
     /// for sample in profiler.stop()?.samples() {
     ///     let name = sample.thread.map_or("?".to_owned(), |t| t.name.to_string());
-    ///     println!("{name}: {} periods in a stack of {} frames", sample.count, sample.chain.len());
+    ///     println!("{name}: {} periods, {} frames", sample.count, sample.chain.len());
     /// }
     /// # Ok::<(), sigprof::Error>(())
     /// ```
@@ -84,8 +84,8 @@ impl Builder {
         self
     }
 
-    /// Records a tick only if `accepts`, which runs on the interrupted thread in the handler,
-    /// returns true.
+    /// Records a tick only if `accepts` returns true. The handler calls it on the interrupted
+    /// thread.
     ///
     /// # Safety
     /// * `accepts` must be async-signal-safe (signal-safety(7)): it must not allocate, lock, panic,
@@ -106,9 +106,8 @@ impl Builder {
     }
 
     /// Keeps the spool, from which [`recover`](crate::recover) restores the samples of a killed
-    /// process, in `directory` instead of `/dev/shm/sigprof-UID`. Creates the directory if it is
-    /// missing. Another user's directory, or one that others may write to, is not used
-    /// ([`Summary::spool`]).
+    /// process, in `directory` instead of `/dev/shm/sigprof-UID`. A missing directory is created.
+    /// Another user's, or one that others may write to, is not used ([`Summary::spool`]).
     pub fn spool_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spool = SpoolChoice::Directory(directory.as_ref().as_os_str().as_bytes().to_vec());
         self
@@ -132,8 +131,7 @@ impl Builder {
         self
     }
 
-    /// Starts profiling this process. The complete file appears when the profiler stops or is
-    /// flushed.
+    /// Starts profiling this process. The file appears, complete, at a stop or a flush.
     ///
     /// # Errors
     /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling
@@ -200,8 +198,7 @@ impl Builder {
     }
 }
 
-/// A running profiler that writes a file. Dropping it stops it and writes the file; errors are
-/// ignored.
+/// A running profiler that writes a file. Dropping it stops it and writes the file, without errors.
 #[derive(Debug)]
 #[must_use = "dropping the profiler stops it"]
 pub struct Profiler {
@@ -343,8 +340,8 @@ pub fn register_thread() {
 /// ([`SampledThreads::others`](crate::SampledThreads::others)). Async-signal-safe.
 ///
 /// For a program that is about to enter a seccomp(2) sandbox that kills it for system calls such as
-/// `gettid`, `tgkill`, `timer_create` and `prctl`. The shared library does this itself if `prctl`
-/// starts the sandbox.
+/// `gettid`, `tgkill`, `timer_create` and `prctl`. The shared library does this itself before a
+/// `prctl` sandbox.
 pub fn before_sandbox() {
     crate::interface::app_enters_sandbox();
 }

@@ -34,8 +34,8 @@ pub enum Diagnostic<'n> {
         /// The cause.
         failure: Failure,
     },
-    /// Only the main thread is sampled, although the clock is `wall`: the program entered a sandbox
-    /// or handles the profiling signal.
+    /// Only the main thread is sampled with clock `wall`: the program handles its signal, or is in
+    /// a sandbox.
     FirstThreadAlone,
     /// Number of lost periods.
     Lost(u64),

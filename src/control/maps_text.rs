@@ -23,8 +23,8 @@ use std::{
 /// A line has about a hundred.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// The lines of executable mappings at the start, for the spool and if /proc is gone later. Code in
-/// anonymous memory may be copied from a file, so the first line of the file before it and the next
+/// The lines of executable mappings at the start, for the spool and if /proc is gone later.
+/// Anonymous code may be copied from a file, so the first line of the file before it and the next
 /// line of a file are kept, too.
 #[repr(C)]
 pub(crate) struct KeptLines {
@@ -118,9 +118,8 @@ impl Choice<'_> {
 const SEGMENTS: usize = 1024;
 
 /// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; longer ones are
-/// copied unparsed. If /proc/self/maps cannot be opened (`chroot`), writes `kept`, the lines of the
-/// start. The result has the error number of reading, or, if `kept` is empty, of opening, except
-/// ENOENT.
+/// copied unparsed. If /proc/self/maps cannot be opened (`chroot`), writes `kept`. The result has
+/// the error number of reading, or of opening if `kept` is empty (except ENOENT).
 ///
 /// # Errors
 /// Those of the sink.
@@ -156,8 +155,7 @@ pub(crate) fn write(
     Ok(listed)
 }
 
-/// Reads `maps`. The kernel's list is empty if the main thread has called `pthread_exit`; the
-/// calling thread's is read then.
+/// Reads `maps`, or the calling thread's: the former is empty after `pthread_exit` in `main`.
 fn reader(mut maps: File) -> impl FnMut(&mut [u8]) -> Result<usize, i32> {
     let mut is_first = true;
     move |buffer| {

@@ -105,8 +105,8 @@ impl Session {
         Ok(written.bytes)
     }
 
-    /// Writes the file of a session that continues. Not beside a collected spool: samples would
-    /// count twice.
+    /// Writes the file of a session that continues, except beside a collected spool: recovery would
+    /// count both.
     ///
     /// # Errors
     /// Why it could not be written.

@@ -13,8 +13,8 @@ use core::{fmt, time::Duration};
 /// The figures of a session: samples and losses.
 ///
 /// Every tick is in `samples`, in [`Losses`], was excluded on request (`filtered`, `excluded`), or
-/// represents no time (`early_ticks`). Ticks of the process's timer do not count on threads that
-/// have their own.
+/// represents no time (`early_ticks`). The process's timer does not count on threads with their
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -83,9 +83,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// True if the profile lacks a part of the program: [`unaccounted`](Self::unaccounted) is more
-    /// than a tenth of the time, a quarter of a second, and three periods. Usually, a thread blocks
-    /// the signal.
+    /// True if the profile lacks a part of the program: [`unaccounted`](Self::unaccounted) exceeds
+    /// a tenth of the time, a quarter of a second, and three periods. Usually, a thread blocks the
+    /// signal.
     pub fn is_short_of_time(&self) -> bool {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
@@ -172,8 +172,7 @@ pub struct Losses {
     pub spill_lost: u64,
     /// Handlers still running at the stop. Their ticks are lost, and the memory is not freed.
     pub stuck_handlers: u64,
-    /// Shared objects without room for their paths, loaded while profiling. Unloaded, they lack
-    /// names.
+    /// Shared objects without room for their paths. After unloading, their frames have no names.
     pub objects_missed: u64,
 }
 

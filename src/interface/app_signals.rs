@@ -37,8 +37,7 @@ pub fn owns_signal(number: c_int) -> bool {
     AppDisposition::of(number).is_some_and(AppDisposition::is_replaced)
 }
 
-/// `sigaction(2)`, which only stores the application's disposition if the handler is the
-/// profiler's.
+/// `sigaction(2)`; if the handler is the profiler's, only stores the application's disposition.
 ///
 /// # Safety
 /// * As for `sigaction(2)`.
@@ -71,8 +70,7 @@ pub unsafe fn may_contain_tick_signal(set: *const SignalSet) -> bool {
     })
 }
 
-/// Whether the application's wait returned a tick and must continue. The next tick represents its
-/// time.
+/// Whether the application's wait returned a tick and must continue. The next tick has its weight.
 pub fn is_tick(info: &mut SignalInfo) -> bool {
     let number = info.si_signo;
     // SAFETY: `info` was filled by the kernel.

@@ -16,8 +16,7 @@ use crate::{
 };
 use core::ffi::c_int;
 
-/// `setitimer(2)`, or None if the system call must be made: for other timers, or if the handler is
-/// not the profiler's. Sets errno.
+/// `setitimer(2)` if the timer is ITIMER_PROF and the handler is the profiler's. Sets errno.
 ///
 /// # Safety
 /// * As for `setitimer(2)`.

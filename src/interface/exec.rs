@@ -1,5 +1,4 @@
-//! Actions before and after a call of `exec`. Signal-safe, on nearly full stacks: see
-//! `control::exit_hooks`.
+//! Actions before and after `exec`. Signal-safe, on nearly full stacks: see `control::exit_hooks`.
 //!
 //! # Safety
 //! Reads the path of the next program.

@@ -1,4 +1,5 @@
-//! Call stacks that the program requests. Signal-safe after [`prepare`](super::prepare): as a tick.
+//! Call stacks that the program requests. Signal-safe after [`prepare`](super::prepare): walks as a
+//! tick does.
 //!
 //! # Safety
 //! Reads the program's context.

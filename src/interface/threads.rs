@@ -1,4 +1,5 @@
-//! The calling thread: its timer and its sandbox. Signal-safe: system calls and atomics.
+//! The calling thread: its timer and its sandbox. Signal-safe: system calls, atomics, and a lock
+//! held with all signals blocked.
 
 use crate::{
     control,

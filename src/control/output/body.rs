@@ -129,8 +129,7 @@ impl Sources<'_> {
         Ok(is_whole.then_some(table))
     }
 
-    /// Calls `visit` with as many spilled records as fit, until it returns false, which is
-    /// returned.
+    /// Calls `visit` with as many spilled records as fit, until it returns false; returns that.
     ///
     /// # Errors
     /// Those of `visit` and of the spill file.

@@ -1,9 +1,9 @@
 //! The choice of a file name that keeps the process's own files.
 //!
 //! A process can run several programs by `exec` with the same file name in the environment. Its own
-//! files are kept; those of earlier runs are replaced, as in gperftools. Own files are those that
-//! were modified since the process started and are not larger than all that it wrote. A shell's
-//! loop needs the second condition.
+//! files are kept; those of earlier runs are replaced, as in gperftools. Own files were modified
+//! since the process started and are not larger than all that it wrote: a shell's loop starts runs
+//! too quickly for time stamps.
 
 use crate::sys::{
     entry::{FileKind, Status},

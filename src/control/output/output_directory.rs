@@ -1,8 +1,7 @@
 //! The output directory.
 //!
 //! It is opened at the start, so it remains valid after `chroot`, `chdir` or a rename. If it is not
-//! open or was removed, its path is used, but only with the same root directory: it could name
-//! another directory.
+//! open or was removed, its path is used, but only with the same root directory.
 //!
 //! # Safety
 //! Declares a structure of integers zeroable.

@@ -191,8 +191,7 @@ impl Session {
 
 /// Waits for a grace period. Returns the number of slots that were never idle.
 pub(in crate::control) fn wait_for_handlers(engine: &Engine, mut backoff: Backoff) -> u64 {
-    // Handlers run for microseconds. One that does not return is stopped, or left its filter by
-    // `longjmp`.
+    // Handlers run for microseconds. Others are stopped, or left their filter by `longjmp`.
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {
         while !scratch.is_free(slot) {
