@@ -26,12 +26,12 @@
 //!   later, sampling stops ([`NoSamples`]).
 //! * The handler stays installed and does nothing after the profiler has stopped. The default
 //!   action of a late tick would kill the program.
-//! * Ticks can interrupt system calls. The kernel restarts them, except those listed in signal(7).
+//! * Interrupted system calls are restarted (`SA_RESTART`), except those that signal(7) lists.
 //! * If the process is killed or crashes, [`recover`] writes the profile. A session with a file
 //!   therefore keeps its samples in a spool in `/dev/shm`, or in the builder's directory.
 //! * Forked children are profiled only with the library and `CPUPROFILE`; see
 //!   `docs/reference/output.md`.
-//! * A program must not `dlclose` libraries while it is profiled. The shared library prevents that.
+//! * A profiled program must not `dlclose` libraries, unless it uses the shared library.
 //!
 //! # Without the profiler
 //!

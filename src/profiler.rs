@@ -39,9 +39,9 @@ impl Builder {
         self
     }
 
-    /// Sets the profiling signal: `SIGRTMIN` to `SIGRTMAX`, without a handler of the program.
-    /// Otherwise the default is used: SIGPROF, or SIGALRM with [`Clock::Wall`]. A process can use
-    /// at most two profiling signals in its life.
+    /// Sets the profiling signal, for programs that use the default one: `SIGRTMIN` to `SIGRTMAX`,
+    /// without a handler. Outside that range the default is used: SIGPROF, or SIGALRM with
+    /// [`Clock::Wall`]. A process can use at most two profiling signals in its life.
     pub fn timer_signal(mut self, number: i32) -> Self {
         self.signal = Some(number);
         self
@@ -84,8 +84,7 @@ impl Builder {
         self
     }
 
-    /// Records a tick only if `accepts` returns true. The handler calls it on the interrupted
-    /// thread.
+    /// Records a tick only if `accepts`, called by the handler on the sampled thread, returns true.
     ///
     /// # Safety
     /// * `accepts` must be async-signal-safe (signal-safety(7)): it must not allocate, lock, panic,
@@ -131,7 +130,8 @@ impl Builder {
         self
     }
 
-    /// Starts profiling this process. The file appears, complete, at a stop or a flush.
+    /// Starts profiling this process. The file appears, complete, at a stop or a flush. `path` may
+    /// be relative to the current directory.
     ///
     /// # Errors
     /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling
@@ -340,8 +340,8 @@ pub fn register_thread() {
 /// ([`SampledThreads::others`](crate::SampledThreads::others)). Async-signal-safe.
 ///
 /// For a program that is about to enter a seccomp(2) sandbox that kills it for system calls such as
-/// `gettid`, `tgkill`, `timer_create` and `prctl`. The shared library does this itself before a
-/// `prctl` sandbox.
+/// `gettid`, `tgkill`, `timer_create` and `prctl`. The shared library calls it if `prctl` starts
+/// one.
 pub fn before_sandbox() {
     crate::interface::app_enters_sandbox();
 }

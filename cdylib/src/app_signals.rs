@@ -3,8 +3,8 @@
 //! For the profiling signal, the application's disposition is stored, reported and run; the
 //! profiler's handler stays. libc's functions call its own `sigaction` directly, so they are
 //! implemented here, for all signals, as `signal(2)`, `sysv_signal(3)`, `sigset(3)`,
-//! `siginterrupt(3)` and `sigvec(3)` specify. Functions of masks are libc's: the application can
-//! block ticks.
+//! `siginterrupt(3)` and `sigvec(3)` specify. `sighold`, `sigrelse`, `sigpause` and functions of
+//! masks are libc's: the application can block ticks.
 //!
 //! # Safety
 //! Accesses structures of the caller, and calls `sigaction` with its handlers.
@@ -68,8 +68,7 @@ pub(crate) unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler
 }
 
 /// # Safety
-/// * As for `sysv_signal(3)`: the handler runs once, its signal unblocked, and calls are
-///   interrupted.
+/// * As for `sysv_signal(3)`: the handler runs once and unblocked, and calls are interrupted.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __sysv_signal(
     number: c_int,

@@ -1,11 +1,9 @@
-//! The `exec` functions. The process's timer survives them, the handler does not: a tick would be
-//! fatal.
+//! The `exec` functions. The process's timer survives them, the handler does not: ticks would kill.
 //!
 //! Before the call, the timer is disarmed, pending ticks are discarded and the profile is written;
 //! if the call fails, profiling continues. libc's functions call each other directly, so each is
 //! interposed; variadic ones are in [`crate::exec_lists`]. The new program inherits the
-//! application's mask. A child of `vfork` has no timer and is not the session's process: nothing is
-//! done.
+//! application's mask. Nothing is done for a child of `vfork`, which has no timer.
 //!
 //! # Safety
 //! Calls the next definition of each function, with the application's own arguments.

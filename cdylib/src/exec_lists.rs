@@ -3,12 +3,12 @@
 //! Stable Rust cannot define variadic functions, so each is assembly that makes an array of the
 //! list in the stack and calls a function below:
 //! ```text
-//! x86-64                                aarch64                               i686
-//! | 6th argument...        |            | 8th argument...        |            | 3rd argument...
-//! | 2nd to 5th, from rdx.. |            | 2nd to 7th, from x2..  |            | 2nd argument
-//! | 1st argument, from rsi | <- array   | 1st argument, from x1  | <- array   | 1st argument <- array
-//! | return address, moved  |            | padding                |            | path
-//!                                       | x29, x30               |            | return address
+//! x86-64                              aarch64                            i686
+//! | 6th argument...        |          | 8th argument...        |         | 3rd argument...
+//! | 2nd to 5th, from rdx.. |          | 2nd to 7th, from x2..  |         | 2nd argument
+//! | 1st argument, from rsi | <- array | 1st argument, from x1  | <- array| 1st argument <- array
+//! | return address, moved  |          | padding                |         | path
+//!                                     | x29, x30               |         | return address
 //! ```
 //! Arguments on the stack are not copied, and nothing is allocated. A child of `vfork` changes only
 //! the stack below its caller's frame. The call frame information is right at each instruction.

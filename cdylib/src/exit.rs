@@ -1,5 +1,4 @@
-//! Exits that run no destructor: `_exit`, `_Exit` and `quick_exit`. Before them, the profile is
-//! written.
+//! Exits that run no destructor, `_exit`, `_Exit` and `quick_exit`: they write the profile first.
 //!
 //! `_exit` is legal in signal handlers: it makes system calls on a separate stack, or calls listed
 //! in `docs/signal-safety.md`. A process that is not the session's (a child of `vfork`, `_Fork` or
@@ -43,8 +42,7 @@ pub(crate) fn watch_quick_exit() {
     extern "C" fn at_quick_exit(_: *mut c_void) {
         complete();
     }
-    // SAFETY: the function stays mapped: the library is never unloaded. Without memory, only this
-    // hook is missing.
+    // SAFETY: the function stays mapped: the library is never unloaded. A failure loses this hook.
     unsafe { __cxa_at_quick_exit(at_quick_exit, ptr::null_mut()) };
 }
 

@@ -78,8 +78,7 @@ pub(crate) fn resolve() {
     RESOLVED.store(true, Ordering::Release);
 }
 
-/// The address, for functions that are legal in signal handlers: looks up at most once, even in
-/// vain.
+/// Looks up at most once, even without success: the callers are legal in signal handlers.
 fn resolved(next: &Next) -> *mut c_void {
     if !RESOLVED.load(Ordering::Acquire) {
         resolve();

@@ -1,5 +1,4 @@
-//! `libprofiler.so` and `libprofiler.a`: gperftools' CPU profiler interface for the crate
-//! `sigprof`.
+//! `libprofiler.so` and `libprofiler.a`: gperftools' CPU profiler interface for `sigprof`.
 //!
 //! * [`abi`]: the functions of `<gperftools/profiler.h>`,
 //! * [`preload`]: hooks of the library's loading and the program's exit,

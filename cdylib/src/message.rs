@@ -364,7 +364,7 @@ fn send_statistics(mut line: Line) {
     send(line);
 }
 
-/// Prints the line to the first descriptor that is still the file of the load.
+/// Prints the line to the first descriptor that still is stderr as it was at load.
 fn send(mut line: Line) {
     let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
     let line = line.finished();

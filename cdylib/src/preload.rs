@@ -1,8 +1,7 @@
 //! Hooks of the library's loading and of the program's exit.
 //!
 //! # Safety
-//! Reads the environment as `getenv(3)` does, changes it while no other code uses it, and registers
-//! hooks.
+//! Reads the environment as `getenv(3)` does, and changes it while no other code uses it.
 #![allow(unsafe_code)]
 
 use crate::{abi, exit, guarded, interpose, message, other_profilers};
@@ -68,8 +67,8 @@ extern "C" fn at_load() {
     });
 }
 
-/// Starts what the settings request. True if that failed with a message, now or in an earlier
-/// program.
+/// Starts what the settings request. True if that failed with a message, here or in a program
+/// before.
 fn start(settings: &Environment, base: &[u8]) -> bool {
     for warning in &settings.warnings {
         message::warn(warning);
@@ -104,7 +103,6 @@ fn start(settings: &Environment, base: &[u8]) -> bool {
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
-        // Not worth a message.
         let is_without_recorder = settings.keeps_spool && interface::is_without_recorder(failure);
         if is_without_recorder || message::is_of_recording(failure) {
             return false;

@@ -24,7 +24,7 @@ static ALLOCATOR: Reserve =
 
 struct Reserve {
     bytes: Aligned,
-    /// Used bytes.
+    /// Used bytes; never fewer.
     used: AtomicUsize,
 }
 
@@ -41,7 +41,7 @@ impl Reserve {
         let start = self.bytes.0.get().cast::<u8>();
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
-            // The array's alignment is the largest that is possible.
+            // Alignment within the array, which is enough up to the array's own.
             let place = used.next_multiple_of(layout.align());
             let Some(end) = place.checked_add(layout.size()) else { return ptr::null_mut() };
             if end > BYTES || layout.align() > align_of::<Aligned>() {
@@ -62,8 +62,8 @@ impl Reserve {
     }
 }
 
-// SAFETY: the system's allocator is valid; a piece of the reserve fits the layout, is not shared,
-// and lives forever.
+// SAFETY: the system's allocator is valid; pieces fit their layouts, are not shared, and stay
+// valid.
 unsafe impl GlobalAlloc for Reserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout's size is not zero, guaranteed by the caller.

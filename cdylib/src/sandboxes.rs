@@ -1,10 +1,9 @@
 //! `prctl`: the start of a sandbox.
 //!
 //! A filter of seccomp(2) may kill the program for an unexpected system call, even in a handler.
-//! Ticks set timers and ask for the thread's ID and name. From now on only clock `itimer` is used,
-//! and nothing is asked. An unprivileged program must set `PR_SET_NO_NEW_PRIVS` before it installs
-//! a filter. Programs that are privileged or inherited the flag, and call `seccomp(2)`, are not
-//! noticed.
+//! Ticks set timers and read the thread's ID and name. From now on only clock `itimer` is used,
+//! without IDs and names. An unprivileged program must set `PR_SET_NO_NEW_PRIVS` first. One that is
+//! privileged or inherited the flag may call `seccomp(2)` unnoticed.
 //!
 //! # Safety
 //! Calls the next definition, with the application's own arguments.

@@ -1,5 +1,4 @@
-//! Functions that receive signals without a handler: `sigwait`, `sigwaitinfo`, `sigtimedwait`,
-//! `signalfd`.
+//! Receivers of signals without a handler: `sigwait`, `sigwaitinfo`, `sigtimedwait` and `signalfd`.
 //!
 //! They receive signals that all threads block, including ticks. The waits hide ticks from the
 //! application and continue. `signalfd` cannot, so it stops the ticks. The waits are cancellation

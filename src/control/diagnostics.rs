@@ -34,8 +34,7 @@ pub enum Diagnostic<'n> {
         /// The cause.
         failure: Failure,
     },
-    /// Only the main thread is sampled with clock `wall`: the program handles its signal, or is in
-    /// a sandbox.
+    /// Clock `wall` samples only the main thread, because of a sandbox or the program's handler.
     FirstThreadAlone,
     /// Number of lost periods.
     Lost(u64),

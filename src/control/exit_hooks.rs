@@ -37,7 +37,7 @@ struct ExitStack {
 
 static STACK: OnceBox<ExitStack> = OnceBox::new();
 
-/// Threads from [`pause_for_exec`] to [`resume_after_failed_exec`]. Upper half: the process.
+/// Threads from [`pause_for_exec`] to [`resume_after_failed_exec`]; upper half: their process.
 static PENDING_EXECS: AtomicU64 = AtomicU64::new(0);
 
 /// Maps the stack. Not for signal context.
@@ -137,7 +137,8 @@ fn is_this_process() -> bool {
     SESSION_PROCESS.load(Ordering::SeqCst) == process::id() && !fork_guard::is_forked_copy()
 }
 
-/// Calls `f` with the lock on the prepared stack; None after 2 s. Not inlined: callers need little.
+/// Calls `f` with the lock on the prepared stack; None after 2 s. Not inlined: saves stack
+/// elsewhere.
 #[inline(never)]
 fn with_control<R>(f: impl FnOnce(&mut Control) -> R) -> Option<R> {
     struct Call<F, R> {

@@ -20,12 +20,12 @@ use std::{
     ops::Range,
 };
 
-/// A line has about a hundred.
+/// Enough for about 2 600 lines.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// The lines of executable mappings at the start, for the spool and if /proc is gone later.
-/// Anonymous code may be copied from a file, so the first line of the file before it and the next
-/// line of a file are kept, too.
+/// Anonymous code may be a file's copy, so the file's first line before it and a file's next line
+/// are kept, too.
 #[repr(C)]
 pub(crate) struct KeptLines {
     used: usize,

@@ -7,8 +7,8 @@
 //!
 //! One lock guards all of it, taken with all signals blocked: neither a tick nor the toggle
 //! interrupts its owner, so both may wait for it or leave a request. The toggle
-//! (`CPUPROFILESIGNAL`) starts and stops in a handler, so both make only system calls, map their
-//! memory and format text in arrays.
+//! (`CPUPROFILESIGNAL`) runs in a signal handler. Start and stop are therefore signal-safe: system
+//! calls, mapped memory, text in arrays.
 
 mod diagnostics;
 mod exit_hooks;
@@ -276,7 +276,7 @@ pub(crate) fn with_session<R>(
     f(control.session.as_ref().filter(|session| which.matches(session)), &control.sampled_dsos)
 }
 
-/// Before they are unloaded. Does nothing if the lock is taken.
+/// Takes sampled objects from the queue before they are unloaded, unless the lock is taken.
 pub(crate) fn collect_sampled_dsos() {
     if let Some(mut control) = Locked::try_new() {
         control.serves_toggles = true;

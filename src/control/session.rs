@@ -105,8 +105,7 @@ impl Session {
         Ok(written.bytes)
     }
 
-    /// Writes the file of a session that continues, except beside a collected spool: recovery would
-    /// count both.
+    /// Writes the file of a session that continues, unless a collected spool has the same samples.
     ///
     /// # Errors
     /// Why it could not be written.

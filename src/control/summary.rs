@@ -13,8 +13,7 @@ use core::{fmt, time::Duration};
 /// The figures of a session: samples and losses.
 ///
 /// Every tick is in `samples`, in [`Losses`], was excluded on request (`filtered`, `excluded`), or
-/// represents no time (`early_ticks`). The process's timer does not count on threads with their
-/// own.
+/// represents no time (`early_ticks`). The process's ticks do not count on threads with own timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -83,9 +82,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// True if the profile lacks a part of the program: [`unaccounted`](Self::unaccounted) exceeds
-    /// a tenth of the time, a quarter of a second, and three periods. Usually, a thread blocks the
-    /// signal.
+    /// True if the profile lacks a part of the program, usually because a thread blocks the signal:
+    /// [`unaccounted`](Self::unaccounted) exceeds a tenth of the time, a quarter of a second, and
+    /// three periods.
     pub fn is_short_of_time(&self) -> bool {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }

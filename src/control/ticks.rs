@@ -93,7 +93,7 @@ pub(super) fn is_own_handler(action: &Disposition) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// `on_signal`, or a sanitizer's handler that calls it; 0 before the first session. Under the lock.
+/// `on_signal`, or a sanitizer's handler that calls it; 0 at first. Relaxed: guarded by the lock.
 static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Fails if the application has a handler for the signal.

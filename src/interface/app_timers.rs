@@ -16,7 +16,7 @@ use crate::{
 };
 use core::ffi::c_int;
 
-/// `setitimer(2)` if the timer is ITIMER_PROF and the handler is the profiler's. Sets errno.
+/// `setitimer(2)` for ITIMER_PROF if the handler is the profiler's, otherwise None. Sets errno.
 ///
 /// # Safety
 /// * As for `setitimer(2)`.

@@ -5,7 +5,7 @@ use crate::sys::{
     signal::{self, AllBlocked},
 };
 
-/// In a set-user-ID program, for example (AT_SECURE).
+/// Whether the environment must not be trusted (AT_SECURE).
 pub fn is_privileged() -> bool {
     process::is_privileged()
 }
@@ -20,7 +20,7 @@ pub fn signal_number(name: &[u8]) -> Option<i32> {
     signal::number(name)
 }
 
-/// Whether libc has created no other thread. Not for signal context.
+/// Whether the process has one thread, as far as libc knows. Not for signal context.
 pub fn is_single_threaded() -> bool {
     loader::is_single_threaded()
 }

@@ -1,5 +1,4 @@
-//! Call stacks that the program requests. Signal-safe after [`prepare`](super::prepare): walks as a
-//! tick does.
+//! Call stacks that the program requests. Signal-safe after [`prepare`](super::prepare), as a tick.
 //!
 //! # Safety
 //! Reads the program's context.

@@ -1,5 +1,5 @@
 //! The calling thread: its timer and its sandbox. Signal-safe: system calls, atomics, and a lock
-//! held with all signals blocked.
+//! that is held with all signals blocked.
 
 use crate::{
     control,

@@ -2,8 +2,8 @@
 //!
 //! A process can run several programs by `exec` with the same file name in the environment. Its own
 //! files are kept; those of earlier runs are replaced, as in gperftools. Own files were modified
-//! since the process started and are not larger than all that it wrote: a shell's loop starts runs
-//! too quickly for time stamps.
+//! since the process started. They are not larger than all that it wrote, which separates the quick
+//! runs of a loop.
 
 use crate::sys::{
     entry::{FileKind, Status},
@@ -21,7 +21,7 @@ pub(crate) enum Naming {
 
 pub(super) const MAX_NUMBER: u64 = 10_000;
 
-/// Tolerance for time stamps: 2 s on FAT, or a server's clock.
+/// How much older than the process its file may look: 2 s on FAT; a server's clock may differ.
 const COARSE: i64 = 2_000_000_000;
 
 /// Whether this process may have written the file. Without /proc always true.

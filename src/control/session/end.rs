@@ -61,7 +61,7 @@ impl Session {
 
     pub(in crate::control) fn resume(&self) {
         let recording = self.recording.get();
-        // First: if the process is killed now, the spool must not contain an end.
+        // First: if the process is killed now, the spool must not have end figures.
         if self.keeps_spool {
             recording.memory().clear_end();
         }

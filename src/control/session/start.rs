@@ -88,8 +88,9 @@ impl Session {
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
-        // Then no process needs the profile. A forked child with another root may only not see the
-        // directory. Its file is in the directory that its parent opened, and is collected.
+        // Without its recorder no process needs the profile. A forked child with another root does
+        // not see the directory, but its file is in the one that its parent opened, so it
+        // continues.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
             let is_recorders = options.keeps_spool && options.spool != SpoolLocation::Default;
             let sees_all =
@@ -217,7 +218,7 @@ impl Session {
             max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };
-        // No caller checks the result.
+        // No caller checks the result. That the recorder is gone needs no diagnostic.
         let told = |&failure: &Failure| {
             if !is_without_recorder(failure) {
                 diagnostics::report(path.as_bytes(), Diagnostic::NoProfile { failure, spool: None });
