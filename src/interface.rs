@@ -1,4 +1,4 @@
-//! What the shared library and the command need of this crate, and nothing else should use: no promise of stability.
+//! The interface for the shared library and the command. Not stable; for no other use.
 
 mod app_signals;
 mod app_timers;

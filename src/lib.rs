@@ -1,9 +1,8 @@
 //! An in-process sampling CPU profiler for Linux.
 //!
-//! A timer sends SIGPROF while the process uses CPU time. The signal handler unwinds the stack of the thread that was
-//! running, by DWARF call frame information, and counts the call stack in a lock-free table. At the end the profile is
-//! written in gperftools' CPU profile format, which `sigprof`, `pprof` and `google-pprof` read. It can also stay in
-//! memory.
+//! A timer sends SIGPROF while the process uses CPU time. The signal handler unwinds the running
+//! thread's stack by DWARF call frame information, and counts it in a lock-free table. The profile
+//! is written in gperftools' CPU profile format, for `sigprof` and `pprof`, or stays in memory.
 //!
 //! ```
 //! let profiler = sigprof::Profiler::builder().frequency(250).start_in_memory()?;
@@ -22,22 +21,22 @@
 //! # What to know
 //!
 //! * A process has one profiler at a time, which samples all threads.
-//! * The profiler uses SIGPROF, and `ITIMER_PROF` unless the program has armed it before. A program that handles
-//!   SIGPROF itself is not profiled ([`Error::HandlerTaken`]). If it installs a handler later, there are no samples
-//!   from then on, and the summary says so ([`NoSamples`]).
-//! * The handler stays installed after the profiler has stopped, and does nothing. The default action of a late tick
-//!   would kill the program.
-//! * Ticks can interrupt system calls. The kernel restarts them (`SA_RESTART`), except those that signal(7) lists.
-//! * If the process is killed or crashes, [`recover`] writes the profile. For that, a session that writes a file keeps
-//!   its samples in a file in `/dev/shm`, or in the directory that the builder names.
-//! * Forked children are not profiled. With the library and `CPUPROFILE` they are; see `docs/reference/output.md`.
-//! * A program must not close a library by `dlclose` while its functions are sampled. The shared library wraps
-//!   `dlclose` to prevent that; a crate cannot.
+//! * The profiler uses SIGPROF, and `ITIMER_PROF` unless the program has armed it. A program that
+//!   handles SIGPROF itself is not profiled ([`Error::HandlerTaken`]). If it installs a handler
+//!   later, sampling stops ([`NoSamples`]).
+//! * The handler stays installed and does nothing after the profiler has stopped. The default
+//!   action of a late tick would kill the program.
+//! * Interrupted system calls are restarted (`SA_RESTART`), except those that signal(7) lists.
+//! * If the process is killed or crashes, [`recover`] writes the profile. A session with a file
+//!   therefore keeps its samples in a spool in `/dev/shm`, or in the builder's directory.
+//! * Forked children are profiled only with the library and `CPUPROFILE`; see
+//!   `docs/reference/output.md`.
+//! * A profiled program must not `dlclose` libraries, unless it uses the shared library.
 //!
 //! # Without the profiler
 //!
-//! With `default-features = false` the crate is only [`format`](mod@format): a reader and writer of the CPU profile
-//! format, without `unsafe` code, on any system.
+//! With `default-features = false` the crate is only [`format`](mod@format): a reader and writer of
+//! the CPU profile format, without `unsafe` code, on any system.
 //!
 //! # Unsafe code
 //!

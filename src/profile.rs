@@ -1,4 +1,4 @@
-//! A profile in memory: its samples, its list of mapped objects and its report.
+//! A profile in memory.
 
 use crate::{
     chain::Pc,
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, io::Write};
 
 /// A profile in memory.
 ///
-/// Its PCs are addresses in this process. Read it while the shared objects that they belong to are still loaded.
+/// Its PCs are addresses in this process. Read it while their shared objects are still loaded.
 #[derive(Clone, Debug)]
 pub struct Profile {
     samples: Vec<Sample>,
@@ -30,8 +30,8 @@ pub struct Sample {
     pub count: u64,
     /// PCs of the frames, innermost first; at least one.
     pub chain: Vec<Pc>,
-    /// The thread, in a profile by thread ([`Builder::by_thread`](crate::Builder::by_thread)). None if the thread is not known
-    /// ([`SampledThreads::others`](crate::SampledThreads::others)).
+    /// The thread, in a profile by thread ([`Builder::by_thread`](crate::Builder::by_thread)). None
+    /// if it is not known ([`SampledThreads::others`](crate::SampledThreads::others)).
     pub thread: Option<Thread>,
 }
 
@@ -53,7 +53,7 @@ impl Profile {
         });
         let mut maps_text = Vec::new();
         let mut lines = vec![0; 4 * crate::sys::file::PATH_BYTES];
-        // A vector takes everything; without /proc the list stays short.
+        // A vector accepts everything. Without /proc the list is short.
         let _ = write_maps_text(&mut maps_text, &mut lines, met, &[]);
         Self { samples, maps_text, summary: session.summary(), is_by_thread: recording.is_by_thread }
     }
@@ -62,23 +62,23 @@ impl Profile {
         Self { summary, ..self }
     }
 
-    /// The samples, largest weight first. Each call stack appears once; in a profile by thread, once for each thread.
+    /// The samples, largest weight first. Each call stack appears once, or once per thread.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The figures of the session: samples, lost samples, unaccounted time.
+    /// The figures of the session.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// The list of mapped objects, as it stands at the end of a CPU profile.
+    /// The list of mapped objects, as in a CPU profile.
     pub fn maps_text(&self) -> &[u8] {
         &self.maps_text
     }
 
-    /// Writes the profile in the CPU profile format, with this machine's word size and byte order, and returns the number
-    /// of bytes. The format cannot store threads: each call stack is written once.
+    /// Writes the profile in the CPU profile format, with native word size and byte order. Returns
+    /// the number of bytes. Threads are merged, because the format cannot store them.
     ///
     /// # Errors
     /// [`WriteError::Io`] if writing to `out` fails.
@@ -105,7 +105,6 @@ impl Profile {
         Ok(writer.bytes_written())
     }
 
-    /// Weights and call stacks of all threads together, largest weight first.
     fn chains(&self) -> Vec<(u64, &[Pc])> {
         let samples = self.samples.iter();
         if !self.is_by_thread {
@@ -121,8 +120,7 @@ impl Profile {
         chains
     }
 
-    /// The functions by time, with names from the program's symbols and debug information. This can take seconds, because
-    /// it reads them from files.
+    /// The functions by time. Can take seconds: it reads symbols and debug information from files.
     pub fn report(&self) -> Report {
         Report::of(self)
     }

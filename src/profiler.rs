@@ -1,4 +1,4 @@
-//! The crate's own interface: build, start, stop.
+//! The crate's interface: build, start, stop.
 
 use crate::{
     config::{
@@ -33,44 +33,39 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// SessionSelector time is sampled, and by which timers; [`Clock::Auto`] by default.
+    /// Sets the clock: which time is sampled, and by which timers. The default is [`Clock::Auto`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The profiling signal: `SIGRTMIN` to `SIGRTMAX`, without a handler of the program. The default is SIGPROF, or
-    /// SIGALRM with [`Clock::Wall`]; it is also used if `signal` is outside that range.
-    ///
-    /// For programs that use the default signal themselves. A process can use at most two profiling signals in its
-    /// life.
+    /// Sets the profiling signal, for programs that use the default one: `SIGRTMIN` to `SIGRTMAX`,
+    /// without a handler. Outside that range the default is used: SIGPROF, or SIGALRM with
+    /// [`Clock::Wall`]. A process can use at most two profiling signals in its life.
     pub fn timer_signal(mut self, number: i32) -> Self {
         self.signal = Some(number);
         self
     }
 
-    /// Samples per second of the clock's time, 1 to [`MAX_FREQUENCY`]; 100 by default. A value outside is replaced by
-    /// the nearest limit.
-    ///
-    /// The kernel may deliver fewer ticks: at most `CONFIG_HZ` per second and thread. Each tick then has a larger
-    /// weight, so that the total is right.
+    /// Sets the samples per second of the clock's time, 1 to [`MAX_FREQUENCY`]; 100 by default. A
+    /// value outside is replaced by the nearest limit. The kernel may deliver fewer ticks, at most
+    /// `CONFIG_HZ` per second and thread, each with a larger weight, so that the total is right.
     pub fn frequency(mut self, ticks_per_second: u32) -> Self {
         self.frequency = ticks_per_second.clamp(1, MAX_FREQUENCY);
         self
     }
 
-    /// Frames of a call stack, 1 to [`MAX_DEPTH`]; 254 by default. A value outside is replaced by the nearest limit. Of
-    /// a deeper stack, the innermost frames are kept.
+    /// Sets the frames of a call stack, 1 to [`MAX_DEPTH`]; 254 by default. A value outside is
+    /// replaced by the nearest limit. Of a deeper stack, the innermost frames are kept.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.max_depth = frames.clamp(1, MAX_DEPTH);
         self
     }
 
-    /// Keeps samples of different threads apart: a profile in memory has one sample for each call stack and thread
-    /// ([`Sample::thread`]), and so has the spool of a killed program ([`recover`](crate::recover)). The CPU profile format
-    /// cannot store threads, so that the file is the same.
-    ///
-    /// Each thread's call stacks need memory. The deepest stack has [`MAX_DEPTH`] - 1 frames.
+    /// Keeps samples of different threads apart, in a profile in memory ([`Sample::thread`]) and in
+    /// the spool of a killed program ([`recover`](crate::recover)). The CPU profile format cannot
+    /// store threads, so the file is the same. Each thread's call stacks need memory. The deepest
+    /// stack has [`MAX_DEPTH`] - 1 frames.
     ///
     /// [`Sample::thread`]: crate::Sample::thread
     ///
@@ -79,8 +74,8 @@ impl Builder {
     /// let profiler = sigprof::Profiler::builder().by_thread().start_in_memory()?;
     /// // ... the work to profile ...
     /// for sample in profiler.stop()?.samples() {
-    ///     let name = sample.thread.map_or("?".to_owned(), |thread| thread.name.to_string());
-    ///     println!("{name}: {} periods in a stack of {} frames", sample.count, sample.chain.len());
+    ///     let name = sample.thread.map_or("?".to_owned(), |t| t.name.to_string());
+    ///     println!("{name}: {} periods, {} frames", sample.count, sample.chain.len());
     /// }
     /// # Ok::<(), sigprof::Error>(())
     /// ```
@@ -89,38 +84,37 @@ impl Builder {
         self
     }
 
-    /// Records a tick only if `accepts` returns true. It runs in the signal handler, on the thread that the tick
-    /// interrupted.
+    /// Records a tick only if `accepts`, called by the handler on the sampled thread, returns true.
     ///
     /// # Safety
-    /// * `accepts` must be async-signal-safe (signal-safety(7)): it must not allocate, lock, panic, or access what the
-    ///   interrupted code may be changing.
+    /// * `accepts` must be async-signal-safe (signal-safety(7)): it must not allocate, lock, panic,
+    ///   or access what the interrupted code may be changing.
     #[allow(unsafe_code)]
     pub unsafe fn filter(mut self, accepts: fn() -> bool) -> Self {
         self.filter = Some(Filter::Rust(accepts));
         self
     }
 
-    /// Excludes ticks that interrupted code of the shared objects with this name. Only objects that are loaded at the
-    /// start are excluded.
-    ///
-    /// A name is a file name up to a `.` or `-`: `libc` means `libc.so.6` and `libc-2.31.so`, but not
-    /// `libcrypto.so.3`. `vdso` means the kernel's `linux-vdso.so.1`, which is `linux-gate.so.1` on i386.
+    /// Excludes ticks that interrupted code of the shared objects with this name. Only objects that
+    /// are loaded at the start are excluded. A name is a file name up to a `.` or `-`: `libc` means
+    /// `libc.so.6` and `libc-2.31.so`, but not `libcrypto.so.3`. `vdso` means the kernel's
+    /// `linux-vdso.so.1` (i386: `linux-gate.so.1`).
     pub fn exclude_object(mut self, name: impl Into<String>) -> Self {
         self.excluded_objects.push(name.into());
         self
     }
 
-    /// Keeps the spool in `directory` instead of `/dev/shm/sigprof-UID`. The spool has the samples if the process is
-    /// killed or crashes (see [`recover`](crate::recover)). A missing directory is created. A directory that belongs to
-    /// another user, or is writable by others, is not used; [`Summary::spool`] says so.
+    /// Keeps the spool, from which [`recover`](crate::recover) restores the samples of a killed
+    /// process, in `directory` instead of `/dev/shm/sigprof-UID`. A missing directory is created.
+    /// Another user's, or one that others may write to, is not used ([`Summary::spool`]).
     pub fn spool_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spool = SpoolChoice::Directory(directory.as_ref().as_os_str().as_bytes().to_vec());
         self
     }
 
-    /// Memory of the profiler in bytes, [`SMALLEST_MAX_MEMORY`] to [`LARGEST_MAX_MEMORY`]; [`DEFAULT_MAX_MEMORY`] by default.
-    /// Call stacks beyond it go to a spill file beside the profile; a profile in memory counts them as lost.
+    /// Sets the profiler's memory in bytes, [`SMALLEST_MAX_MEMORY`] to [`LARGEST_MAX_MEMORY`];
+    /// [`DEFAULT_MAX_MEMORY`] by default. Further call stacks go to a spill file beside the
+    /// profile; a profile in memory counts them as lost.
     ///
     /// [`SMALLEST_MAX_MEMORY`]: crate::SMALLEST_MAX_MEMORY
     /// [`LARGEST_MAX_MEMORY`]: crate::LARGEST_MAX_MEMORY
@@ -136,13 +130,13 @@ impl Builder {
         self
     }
 
-    /// Starts profiling this process. The file at `path` appears, complete, when the profiler stops or is flushed. A
-    /// relative path is relative to the current working directory.
+    /// Starts profiling this process. The file appears, complete, at a stop or a flush. `path` may
+    /// be relative to the current directory.
     ///
     /// # Errors
-    /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling signal itself;
-    /// [`Error::Output`] if no file can be written at `path`; [`Error::System`] if a system call fails. After an error,
-    /// the process is as before.
+    /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling
+    /// signal itself; [`Error::Output`] if no file can be written at `path`; [`Error::System`] if a
+    /// system call fails. The process is then as before.
     ///
     /// # Examples
     /// ```
@@ -151,7 +145,8 @@ impl Builder {
     /// let profiler = sigprof::Profiler::builder().frequency(250).start(&path)?;
     /// // ... the work to profile ...
     /// let summary = profiler.stop()?;
-    /// println!("{} samples, {:.1} % of stacks complete", summary.samples, 100.0 * summary.walks.complete_share());
+    /// let share = 100.0 * summary.walks.complete_share();
+    /// println!("{} samples, {share:.1} % of stacks complete", summary.samples);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(self, path: impl AsRef<Path>) -> Result<Profiler, Error> {
@@ -203,7 +198,7 @@ impl Builder {
     }
 }
 
-/// A running profiler that writes a file. If it is dropped, it stops and writes the file; errors are ignored.
+/// A running profiler that writes a file. Dropping it stops it and writes the file, without errors.
 #[derive(Debug)]
 #[must_use = "dropping the profiler stops it"]
 pub struct Profiler {
@@ -212,7 +207,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// The default settings: [`Clock::Auto`], 100 Hz, 254 frames, no filter.
+    /// Returns the default settings: [`Clock::Auto`], 100 Hz, 254 frames, no filter.
     pub fn builder() -> Builder {
         Builder {
             clock: Clock::default(),
@@ -227,16 +222,16 @@ impl Profiler {
         }
     }
 
-    /// Writes a complete profile of everything so far; profiling continues.
+    /// Writes a complete profile so far; profiling continues.
     ///
     /// # Errors
-    /// [`Error::Output`] if it cannot be written; [`Error::NotRunning`] in a forked child, and after the C interface has
-    /// stopped the session.
+    /// [`Error::Output`] if it cannot be written; [`Error::NotRunning`] in a forked child, and
+    /// after the C interface has stopped the session.
     pub fn flush(&self) -> Result<(), Error> {
         control::flush(self.which()?).map_err(|failure| failure.with_path(&self.path))
     }
 
-    /// The figures so far.
+    /// Returns the figures so far.
     ///
     /// # Errors
     /// [`Error::NotRunning`], as for [`flush`](Self::flush).
@@ -280,7 +275,7 @@ pub struct MemoryProfiler {
 }
 
 impl MemoryProfiler {
-    /// The profile so far; profiling continues.
+    /// Returns the profile so far; profiling continues.
     ///
     /// # Errors
     /// [`Error::NotRunning`] in a forked child, and after the C interface has stopped the session.
@@ -298,7 +293,7 @@ impl MemoryProfiler {
         control::with_session(which, |session, met| Some(Profile::of(session?, met))).ok_or(Error::NotRunning)
     }
 
-    /// Stops, and returns the profile.
+    /// Stops and returns the profile.
     ///
     /// # Errors
     /// As for [`snapshot`](Self::snapshot).
@@ -318,13 +313,12 @@ impl Drop for MemoryProfiler {
     }
 }
 
-/// Gives the calling thread its own timer at once, if the profiler is running with a clock that has them: all but
-/// [`Clock::Itimer`].
+/// Gives the calling thread its own timer immediately, if the profiler is running with another
+/// clock than [`Clock::Itimer`]. Async-signal-safe. No effect if the thread has its timer.
 ///
-/// Few threads need this: the process's timer interrupts a new thread once, and the thread then gets its timer. Until
-/// then, the process's timer counts the thread's time. It does not find a thread that only runs between ticks of the
-/// kernel, such as an audio callback's. With [`Clock::Wall`], threads are found after 50 ms to 1 s.
-/// Async-signal-safe. No effect if the thread already has its timer.
+/// Few threads need this: the process's timer counts a new thread's time, and its first tick there
+/// gives the thread its own. Threads that only run between ticks of the kernel are not found, such
+/// as an audio callback's. With [`Clock::Wall`], threads are found after 50 ms to 1 s.
 ///
 /// # Examples
 /// ```
@@ -342,11 +336,12 @@ pub fn register_thread() {
 }
 
 /// Deletes all per-thread timers for the rest of the process's life: the clocks of CPU time become
-/// [`Clock::Itimer`], and samples have no thread ([`SampledThreads::others`](crate::SampledThreads::others)).
+/// [`Clock::Itimer`], and samples have no thread
+/// ([`SampledThreads::others`](crate::SampledThreads::others)). Async-signal-safe.
 ///
-/// For a program that is about to enter a seccomp(2) sandbox that kills it for other system calls. Timers of threads need
-/// `gettid`, `tgkill`, `timer_create` and related calls, and names of threads need `prctl`. The shared library does this
-/// itself if the program enters the sandbox by `prctl`. Async-signal-safe.
+/// For a program that is about to enter a seccomp(2) sandbox that kills it for system calls such as
+/// `gettid`, `tgkill`, `timer_create` and `prctl`. The shared library calls it if `prctl` starts
+/// one.
 pub fn before_sandbox() {
     crate::interface::app_enters_sandbox();
 }

@@ -1,8 +1,7 @@
-//! The ten functions of `<gperftools/profiler.h>`. Their meaning is documented there, in `include/`.
+//! The ten functions of `<gperftools/profiler.h>`, which documents them.
 //!
 //! # Safety
-//! Reads and writes through pointers that C callers pass; each is checked for null, and is otherwise the caller's
-//! word.
+//! Accesses memory of C callers through pointers that each function's contract makes valid or null.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -20,13 +19,13 @@ use sigprof::interface::{self, Failure, FileOptions};
 /// * `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ProfilerStart(name: *const c_char) -> c_int {
-    // SAFETY: the caller's word; no options is allowed.
+    // SAFETY: `name` is null or a C string, guaranteed by the caller; the options may be null.
     unsafe { ProfilerStartWithOptions(name, ptr::null()) }
 }
 
 /// # Safety
-/// * `name` is null or a C string, `options` null or valid; a filter is async-signal-safe and stays valid until the
-///   profiler has stopped.
+/// * `name` is null or a C string, `options` null or valid.
+/// * A filter is async-signal-safe and valid until the stop.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
     name: *const c_char,
@@ -36,9 +35,9 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
         if name.is_null() {
             return 0;
         }
-        // SAFETY: the caller's word.
+        // SAFETY: `name` is a C string, guaranteed by the caller.
         let path = unsafe { CStr::from_ptr(name) }.to_bytes();
-        // SAFETY: the caller's word.
+        // SAFETY: `options` is null or valid, guaranteed by the caller.
         let options = unsafe { options.as_ref() };
         let filter =
             options.and_then(|options| Some((options.filter_in_thread?, options.filter_in_thread_arg)));
@@ -54,16 +53,16 @@ pub(crate) unsafe extern "C" fn ProfilerStartWithOptions(
             by_thread: settings.by_thread,
             filter,
             spool: &settings.spool,
-            // The program names a file, and finds it.
+            // The program chose the file's name.
             keeps_spool: false,
             starts_at_random: false,
             max_memory: settings.max_memory,
         };
-        // SAFETY: the caller's word for the filter.
+        // SAFETY: the filter is async-signal-safe and valid, guaranteed by the caller.
         let started = unsafe { interface::start(&options) };
         match started {
             Ok(()) => 1,
-            // No fault: a program that the environment profiles may as well start the profiler itself.
+            // Not an error: the environment may have started the profiler.
             Err(Failure::AlreadyRunning) => 0,
             Err(failure) => {
                 message::refused(path, failure);
@@ -78,7 +77,7 @@ pub(crate) extern "C" fn ProfilerStop() {
     stop();
 }
 
-/// [`ProfilerStop`] under a name that no other library has.
+/// [`ProfilerStop`], under a unique name.
 #[inline(never)]
 pub(crate) extern "C" fn stop() {
     guarded((), || interface::stop(|stopped| message::end_of_profile(&stopped)));
@@ -107,7 +106,7 @@ pub(crate) extern "C" fn ProfilingIsEnabledForAllThreads() -> c_int {
     guarded(0, || c_int::from(interface::with_state(|state| state.is_some())))
 }
 
-/// Every thread is sampled without being registered; one that is need not wait for the first tick of the process's timer.
+/// Optional: without it, a thread is adopted at its first tick of the process's timer.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ProfilerRegisterThread() {
     guarded((), interface::register_thread);
@@ -136,7 +135,7 @@ pub(crate) unsafe extern "C" fn ProfilerGetCurrentState(state: *mut ProfilerStat
                 name = running.path;
             }
             let counter = (interface::live_ticks() as usize).to_ne_bytes();
-            // A name that leaves no room for its NUL and the address is cut.
+            // The name is cut to leave room for its NUL and the address.
             let length = name.len().min(NAME_BYTES - 1 - counter.len());
             let bytes = name.iter().take(length).chain([&0]).chain(&counter);
             for (place, byte) in value.profile_name.iter_mut().zip(bytes) {
@@ -144,7 +143,7 @@ pub(crate) unsafe extern "C" fn ProfilerGetCurrentState(state: *mut ProfilerStat
             }
             value
         });
-        // SAFETY: the caller's word.
+        // SAFETY: `state` is writable, guaranteed by the caller.
         unsafe { state.write(value) };
     });
 }
@@ -163,12 +162,12 @@ pub(crate) unsafe extern "C" fn ProfilerGetStackTrace(
     if result.is_null() || room == 0 {
         return 0;
     }
-    // SAFETY: the caller's word; pointers and integers of their size have the same layout.
+    // SAFETY: `result` has this room, guaranteed by the caller; `usize` has a pointer's layout.
     let result = unsafe { slice::from_raw_parts_mut(result.cast::<usize>(), room) };
     let depth = if context.is_null() {
         interface::stack_from_here(usize::try_from(skip_count).unwrap_or(0), result)
     } else {
-        // SAFETY: the caller's word.
+        // SAFETY: `context` is a valid `ucontext_t`, guaranteed by the caller.
         unsafe { interface::stack_of_context(context, result) }
     };
     c_int::try_from(depth).unwrap_or(c_int::MAX)

@@ -1,15 +1,13 @@
-//! What sets the disposition of a signal: `sigaction` and all that libc makes of it.
+//! The functions that set a signal's disposition: `sigaction`, and libc's functions that use it.
 //!
-//! For the signal that is ours the host's setting is kept aside, told back and served, and our handler stays in place. libc's
-//! own functions call its own `sigaction`, past us, so each is done here by ours, with what `signal(2)`,
-//! `sysv_signal(3)`, `sigset(3)`, `siginterrupt(3)` and `sigvec(3)` say of flags, masks and results. They do so for every
-//! signal: what one of them has set another one tells.
-//!
-//! `sighold`, `sigrelse`, `sigpause` and the functions of masks are libc's: a host that blocks our signal blocks it, and ticks
-//! wait like any signal.
+//! For the profiling signal, the application's disposition is stored, reported and run; the
+//! profiler's handler stays. libc's functions call its own `sigaction` directly, so they are
+//! implemented here, for all signals, as `signal(2)`, `sysv_signal(3)`, `sigset(3)`,
+//! `siginterrupt(3)` and `sigvec(3)` specify. `sighold`, `sigrelse`, `sigpause` and functions of
+//! masks are libc's: the application can block ticks.
 //!
 //! # Safety
-//! Reads and writes structures of the caller's, and calls `sigaction` with handlers of the caller's.
+//! Accesses structures of the caller, and calls `sigaction` with its handlers.
 #![allow(unsafe_code)]
 
 use crate::interpose;
@@ -20,12 +18,12 @@ use core::{
 };
 use sigprof::interface;
 
-/// The number behind the last signal (`NSIG`).
+/// The last signal's number plus 1 (`NSIG`).
 const SIGNALS: c_int = 65;
 /// `SIG_HOLD` of `<signal.h>`.
 const SIG_HOLD: libc::sighandler_t = 2;
 
-/// Signals for which `siginterrupt` asks that `signal` sets no `SA_RESTART`: bit n - 1 for signal n.
+/// Signals for which `signal` sets no `SA_RESTART`, after `siginterrupt`: bit n - 1 for signal n.
 static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
 
 /// # Safety
@@ -37,19 +35,19 @@ pub(crate) unsafe extern "C" fn sigaction(
     old: *mut libc::sigaction,
 ) -> c_int {
     interpose::ensure_resolved();
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `sigaction(2)`, guaranteed by the caller.
     unsafe { interface::app_sigaction(number, new, old) }
 }
 
 /// # Safety
-/// * As for `signal(2)`, of which this is the BSD kind: the handler stays, and interrupted calls are restarted.
+/// * As for `signal(2)` of BSD: the handler stays, and interrupted calls are restarted.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if handler == libc::SIG_ERR || !is_signal(number) {
         return refuse();
     }
     let flags = if INTERRUPTS.load(Ordering::Relaxed) & bit(number) == 0 { libc::SA_RESTART } else { 0 };
-    // SAFETY: the caller's word.
+    // SAFETY: the handler is the caller's.
     unsafe { set(number, handler, flags, bit(number)) }.map_or(libc::SIG_ERR, |old| old.sa_sigaction)
 }
 
@@ -57,7 +55,7 @@ pub(crate) unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_
 /// * As for [`signal`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: the caller's word.
+    // SAFETY: the precondition is the same.
     unsafe { signal(number, handler) }
 }
 
@@ -65,12 +63,12 @@ pub(crate) unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighand
 /// * As for [`signal`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: the caller's word.
+    // SAFETY: the precondition is the same.
     unsafe { signal(number, handler) }
 }
 
 /// # Safety
-/// * As for `sysv_signal(3)`: the handler runs once, its signal is not blocked meanwhile, and calls are interrupted.
+/// * As for `sysv_signal(3)`: the handler runs once and unblocked, and calls are interrupted.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __sysv_signal(
     number: c_int,
@@ -80,7 +78,7 @@ pub(crate) unsafe extern "C" fn __sysv_signal(
         return refuse();
     }
     let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
-    // SAFETY: the caller's word.
+    // SAFETY: the handler is the caller's.
     unsafe { set(number, handler, flags, 0) }.map_or(libc::SIG_ERR, |old| old.sa_sigaction)
 }
 
@@ -91,7 +89,7 @@ pub(crate) unsafe extern "C" fn sysv_signal(
     number: c_int,
     handler: libc::sighandler_t,
 ) -> libc::sighandler_t {
-    // SAFETY: the caller's word.
+    // SAFETY: the precondition is the same.
     unsafe { __sysv_signal(number, handler) }
 }
 
@@ -103,15 +101,15 @@ pub(crate) unsafe extern "C" fn sigset(number: c_int, disposition: libc::sighand
         return refuse();
     }
     let before = if disposition == SIG_HOLD {
-        // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+        // SAFETY: zeros are valid: integers and an optional function pointer.
         let mut old: libc::sigaction = unsafe { mem::zeroed() };
-        // SAFETY: asks for the present setting.
+        // SAFETY: only reads the disposition, into a local.
         match unsafe { sigaction(number, core::ptr::null(), &mut old) } {
             0 => Some(old),
             _ => None,
         }
     } else {
-        // SAFETY: the caller's word.
+        // SAFETY: the handler is the caller's.
         unsafe { set(number, disposition, 0, 0) }
     };
     let Some(before) = before else { return libc::SIG_ERR };
@@ -128,12 +126,12 @@ pub(crate) unsafe extern "C" fn sigignore(number: c_int) -> c_int {
 }
 
 /// # Safety
-/// * As for `siginterrupt(3)`: for the present handler, and for those that `signal` will set.
+/// * As for `siginterrupt(3)`: for the current handler, and for those that `signal` will set.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn siginterrupt(number: c_int, interrupts: c_int) -> c_int {
-    // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+    // SAFETY: zeros are valid: integers and an optional function pointer.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: asks for the present setting.
+    // SAFETY: only reads the disposition, into a local.
     if unsafe { sigaction(number, core::ptr::null(), &mut action) } != 0 {
         return -1;
     }
@@ -144,11 +142,11 @@ pub(crate) unsafe extern "C" fn siginterrupt(number: c_int, interrupts: c_int) -
         INTERRUPTS.fetch_and(!bit(number), Ordering::Relaxed);
         action.sa_flags |= libc::SA_RESTART;
     }
-    // SAFETY: the host's own setting but for the flag.
+    // SAFETY: the application's own handler, with only a flag changed.
     unsafe { sigaction(number, &action, core::ptr::null_mut()) }
 }
 
-/// `struct sigvec` of 4.2BSD; only programs that were linked before glibc 2.21 call `sigvec`.
+/// `struct sigvec` of 4.2BSD; only programs linked before glibc 2.21 call `sigvec`.
 #[repr(C)]
 pub(crate) struct Vector {
     handler: libc::sighandler_t,
@@ -165,11 +163,11 @@ const SV_RESETHAND: c_int = 4;
 /// * As for `sigvec(3)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigvec(number: c_int, new: *const Vector, old: *mut Vector) -> c_int {
-    // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+    // SAFETY: zeros are valid: integers and an optional function pointer.
     let mut before: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: the caller's word: null or valid.
+    // SAFETY: `new` is null or valid, guaranteed by the caller.
     let result = match unsafe { new.as_ref() } {
-        // SAFETY: asks for the present setting.
+        // SAFETY: only reads the disposition, into a local.
         None => unsafe { sigaction(number, core::ptr::null(), &mut before) },
         Some(new) => {
             let mut flags = 0;
@@ -184,7 +182,7 @@ pub(crate) unsafe extern "C" fn sigvec(number: c_int, new: *const Vector, old: *
             action.sa_sigaction = new.handler;
             action.sa_flags = flags;
             put_mask(&mut action.sa_mask, u64::from(new.mask as u32));
-            // SAFETY: the caller's word.
+            // SAFETY: both structures are locals; the handler is the caller's.
             unsafe { sigaction(number, &action, &mut before) }
         }
     };
@@ -201,13 +199,13 @@ pub(crate) unsafe extern "C" fn sigvec(number: c_int, new: *const Vector, old: *
     }
     if !old.is_null() {
         let mask = mask_bits(&before.sa_mask) as u32 as c_int;
-        // SAFETY: the caller's word: writable.
+        // SAFETY: `old` is writable, guaranteed by the caller.
         unsafe { old.write(Vector { handler: before.sa_sigaction, mask, flags }) };
     }
     0
 }
 
-/// Sets a disposition; gives the one before, or None with errno set.
+/// Sets a disposition. Returns the one before, or None with errno set.
 ///
 /// # Safety
 /// * A handler is the caller's own.
@@ -217,19 +215,19 @@ unsafe fn set(
     flags: c_int,
     mask: u64,
 ) -> Option<libc::sigaction> {
-    // SAFETY: all fields are integers or an optional function pointer, for which zero is a value.
+    // SAFETY: zeros are valid: integers and an optional function pointer.
     let mut new: libc::sigaction = unsafe { mem::zeroed() };
     let mut old = new;
     new.sa_sigaction = handler;
     new.sa_flags = flags;
     put_mask(&mut new.sa_mask, mask);
-    // SAFETY: both structures are locals.
+    // SAFETY: both structures are locals; the handler is the caller's.
     (unsafe { sigaction(number, &new, &mut old) } == 0).then_some(old)
 }
 
-/// Blocks or unblocks a signal for the calling thread; true if it was blocked.
+/// Blocks or unblocks a signal for the calling thread. Returns whether it was blocked.
 fn change_mask(how: c_int, number: c_int) -> bool {
-    // SAFETY: an array of integers, for which zero is a value.
+    // SAFETY: zeros are valid: an array of integers.
     let mut set: libc::sigset_t = unsafe { mem::zeroed() };
     let mut before = set;
     put_mask(&mut set, bit(number));
@@ -246,7 +244,7 @@ fn bit(number: c_int) -> u64 {
     1u64.wrapping_shl(number.wrapping_sub(1) as u32)
 }
 
-/// The kernel's 64 signals stand in the first eight bytes of libc's set.
+/// The kernel's 64 signals are the first eight bytes of libc's set.
 fn put_mask(set: &mut libc::sigset_t, bits: u64) {
     // SAFETY: a `sigset_t` is an array of integers, at least eight bytes long.
     unsafe { core::ptr::from_mut(set).cast::<u64>().write_unaligned(bits) };
@@ -258,9 +256,9 @@ fn mask_bits(set: &libc::sigset_t) -> u64 {
 }
 
 fn refuse() -> libc::sighandler_t {
-    // SAFETY: no precondition.
+    // SAFETY: the function has no precondition.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's own.
+    // SAFETY: `errno` is a variable of this thread.
     unsafe { *errno = libc::EINVAL };
     libc::SIG_ERR
 }

@@ -1,10 +1,8 @@
-//! `setitimer` and `getitimer`: a host that uses ITIMER_PROF itself has it for itself, and ticks come from another timer.
-//!
-//! Timers that do not send our signal are passed on, and so is ours before our handler is there. Hosts that make the system
-//! call themselves are not seen.
+//! `setitimer` and `getitimer`: the application can use ITIMER_PROF, while ticks come from another
+//! timer. Other timers, and calls before the profiler's handler is installed, are passed on.
 //!
 //! # Safety
-//! Calls the next definition of each function, with the host's own arguments.
+//! Calls the next definition of each function, with the application's own arguments.
 #![allow(unsafe_code)]
 
 use crate::interpose::Next;
@@ -20,7 +18,7 @@ type GetFunction = unsafe extern "C" fn(c_int, *mut libc::itimerval) -> c_int;
 static SETITIMER: Next = Next::new(c"setitimer");
 static GETITIMER: Next = Next::new(c"getitimer");
 
-/// Looks both up, so that a host that calls one in a signal handler finds it known.
+/// Resolves both now: symbol lookup is not signal-safe.
 pub(crate) fn resolve() {
     for next in [&SETITIMER, &GETITIMER] {
         next.get();
@@ -35,18 +33,18 @@ pub(crate) unsafe extern "C" fn setitimer(
     new: *const libc::itimerval,
     old: *mut libc::itimerval,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `setitimer(2)`, guaranteed by the caller.
     if let Some(result) = unsafe { interface::app_setitimer(which, new, old) } {
         return result;
     }
     let address = SETITIMER.known();
     if address.is_null() {
-        // SAFETY: the system call takes what the function takes.
+        // SAFETY: the system call has the function's arguments and preconditions.
         return unsafe { libc::syscall(libc::SYS_setitimer, which, new, old) } as c_int;
     }
     // SAFETY: libc's `setitimer` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, SetFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `setitimer(2)`, guaranteed by the caller.
     unsafe { function(which, new, old) }
 }
 
@@ -54,17 +52,17 @@ pub(crate) unsafe extern "C" fn setitimer(
 /// * As for `getitimer(2)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getitimer(which: c_int, present: *mut libc::itimerval) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `present` is as for `getitimer(2)`, guaranteed by the caller.
     if let Some(result) = unsafe { interface::app_getitimer(which, present) } {
         return result;
     }
     let address = GETITIMER.known();
     if address.is_null() {
-        // SAFETY: the system call takes what the function takes.
+        // SAFETY: the system call has the function's arguments and preconditions.
         return unsafe { libc::syscall(libc::SYS_getitimer, which, present) } as c_int;
     }
     // SAFETY: libc's `getitimer` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, GetFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: `present` is as for `getitimer(2)`, guaranteed by the caller.
     unsafe { function(which, present) }
 }

@@ -1,15 +1,12 @@
-//! The `exec` functions: a program that replaces itself takes the process's timer along, but not our handler, and the
-//! next tick would end it.
+//! The `exec` functions. The process's timer survives them, the handler does not: ticks would kill.
 //!
-//! So the timer is disarmed before, a tick that is pending is taken back, and what was gathered is written; where the
-//! call fails, profiling goes on. Each function is interposed by its own name, since libc calls the others directly;
-//! those with a variable number of arguments are in [`crate::exec_lists`]. No signal is blocked when the call is made, so
-//! the new program gets the mask that the host has.
-//!
-//! A child of `vfork` has no timer and is not the session's process; for it nothing is done.
+//! Before the call, the timer is disarmed, pending ticks are discarded and the profile is written;
+//! if the call fails, profiling continues. libc's functions call each other directly, so each is
+//! interposed; variadic ones are in [`crate::exec_lists`]. The new program inherits the
+//! application's mask. Nothing is done for a child of `vfork`, which has no timer.
 //!
 //! # Safety
-//! Calls the next definition of each function, with the host's own arguments.
+//! Calls the next definition of each function, with the application's own arguments.
 #![allow(unsafe_code)]
 
 use crate::{exec_bare, interpose::Next};
@@ -19,7 +16,7 @@ use core::{
 };
 use sigprof::interface;
 
-/// Arguments or environment: an array of strings that a null pointer ends.
+/// Arguments or environment: a null-terminated array of strings.
 pub(crate) type Strings = *const *const c_char;
 
 static EXECVE: Next = Next::new(c"execve");
@@ -29,20 +26,18 @@ static EXECVPE: Next = Next::new(c"execvpe");
 static FEXECVE: Next = Next::new(c"fexecve");
 static EXECVEAT: Next = Next::new(c"execveat");
 
-/// Looks all of them up: no look-up is legal in a signal handler, or safe in a child of a fork. Where a function was not
-/// found, or its library is not yet initialised, the kernel is called.
+/// Resolves all now: symbol lookup is not signal-safe. Without an address, [`exec_bare`] is used.
 pub(crate) fn resolve() {
     for next in [&EXECVE, &EXECV, &EXECVP, &EXECVPE, &FEXECVE, &EXECVEAT] {
         next.get();
     }
 }
 
-/// Calls the next definition of a function, or what stands in for it, as type `$type`, between an end and a new begin of
-/// the ticks.
+/// Calls the next definition of a function, or `$bare`, as type `$type`, with the ticks stopped.
 macro_rules! exec {
     ($next:ident or $bare:ident of $path:expr, as $type:ty, $($argument:expr),*) => {{
         let address: *mut c_void = $next.known();
-        // SAFETY: the caller's word, or a null pointer.
+        // SAFETY: `$path` is null or a C string, guaranteed by the caller.
         let pending = unsafe { interface::before_exec($path) };
         let function: $type = if address.is_null() {
             exec_bare::$bare
@@ -50,9 +45,9 @@ macro_rules! exec {
             // SAFETY: libc's function of this name has this type.
             unsafe { mem::transmute::<*mut c_void, $type>(address) }
         };
-        // SAFETY: the caller's word.
+        // SAFETY: the arguments are as for the function, guaranteed by the caller.
         let result = unsafe { function($($argument),*) };
-        // It came back, so it failed.
+        // The call returned, so it failed.
         interface::after_failed_exec(pending);
         result
     }};

@@ -1,8 +1,8 @@
-//! What stands in for libc's `exec` functions in a static program, where ours took their names: there is no next
-//! definition to call. They do what `exec(3)` says, by system calls, and allocate nothing.
+//! Replacements of libc's `exec` functions in a static program, which has no next definitions. They
+//! make the system calls that `exec(3)` specifies, and do not allocate.
 //!
 //! # Safety
-//! Hands the caller's pointers to the kernel, and reads strings of the caller's and of the environment to their ends.
+//! Passes the caller's pointers to the kernel; reads null-terminated strings and arrays.
 #![allow(unsafe_code)]
 
 use crate::exec::Strings;
@@ -11,13 +11,12 @@ use core::{
     ptr,
 };
 
-/// Where programs are looked for when the environment does not say (`exec(3)`).
+/// The search path without `PATH` (`exec(3)`).
 const DEFAULT_PATH: &CStr = c"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
-/// Longest name of a file, and of a directory.
 const NAME_BYTES: usize = 255;
 const PATH_BYTES: usize = 4096;
-/// Arguments that a script can have which says nothing of its interpreter; with more it is not run.
+/// Maximum arguments of a script without an interpreter line.
 const SCRIPT_ARGUMENTS: usize = 512;
 
 /// # Safety
@@ -27,7 +26,7 @@ pub(crate) unsafe extern "C" fn execve(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execve(2)`, guaranteed by the caller.
     unsafe { libc::syscall(libc::SYS_execve, path, arguments, environment) as c_int }
 }
 
@@ -40,7 +39,7 @@ pub(crate) unsafe extern "C" fn execveat(
     environment: Strings,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execveat(2)`, guaranteed by the caller.
     unsafe { libc::syscall(libc::SYS_execveat, directory, path, arguments, environment, flags) as c_int }
 }
 
@@ -51,16 +50,16 @@ pub(crate) unsafe extern "C" fn fexecve(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `fexecve(3)`, guaranteed by the caller.
     unsafe { execveat(descriptor, c"".as_ptr(), arguments, environment, libc::AT_EMPTY_PATH) }
 }
 
 /// # Safety
 /// * As for `execv(3)`.
 pub(crate) unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
-    // SAFETY: a plain read of libc's variable, as libc's own function does.
+    // SAFETY: reads libc's variable, as libc's function does.
     let environment = unsafe { libc::environ }.cast_const().cast();
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execv(3)`, guaranteed by the caller.
     unsafe { execve(path, arguments, environment) }
 }
 
@@ -69,7 +68,7 @@ pub(crate) unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -
 pub(crate) unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
     // SAFETY: as in `execv`.
     let environment = unsafe { libc::environ }.cast_const().cast();
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execvp(3)`, guaranteed by the caller.
     unsafe { execvpe(file, arguments, environment) }
 }
 
@@ -80,10 +79,10 @@ pub(crate) unsafe extern "C" fn execvpe(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `file` is a C string, guaranteed by the caller.
     let name = unsafe { CStr::from_ptr(file) }.to_bytes();
     if name.contains(&b'/') {
-        // SAFETY: the caller's word.
+        // SAFETY: the pointers are as for `execvpe(3)`, guaranteed by the caller.
         return unsafe { program_or_script(file, arguments, environment) };
     }
     if name.is_empty() || name.len() > NAME_BYTES {
@@ -91,7 +90,7 @@ pub(crate) unsafe extern "C" fn execvpe(
     }
     // SAFETY: the name is NUL-terminated.
     let path = unsafe { libc::getenv(c"PATH".as_ptr()) };
-    // SAFETY: the environment's strings are NUL-terminated.
+    // SAFETY: `getenv` returned a C string.
     let path = if path.is_null() { DEFAULT_PATH } else { unsafe { CStr::from_ptr(path) } };
     let mut is_forbidden = false;
     for directory in path.to_bytes().split(|&byte| byte == b':') {
@@ -100,7 +99,7 @@ pub(crate) unsafe extern "C" fn execvpe(
         // The last byte stays zero.
         let Some(room) = candidate.get_mut(..directory.len() + slash.len() + name.len()) else { continue };
         room.iter_mut().zip(directory.iter().chain(slash).chain(name)).for_each(|(to, from)| *to = *from);
-        // SAFETY: the candidate is a local, and ends in a zero; the rest is the caller's word.
+        // SAFETY: the candidate is a NUL-terminated local; the caller guarantees the rest.
         unsafe { program_or_script(candidate.as_ptr().cast(), arguments, environment) };
         match errno() {
             libc::EACCES => is_forbidden = true,
@@ -108,26 +107,25 @@ pub(crate) unsafe extern "C" fn execvpe(
             _ => return -1,
         }
     }
-    // A program that may not be run tells more than that others do not exist.
+    // EACCES explains more than ENOENT.
     if is_forbidden { fail(libc::EACCES) } else { -1 }
 }
 
-/// Replaces the program; a file that no interpreter is known for is given to the shell.
+/// Executes the program; a file without a known interpreter is run by the shell.
 ///
 /// # Safety
 /// * As for `execve(2)`.
 unsafe fn program_or_script(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execve(2)`, guaranteed by the caller.
     let result = unsafe { execve(path, arguments, environment) };
     if errno() != libc::ENOEXEC {
         return result;
     }
     let mut script = [ptr::null::<c_char>(); SCRIPT_ARGUMENTS + 3];
     let mut next = arguments;
-    // SAFETY: the caller's word: the array ends in a null pointer.
+    // SAFETY: the array is null-terminated, guaranteed by the caller.
     if !unsafe { *next }.is_null() {
-        // The script's own name takes the first one's place.
-        // SAFETY: not yet its end.
+        // SAFETY: not the array's end yet. The script's name replaces the first argument.
         next = unsafe { next.add(1) };
     }
     for (i, place) in script.iter_mut().enumerate() {
@@ -135,12 +133,12 @@ unsafe fn program_or_script(path: *const c_char, arguments: Strings, environment
             0 => SHELL.as_ptr(),
             1 => path,
             _ => {
-                // SAFETY: `next` does not move beyond the null pointer.
+                // SAFETY: `next` is not after the null pointer.
                 let argument = unsafe { *next };
                 if argument.is_null() {
                     break;
                 }
-                // SAFETY: not yet its end.
+                // SAFETY: not the array's end yet.
                 next = unsafe { next.add(1) };
                 argument
             }
@@ -149,21 +147,21 @@ unsafe fn program_or_script(path: *const c_char, arguments: Strings, environment
     if script.last().is_some_and(|last| !last.is_null()) {
         return fail(libc::E2BIG);
     }
-    // SAFETY: an array of strings that ends in a null pointer; the environment is the caller's.
+    // SAFETY: `script` is null-terminated; the environment is the caller's.
     unsafe { execve(SHELL.as_ptr(), script.as_ptr(), environment) }
 }
 
 fn errno() -> c_int {
-    // SAFETY: no precondition.
+    // SAFETY: the function has no precondition.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's own.
+    // SAFETY: `errno` is a variable of this thread.
     unsafe { *errno }
 }
 
 fn fail(error: c_int) -> c_int {
-    // SAFETY: no precondition.
+    // SAFETY: the function has no precondition.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's own.
+    // SAFETY: `errno` is a variable of this thread.
     unsafe { *errno = error };
     -1
 }

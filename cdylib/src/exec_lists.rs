@@ -1,22 +1,20 @@
-//! The `exec` functions that take their arguments one by one: `execl`, `execlp` and `execle`.
+//! The `exec` functions with a list of arguments: `execl`, `execlp` and `execle`.
 //!
-//! Stable Rust defines no functions with a variable number of arguments, so each is a few instructions of assembly. They
-//! make an array of the list where it stands, and call the function below that takes it:
-//!
+//! Stable Rust cannot define variadic functions, so each is assembly that makes an array of the
+//! list in the stack and calls a function below:
 //! ```text
-//! x86-64                                 aarch64                                 i686
-//! | 6th argument...        |             | 8th argument...        |              | 3rd argument...        |
-//! | 2nd to 5th, from rdx.. |             | 2nd to 7th, from x2..  |              | 2nd argument           |
-//! | 1st argument, from rsi | <- array    | 1st argument, from x1  | <- array     | 1st argument           | <- array
-//! | return address, moved  |             | padding                |              | path                   |
-//!                                        | x29, x30               |              | return address         |
+//! x86-64                              aarch64                            i686
+//! | 6th argument...        |          | 8th argument...        |         | 3rd argument...
+//! | 2nd to 5th, from rdx.. |          | 2nd to 7th, from x2..  |         | 2nd argument
+//! | 1st argument, from rsi | <- array | 1st argument, from x1  | <- array| 1st argument <- array
+//! | return address, moved  |          | padding                |         | path
+//!                                     | x29, x30               |         | return address
 //! ```
-//!
-//! So nothing is copied, whatever the number of arguments, and nothing allocated; a child of `vfork` changes nothing but
+//! Arguments on the stack are not copied, and nothing is allocated. A child of `vfork` changes only
 //! the stack below its caller's frame. The call frame information is right at each instruction.
 //!
 //! # Safety
-//! The assembly keeps to the machine's calling convention; what it calls reads the caller's list up to its null pointer.
+//! The assembly follows the calling convention; the functions read the list up to its null pointer.
 #![allow(unsafe_code)]
 
 use crate::exec::{self, Strings};
@@ -25,40 +23,40 @@ use core::{
     ffi::{c_char, c_int},
 };
 
-/// The compiler hides what it has not defined itself, assembly included: the linker gets a list of the names to export.
-/// This is a name that stands in the list as these three, and as the one that `build.rs` defines. Should a compiler come to
-/// write it otherwise, they are hidden, libc's own are called, and `tests/gate/exports.rs` fails.
+/// The compiler hides assembly symbols: the linker exports only a list of names. This name appears
+/// there as these three, and as the one that `build.rs` defines. If a compiler writes the list
+/// otherwise, libc's functions are called, and `tests/gate/exports.rs` fails.
 #[unsafe(export_name = "execl; execle; execlp; __sigaction")]
 pub(crate) static NAMES: u8 = 0;
 
 /// # Safety
 /// * As for `execl(3)`, with the list as an array.
 unsafe extern "C" fn execl(path: *const c_char, arguments: Strings) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execv(3)`, guaranteed by the caller.
     unsafe { exec::execv(path, arguments) }
 }
 
 /// # Safety
 /// * As for `execlp(3)`, with the list as an array.
 unsafe extern "C" fn execlp(file: *const c_char, arguments: Strings) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execvp(3)`, guaranteed by the caller.
     unsafe { exec::execvp(file, arguments) }
 }
 
 /// # Safety
-/// * As for `execle(3)`, with the list as an array; the environment stands behind its null pointer.
+/// * As for `execle(3)`, with the list as an array; the environment follows its null pointer.
 unsafe extern "C" fn execle(path: *const c_char, arguments: Strings) -> c_int {
     let mut end = arguments;
-    // SAFETY: the caller's word: a null pointer ends the list.
+    // SAFETY: the list is null-terminated, guaranteed by the caller.
     while !unsafe { *end }.is_null() {
-        // SAFETY: not yet its end.
+        // SAFETY: not the list's end yet.
         end = unsafe { end.add(1) };
     }
-    // SAFETY: the caller's word: the environment stands there.
+    // SAFETY: the environment follows the null pointer, guaranteed by the caller.
     let behind = unsafe { end.add(1) }.cast::<Strings>();
     // SAFETY: as above.
     let environment = unsafe { *behind };
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `execve(2)`, guaranteed by the caller.
     unsafe { exec::execve(path, arguments, environment) }
 }
 
@@ -76,7 +74,7 @@ macro_rules! define {
             "endbr64",
             "sub rsp, 40",
             ".cfi_def_cfa_offset 48",
-            // The fifth argument takes the return address's place, below the sixth.
+            // The fifth argument replaces the return address, below the sixth.
             "mov r10, [rsp + 40]",
             "mov [rsp], r10",
             ".cfi_offset rip, -48",
@@ -101,7 +99,7 @@ macro_rules! define {
     };
 }
 
-/// As above. All arguments stand on the stack already.
+/// All arguments are on the stack already.
 #[cfg(target_arch = "x86")]
 macro_rules! define {
     ($name:literal, $function:path) => {
@@ -131,7 +129,6 @@ macro_rules! define {
     };
 }
 
-/// As above.
 #[cfg(target_arch = "aarch64")]
 macro_rules! define {
     ($name:literal, $function:path) => {
@@ -142,7 +139,7 @@ macro_rules! define {
             concat!(".type ", $name, ", @function"),
             concat!($name, ":"),
             ".cfi_startproc",
-            // `bti c`, for processors that know it.
+            // `bti c`; a no-op on older processors.
             "hint #34",
             "stp x29, x30, [sp, #-80]!",
             ".cfi_def_cfa_offset 80",

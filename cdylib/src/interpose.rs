@@ -1,12 +1,13 @@
-//! Functions of libc that the host shares with us.
+//! Interposed functions of libc.
 //!
-//! * what sets a signal's disposition is in [`crate::app_signals`], what sets timers in [`crate::app_timers`], what
-//!   waits for signals in [`crate::signal_waits`], `prctl` in [`crate::sandboxes`], `pthread_create` in [`crate::new_threads`];
-//! * `sigaltstack`: where a program registers a stack that is too small for our handler, it runs without one.
+//! * Dispositions: [`crate::app_signals`]; timers: [`crate::app_timers`]; waits:
+//!   [`crate::signal_waits`]; `prctl`: [`crate::sandboxes`]; `pthread_create`:
+//!   [`crate::new_threads`].
+//! * `sigaltstack`: the handler avoids alternate stacks that are too small.
 //! * `dlclose`: objects are unloaded only while no handler reads their call frame information.
 //!
 //! # Safety
-//! Calls the next definition of each function, with the host's own arguments.
+//! Calls the next definition of each function, with the application's own arguments.
 #![allow(unsafe_code)]
 
 use core::{
@@ -19,7 +20,6 @@ use sigprof::interface::{self, SigactionFunction};
 type SigaltstackFunction = unsafe extern "C" fn(*const libc::stack_t, *mut libc::stack_t) -> c_int;
 type DlcloseFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// The next definition of a function, looked up once.
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -29,7 +29,7 @@ static SIGACTION: Next = Next::new(c"sigaction");
 static SIGALTSTACK: Next = Next::new(c"sigaltstack");
 static DLCLOSE: Next = Next::new(c"dlclose");
 
-/// Whether [`resolve`] has run: a library initialised before ours may call one of them.
+/// [`resolve`] has run. Libraries that are initialised before this one may call earlier.
 static RESOLVED: AtomicBool = AtomicBool::new(false);
 
 impl Next {
@@ -37,7 +37,7 @@ impl Next {
         Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The address; null where there is none, in a static program.
+    /// Looks the address up once; null in a static program.
     pub(crate) fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if !known.is_null() {
@@ -48,13 +48,13 @@ impl Next {
         found
     }
 
-    /// The address, if it was looked up before; otherwise null. Signal-safe.
+    /// The address from an earlier [`get`](Self::get), or null. Signal-safe: an atomic load.
     pub(crate) fn known(&self) -> *mut c_void {
         self.address.load(Ordering::Acquire)
     }
 }
 
-/// Looks all of them up, so that a host that calls one in a signal handler finds it known.
+/// Resolves all functions now: symbol lookup is not signal-safe.
 pub(crate) fn resolve() {
     for next in [&SIGACTION, &SIGALTSTACK, &DLCLOSE] {
         next.get();
@@ -67,19 +67,18 @@ pub(crate) fn resolve() {
     crate::exit::resolve();
     let address = SIGACTION.get();
     let function = if address.is_null() {
-        // A static program has no next definition; glibc has the same function under a second name.
+        // A static program has no next definition, but glibc's second name of the function.
         __sigaction
     } else {
         // SAFETY: libc's `sigaction` has this type.
         unsafe { mem::transmute::<*mut c_void, SigactionFunction>(address) }
     };
-    // SAFETY: it is the C library's own.
+    // SAFETY: `function` is the C library's own.
     unsafe { interface::set_real_sigaction(function) };
     RESOLVED.store(true, Ordering::Release);
 }
 
-/// The address of one of them, where it is legal in signal handlers: a look-up there is none, so it is made but once, even
-/// where it finds nothing (in a static program).
+/// Looks up at most once, even without success: the callers are legal in signal handlers.
 fn resolved(next: &Next) -> *mut c_void {
     if !RESOLVED.load(Ordering::Acquire) {
         resolve();
@@ -88,27 +87,25 @@ fn resolved(next: &Next) -> *mut c_void {
 }
 
 unsafe extern "C" {
-    /// glibc's own name for `sigaction(2)`.
     fn __sigaction(number: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
 }
 
-/// Looks the next `sigaction` up if that has not been done.
 pub(crate) fn ensure_resolved() {
     if !RESOLVED.load(Ordering::Acquire) {
         resolve();
     }
 }
 
-/// True when the `dlclose` that the program calls is ours: not in a library that was itself opened by `dlopen`.
+/// Whether the program calls this `dlclose`. It does not if the library was opened by `dlopen`.
 pub(crate) fn interposes_dlclose() -> bool {
-    // Not by the address of ours: in a library that was opened later our own name leads to libc's function.
+    // Not by address: in a library that was opened later, the name refers to libc's function.
     interface::is_own_code(interface::first_symbol(c"dlclose"))
 }
 
-/// True when the running program has opened the library, and calls none of these functions of ours.
+/// Whether the running program opened the library, so that it does not call these functions.
 pub(crate) fn is_opened_late() -> bool {
     let first = interface::first_symbol(c"dlclose");
-    // A static program has no symbols to look up.
+    // A static program has no symbols.
     !first.is_null() && !interface::is_own_code(first)
 }
 
@@ -116,16 +113,16 @@ pub(crate) fn is_opened_late() -> bool {
 /// * As for `sigaltstack(2)`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
-    // SAFETY: the caller's word. Before the stack is in place, so that no tick meets it.
+    // SAFETY: `new` is null or valid, guaranteed by the caller. Before a tick can use the stack.
     unsafe { interface::app_alternate_stack(new) };
     let address = resolved(&SIGALTSTACK);
     if address.is_null() {
-        // SAFETY: the system call takes what the function takes.
+        // SAFETY: the system call has the function's arguments and preconditions.
         return unsafe { libc::syscall(libc::SYS_sigaltstack, new, old) } as c_int;
     }
     // SAFETY: libc's `sigaltstack` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, SigaltstackFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `sigaltstack(2)`, guaranteed by the caller.
     unsafe { function(new, old) }
 }
 
@@ -139,6 +136,6 @@ pub(crate) unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
     }
     // SAFETY: libc's `dlclose` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, DlcloseFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: `handle` is as for `dlclose(3)`, guaranteed by the caller.
     interface::while_unloading(|| unsafe { function(handle) }).unwrap_or(0)
 }

@@ -1,14 +1,12 @@
-//! `libprofiler.so` and `libprofiler.a`: gperftools' CPU profiler interface on top of the crate `sigprof`.
+//! `libprofiler.so` and `libprofiler.a`: gperftools' CPU profiler interface for `sigprof`.
 //!
-//! * [`abi`] the ten functions of `<gperftools/profiler.h>`,
-//! * [`preload`] what happens when the library is loaded and when the program ends,
-//! * [`interpose`], [`app_signals`], [`app_timers`], [`signal_waits`], [`sandboxes`] and [`new_threads`] the functions of libc that the host shares with
-//!   us; [`exec`], [`exec_lists`] and [`exit`] those that end the program, and [`exec_bare`] what they call in a static one,
-//! * [`copies`] other profilers in the same program,
-//! * [`message`] the lines on stderr; the crate itself prints nothing,
-//! * [`reserve`] some memory for when the program has none left.
+//! * [`abi`]: the functions of `<gperftools/profiler.h>`,
+//! * [`preload`]: hooks of the library's loading and the program's exit,
+//! * [`interpose`], [`app_signals`], [`app_timers`], [`signal_waits`], [`sandboxes`],
+//!   [`new_threads`], [`exec`], [`exec_lists`], [`exit`]: interposed functions of libc;
+//!   [`exec_bare`]: replacements in a static program.
 //!
-//! No entry from C lets a panic out: each goes through [`guarded`].
+//! No panic leaves a function that C calls: [`guarded`] catches it.
 
 mod abi;
 mod app_signals;
@@ -29,8 +27,8 @@ mod types;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `f` with every signal blocked, and a request to cancel the thread put off: it would unwind through us. A panic
-/// in `f`, which would be a defect of ours, comes to `otherwise` instead of ending the host.
+/// Runs `f` with all signals blocked and cancellation disabled, which would unwind through it.
+/// After a panic in `f`, a defect, returns `otherwise`.
 fn guarded<R>(otherwise: R, f: impl FnOnce() -> R) -> R {
     sigprof::interface::with_signals_blocked(|| catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise))
 }

@@ -1,13 +1,13 @@
 //! Lines on stderr.
 //!
-//! Each is one `write` of a buffer on the stack, so it may be sent from a signal handler; it is left out where nobody
-//! takes it at once. When the environment asks for a profile it goes through a copy of stderr made at load, since
-//! programs close descriptor 2 before they exit (GNU sort does), or to descriptor 2 where the host has closed ours. Who asks
-//! for quiet has no such copy: a reader of stderr comes to its end when the host closes it, as without us. A
-//! descriptor is used only if it still is the file it was at load: otherwise it may have become one of the host's own.
+//! Each is one `write` of a buffer on the stack, so it is signal-safe. It is dropped if it would
+//! block. If the environment started the profile, lines go to a copy of stderr made at load,
+//! because programs such as GNU sort close descriptor 2 before they exit; to descriptor 2 if the
+//! application closed the copy. With `CPUPROFILE_QUIET` there is no copy, so a reader of stderr
+//! finds its end as usual. A descriptor is used only if it is still the same file as at load.
 //!
 //! # Safety
-//! Calls on descriptors of our own.
+//! System calls on own descriptors.
 #![allow(unsafe_code)]
 
 use crate::preload::settings;
@@ -27,7 +27,7 @@ static COPY: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Notes which file stderr is.
+/// Stores the identity of stderr.
 pub(crate) fn open() {
     if let Some((device, inode)) = interface::identity(STDERR) {
         DEVICE.store(device, Ordering::Relaxed);
@@ -35,11 +35,11 @@ pub(crate) fn open() {
     }
 }
 
-/// Copies stderr to a high descriptor, where it is in nobody's way.
+/// Copies stderr to a high descriptor.
 pub(crate) fn keep() {
     const HIGH: i32 = 1000;
     for lowest in [HIGH, 100, 20] {
-        // SAFETY: a new descriptor for an open file; it is closed by exec.
+        // SAFETY: makes a new descriptor, which `exec` closes.
         let copy = unsafe { libc::fcntl(STDERR, libc::F_DUPFD_CLOEXEC, lowest) };
         if copy >= 0 {
             COPY.store(copy, Ordering::Release);
@@ -49,17 +49,17 @@ pub(crate) fn keep() {
     }
 }
 
-/// A daemon lets go of its starter's stderr, which may wait for just that; so its forked child has no copy.
+/// A forked daemon has no copy: its starter may wait for the end of stderr.
 unsafe extern "C" fn close_in_child() {
     let copy = COPY.swap(-1, Ordering::AcqRel);
     let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
     if copy >= 0 && interface::identity(copy) == Some(expected) {
-        // SAFETY: the descriptor is ours: it is still the file that we opened it for.
+        // SAFETY: the descriptor is still the file that it was made for.
         unsafe { libc::close(copy) };
     }
 }
 
-/// The line at the end of a profile, which begins as gperftools' does; or why there is none.
+/// The summary line, which starts as gperftools', or the reason for having no profile.
 pub(crate) fn end_of_profile(stopped: &StoppedSession<'_>) {
     if !stopped.has_file() {
         return;
@@ -118,7 +118,6 @@ pub(crate) fn end_of_profile(stopped: &StoppedSession<'_>) {
     }
 }
 
-/// Why functions can have wrong shares.
 #[inline(never)]
 fn in_step(line: &mut Line, summary: &Summary) {
     let _ = line.write_str(" (code in step with the kernel's timer interrupts, which count ");
@@ -128,13 +127,13 @@ fn in_step(line: &mut Line, summary: &Summary) {
     let _ = write!(line, " s: shares can be wrong with clock {})", summary.clock);
 }
 
-/// Seconds, to hundredths.
+/// With hundredths.
 fn seconds(line: &mut Line, time: Duration) {
     let _ = write!(line, "{}.{:02}", time.as_secs(), time.subsec_millis() / 10);
 }
 
-/// One line of `name=figure` with all that became of ticks and walks, the path last, which may hold anything and be cut; then
-/// one for each of the busiest threads, whose name is last for the same reason.
+/// Prints one line of `name=figure`, with the path last because it may be cut and contain any
+/// bytes; then a line for each of the busiest threads, for the same reason with its name last.
 fn statistics(stopped: &StoppedSession<'_>) {
     let summary = stopped.summary();
     let (walks, losses) = (summary.walks, summary.losses);
@@ -193,7 +192,6 @@ fn statistics(stopped: &StoppedSession<'_>) {
     }
 }
 
-/// The line of a thread.
 fn thread(used: &ThreadUse) {
     let mut line = Line::new();
     let _ = write!(line, "sigprof: thread: process={} thread={}", interface::process(), used.thread.id);
@@ -206,19 +204,19 @@ fn thread(used: &ThreadUse) {
     send_statistics(line);
 }
 
-/// One line that says why there is no profile at `path`.
+/// Reports why there is no profile at `path`.
 pub(crate) fn failed(path: &[u8], failure: Failure) {
     no_profile(path, failure, None);
 }
 
-/// True where a recorder's process may write neither a spool nor a file, as one does that has become another user. stderr is the
-/// command's own then, and the recorder says how much time is missing.
+/// Whether the process can write neither spool nor file for a recorder, such as after a change of
+/// user. stderr is the command's, and the recorder reports the missing time.
 pub(crate) fn is_of_recording(failure: Failure) -> bool {
     let is_refused = |errno| [libc::EACCES, libc::EPERM].contains(&errno);
     settings().keeps_spool && matches!(failure, Failure::Output { errno, .. } if is_refused(errno))
 }
 
-/// The same, and where the program's handler is, if that is the reason. Not for signal context.
+/// As [`failed`], with the object of the program's handler. Not for signal context.
 pub(crate) fn refused(path: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no profile at ");
@@ -233,7 +231,7 @@ pub(crate) fn refused(path: &[u8], failure: Failure) {
     send(line);
 }
 
-/// One line that says that another profiler was loaded before this one.
+/// Reports that another profiler was loaded first.
 pub(crate) fn defers_to(first: &[u8]) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: ");
@@ -244,7 +242,7 @@ pub(crate) fn defers_to(first: &[u8]) {
     send(line);
 }
 
-/// The same, and where the samples are kept that could not be written.
+/// As [`failed`], with the spool that holds the samples.
 fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no profile at ");
@@ -257,7 +255,6 @@ fn no_profile(path: &[u8], failure: Failure, spool: Option<&[u8]>) {
     send(line);
 }
 
-/// One line that says why the profile at `path` is as it was before a flush.
 pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: cannot update the profile at ");
@@ -266,7 +263,7 @@ pub(crate) fn not_flushed(path: &[u8], failure: Failure) {
     send(line);
 }
 
-/// One line that says what is wrong with the profile at `path`.
+/// Reports a problem of the profile at `path`.
 pub(crate) fn diagnostic(path: &[u8], notice: Diagnostic<'_>) {
     match notice {
         Diagnostic::NoProfile { failure, spool: None } if is_of_recording(failure) => {}
@@ -335,7 +332,7 @@ pub(crate) fn diagnostic(path: &[u8], notice: Diagnostic<'_>) {
     }
 }
 
-/// One line that says why the signal called `name` cannot switch profiling.
+/// Reports why the signal `name` cannot start profiling.
 pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: CPUPROFILESIGNAL=");
@@ -344,7 +341,7 @@ pub(crate) fn no_toggle(name: &[u8], failure: Failure) {
     send(line);
 }
 
-/// One line that says why there is no spool in the directory that the user has named.
+/// Reports why the user's directory has no spool.
 pub(crate) fn no_spool(directory: &[u8], action: &str, reason: &str) {
     let mut line = Line::new();
     let _ = line.write_str("sigprof: no spool in CPUPROFILE_SPOOL=");
@@ -353,14 +350,13 @@ pub(crate) fn no_spool(directory: &[u8], action: &str, reason: &str) {
     send(line);
 }
 
-/// One line with a warning.
 pub(crate) fn warn(warning: &str) {
     let mut line = Line::new();
     let _ = write!(line, "sigprof: {warning}");
     send(line);
 }
 
-/// Sends the line where the user wants statistics, to stderr unless a file is named.
+/// Prints a line of statistics to the chosen file, otherwise to stderr.
 fn send_statistics(mut line: Line) {
     if let StatisticsChoice::File(path) = &settings().statistics {
         return interface::append_line(path, line.finished());
@@ -368,7 +364,7 @@ fn send_statistics(mut line: Line) {
     send(line);
 }
 
-/// Writes the line to the first place that is still what it was at load.
+/// Prints the line to the first descriptor that still is stderr as it was at load.
 fn send(mut line: Line) {
     let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
     let line = line.finished();

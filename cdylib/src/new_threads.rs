@@ -1,15 +1,14 @@
-//! `pthread_create`: threads that have their timer from the first moment on, in sessions of clock `wall`, and in part in those of
-//! perf events (clocks `auto` and `perf`).
+//! `pthread_create`: with clock `wall`, and partly with perf events (clocks `auto` and `perf`), new
+//! threads have their timers from the start.
 //!
-//! In all other sessions, and without one, the host's call goes through as it is. A new thread begins in [`begin`], which gives it
-//! its timer and goes on to the host's function by a jump, so that no frame of ours stands below the host's. The two words that
-//! lead there are in a place of our own: the host's allocator may be who creates the thread.
-//!
-//! Threads that come by other ways (C11's `thrd_create`, a raw `clone`) are found by the handler, some moments later.
+//! Other calls are passed on. A new thread starts in [`begin`], which adopts it and jumps to the
+//! application's function, so that no frame of this library is below it. Its function and argument
+//! are in a static slot, because the application's allocator may create the thread. The handler
+//! finds threads that are created otherwise (C11's `thrd_create`, raw `clone`).
 //!
 //! # Safety
-//! Calls the next definition, with the host's own arguments or with a function and a place of ours, and the host's function in the
-//! new thread, as libc would.
+//! Calls the next definition with the application's arguments, or with a function and a slot of
+//! this module; calls the application's function in the new thread, as libc would.
 #![allow(unsafe_code)]
 
 use crate::interpose::{self, Next};
@@ -21,16 +20,16 @@ use core::{
 };
 use sigprof::interface;
 
-/// A thread's function. It may end by `pthread_exit`, which unwinds.
+/// A thread's function. `pthread_exit` unwinds through it.
 type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int;
 
 static CREATE: Next = Next::new(c"pthread_create");
 
-// A static program has no next definition, but glibc's own name for its function, beside a weak one that ours takes the place
-// of; elsewhere the name is null. What brings the function into such a program is C11's, which calls it by that name. Nobody
-// refers to that word, so a linker that makes a shared library throws it away.
+// A static program has no next definition. glibc's own name is used there, which is null elsewhere,
+// because this library replaces the weak one. The reference to C11's function links glibc's into
+// the program. A linker discards that word in a shared library, because it is not referenced.
 global_asm!(
     ".pushsection .data.rel.ro.sigprof_thrd_create, \"aw\"",
     ".balign 8",
@@ -51,7 +50,7 @@ unsafe extern "C" {
     static OWN_CREATE: *mut c_void;
 }
 
-/// What a new thread is to do.
+/// A new thread's function and argument.
 struct StartSlot {
     is_taken: AtomicBool,
     start: AtomicPtr<()>,
@@ -67,21 +66,20 @@ impl StartSlot {
         }
     }
 
-    /// A free one, for the caller alone.
+    /// Acquire: pairs with `release`.
     fn take() -> Option<&'static Self> {
         START_SLOTS.iter().find(|place| !place.is_taken.swap(true, Ordering::Acquire))
     }
 
-    /// Release: whoever takes it next comes behind what was read from it.
+    /// Release: the last user's loads come before the next user's stores.
     fn release(&self) {
         self.is_taken.store(false, Ordering::Release);
     }
 }
 
-/// Threads that are created at a time and have not begun; those beyond are found by the handler.
+/// Threads that are created and have not started. The handler finds further ones.
 static START_SLOTS: [StartSlot; 128] = [const { StartSlot::free() }; 128];
 
-/// Looks it up.
 pub(crate) fn resolve() {
     CREATE.get();
 }
@@ -97,7 +95,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
 ) -> c_int {
     interpose::ensure_resolved();
     let next = CREATE.known();
-    // SAFETY: a word that nobody writes to once it is relocated.
+    // SAFETY: the word is not written after relocation.
     let address = if next.is_null() { unsafe { OWN_CREATE } } else { next };
     if address.is_null() {
         return libc::EAGAIN;
@@ -106,12 +104,12 @@ pub(crate) unsafe extern "C" fn pthread_create(
     let create = unsafe { mem::transmute::<*mut c_void, Create>(address) };
     let place = if interface::claim_new_thread() { StartSlot::take() } else { None };
     let Some(place) = place else {
-        // SAFETY: the caller's word.
+        // SAFETY: the arguments are as for `pthread_create(3)`, guaranteed by the caller.
         return unsafe { create(thread, attributes, start, argument) };
     };
     place.start.store(start as *mut (), Ordering::Relaxed);
     place.argument.store(argument, Ordering::Relaxed);
-    // SAFETY: the caller's word; the place is static, and belongs to the new thread until it gives it back.
+    // SAFETY: as above; the slot is static, and the new thread's until it releases it.
     let created = unsafe { create(thread, attributes, begin, ptr::from_ref(place).cast_mut().cast()) };
     if created != 0 {
         place.release();
@@ -119,23 +117,21 @@ pub(crate) unsafe extern "C" fn pthread_create(
     created
 }
 
-/// Where a new thread begins.
 extern "C-unwind" fn begin(place: *mut c_void) -> *mut c_void {
     let (start, argument) = registered(place);
-    // The last thing that is done, so that it is a jump.
+    // Last, so that it is compiled to a jump.
     start(argument)
 }
 
-/// Gives the calling thread its timer, and the place back. Not inlined: what lies on the stack of a function that goes on by a jump
-/// must not be lent to others.
+/// Adopts the calling thread and releases the slot. Not inlined, so that `begin` can end in a jump.
 #[inline(never)]
 fn registered(place: *mut c_void) -> (Start, *mut c_void) {
-    // SAFETY: `pthread_create` gives one of the static places to the new thread.
+    // SAFETY: `pthread_create` above passes a static slot.
     let place = unsafe { &*place.cast::<StartSlot>() };
     let start = place.start.load(Ordering::Relaxed);
     let argument = place.argument.load(Ordering::Relaxed);
     place.release();
     interface::register_thread();
-    // SAFETY: it is the function that the host gave to `pthread_create`.
+    // SAFETY: `start` is the function that the application passed to `pthread_create`.
     (unsafe { mem::transmute::<*mut (), Start>(start) }, argument)
 }

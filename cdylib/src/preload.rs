@@ -1,8 +1,7 @@
-//! What happens when the library is loaded and when the program ends.
+//! Hooks of the library's loading and of the program's exit.
 //!
 //! # Safety
-//! Reads the environment's strings, as `getenv(3)` does, marks them where nobody else uses them, and places two functions
-//! where the loader calls them.
+//! Reads the environment as `getenv(3)` does, and changes it while no other code uses it.
 #![allow(unsafe_code)]
 
 use crate::{abi, exit, guarded, interpose, message, other_profilers};
@@ -14,18 +13,17 @@ use std::{
     sync::OnceLock,
 };
 
-/// Called by the loader when the library is initialised, behind the libraries it needs.
+/// Called after the initialisers of the needed libraries.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
-/// Called when the program ends by `exit` or a return from `main`, behind its own `atexit` functions.
+/// Called at `exit` or the return of `main`, after the program's `atexit` functions.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = abi::stop;
 
-/// What the environment asks for; read once, at load or at the first use before it. Under AT_SECURE nothing is
-/// read.
+/// The environment's settings, read once, at load or first use. Empty under AT_SECURE.
 pub(crate) fn settings() -> &'static Environment {
     static SETTINGS: OnceLock<Environment> = OnceLock::new();
     SETTINGS.get_or_init(|| {
@@ -38,7 +36,7 @@ extern "C" fn at_load() {
     guarded((), || {
         interpose::resolve();
         exit::watch_quick_exit();
-        // Whoever only links the library may ask for a stack in a signal handler, where nothing can be prepared.
+        // Also without a profile: the program may request a stack in a signal handler.
         let prepared = interface::prepare(interpose::interposes_dlclose());
         let is_late = interpose::is_opened_late();
         if !is_late && !other_profilers::is_in_program() {
@@ -48,7 +46,7 @@ extern "C" fn at_load() {
         message::open();
         interface::set_diagnostic_sink(message::diagnostic);
         let Some(base) = settings.base_path() else { return };
-        // The program that the process runs is another one by every `exec`, and its parent stays.
+        // The parent process stays the same over `exec`.
         if settings.child_of.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
             return;
         }
@@ -62,20 +60,20 @@ extern "C" fn at_load() {
             return message::failed(&base, failure);
         }
         let is_refused = start(settings, &base);
-        // In a program that has threads they may be reading the environment, which would be moved.
+        // Other threads may be reading the environment.
         if !is_late || interface::is_single_threaded() {
             mark(is_refused);
         }
     });
 }
 
-/// Starts what the settings ask for. True if that is refused for a reason that is printed, now or by the program that started
-/// this one.
+/// Starts what the settings request. True if that failed with a message, here or in a program
+/// before.
 fn start(settings: &Environment, base: &[u8]) -> bool {
     for warning in &settings.warnings {
         message::warn(warning);
     }
-    // The device or pipe is the profile of the program that was started with it; nothing can be made beside it.
+    // A device or pipe has only the first program's profile.
     if settings.adds_pid() && interface::is_special(base) {
         return false;
     }
@@ -105,7 +103,6 @@ fn start(settings: &Environment, base: &[u8]) -> bool {
     }
     // SAFETY: there is no filter.
     if let Err(failure) = unsafe { interface::start(&options) } {
-        // The recorder that asked for the profile is gone: nobody wants to know.
         let is_without_recorder = settings.keeps_spool && interface::is_without_recorder(failure);
         if is_without_recorder || message::is_of_recording(failure) {
             return false;
@@ -115,11 +112,11 @@ fn start(settings: &Environment, base: &[u8]) -> bool {
         }
         return true;
     }
-    // What a recorder finds no spool of it finds in a file.
+    // The recorder then collects a file.
     if settings.keeps_spool {
         return false;
     }
-    // Where nobody asked for a spool, going without is no news.
+    // Only a spool that the user requested is worth a message.
     if let SpoolChoice::Directory(directory) = &settings.spool {
         if let Some((action, reason)) = interface::spool_refusal() {
             message::no_spool(directory, action, reason);
@@ -128,36 +125,36 @@ fn start(settings: &Environment, base: &[u8]) -> bool {
     false
 }
 
-/// The path from the root: a child may be forked in another directory.
+/// A child may be forked in another directory.
 fn absolute(path: &[u8]) -> Vec<u8> {
     std::path::absolute(OsStr::from_bytes(path))
         .map_or_else(|_| path.to_vec(), |path| path.into_os_string().into_vec())
 }
 
-/// Asks the programs that this one starts to add their process ids to the name, by `CPUPROFILE_USE_PID`, as
-/// gperftools does since 2.18. The mark of an older parent is taken off: it makes the path no text, and programs that
-/// read their whole environment stumble over it. They report a refusal once.
+/// Makes programs that this one starts add their process IDs to the name (`CPUPROFILE_USE_PID`), as
+/// gperftools since 2.18. They report a refusal once. Removes an older parent's mark: the path with
+/// it is not UTF-8, which some programs reject.
 fn mark(is_refused: bool) {
     let value = if is_refused { format!("1{REFUSED}\0") } else { "1\0".into() };
-    // SAFETY: both strings are NUL-terminated, and only initialisers run, or the one thread that opens us.
+    // SAFETY: both are C strings, and only initialisers run, or the only thread opens the library.
     unsafe { libc::setenv(c"CPUPROFILE_USE_PID".as_ptr(), value.as_ptr().cast(), 1) };
     for entry in entries() {
-        // SAFETY: the string is NUL-terminated.
+        // SAFETY: `entry` is a C string.
         let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
         if bytes.strip_prefix(b"CPUPROFILE=").is_some_and(is_marked) {
-            // SAFETY: the value's first byte, behind the name and the equals sign.
+            // SAFETY: the first byte of the value is within the string.
             let first = unsafe { entry.add("CPUPROFILE=".len()) }.cast::<u8>();
-            // SAFETY: the environment is writable, and nobody else uses it now.
+            // SAFETY: the environment is writable, and no other code uses it now.
             unsafe { *first &= !MARK };
         }
     }
 }
 
-/// The environment as names and values; they live as long as the process.
+/// The environment as names and values, which live as long as the process.
 fn environment() -> Vec<(&'static [u8], &'static [u8])> {
     entries()
         .filter_map(|entry| {
-            // SAFETY: the string is NUL-terminated.
+            // SAFETY: `entry` is a C string.
             let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
             let equals = bytes.iter().position(|&byte| byte == b'=')?;
             Some((bytes.get(..equals)?, bytes.get(equals + 1..)?))
@@ -166,13 +163,13 @@ fn environment() -> Vec<(&'static [u8], &'static [u8])> {
 }
 
 fn entries() -> impl Iterator<Item = *mut c_char> {
-    // SAFETY: a plain read of libc's variable, as `getenv` does.
+    // SAFETY: reads libc's variable, as `getenv` does.
     let mut next = unsafe { libc::environ };
     core::iter::from_fn(move || {
         if next.is_null() {
             return None;
         }
-        // SAFETY: the array is terminated by a null pointer, behind which `next` never moves.
+        // SAFETY: the array is null-terminated, and `next` is not after its end.
         let entry = unsafe { *next };
         if entry.is_null() {
             return None;

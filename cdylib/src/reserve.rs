@@ -1,12 +1,11 @@
-//! Memory of last resort: where the program's heap can give none, small pieces come from a reserve.
+//! A reserve of memory for small allocations when the program's heap is exhausted.
 //!
-//! Rust ends the process when an allocation fails. A program may be at the end of its memory when it loads us, starts or
-//! flushes, and has every right to go on; what we need then is some kilobytes. Large pieces are asked for in a way that
-//! can fail, by whoever needs them. The reserve costs address space, and memory only where it is used; what is freed of
-//! it stays used.
+//! Rust aborts when an allocation fails. A program that has no memory left when it loads, starts or
+//! flushes the profiler may continue, and the profiler then needs some kilobytes. Large allocations
+//! handle failure themselves. The reserve costs memory only when it is used; it is not reused.
 //!
 //! # Safety
-//! Hands out disjoint pieces of a static array, and passes everything else on to the system's allocator.
+//! Returns disjoint pieces of a static array, and passes everything else to the system's allocator.
 #![allow(unsafe_code)]
 
 use core::{
@@ -25,32 +24,32 @@ static ALLOCATOR: Reserve =
 
 struct Reserve {
     bytes: Aligned,
-    /// Bytes from the start that are handed out, for good.
+    /// Used bytes; never fewer.
     used: AtomicUsize,
 }
 
-// As large as the largest of ours, which keep threads out of each other's cache lines.
+// The largest alignment of our types, which separates cache lines.
 #[repr(C, align(128))]
 struct Aligned(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: each byte belongs to whom `take` gave it to.
+// SAFETY: each byte is used only by the caller that `take` returned it to.
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
-    /// A piece of the reserve, zeroed; null where too little is left.
+    /// A zeroed piece, or null.
     fn take(&self, layout: Layout) -> *mut u8 {
         let start = self.bytes.0.get().cast::<u8>();
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
-            // Counted from the array's start, so that an alignment above the array's own is none.
+            // Alignment within the array, which is enough up to the array's own.
             let place = used.next_multiple_of(layout.align());
             let Some(end) = place.checked_add(layout.size()) else { return ptr::null_mut() };
             if end > BYTES || layout.align() > align_of::<Aligned>() {
                 return ptr::null_mut();
             }
-            // Relaxed: nobody reads what another wrote there.
+            // Relaxed: no thread reads another's writes there.
             match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
-                // SAFETY: within the array.
+                // SAFETY: `place` is within the array.
                 Ok(_) => return unsafe { start.add(place) },
                 Err(now) => used = now,
             }
@@ -63,43 +62,43 @@ impl Reserve {
     }
 }
 
-// SAFETY: the system's allocator is one, and a piece of the reserve is as large and as aligned as asked for, belongs to
-// nobody else, and is valid for ever.
+// SAFETY: the system's allocator is valid; pieces fit their layouts, are not shared, and stay
+// valid.
 unsafe impl GlobalAlloc for Reserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's word.
+        // SAFETY: the layout's size is not zero, guaranteed by the caller.
         let piece = unsafe { System.alloc(layout) };
         if piece.is_null() { self.take(layout) } else { piece }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's word.
+        // SAFETY: the layout's size is not zero, guaranteed by the caller.
         let piece = unsafe { System.alloc_zeroed(layout) };
         if piece.is_null() { self.take(layout) } else { piece }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if !self.owns(pointer) {
-            // SAFETY: the caller's word; it is the system's.
+            // SAFETY: the system allocated `pointer` with this layout, guaranteed by the caller.
             unsafe { System.dealloc(pointer, layout) };
         }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !self.owns(pointer) {
-            // SAFETY: the caller's word; it is the system's.
+            // SAFETY: as in `dealloc`; `size` is valid, guaranteed by the caller.
             let piece = unsafe { System.realloc(pointer, layout, size) };
             if !piece.is_null() {
                 return piece;
             }
         }
         let Ok(larger) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
-        // SAFETY: the caller's word: the size is not zero.
+        // SAFETY: `size` is not zero, guaranteed by the caller.
         let piece = unsafe { self.alloc(larger) };
         if !piece.is_null() {
-            // SAFETY: both are as large, and the new one is nobody else's.
+            // SAFETY: both have at least this size, and the new piece is not shared.
             unsafe { ptr::copy_nonoverlapping(pointer, piece, layout.size().min(size)) };
-            // SAFETY: the caller's word.
+            // SAFETY: `pointer` has this layout, guaranteed by the caller.
             unsafe { self.dealloc(pointer, layout) };
         }
         piece

@@ -1,13 +1,12 @@
-//! `prctl`: a host that is about to forbid itself system calls.
+//! `prctl`: the start of a sandbox.
 //!
-//! A filter of seccomp(2) may end the program for a call that it does not know, in a signal handler as well. Ticks of clock
-//! `cpu` set timers, and those of any clock ask which thread they have met and what it is called, which few programs do; what
-//! else ticks of clock `itimer` do is to read a clock. So from here on it is that, and nobody's name is asked for.
-//! Without rights of its own a program must have asked for `PR_SET_NO_NEW_PRIVS` before the kernel takes a filter, whichever
-//! call brings it; one that has them, or inherited that, and brings it by `seccomp(2)`, is not seen.
+//! A filter of seccomp(2) may kill the program for an unexpected system call, even in a handler.
+//! Ticks set timers and read the thread's ID and name. From now on only clock `itimer` is used,
+//! without IDs and names. An unprivileged program must set `PR_SET_NO_NEW_PRIVS` first. One that is
+//! privileged or inherited the flag may call `seccomp(2)` unnoticed.
 //!
 //! # Safety
-//! Calls the next definition, with the host's own arguments.
+//! Calls the next definition, with the application's own arguments.
 #![allow(unsafe_code)]
 
 use crate::interpose::Next;
@@ -17,12 +16,12 @@ use core::{
 };
 use sigprof::interface;
 
-/// The function takes what follows the first argument as an option wants it; it reads four in any case, as libc's does.
+/// The function reads four variable arguments in any case, as libc's does.
 type Function = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
 
 static PRCTL: Next = Next::new(c"prctl");
 
-/// Looks it up, so that a host that calls it in a signal handler finds it known.
+/// Resolves it now: symbol lookup is not signal-safe.
 pub(crate) fn resolve() {
     PRCTL.get();
 }
@@ -42,12 +41,11 @@ pub(crate) unsafe extern "C" fn prctl(
     }
     let address = PRCTL.known();
     if address.is_null() {
-        // SAFETY: the system call takes what the function takes.
+        // SAFETY: the system call has the function's arguments and preconditions.
         return unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) } as c_int;
     }
-    // SAFETY: libc's `prctl` takes its arguments as one with this type does: `long`s, by the machine's convention for
-    // functions with a variable number of them, which on the machines we are built for is that of all functions.
+    // SAFETY: libc's variadic `prctl` reads `long`s, which our machines pass as other arguments.
     let function = unsafe { mem::transmute::<*mut c_void, Function>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: the arguments are as for `prctl(2)`, guaranteed by the caller.
     unsafe { function(option, second, third, fourth, fifth) }
 }

@@ -1,13 +1,11 @@
-//! What takes signals without a handler: `sigwait`, `sigwaitinfo`, `sigtimedwait` and `signalfd`.
+//! Receivers of signals without a handler: `sigwait`, `sigwaitinfo`, `sigtimedwait` and `signalfd`.
 //!
-//! The kernel gives them a signal that all threads block, and a tick of ours is one. A host that waits for SIGPROF is not told
-//! of ticks: who took one waits on. What is read by `signalfd` cannot be sorted so; there ticks end.
-//!
-//! The three that wait are cancellation points, so a thread may be unwound through them; they hold nothing that would have
-//! to be dropped.
+//! They receive signals that all threads block, including ticks. The waits hide ticks from the
+//! application and continue. `signalfd` cannot, so it stops the ticks. The waits are cancellation
+//! points: a forced unwind may pass through them, so they hold nothing that must be dropped.
 //!
 //! # Safety
-//! Calls the next definition of each function, with the host's own arguments; fills what the caller says may be filled.
+//! Calls the next definition of each function, with the application's own arguments.
 #![allow(unsafe_code)]
 
 use crate::interpose::Next;
@@ -25,17 +23,16 @@ static SIGTIMEDWAIT: Next = Next::new(c"sigtimedwait");
 static SIGNALFD: Next = Next::new(c"signalfd");
 
 unsafe extern "C" {
-    /// `pthread_setcanceltype(3)`.
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
 /// `PTHREAD_CANCEL_ASYNCHRONOUS` of glibc's `<pthread.h>`.
 const CANCEL_ASYNCHRONOUS: c_int = 1;
-/// Bytes of the kernel's set of signals.
+/// Bytes of the kernel's signal set.
 const SET_BYTES: usize = 8;
 const NANOS: i64 = 1_000_000_000;
 
-/// Looks both up, so that a host that calls one in a signal handler finds it known.
+/// Resolves both now: symbol lookup is not signal-safe.
 pub(crate) fn resolve() {
     for next in [&SIGTIMEDWAIT, &SIGNALFD] {
         next.get();
@@ -47,10 +44,10 @@ pub(crate) fn resolve() {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn sigwait(set: *const libc::sigset_t, number: *mut c_int) -> c_int {
     loop {
-        // SAFETY: the caller's word.
+        // SAFETY: `set` is valid, guaranteed by the caller.
         let taken = unsafe { sigtimedwait(set, ptr::null_mut(), ptr::null()) };
         if taken >= 0 {
-            // SAFETY: the caller's word: writable.
+            // SAFETY: `number` is writable, guaranteed by the caller.
             unsafe { number.write(taken) };
             return 0;
         }
@@ -68,7 +65,7 @@ pub(crate) unsafe extern "C-unwind" fn sigwaitinfo(
     set: *const libc::sigset_t,
     info: *mut libc::siginfo_t,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `sigwaitinfo(2)`, guaranteed by the caller.
     unsafe { sigtimedwait(set, info, ptr::null()) }
 }
 
@@ -80,24 +77,24 @@ pub(crate) unsafe extern "C-unwind" fn sigtimedwait(
     info: *mut libc::siginfo_t,
     patience: *const libc::timespec,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `set` is valid, guaranteed by the caller.
     if !unsafe { interface::may_contain_tick_signal(set) } {
-        // SAFETY: the caller's word.
+        // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
         return unsafe { wait(set, info, patience) };
     }
-    // SAFETY: the caller's word: null or valid.
+    // SAFETY: the timeout is null or valid, guaranteed by the caller.
     let patience = unsafe { patience.as_ref() };
     let end = patience.map(|patience| now().saturating_add(nanos(patience)));
-    // The first time as the host has it, for the kernel to judge.
+    // Unchanged at first, so that the kernel validates it.
     let mut left = patience.copied();
     loop {
-        // SAFETY: all fields are integers, for which zero is a value.
+        // SAFETY: zeros are valid: integers.
         let mut taken: libc::siginfo_t = unsafe { mem::zeroed() };
-        // SAFETY: the set is the caller's, the rest are locals.
+        // SAFETY: `set` is valid, guaranteed by the caller; the rest are locals.
         let number = unsafe { wait(set, &mut taken, left.as_ref().map_or(ptr::null(), ptr::from_ref)) };
         if number <= 0 || !interface::is_tick(&mut taken) {
             if number > 0 && !info.is_null() {
-                // SAFETY: the caller's word: writable.
+                // SAFETY: `info` is writable, guaranteed by the caller.
                 unsafe { info.write(taken) };
             }
             return number;
@@ -118,16 +115,16 @@ pub(crate) unsafe extern "C" fn signalfd(
     set: *const libc::sigset_t,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's word. Before the descriptor is there, so that no tick turns up in it.
+    // SAFETY: `set` is valid, guaranteed by the caller. First: the descriptor must return no tick.
     unsafe { interface::app_reads_signals(set) };
     let address = SIGNALFD.known();
     if address.is_null() {
-        // SAFETY: the system call takes what the function takes, and the size of the set.
+        // SAFETY: the system call has the function's arguments, and the set's size.
         return unsafe { libc::syscall(libc::SYS_signalfd4, descriptor, set, SET_BYTES, flags) } as c_int;
     }
     // SAFETY: libc's `signalfd` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, SignalfdFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: the arguments are as for `signalfd(2)`, guaranteed by the caller.
     unsafe { function(descriptor, set, flags) }
 }
 
@@ -142,16 +139,16 @@ unsafe fn wait(
 ) -> c_int {
     let address = SIGTIMEDWAIT.known();
     if address.is_null() {
-        // SAFETY: the caller's word.
+        // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
         return unsafe { wait_by_system_call(set, info, patience) };
     }
     // SAFETY: libc's `sigtimedwait` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, WaitFunction>(address) };
-    // SAFETY: the caller's word.
+    // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
     unsafe { function(set, info, patience) }
 }
 
-/// The same in a static program, where the thread can be cancelled as in libc's function.
+/// [`wait`] in a static program, as a cancellation point.
 ///
 /// # Safety
 /// * As for `sigtimedwait(2)`.
@@ -161,26 +158,26 @@ unsafe fn wait_by_system_call(
     patience: *const libc::timespec,
 ) -> c_int {
     let mut kind = 0;
-    // SAFETY: the type is a known one, the old one is written into a local. Nothing is half done meanwhile.
+    // SAFETY: the type is valid, `kind` is a local, and cancellation finds nothing half done.
     unsafe { pthread_setcanceltype(CANCEL_ASYNCHRONOUS, &mut kind) };
-    // SAFETY: the system call takes what the function takes, and the size of the set.
+    // SAFETY: the system call has the function's arguments, and the set's size.
     let result = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, info, patience, SET_BYTES) };
     let mut unused = 0;
-    // SAFETY: the type is the one that was found.
+    // SAFETY: `kind` is the type before, `unused` a local.
     unsafe { pthread_setcanceltype(kind, &mut unused) };
     result as c_int
 }
 
 fn errno() -> c_int {
-    // SAFETY: no precondition.
+    // SAFETY: the function has no precondition.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: it is this thread's own.
+    // SAFETY: `errno` is a variable of this thread.
     unsafe { *place }
 }
 
 fn now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is a local.
+    // SAFETY: `time` is a local.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     nanos(&time)
 }

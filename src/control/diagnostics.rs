@@ -1,66 +1,62 @@
-//! What goes wrong where no call of the user's could return it: in a forked child, on the way to another program, and in a
-//! part of a profile.
-//!
-//! The shared library prints it; users of the crate are not told, since the crate prints nothing.
+//! Diagnostics of problems that no call can return, in forked children, before `exec`, and in parts
+//! of a profile. The shared library prints them; the crate prints nothing.
 
 use crate::{config::Clock, error::Failure};
 use once_cell::race::OnceBox;
 
-/// What went wrong with a profile.
+/// A problem of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Diagnostic<'n> {
-    /// There is none, or none of all that was gathered.
+    /// There is no profile, or it lacks samples.
     NoProfile {
-        /// Why.
+        /// The cause.
         failure: Failure,
-        /// The file that the samples can be recovered from.
+        /// The spool that the samples can be recovered from.
         spool: Option<&'n [u8]>,
     },
-    /// Its list of mapped objects is not whole: readers will not know the names of what ran.
+    /// The list of mapped objects is incomplete: frames lack names.
     NoList(Failure),
-    /// Its clock is another one than was asked for.
+    /// The clock is not the requested one.
     OtherClock {
-        /// What was asked for.
+        /// The requested clock.
         asked: Clock,
-        /// What is used in its place.
+        /// The clock that is used.
         used: Clock,
-        /// Why.
+        /// The cause.
         failure: Failure,
     },
-    /// Its ticks are another signal than was asked for.
+    /// The profiling signal is not the requested one.
     OtherSignal {
-        /// Number of the one that was asked for.
+        /// The requested signal's number.
         asked: i32,
-        /// Number of the one that is used in its place.
+        /// The number of the signal that is used.
         used: i32,
-        /// Why.
+        /// The cause.
         failure: Failure,
     },
-    /// It is of the first thread alone, though its clock is that of elapsed time: the program forbids itself system calls, or
-    /// handles the signal of the ticks itself.
+    /// Clock `wall` samples only the main thread, because of a sandbox or the program's handler.
     FirstThreadAlone,
-    /// It lacks so many periods.
+    /// Number of lost periods.
     Lost(u64),
-    /// No samples are taken any more.
+    /// Sampling has stopped.
     NoTicks(Failure),
-    /// The program has used the profiling timer by a system call of its own.
+    /// The program used the profiling timer by a direct system call.
     TimerTaken,
-    /// The timer could not be disarmed before another program takes the process over, which therefore ignores the
-    /// timer's signal.
+    /// The timer could not be disarmed before `exec`. The new program therefore ignores its signal.
     StillArmed(Failure),
 }
 
-/// Takes a notice and the path of the profile; async-signal-safe.
+/// Receives the profile's path and a diagnostic. Must be async-signal-safe.
 pub type DiagnosticSink = fn(&[u8], Diagnostic<'_>);
 
 static SINK: OnceBox<DiagnosticSink> = OnceBox::new();
 
-/// Has all notices from now on told to `sink`; the first one stays. Not for signal context.
+/// Sets the sink once. Not for signal context.
 pub(crate) fn set_diagnostic_sink(sink: DiagnosticSink) {
     SINK.get_or_init(|| Box::new(sink));
 }
 
-/// Tells whoever listens. Signal-safe.
+/// Signal-safe: the sink is.
 pub(crate) fn report(path: &[u8], notice: Diagnostic<'_>) {
     if let Some(sink) = SINK.get() {
         sink(path, notice);

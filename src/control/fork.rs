@@ -1,29 +1,24 @@
-//! What a fork does to us.
+//! Hooks before and after fork(2).
 //!
-//! The forking thread holds the control lock across the fork, so the child finds a session that nobody was changing;
-//! and it has every signal blocked: before Linux 4.19 a tick that came while the kernel copied a large process made it
-//! begin again, for ever at a high rate. In the child only that thread exists: handlers and lock waiters of all others
-//! are gone, and their marks are wiped. A session that the environment started goes on in a file of the child's
-//! own; any other is off in the child. The parent's file is untouched: the child has no descriptor of it.
+//! The forking thread holds the control lock, so the child copies a consistent session. It blocks
+//! all signals: before Linux 4.19 each tick restarted the kernel's copy of a large process,
+//! endlessly at high frequencies. In the child, the marks of other threads' handlers and lock
+//! waiters are cleared. A session of the environment continues in the child's own file; any other
+//! stops. `vfork`, `_Fork` and raw `clone` run no hooks. Their children have no timer (fork(2));
+//! exit hooks and ticks find another process than the session's (`sample/fork_guard.rs`).
 //!
-//! Hooks of others run in a ring around ours, or between ours:
-//!
+//! Hooks of the application run around or between these, by the order of registration:
 //! ```text
-//! registered    before      |  in parent and child
-//! behind ours   first       |                last     with signals as they were, without the lock
-//! ours              then    |  fork  then
-//! before ours         last  |  first                  with signals blocked; the lock is lent to them
+//! registered   before      |  in parent and child
+//! after ours   first       |                last     signals as before, without the lock
+//! ours               then  |  fork  then
+//! before ours        last  |  first                  signals blocked; the lock is lent to them
 //! ```
-//!
-//! Ours are registered when the library is loaded; libraries that the program is linked with may come before that. If
-//! a hook of theirs calls us, it has the lock that its own thread holds. It may fork itself, too.
-//!
-//! `vfork`, `_Fork` and raw `clone` run none of this. Their children have no timer (`fork(2)`), and an exit path
-//! that finds another process id than the session's leaves the session alone; so does a tick that is sent to them
-//! (`sample/fork_guard.rs`).
+//! These are registered when the library is loaded, after those of libraries that are initialised
+//! earlier. A hook may call the profiler, and then borrows its thread's lock, or fork.
 //!
 //! # Safety
-//! Keeps the lock's guard in a static from one hook to the next, on one thread; resets the lock in the child.
+//! Keeps the lock's guard in a static between hooks of one thread; resets the lock in the child.
 #![allow(unsafe_code)]
 
 use super::{CONTROL, Control, Locked, frame_files, is_other_process, toggle};
@@ -35,21 +30,20 @@ use crate::{
 use core::{cell::UnsafeCell, ptr};
 use parking_lot::{MutexGuard, RawMutex, lock_api::RawMutex as _};
 
-/// The lock while a fork is going on; guarded by the lock itself.
 struct HeldLock(UnsafeCell<Option<Locked>>);
 
-// SAFETY: only the thread that holds the lock touches it.
+// SAFETY: only the thread that holds the lock accesses it.
 unsafe impl Sync for HeldLock {}
 
 static HELD: HeldLock = HeldLock(UnsafeCell::new(None));
 
-/// The thread that has put the lock into [`HELD`], or 0. A thread that finds itself here has the lock.
+/// The thread that stored the lock in [`HELD`], or 0.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
-/// How many forks that thread is in beside the outermost one; guarded by the lock.
+/// That thread's nested forks; guarded by the lock.
 static INNER_FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Installs the hooks, once. A system that has no memory for them leaves children of a fork unprofiled.
+/// Installs the hooks once. If that fails, forked children are not profiled.
 pub(super) fn install_hooks() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if !INSTALLED.swap(true, Ordering::SeqCst) {
@@ -57,18 +51,17 @@ pub(super) fn install_hooks() {
     }
 }
 
-/// The lock, for a thread that is in a fork: one of the host's hooks calls us.
+/// Returns the lock if this thread is in a fork: a hook of the application calls the profiler.
 pub(super) fn borrow_lock() -> Option<MutexGuard<'static, Control>> {
-    // Relaxed: only this thread itself can have written what is looked for.
+    // Relaxed: only this thread can have stored its own ID.
     if FORKING.load(Ordering::Relaxed) != thread::pthread_self() {
         return None;
     }
-    // SAFETY: this thread has the lock, and uses it in one place at a time: hooks run one after another.
+    // SAFETY: this thread has the lock; its hooks, the only users, run one after another.
     let held = unsafe { &mut *HELD.0.get() };
     held.as_mut()?.control.take()
 }
 
-/// The end of a loan.
 pub(super) fn return_lock(control: MutexGuard<'static, Control>) {
     // SAFETY: this thread has the lock.
     if let Some(held) = unsafe { &mut *HELD.0.get() } {
@@ -83,9 +76,9 @@ unsafe extern "C" fn before() {
         return;
     }
     listing::pause_for_fork();
-    // What waits could be out of reach in the child, see `sampled_dsos::reset_after_fork`.
+    // The child may be unable to read the queue, see `sampled_dsos::reset_after_fork`.
     locked.drain_sampled_dsos();
-    // SAFETY: the lock is ours.
+    // SAFETY: this thread has the lock.
     unsafe { *HELD.0.get() = Some(locked) };
     FORKING.store(thread::pthread_self(), Ordering::Relaxed);
 }
@@ -95,23 +88,23 @@ unsafe extern "C" fn after_in_parent() {
 }
 
 unsafe extern "C" fn after_in_child() {
-    // SAFETY: this thread has the lock since `before`; it is the only one here.
+    // SAFETY: this thread, the child's only one, has had the lock since `before`.
     let held = unsafe { &mut *HELD.0.get() };
     if let Some(locked) = held {
         reinit_in_child(locked);
     }
     let Some(mut locked) = end_of_fork() else { return };
-    // Nobody queues for the lock (see `Locked::new`), so a fresh one is all it takes.
+    // No thread queues for the lock (see `Locked::new`), so a new lock is in the same state.
     if let Some(guard) = locked.control.take() {
         core::mem::forget(guard);
-        // SAFETY: the guard is gone; no other thread exists.
+        // SAFETY: the guard is forgotten; no other thread exists.
         let raw = unsafe { CONTROL.raw() };
-        // SAFETY: as above; a lock consists of atomics, which may be written through a shared place.
+        // SAFETY: as above. A lock is atomics, which may be written through a shared reference.
         unsafe { ptr::from_ref(raw).cast_mut().write(RawMutex::INIT) };
     }
 }
 
-/// What was kept since `before`; None where the thread is still in another fork.
+/// Takes the lock back; None if the thread is still in an outer fork.
 fn end_of_fork() -> Option<Locked> {
     if INNER_FORKS.load(Ordering::Relaxed) > 0 {
         INNER_FORKS.fetch_sub(1, Ordering::Relaxed);
@@ -119,12 +112,11 @@ fn end_of_fork() -> Option<Locked> {
     }
     FORKING.store(0, Ordering::Relaxed);
     listing::resume_after_fork();
-    // SAFETY: this thread has the lock since `before`.
+    // SAFETY: this thread has had the lock since `before`.
     let held = unsafe { &mut *HELD.0.get() };
     held.take()
 }
 
-/// Makes a copy of the parent a process of its own.
 fn reinit_in_child(locked: &mut Locked) {
     let handlers_were_inside = Engine::get().is_some_and(|engine| {
         engine.clock_readers().reset_after_fork();
@@ -137,7 +129,7 @@ fn reinit_in_child(locked: &mut Locked) {
     app_disposition::reset_after_fork();
     tick_source::reset_after_fork();
     toggle::reset_after_fork();
-    // One of the host's hooks may have started a session here already.
+    // A hook of the application may already have started a session here.
     if is_other_process() {
         recording::withdraw();
         if let Some(session) = locked.session.take() {

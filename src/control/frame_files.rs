@@ -1,11 +1,9 @@
-//! Finds the call frame information of objects that have no table to search it by, and hands it to the handler.
+//! The search for call frame information of objects without a search table.
 //!
-//! SessionSelector sections an object has only its file tells. The file that the kernel's list names is taken for the object's
-//! if it begins as the object's memory does, and is the very file that is mapped or has the same build id. Of
-//! `.eh_frame` the memory is copied, since the loader may have relocated it; `.debug_frame` is in the file alone.
-//! Compressed sections and separate files of debugging information are not read.
-//!
-//! An object that has a table costs nothing here but a look at its program headers: no file is opened for it.
+//! An object's file locates its sections. It is the file that /proc/self/maps names, if it begins
+//! like the object's memory and is the mapped file or has the same build ID. `.eh_frame` is copied
+//! from memory, because the loader may have relocated it; `.debug_frame` from the file. Compressed
+//! sections and separate debug files are not read. No file is opened for objects with a table.
 
 use crate::{
     format::Mapping,
@@ -35,19 +33,17 @@ type Header = elf::FileHeader32<Native>;
 
 type FileBytes<'f> = &'f ReadCache<fs::File>;
 
-/// Calls of [`renew`] that are not fulfilled.
+/// Unfinished calls of [`renew`].
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Set in a forked child.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Brings the index to what is loaded now. For ordinary context; nothing may be locked.
-///
-/// Whoever comes while another is at it leaves it to that one, which looks once more.
+/// Updates the index to the loaded objects. For ordinary context, without locks. A second caller
+/// leaves this to the first, which repeats it.
 pub(crate) fn renew() {
     const ROUNDS: u32 = 2;
-    // The loader lists its objects under a lock that a thread of the parent may have held at the fork, and glibc leaves it
-    // locked here. The child keeps the parent's index, and walks what it loads itself by the objects' own tables.
+    // At the fork a thread of the parent may have held the loader's lock, which glibc leaves
+    // locked. The child keeps the parent's index, and unwinds its new objects by their own tables.
     if IS_CHILD.load(Ordering::SeqCst) {
         return;
     }
@@ -64,7 +60,6 @@ pub(crate) fn renew() {
     REQUESTS.store(0, Ordering::SeqCst);
 }
 
-/// In a forked child: the thread that was at it does not exist here.
 pub(super) fn reset_after_fork() {
     REQUESTS.store(0, Ordering::SeqCst);
     IS_CHILD.store(true, Ordering::SeqCst);
@@ -76,9 +71,9 @@ fn renew_once() {
     if objects.is_empty() && before.is_empty() {
         return;
     }
-    // A thread that is to be cancelled must not end in the middle.
+    // Thread cancellation must not interrupt this.
     let _undisturbed = AllBlocked::new();
-    // The kernel copies, and fails where a read would fault. Other calls that do so some sandboxes punish.
+    // The kernel copies, without faults. Some sandboxes kill the process for similar system calls.
     let Ok(memory) = fs::File::open("/proc/self/mem") else { return };
     let mut new = Vec::new();
     let mut all = Vec::with_capacity(objects.len());
@@ -100,14 +95,14 @@ fn renew_once() {
     if new.is_empty() {
         return;
     }
-    // Rules that were found out without these objects' information go, while no handler is about to add another.
+    // Removes rules that were found without this information, while no handler adds one.
     if let Some(engine) = Engine::get() {
         let is_old = |pc| !new.iter().any(|range| range.contains(&pc));
         objects::while_unloading(|| (), || engine.rules().retain(&is_old));
     }
 }
 
-/// Reads what there is of an object; it has no sections where nothing is found, or the file cannot be trusted.
+/// Reads the object's sections; none if its file is not found or not trusted.
 fn look_into(object: &UnindexedObject, lead: Vec<u8>, memory: &fs::File) -> ObjectFrames {
     let range = object.range.clone();
     if !object.segments.is_empty() {
@@ -118,7 +113,6 @@ fn look_into(object: &UnindexedObject, lead: Vec<u8>, memory: &fs::File) -> Obje
     ObjectFrames::new(range, lead.into_boxed_slice(), sections)
 }
 
-/// The object's file, if it is found.
 fn open_file(object: &UnindexedObject, lead: &[u8]) -> Option<ReadCache<fs::File>> {
     let maps = fs::read("/proc/self/maps").ok()?;
     let mapping = maps
@@ -127,7 +121,7 @@ fn open_file(object: &UnindexedObject, lead: &[u8]) -> Option<ReadCache<fs::File
         .find(|mapping| mapping.contains(object.range.start as u64))?;
     let (major, minor) = (u64::from(mapping.device.major), u64::from(mapping.device.minor));
     let mapped = FileIdentity { major, minor, inode: mapping.inode };
-    // The second is for a program whose file was renamed or removed.
+    // The second is for a program's file that was renamed or removed.
     [&mapping.path, &b"/proc/self/exe"[..]].into_iter().find_map(|path| {
         let (file, identity) = file::open_ordinary(path)?;
         let file = ReadCache::new(file);
@@ -135,14 +129,13 @@ fn open_file(object: &UnindexedObject, lead: &[u8]) -> Option<ReadCache<fs::File
     })
 }
 
-/// Device and inode can differ though the file is the mapped one: some file systems show others in the kernel's list.
-/// The same beginning then suffices if the build id is a part of it.
+/// The identity may differ for the mapped file: some file systems report another device or inode in
+/// the kernel's list. The same beginning then suffices if it contains the build ID.
 fn is_mapped_file(file: FileBytes<'_>, lead: &[u8], same_identity: bool) -> bool {
     let begins_alike = file.read_bytes_at(0, lead.len() as u64).is_ok_and(|bytes| bytes == lead);
     begins_alike && (same_identity || has_build_id_within(file, lead.len() as u64).unwrap_or(false))
 }
 
-/// True when the first `length` bytes of the file hold a build id.
 fn has_build_id_within(file: FileBytes<'_>, length: u64) -> object::Result<bool> {
     let header = Header::parse(file)?;
     for segment in header.program_headers(Native, file)? {
@@ -160,7 +153,7 @@ fn has_build_id_within(file: FileBytes<'_>, length: u64) -> object::Result<bool>
     Ok(false)
 }
 
-/// Copies of the object's `.eh_frame` and `.debug_frame`, as far as it has them.
+/// Copies `.eh_frame` and `.debug_frame`, if they exist.
 fn sections(file: FileBytes<'_>, object: &UnindexedObject, memory: &fs::File) -> Vec<SectionCopy> {
     let Ok(header) = Header::parse(file) else { return Vec::new() };
     let Ok(table) = header.sections(Native, file) else { return Vec::new() };
@@ -173,7 +166,7 @@ fn sections(file: FileBytes<'_>, object: &UnindexedObject, memory: &fs::File) ->
             _ => {}
         }
     }
-    // What is mapped is what the program itself would be unwound by, so it comes first.
+    // First the mapped section, which the program itself is unwound by.
     mapped.into_iter().chain(unmapped).collect()
 }
 
@@ -205,7 +198,7 @@ fn debug_frame(
     Some(SectionCopy { kind: SectionKind::DebugFrame, bytes, address: 0, bias: object.bias })
 }
 
-/// Looks into a file that may hold anything, of which `mapped` is taken for the object's memory: for tests and fuzzing.
+/// Reads any file as the file of `mapped`, for tests and fuzzing.
 #[cfg(all(any(test, fuzzing), not(loom)))]
 pub(crate) fn trial(file: fs::File, mapped: &[u8]) {
     let memory = fs::File::open("/proc/self/mem").expect("this process's memory");
@@ -230,13 +223,12 @@ mod tests {
         fs::File::open("/proc/self/mem").unwrap()
     }
 
-    /// This test program, as if it had no table.
     fn this_program() -> UnindexedObject {
         objects::prepare();
         let here = this_program as *const () as usize;
         let (_, start, end) =
             objects::named_ranges().into_iter().find(|o| (o.1..o.2).contains(&here)).unwrap();
-        // A position-independent program begins where its file does.
+        // Position-independent programs start at their file's start.
         UnindexedObject { range: start..end, bias: start, lead_length: memory::PAGE, segments: Vec::new() }
     }
 
@@ -246,16 +238,15 @@ mod tests {
         lead
     }
 
-    /// No file is opened for a program and libraries as compilers make them.
     #[test]
-    fn an_ordinary_program_has_nothing_to_look_into() {
+    fn finds_no_unindexed_object_in_an_ordinary_program() {
         memory::choose_probe().unwrap();
         assert_eq!(objects::unindexed(), []);
         assert!(objects::named_ranges().len() > 2);
     }
 
     #[test]
-    fn the_mapped_file_is_told_from_others() {
+    fn recognises_the_mapped_file() {
         let object = this_program();
         let lead = lead_of(&object);
         let file = open_file(&object, &lead).expect("the program's own file");
@@ -267,18 +258,16 @@ mod tests {
         assert!(file::open_ordinary(b"/dev/null").is_none());
     }
 
-    /// A beginning without a build id does not tell one build from another.
     #[test]
-    fn a_file_of_another_identity_needs_a_build_id() {
+    fn requires_a_build_id_if_the_file_identity_differs() {
         let object = this_program();
         let file = open_file(&object, &lead_of(&object)).unwrap();
         assert!(is_mapped_file(&file, &lead_of(&object)[..64], true));
         assert!(!is_mapped_file(&file, &lead_of(&object)[..64], false));
     }
 
-    /// What is found without the table is what the table leads to.
     #[test]
-    fn the_memory_of_a_section_is_copied_whole() {
+    fn copies_all_of_eh_frame() {
         let object = this_program();
         let file = open_file(&object, &lead_of(&object)).unwrap();
         let [frames] = &sections(&file, &object, &own_memory())[..] else { panic!("not one section") };

@@ -1,7 +1,5 @@
-//! The list of mapped objects at the end of a profile.
-//!
-//! It is /proc/self/maps as the kernel writes it, followed by the executable segments of objects that were met
-//! while profiling and are gone, where they overlap nothing that is mapped now.
+//! The list of mapped objects at the end of a profile: /proc/self/maps, and after it the executable
+//! segments of sampled objects that are gone and overlap no mapping.
 //!
 //! # Safety
 //! Declares a structure of integers zeroable.
@@ -22,23 +20,23 @@ use std::{
     ops::Range,
 };
 
-/// Bytes of lines that are kept from the start; those of executable mappings, about a hundred each.
+/// Enough for about 2 600 lines.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// The lines of executable mappings at a session's start: for the spool, and for the end without /proc. Code in anonymous
-/// memory may have been moved there from a file. To show that, the line at the start of the file below it and the next line of a
-/// file are kept, too.
+/// The lines of executable mappings at the start, for the spool and if /proc is gone later.
+/// Anonymous code may be a file's copy, so the file's first line before it and a file's next line
+/// are kept, too.
 #[repr(C)]
 pub(crate) struct KeptLines {
     used: usize,
     bytes: [u8; KEPT_BYTES],
 }
 
-// SAFETY: integers; zeros are no lines.
+// SAFETY: integers, for which zeros are valid: no lines.
 unsafe impl Zeroable for KeptLines {}
 
 impl KeptLines {
-    /// Reads them; without /proc they are those of `before`, a parent's. `lines` is as for [`write`].
+    /// Reads the lines; without /proc they are the parent's, `before`. For `lines` see [`write`].
     ///
     /// # Errors
     /// The error number of `mmap(2)`.
@@ -46,7 +44,7 @@ impl KeptLines {
         let mut kept = MappedBox::<Self>::zeroed()?;
         let mut choice = Choice { kept: &mut kept, first: 0..0, wants_next: false };
         match File::read(c"/proc/self/maps") {
-            // A sink has no errors, and what cannot be read is not there.
+            // The sink returns no errors. Lines that cannot be read are left out.
             Ok(maps) => {
                 let _ = copy_lines(&mut io::sink(), lines, reader(maps), |line| choice.see(line));
             }
@@ -59,12 +57,10 @@ impl KeptLines {
         Ok(kept)
     }
 
-    /// The lines, each with its newline.
     pub(crate) fn text(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 
-    /// Keeps a line, if it fits.
     fn keep(&mut self, line: &[u8]) {
         if let Some([place @ .., newline]) = self.bytes.get_mut(self.used..=self.used + line.len()) {
             place.copy_from_slice(line);
@@ -74,12 +70,11 @@ impl KeptLines {
     }
 }
 
-/// Chooses the lines to keep, one after another, in the order of addresses.
+/// Chooses the lines to keep, in the order of addresses.
 struct Choice<'k> {
     kept: &'k mut KeptLines,
-    /// The last line at the start of a file, unless it stays in any case; or empty.
+    /// A file's first line, kept only if anonymous code follows.
     first: Range<usize>,
-    /// The next line of a file stays.
     wants_next: bool,
 }
 
@@ -107,7 +102,6 @@ impl Choice<'_> {
         }
     }
 
-    /// Takes the line at the start of a file out again, since no code in anonymous memory followed.
     fn drop_first(&mut self) {
         let first = std::mem::replace(&mut self.first, 0..0);
         for (from, to) in (first.end..self.kept.used).zip(first.start..) {
@@ -120,12 +114,12 @@ impl Choice<'_> {
     }
 }
 
-/// Segments of met objects that can be told to overlap.
+/// Maximum number of sampled segments that are checked for overlap.
 const SEGMENTS: usize = 1024;
 
-/// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; what is longer is cut. Without /proc, as
-/// behind `chroot`, the lines `kept` from the start take its place. Where reading fails the list exit_hooks; the error number is
-/// in the result, as it is where there is neither /proc/self/maps nor a line kept.
+/// Writes the list. `lines` must hold the longest line, about `PATH_MAX` bytes; longer ones are
+/// copied unparsed. If /proc/self/maps cannot be opened (`chroot`), writes `kept`. The result has
+/// the error number of reading, or of opening if `kept` is empty (except ENOENT).
 ///
 /// # Errors
 /// Those of the sink.
@@ -154,15 +148,14 @@ pub(crate) fn write(
         if covered.is_marked(i) {
             continue;
         }
-        // Several objects may have had the same addresses, one after another: the last one met is listed.
+        // Of several objects at the same addresses, the last sampled one is listed.
         covered.mark(dsos, segment.start as u64, segment.end as u64);
         gone_line(object, segment).write_line(out, SlotWidth::NATIVE)?;
     }
     Ok(listed)
 }
 
-/// Reads `maps`. The kernel shows an empty list where the process's first thread has ended (`pthread_exit` in `main`); the
-/// calling thread's own is then read.
+/// Reads `maps`, or the calling thread's: the former is empty after `pthread_exit` in `main`.
 fn reader(mut maps: File) -> impl FnMut(&mut [u8]) -> Result<usize, i32> {
     let mut is_first = true;
     move |buffer| {
@@ -176,8 +169,7 @@ fn reader(mut maps: File) -> impl FnMut(&mut [u8]) -> Result<usize, i32> {
     }
 }
 
-/// Copies what `read` gives to `out`, and shows each whole line to `look`. An error of `read` ends the text, and is in the
-/// result.
+/// Copies from `read` to `out` and calls `look` with each line. An error of `read` ends the text.
 fn copy_lines(
     out: &mut impl Write,
     buffer: &mut [u8],
@@ -188,7 +180,7 @@ fn copy_lines(
     let mut result = Ok(());
     loop {
         let room = buffer.get_mut(filled..).unwrap_or_default();
-        // The records are worth more than the list: they are not given up for it.
+        // The records before the list are kept despite the error.
         let got = read(room).unwrap_or_else(|errno| {
             result = Err(errno);
             0
@@ -197,7 +189,7 @@ fn copy_lines(
         let text = buffer.get(..filled).unwrap_or_default();
         let whole = match text.iter().rposition(|&byte| byte == b'\n') {
             Some(newline) => newline + 1,
-            // A line longer than the buffer is passed on in pieces.
+            // A line longer than the buffer is copied in parts.
             None if got == 0 || filled == buffer.len() => filled,
             None => 0,
         };
@@ -229,7 +221,7 @@ fn gone_line<'m>(object: &'m SampledDso, segment: SampledSegment) -> Mapping<'m>
     }
 }
 
-/// SessionSelector met segments overlap something that is listed.
+/// Which segments of sampled objects overlap a listed mapping.
 struct Covered {
     marks: [bool; SEGMENTS],
 }
@@ -245,7 +237,7 @@ impl Covered {
         }
     }
 
-    /// Segments beyond the array count as covered.
+    /// Segments after the array's end count as marked.
     fn is_marked(&self, i: usize) -> bool {
         self.marks.get(i).copied().unwrap_or(true)
     }
@@ -256,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_copied_whole_however_they_arrive() {
+    fn copies_complete_lines_however_the_text_is_split() {
         let text = b"first line\nsecond\n\na much longer third line\nlast";
         for step in 1..text.len() {
             let mut left = &text[..];
@@ -290,7 +282,6 @@ mod tests {
         assert!(mappings().any(is_moved) || mappings().all(|mapping| mapping.is_executable()));
     }
 
-    /// The places of the lines that stay of those that are seen.
     fn chosen(lines: &[&str]) -> Vec<usize> {
         let mut kept = MappedBox::<KeptLines>::zeroed().unwrap();
         let mut choice = Choice { kept: &mut kept, first: 0..0, wants_next: false };
@@ -301,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn around_code_in_memory_the_lines_of_the_files_stay() {
+    fn keeps_the_lines_of_files_around_anonymous_code() {
         let (head, code, data) = (
             "10000-11000 r--p 00000000 08:01 7 /bin/x",
             "11000-12000 r-xp 00001000 08:01 7 /bin/x",
@@ -312,14 +303,12 @@ mod tests {
         let other = "30000-31000 r--p 00000000 08:01 8 /lib/y";
         let other_code = "31000-32000 r-xp 00001000 08:01 8 /lib/y";
         assert_eq!(chosen(&[head, code, data, heap, other, other_code, "no line"]), [1, 5]);
-        // Some of the program's code was moved, or all of it.
         assert_eq!(chosen(&[head, code, spilled, data, heap, other, other_code]), [0, 1, 2, 3, 6]);
         assert_eq!(chosen(&[head, spilled, data, heap, other, other_code]), [0, 1, 2, 5]);
-        // Memory between counts as one, and what the kernel names is not asked for.
+        // Consecutive anonymous mappings count as one. Names that the kernel makes are not files.
         let memory = "13000-13800 rw-p 00000000 00:00 0";
         assert_eq!(chosen(&[head, &spilled.replace("14000", "13000"), memory, data]), [0, 1, 3]);
         assert_eq!(chosen(&[spilled, heap, other, other_code]), [0, 3]);
-        // A file that begins right after it keeps its first line.
         assert_eq!(chosen(&[head, spilled, other, other_code, head]), [0, 1, 2, 3]);
     }
 

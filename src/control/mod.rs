@@ -1,16 +1,14 @@
-//! ORDINARY CONTEXT: starts, flushes and stops sessions; the sole owner of the one that runs.
+//! Start, flush and stop of sessions, and the owner of the running session.
 //!
 //! | state | start | flush | stop |
 //! | --- | --- | --- | --- |
 //! | idle | running, or a failure and idle | nothing | nothing |
 //! | running | failure | running | idle |
 //!
-//! All of it happens under one lock, taken with every signal blocked: then neither a tick nor the toggle can
-//! interrupt the owner of the lock on its own thread, so both may wait for it or leave a request.
-//!
-//! The toggle (`CPUPROFILESIGNAL`) runs start and stop in a signal handler, at any instruction of the host. So what
-//! it calls allocates nothing and asks only for system calls; memory comes from `mmap`, text is built in buffers
-//! of fixed size. When the lock is taken it leaves its request to the lock's owner.
+//! One lock guards all of it, taken with all signals blocked: neither a tick nor the toggle
+//! interrupts its owner, so both may wait for it or leave a request. The toggle
+//! (`CPUPROFILESIGNAL`) runs in a signal handler. Start and stop are therefore signal-safe: system
+//! calls, mapped memory, text in arrays.
 
 mod diagnostics;
 mod exit_hooks;
@@ -56,44 +54,40 @@ use core::ops::{Deref, DerefMut};
 use parking_lot::{Mutex, MutexGuard};
 use toggle_request::ToggleRequest;
 
-/// What the lock guards.
 pub(crate) struct Control {
     session: Option<Session>,
-    /// Objects that handlers met, loaded after the first start. Room is made by [`prepare`].
+    /// Sampled objects that were loaded after the first start. [`prepare`] reserves the memory.
     sampled_dsos: Vec<SampledDso>,
 }
 
 static CONTROL: Mutex<Control> = Mutex::new(Control { session: None, sampled_dsos: Vec::new() });
 
-/// Objects loaded after the first start whose names are kept.
 const MAX_SAMPLED_DSOS: usize = 256;
 
-/// What toggles that found the lock taken ask of its owner.
+/// Requests of toggles that found the lock taken.
 #[cfg(not(loom))]
 static CONTROL_TOGGLES: ToggleRequest = ToggleRequest::new();
-// loom's atomics are not made at compile time.
+// loom's atomics have no const constructor.
 #[cfg(loom)]
 loom::lazy_static! {
     static ref CONTROL_TOGGLES: ToggleRequest = ToggleRequest::new();
 }
 
-/// The process that the session belongs to, or 0: for children that share or copy our memory without a fork hook.
+/// The session's process, or 0. Recognises children that run no fork hooks.
 static SESSION_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The lock, with all signals blocked. The lock goes first, then the mask comes back.
+/// The lock, with all signals blocked until it is released.
 struct Locked {
     control: Option<MutexGuard<'static, Control>>,
     #[expect(dead_code, reason = "held for its drop")]
     mask: AllBlocked,
-    /// Whether toggles that came meanwhile are fulfilled when the lock goes.
     serves_toggles: bool,
-    /// Whether it goes back to the fork that this thread is in.
+    /// Return the lock to the fork hook that this thread is in.
     is_lent: bool,
 }
 
 impl Locked {
-    /// Waits for the lock by trying, and never in the lock's own queue: a forked child would find threads there that
-    /// it does not have, and a toggle that lets the lock go would have to wake one, which may allocate.
+    /// Polls the lock: queued waiters would not exist in a forked child; waking one may allocate.
     fn new() -> Self {
         loop {
             if let Some(locked) = Self::lock_with_timeout(&mut Backoff::unbounded()) {
@@ -102,7 +96,6 @@ impl Locked {
         }
     }
 
-    /// Waits so for as long as `backoff` lasts.
     fn lock_with_timeout(backoff: &mut Backoff) -> Option<Self> {
         let mask = AllBlocked::new();
         loop {
@@ -118,7 +111,7 @@ impl Locked {
         }
     }
 
-    /// For who cannot wait; the toggle looks for further toggles itself.
+    /// For the toggle, which checks for further requests itself.
     fn try_new() -> Option<Self> {
         let mask = AllBlocked::new();
         Some(Self { control: Some(CONTROL.try_lock()?), mask, serves_toggles: false, is_lent: false })
@@ -133,15 +126,14 @@ impl Drop for Locked {
                 fork::return_lock(control);
             }
         }
-        // Whoever found the lock taken left its wish before; now it is seen.
+        // A toggle that found the lock taken stored its request before this.
         if self.serves_toggles {
             toggle::run_pending();
         }
     }
 }
 
-/// True in a process that has our memory and is not the session's: a child of `vfork`, `_Fork` or a raw `clone`,
-/// whose copy of the lock may be held by a thread that does not exist there.
+/// Whether this is a child of `vfork`, `_Fork` or raw `clone`, which may never get the lock.
 fn is_other_process() -> bool {
     let process = SESSION_PROCESS.load(Ordering::SeqCst);
     process != 0 && (process != process::id() || fork_guard::is_forked_copy())
@@ -166,19 +158,19 @@ impl DerefMut for Locked {
     }
 }
 
-/// Prepares what a later start must not allocate: the engine, the fork hooks. Not for signal context.
+/// Makes the engine and the hooks, so that a later start allocates nothing. Not for signal context.
 ///
 /// # Errors
-/// What the system refused.
+/// The system call that failed.
 pub(crate) fn prepare() -> Result<(), Failure> {
     Engine::get_or_make().map_err(|errno| Failure::System { action: "map memory for the handler", errno })?;
-    // Before anybody learns the address of a function of ours.
+    // Before any other code has the address of a function of this object.
     own_object::pin()
         .map_err(|errno| Failure::System { action: "keep the profiler's code loaded", errno })?;
     exit_hooks::prepare()
         .map_err(|errno| Failure::System { action: "map memory for the program's end", errno })?;
     fork::install_hooks();
-    // Not under the lock: a fork hook of the host's allocator may hold the heap and wait for us.
+    // Not under the lock: a fork hook of the allocator may hold the heap and wait for the lock.
     let mut room = Vec::new();
     room.try_reserve_exact(MAX_SAMPLED_DSOS).map_err(|_| Failure::System {
         action: "find memory for names of libraries",
@@ -194,7 +186,7 @@ pub(crate) fn prepare() -> Result<(), Failure> {
 /// Starts a session.
 ///
 /// # Errors
-/// Why none was started; nothing has changed then.
+/// Why no session was started. Nothing has changed then.
 pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
     if is_other_process() {
         return Err(Failure::AlreadyRunning);
@@ -211,7 +203,7 @@ pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
     Ok(started)
 }
 
-/// Waits, two seconds at most, until all handlers have returned that ran when this was called. Signal-safe.
+/// Waits at most 2 s for handlers that are running now. Signal-safe: clocks and atomics.
 pub(crate) fn wait_for_running_handlers() {
     if let Some(engine) = Engine::get() {
         let mut backoff = Backoff::bounded();
@@ -220,12 +212,9 @@ pub(crate) fn wait_for_running_handlers() {
     }
 }
 
-/// SessionSelector session is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionSelector {
-    /// Whichever runs.
     Any,
-    /// This one.
     This(Started),
 }
 
@@ -238,10 +227,10 @@ impl SessionSelector {
     }
 }
 
-/// Stops the session and writes its file, if it has one. `finish` sees the session before its memory goes.
+/// Stops the session and writes its file, if any. Its memory is freed after `finish`.
 ///
 /// # Errors
-/// [`Failure::NotRunning`]. A file that could not be written is told in the result.
+/// [`Failure::NotRunning`]. The result contains the failure of writing the file.
 pub(crate) fn stop<R>(
     which: SessionSelector,
     finish: impl FnOnce(&Session, &[SampledDso]) -> R,
@@ -256,16 +245,15 @@ pub(crate) fn stop<R>(
     control.stop_locked(finish)
 }
 
-/// Writes a complete profile of all so far under the session's name, unless a spool that is kept holds it; the session goes
-/// on.
+/// Writes a complete profile so far, unless a kept spool contains it. The session continues.
 ///
 /// # Errors
-/// [`Failure::NotRunning`], or why the file could not be written; the file is then as it was.
+/// [`Failure::NotRunning`], or why the file could not be written; it is unchanged then.
 pub(crate) fn flush(which: SessionSelector) -> Result<(), Failure> {
     if is_other_process() {
         return Err(Failure::NotRunning);
     }
-    // Libraries that were opened since the start are walked better from now on.
+    // For libraries that were opened since the start.
     if SESSION_PROCESS.load(Ordering::SeqCst) != 0 {
         renew_frame_index();
     }
@@ -276,7 +264,6 @@ pub(crate) fn flush(which: SessionSelector) -> Result<(), Failure> {
     session.ok_or(Failure::NotRunning)?.flush(&control.sampled_dsos)
 }
 
-/// Calls `f` with the running session, if it is the one that is meant, and the objects met.
 pub(crate) fn with_session<R>(
     which: SessionSelector,
     f: impl FnOnce(Option<&Session>, &[SampledDso]) -> R,
@@ -289,7 +276,7 @@ pub(crate) fn with_session<R>(
     f(control.session.as_ref().filter(|session| which.matches(session)), &control.sampled_dsos)
 }
 
-/// Takes what handlers have met, if nobody has the lock: soon some of it is unloaded.
+/// Takes sampled objects from the queue before they are unloaded, unless the lock is taken.
 pub(crate) fn collect_sampled_dsos() {
     if let Some(mut control) = Locked::try_new() {
         control.serves_toggles = true;
@@ -298,7 +285,6 @@ pub(crate) fn collect_sampled_dsos() {
 }
 
 impl Control {
-    /// Tells [`is_other_process`] whose the session is.
     fn note_process(&self) {
         let process = self.session.as_ref().map_or(0, Session::process);
         SESSION_PROCESS.store(process, Ordering::SeqCst);
@@ -315,11 +301,10 @@ impl Control {
         Ok((session.finish(&self.sampled_dsos, stuck_handlers), result))
     }
 
-    /// Takes what handlers have met since, as far as there is room; the rest waits in its queue.
     fn drain_sampled_dsos(&mut self) {
         while self.sampled_dsos.len() < self.sampled_dsos.capacity() {
             let Some(dso) = sampled_dsos::pop() else { break };
-            // The same library may have been opened, met and closed many times; it is now the last one met.
+            // A library that is opened and sampled again moves to the end of the list.
             if let Some(known) = self.sampled_dsos.iter().position(|known| known.is_same(&dso)) {
                 self.sampled_dsos.remove(known);
             }

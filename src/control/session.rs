@@ -1,4 +1,4 @@
-//! One session: what it consists of, and its file.
+//! A session: its parts and its file.
 
 mod end;
 mod figures;
@@ -24,11 +24,9 @@ use crate::{
 };
 use figures::EndTotals;
 
-/// Names a session among all of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Started(u64);
 
-/// See the module.
 pub(crate) struct Session {
     name: Started,
     recording: OwnedRecording,
@@ -36,14 +34,14 @@ pub(crate) struct Session {
     child_path: Option<MappedBox<PathBuffer>>,
     /// None for a session in memory.
     lines: Option<MappedBox<KeptLines>>,
-    /// None without a spool, and since a call of `exec` that failed.
+    /// None without a spool, and after a failed `exec`.
     spool: Option<SessionSpool>,
     spool_use: SpoolUse,
     keeps_spool: bool,
-    /// A recorder's directory of spools, where none could be made: a child tries again, or learns that the recorder is gone.
+    /// The recorder's directory if it has no spool: a child tries again.
     recorders_directory: Option<MappedBox<PathBuffer>>,
     starts_at_random: bool,
-    /// A forked child, and only that, has some. It writes no file if it had no ticks.
+    /// Not empty only in a forked child, which writes no file without ticks.
     ancestors: Ancestors,
     frequency: u32,
     max_memory: usize,
@@ -52,13 +50,12 @@ pub(crate) struct Session {
     start_monotonic: u64,
     start_cpu: u64,
     start_interrupted: u64,
-    /// What it was at when its ticks ended: what ending takes is no time of the session's.
+    /// The totals when the ticks stopped; stopping itself does not count.
     end: Option<EndTotals>,
-    /// How often a thread could not have a timer, before.
     refused_at_start: u64,
     without_event_at_start: u64,
     lost_without_slot_at_start: u64,
-    /// No timer was ticking when it ended.
+    /// No timer was armed at the stop.
     had_no_timer: bool,
 }
 
@@ -67,12 +64,10 @@ impl Session {
         self.name
     }
 
-    /// Seconds since 1970.
     pub(crate) fn start_time(&self) -> i64 {
         self.start_time
     }
 
-    /// The path as the user gave it; empty for a session in memory.
     pub(crate) fn path(&self) -> &[u8] {
         self.output.as_ref().map_or(&[], |output| output.given().as_bytes())
     }
@@ -81,12 +76,11 @@ impl Session {
         self.recording.get()
     }
 
-    /// The process that started it.
     pub(crate) fn process(&self) -> u32 {
         self.recording.get().process
     }
 
-    /// Writes the file, complete; gives the bytes of its binary part, 0 where there is no file.
+    /// Writes the complete file. Returns the bytes of its binary part, 0 without a file.
     ///
     /// # Errors
     /// Why it could not be written.
@@ -100,7 +94,7 @@ impl Session {
         })?;
         let written = output.write(Contents { recording, spilled: &mut hold.sink, dsos, kept })?;
         drop(hold);
-        // So that a recovery can tell this file from one that another program has written since.
+        // Recovery can then recognise a file that another program wrote later.
         if let Some(stamp) = output.stamp() {
             self.recording.get().memory().note_written(stamp);
         }
@@ -111,8 +105,7 @@ impl Session {
         Ok(written.bytes)
     }
 
-    /// Writes the file of a session that goes on. One whose spool is collected needs none: of both, each sample would count
-    /// twice.
+    /// Writes the file of a session that continues, unless a collected spool has the same samples.
     ///
     /// # Errors
     /// Why it could not be written.

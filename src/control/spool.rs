@@ -1,12 +1,10 @@
-//! The spool's file: made at the start of a session, removed when its profile is complete.
+//! The spool file: created when a session starts, removed when its profile is complete.
 //!
-//! Where none can be had the session goes on in anonymous memory, and only a profile of a process that is killed is
-//! lost. Nothing but the spool directory is ever touched, and in it nothing but this session's own file.
-//!
-//! Nothing here allocates: see the module above.
+//! Without it, the session uses anonymous memory. In the spool directory, only this file is
+//! changed, and unneeded spools of dead processes are removed. Signal-safe: only system calls.
 //!
 //! # Safety
-//! Gives back the memory of a session that is over, on the word of who ended it.
+//! Frees the memory of a spool after its session, guaranteed by the caller.
 #![allow(unsafe_code)]
 
 use super::output::Output;
@@ -28,78 +26,69 @@ use crate::{
 };
 use core::ffi::CStr;
 
-/// Where spools are kept unless the user says otherwise; `-` and the user's id follow.
+/// The default directory, before `-` and the effective user ID.
 pub(crate) const DEFAULT_DIRECTORY: &str = "/dev/shm/sigprof";
-/// What the names of spools end in.
 pub(crate) const SUFFIX: &str = ".spool";
-/// Most spools in a directory: those of programs that end badly all the time must not fill the memory.
+/// Limits the memory for programs that crash repeatedly.
 pub(crate) const MAX_SPOOLS: usize = 256;
 
-/// Each time that a directory is found to hold a multiple of this many, it is swept.
+/// The number of spools at whose multiples a directory is cleaned.
 const SWEEP: usize = 32;
-/// Of the room that a file system has, a spool takes one part of this many: the rest is the host's.
+/// A spool uses at most this fraction of the file system's free space.
 const SHARE: u64 = 8;
-/// The length of the file, and by how much it grows, are multiples of this.
+/// Granularity of the file's length.
 const UNIT: usize = 64 << 10;
 
-/// What fails, and how, where a recorder's directory is not there any more.
+/// A recorder's directory no longer exists: the failed action and the error number.
 pub(super) const NO_DIRECTORY: (&str, i32) = (USE_DIRECTORY, errno::ENOENT);
 const USE_DIRECTORY: &str = "use the spool directory";
 
-/// The file in a recorder's directory that it has locked as long as it collects what comes there.
+/// The file that a recorder locks while it collects spools.
 pub(crate) const RECORDERS_FILE: &CStr = c"session";
-/// What fails, and how, where it does not any more.
+/// The same if no recorder locks that file.
 pub(super) const NO_RECORDER: (&str, i32) = ("leave samples to a recorder that has ended", errno::ENOENT);
 
-/// Where a session's spool is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpoolLocation<'a> {
-    /// In the user's private directory below /dev/shm.
+    /// [`DEFAULT_DIRECTORY`] of the user.
     Default,
-    /// In this directory.
     Directory(&'a [u8]),
-    /// Nowhere.
     Off,
 }
 
-/// A session's spool file.
 pub(crate) struct SessionSpool {
     path: MappedBox<PathBuffer>,
     directory_bytes: usize,
     is_default: bool,
     /// Device and inode.
     identity: (u64, u64),
-    /// The file is gone, the memory stays.
+    /// The file is removed; the memory may still be used.
     is_removed: bool,
 }
 
-/// What a spool is made for.
 pub(super) struct SpoolRequest<'a> {
     pub(super) started: i64,
     pub(super) period_micros: u32,
     pub(super) is_by_thread: bool,
     pub(super) ancestors: Ancestors,
-    /// Bytes that the table may take.
     pub(super) table_bytes: usize,
-    /// How it is divided.
     pub(super) shape: Shape,
-    /// Lines of /proc/self/maps, as `KeptLines` chooses them.
+    /// As `KeptLines` chooses them.
     pub(super) lines: &'a [u8],
-    /// A recorder collects it, from a directory of its own. That is not made again: nobody would look into it any more.
+    /// For a recorder, whose directory is not created again: no process would read it.
     pub(super) is_collected: bool,
 }
 
-/// True of a failure of these kinds.
 pub(crate) fn is_without_recorder(failure: Failure) -> bool {
     let kinds = [NO_DIRECTORY, NO_RECORDER];
     matches!(failure, Failure::System { action, errno } if kinds.contains(&(action, errno)))
 }
 
 impl SessionSpool {
-    /// Makes a spool at `place`, and the memory that is shared with it.
+    /// Creates a spool in `place`, and the memory that is shared with it.
     ///
     /// # Errors
-    /// What failed, and the error number; nothing is left behind then.
+    /// The failed action and the error number. No file is left then.
     pub(super) fn make(
         place: SpoolLocation<'_>,
         purpose: &SpoolRequest<'_>,
@@ -125,7 +114,7 @@ impl SessionSpool {
             return Err(system("trust the spool's file system")(errno::EOPNOTSUPP));
         }
         let mut spools = count(&directory);
-        // Now and then those are removed that nobody needs: a server whose idle children are killed leaves many.
+        // Servers with idle children that are killed leave many spools without samples.
         if spools > 0 && spools % SWEEP == 0 {
             remove_empty(&directory);
             spools = count(&directory);
@@ -158,7 +147,6 @@ impl SessionSpool {
         }
     }
 
-    /// Where the spool of a forked child goes.
     pub(super) fn place(&self) -> SpoolLocation<'_> {
         if self.is_default {
             SpoolLocation::Default
@@ -171,31 +159,27 @@ impl SessionSpool {
         self.path.as_bytes()
     }
 
-    /// False once its file has been removed.
     pub(super) fn is_there(&self) -> bool {
         !self.is_removed
     }
 
-    /// Removes the file, and keeps the memory: the session may go on. Where it cannot be removed (behind `chroot` or
-    /// `setuid`) it stays as it is.
+    /// Removes the file, if it can (not after `chroot` or `setuid`), and keeps the memory.
     pub(super) fn remove(&mut self) {
         self.is_removed |= remove_same(self.path.as_c_str(), self.identity);
     }
 
-    /// Removes the file: its profile stands elsewhere, complete, or has nothing to say. `is_unused` says that nobody uses
-    /// the memory, now or later.
+    /// Removes the file, which is not needed. `is_unused`: no thread uses the memory now or later.
     pub(super) fn discard(mut self, memory: &SpoolMemory, is_unused: bool) {
-        // First the word, for who looks at a file that cannot be removed.
+        // First the state, in case the file cannot be removed.
         memory.set_state(SpoolState::Complete);
         self.remove();
         if self.is_there() && is_unused {
-            // SAFETY: the caller's word.
+            // SAFETY: no thread uses the memory: `is_unused` is guaranteed by the caller.
             unsafe { memory.punch() };
         }
     }
 }
 
-/// How many spools are in the directory, [`MAX_SPOOLS`] at most.
 fn count(directory: &Directory) -> usize {
     let mut found = 0;
     directory.for_each(|name| {
@@ -209,7 +193,7 @@ fn is_spool(name: &CStr) -> bool {
     name.to_bytes().ends_with(SUFFIX.as_bytes())
 }
 
-/// Removes spools of processes that are gone in which no sample ever came to lie, or whose profile is complete.
+/// Removes spools of dead processes that have no samples or a complete profile.
 fn remove_empty(directory: &Directory) {
     let namespace = process::namespace();
     directory.for_each(|name| {
@@ -230,7 +214,6 @@ fn remove_empty(directory: &Directory) {
 }
 
 impl<'a> SpoolLocation<'a> {
-    /// Where the user's choice puts it.
     pub(crate) fn of(choice: &'a SpoolChoice) -> Self {
         match choice {
             SpoolChoice::Default => Self::Default,
@@ -239,7 +222,6 @@ impl<'a> SpoolLocation<'a> {
         }
     }
 
-    /// Writes the directory's absolute path.
     fn write_directory(self, path: &mut PathBuffer) -> Result<Access, i32> {
         match self {
             Self::Off => Err(errno::EINVAL),
@@ -261,7 +243,7 @@ impl<'a> SpoolLocation<'a> {
     }
 }
 
-/// Sets the file's length, maps it, and writes what a recovery has to know.
+/// Sets the file's length, maps it, and writes the head.
 fn fill(
     file: &file::File,
     free: u64,
@@ -275,7 +257,7 @@ fn fill(
         return Err(errno::EFBIG);
     }
     file.set_length(length as u64)?;
-    // Behind the end of a shorter file no room is found, as on a full file system.
+    // Memory after the end of a shorter file cannot be committed, as on a full file system.
     let mapping = Mapping::of_file(file, wanted)?;
     let target_stamp = output.stamp().unwrap_or_default();
     let mut program = [0; 1024];
@@ -294,7 +276,7 @@ fn fill(
     };
     let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
     let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;
-    // Without the lines the PCs of a recovered profile have no names, which is better than no profile.
+    // Without the lines a recovered profile lacks function names.
     let _ = memory.keep_text(purpose.lines);
     Ok(memory)
 }

@@ -1,4 +1,4 @@
-//! What came of a session.
+//! The summary of a session.
 
 use super::{output::Output, spool::SessionSpool};
 use crate::{
@@ -10,26 +10,27 @@ use crate::{
 };
 use core::{fmt, time::Duration};
 
-/// The figures of a session: what was sampled, and what was lost.
+/// The figures of a session: samples and losses.
 ///
-/// Every tick is in `samples`, in [`Losses`], was excluded on request (`filtered`, `excluded`), or represents no time
-/// (`early_ticks`). Ticks of the process's timer on a thread that has its own timer are not counted.
+/// Every tick is in `samples`, in [`Losses`], was excluded on request (`filtered`, `excluded`), or
+/// represents no time (`early_ticks`). The process's ticks do not count on threads with own timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The clock that ran: the requested one, or its replacement; never [`Clock::Auto`], but the one that it chose.
-    /// [`Clock::Itimer`] replaces [`Clock::Cpu`] and [`Clock::Perf`] if the program handles SIGPROF itself or enters a sandbox
-    /// ([`before_sandbox`](crate::before_sandbox); with the shared library also prctl(2)).
+    /// The clock that ran: the requested one or its replacement, never [`Clock::Auto`].
+    /// [`Clock::Itimer`] replaces [`Clock::Cpu`] and [`Clock::Perf`] if the program handles SIGPROF
+    /// or enters a sandbox ([`before_sandbox`](crate::before_sandbox); with the shared library also
+    /// prctl(2)).
     pub clock: Clock,
     /// Sum of the weights: a number of periods.
     pub samples: u64,
     /// The time that a weight of 1 represents.
     pub period: Duration,
-    /// Signals of profiling timers that were recorded. At high frequencies one can have a weight of several periods.
+    /// Recorded signals of profiling timers. At high frequencies one can represent several periods.
     pub timer_ticks: u64,
-    /// Profiling signals of other senders (`kill`, `raise`) that were recorded, each with a weight of 1.
+    /// Recorded profiling signals of other senders (`kill`, `raise`), each with a weight of 1.
     pub foreign_ticks: u64,
-    /// Signals of profiling timers that represent no time, because the kernel sent too many. They are not recorded.
+    /// Unrecorded signals of profiling timers that represent no time: the kernel sent too many.
     pub early_ticks: u64,
     /// Signals that the filter rejected.
     pub filtered: u64,
@@ -39,21 +40,22 @@ pub struct Summary {
     pub elapsed: Duration,
     /// CPU time of the process in that time.
     pub process_cpu: Duration,
-    /// CPU time that no tick represents; with clock `wall`, time of all threads. The time after the last tick is always in
-    /// it; see [`is_short_of_time`](Self::is_short_of_time).
+    /// CPU time that no tick represents; with clock `wall`, time of all threads. Includes the time
+    /// after the last tick; see [`is_short_of_time`](Self::is_short_of_time).
     pub unaccounted: Duration,
-    /// CPU time of the process as the kernel's timer interrupts count it: each counts one interval for the thread that it
-    /// interrupts. Zero if it is not known; see [`is_in_step`](Self::is_in_step).
+    /// CPU time of the process by the kernel's timer interrupts: each counts one interval for the
+    /// interrupted thread. Zero if unknown; see [`is_in_step`](Self::is_in_step).
     pub interrupted: Duration,
-    /// Threads that blocked the signal when the session stopped, without the thread that stopped it. Only counted if
+    /// Threads that blocked the signal at the stop, without the one that stopped. Only counted if
     /// [`is_short_of_time`](Self::is_short_of_time).
     pub blocking_threads: u32,
-    /// Ticks of the process's timer on threads that cannot have a timer: there are too many threads, or the user has too
-    /// many pending signals (`RLIMIT_SIGPENDING`). The process's timer samples such threads. With clock `wall` they are not
-    /// sampled, their time is [`unaccounted`](Self::unaccounted), and searches for threads are counted, too.
+    /// Ticks of the process's timer on threads that cannot have a timer: there are too many
+    /// threads, or too many pending signals (`RLIMIT_SIGPENDING`). The process's timer samples such
+    /// threads. With clock `wall` they are not sampled, their time is
+    /// [`unaccounted`](Self::unaccounted), and searches for threads are counted, too.
     pub timers_refused: u64,
-    /// How often a thread got a CPU timer although the clock is `perf`: the program closed the descriptor of its event, or an eighth
-    /// of the descriptors that it may have (`RLIMIT_NOFILE`) is in use.
+    /// How often a thread got a CPU timer although the clock is `perf`: the program closed its
+    /// event's descriptor, or uses an eighth of its descriptors (`RLIMIT_NOFILE`).
     pub without_event: u64,
     /// The threads with samples, and the CPU time of the busiest.
     pub threads: SampledThreads,
@@ -63,15 +65,15 @@ pub struct Summary {
     pub walks: Walks,
     /// Frames whose unwind rule was in the cache.
     pub rule_hits: u64,
-    /// Frames whose unwind rule was not in the cache and had to be looked up in the object.
+    /// Frames whose unwind rule was not in the cache; the object was searched.
     pub rule_misses: u64,
-    /// Those hits whose call frame information is evaluated each time, because it does not fit a rule of the cache.
+    /// Hits whose call frame information fits no rule of the cache and is evaluated each time.
     pub rules_evaluated: u64,
-    /// Frames without call frame information, which were unwound by the frame pointer.
+    /// Frames without call frame information, unwound by the frame pointer.
     pub frames_without_rule: u64,
     /// The reason if there are no samples.
     pub no_samples: Option<NoSamples>,
-    /// Periods whose records were spilled from the full table to a file.
+    /// Spilled periods: their records moved from the full table to a file.
     pub spilled: u64,
     /// The error number (errno) if the spill file could not be written.
     pub spill_failure: Option<i32>,
@@ -80,23 +82,25 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// True if so much time is [`unaccounted`](Self::unaccounted) that the profile lacks a part of the program: more than
-    /// a tenth of its time, a quarter of a second, and three periods. The usual reason is a thread that blocks the signal.
+    /// True if the profile lacks a part of the program, usually because a thread blocks the signal:
+    /// [`unaccounted`](Self::unaccounted) exceeds a tenth of the time, a quarter of a second, and
+    /// three periods.
     pub fn is_short_of_time(&self) -> bool {
         is_short(nanos(self.unaccounted), nanos(self.clock_time()), nanos(self.period))
     }
 
-    /// True if code runs in step with the kernel's timer interrupts, and the clock samples only at these
-    /// ([`Clock::Cpu`], [`Clock::Itimer`]): [`interrupted`](Self::interrupted) differs from
-    /// [`process_cpu`](Self::process_cpu) by more than a tenth, a quarter of a second, and four standard deviations of
-    /// interrupts at random times. The shares of functions can then be wrong by as much. [`Clock::Perf`] samples at other
-    /// times, too.
+    /// True if code runs in step with the kernel's timer interrupts, and the clock samples only at
+    /// these ([`Clock::Cpu`], [`Clock::Itimer`]): [`interrupted`](Self::interrupted) differs from
+    /// [`process_cpu`](Self::process_cpu) by more than a tenth, a quarter of a second, and four
+    /// standard deviations of random interrupts. The shares of functions can be wrong by as much.
+    /// [`Clock::Perf`] also samples at other times.
     pub fn is_in_step(&self) -> bool {
         is_in_step(self.clock, self.process_cpu, self.interrupted)
     }
 
-    /// Time by the session's clock: [`process_cpu`](Self::process_cpu), or with clock `wall`, where it passes for each thread,
-    /// the sum of [`sampled`](Self::sampled) and [`unaccounted`](Self::unaccounted).
+    /// Time by the session's clock: [`process_cpu`](Self::process_cpu), or with clock `wall` the
+    /// sum of all threads' times: [`sampled`](Self::sampled) plus
+    /// [`unaccounted`](Self::unaccounted).
     pub fn clock_time(&self) -> Duration {
         match self.clock {
             Clock::Wall => {
@@ -106,7 +110,6 @@ impl Summary {
         }
     }
 
-    /// What a spool keeps of it.
     pub(super) fn end_figures(&self) -> EndFigures {
         EndFigures {
             elapsed_nanos: nanos(self.elapsed),
@@ -130,21 +133,18 @@ impl Summary {
     }
 }
 
-/// At most what a `u64` holds.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whether a session that used so many nanoseconds by its clock lacks a part of them.
 fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
     const LEAST: u64 = 250_000_000;
     uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
 }
 
-/// See [`Summary::is_in_step`].
 pub(crate) fn is_in_step(clock: Clock, used: Duration, interrupted: Duration) -> bool {
     const LEAST: u64 = 250_000_000;
-    /// With CONFIG_HZ=100; others are shorter.
+    /// The interval in ns with CONFIG_HZ=100; others are shorter.
     const LONGEST_INTERVAL: u128 = 10_000_000;
     let is_at_interrupts = matches!(clock, Clock::Cpu | Clock::Itimer);
     let (used, interrupted) = (nanos(used), nanos(interrupted));
@@ -169,11 +169,9 @@ pub struct Losses {
     pub no_pc: u64,
     /// Periods in a spill file that was removed.
     pub spill_lost: u64,
-    /// Handlers that had not returned when the session stopped. Their ticks are lost, and the session's memory is not
-    /// freed.
+    /// Handlers still running at the stop. Their ticks are lost, and the memory is not freed.
     pub stuck_handlers: u64,
-    /// Shared objects that were loaded while profiling, and whose paths could not be kept. If they are unloaded before the
-    /// end, their frames have no names.
+    /// Shared objects without room for their paths. After unloading, their frames have no names.
     pub objects_missed: u64,
 }
 
@@ -215,20 +213,19 @@ impl Walks {
     }
 }
 
-/// Whether the samples of a process that is killed or crashes survive, in a file from which [`recover`](crate::recover)
-/// writes the profile.
+/// Whether [`recover`](crate::recover) can write a profile if the process is killed or crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpoolUse {
-    /// There is no spool: the profile stays in memory, or the user has disabled spools.
+    /// No spool: the profile stays in memory, or the user disabled spools.
     Off,
     /// All samples survive.
     Complete,
-    /// The spool has reached its share of the file system, or that is full. Call stacks that came later do not survive.
+    /// The spool or its file system was full. Later call stacks do not survive.
     Truncated,
-    /// No sample survives: a call of `exec` failed, and the spool had been removed for it.
+    /// No sample survives: the spool was removed for a call of `exec`, which failed.
     Removed,
-    /// No sample survives, because the spool could not be created.
+    /// No sample survives: the spool could not be created.
     Unavailable {
         /// What failed: a verb and its object.
         action: &'static str,
@@ -247,15 +244,15 @@ pub enum NoSamples {
     NoneRecorded,
     /// The program replaced the profiler's handler.
     HandlerReplaced,
-    /// CPU time was used, but there was no tick: all busy threads block the signal, or the program uses the timer by a direct
-    /// system call.
+    /// No tick, although CPU time was used: all busy threads block the signal, or the program uses
+    /// the timer by a direct system call.
     NoTicks,
-    /// The program uses the signal or its timer itself, and there is no other timer for the ticks.
+    /// The program uses the signal or its timer itself, and no other timer is available.
     NoTimer,
 }
 
 impl NoSamples {
-    /// The reason as a spool has it: never 0.
+    /// As in the spool; never 0.
     fn number(self) -> u64 {
         match self {
             Self::NoTimeUsed => 1,
@@ -266,7 +263,6 @@ impl NoSamples {
         }
     }
 
-    /// The reason that a spool has.
     pub(crate) fn of_number(number: u64) -> Option<Self> {
         [Self::NoTimeUsed, Self::NoneRecorded, Self::HandlerReplaced, Self::NoTicks, Self::NoTimer]
             .into_iter()
@@ -290,32 +286,28 @@ impl fmt::Display for NoSamples {
     }
 }
 
-/// A session that is over.
+/// A stopped session.
 pub(crate) struct Ended {
     pub(crate) summary: Summary,
-    /// Bytes of header, records and trailer; or why there is no file. None for a session without a file.
+    /// Bytes of header, records and trailer; or why there is no file. None for a session in memory.
     pub(crate) file: Option<Result<u64, Failure>>,
-    /// Holds the path, for messages.
     pub(super) output: Option<Output>,
-    /// The spool, where it holds what could not be written.
     pub(super) spool: Option<SessionSpool>,
-    /// Its spool was to be the profile, for a recorder.
+    /// The spool is the profile, for a recorder.
     pub(crate) keeps_spool: bool,
 }
 
 impl Ended {
-    /// The path as the user gave it; empty for a session in memory.
     pub(crate) fn path(&self) -> &[u8] {
         self.output.as_ref().map_or(&[], |output| output.given().as_bytes())
     }
 
-    /// The path of the spool that holds what could not be written.
+    /// The spool with samples that could not be written.
     pub(crate) fn spool_path(&self) -> Option<&[u8]> {
         self.spool.as_ref().filter(|spool| spool.is_there()).map(SessionSpool::path)
     }
 }
 
-/// What a summary is made of.
 pub(super) struct Facts {
     pub(super) clock: Clock,
     pub(super) totals: Totals,
@@ -330,7 +322,7 @@ pub(super) struct Facts {
     pub(super) lost_without_slot: u64,
     pub(super) stuck_handlers: u64,
     pub(super) threads: SampledThreads,
-    /// Periods whose records are in a file, and as many if that is gone.
+    /// Periods of spilled records; equal to `spill_lost` if the file is gone.
     pub(super) spilled: u64,
     pub(super) spill_lost: u64,
     pub(super) spill_failure: Option<i32>,
@@ -409,11 +401,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_in_step_if_interrupts_count_more_or_less_than_chance() {
+    fn is_in_step_if_interrupts_differ_by_more_than_chance() {
         let is_in_step = |used, interrupted| {
             is_in_step(Clock::Cpu, Duration::from_millis(used), Duration::from_millis(interrupted))
         };
-        // Four standard deviations of a hundred interrupts in a second, a tenth of the time, and a quarter of a second.
+        // Four standard deviations of 100 interrupts in 1 s; a tenth; a quarter of a second.
         for (used, most) in [(1_000, 400), (1_000_000, 100_000), (1_000_000_000_000, 100_000_000_000)] {
             for interrupted in [used - most, used + most] {
                 assert!(!is_in_step(used, interrupted), "{interrupted} of {used}");
@@ -426,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_sample_at_other_times_are_not_in_step() {
+    fn is_not_in_step_with_clocks_that_sample_at_other_times() {
         let is_in_step = |clock| is_in_step(clock, Duration::from_secs(10), Duration::from_secs(5));
         assert!(is_in_step(Clock::Cpu) && is_in_step(Clock::Itimer));
         assert!(!is_in_step(Clock::Perf) && !is_in_step(Clock::Wall));

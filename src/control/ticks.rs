@@ -1,4 +1,4 @@
-//! What a session takes of the process: a clock's timers, and the handler of their signal.
+//! The timers of a session's clock, and the handler of their signal.
 
 use super::{
     StartOptions,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The requested clock, or `cpu` if perf events are not permitted; a message says so if the user asked for them.
+/// The requested clock, or `cpu` without permission for perf events; reported unless it was `auto`.
 pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
     let Err(failure) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
     if options.clock != Clock::Auto {
@@ -31,7 +31,7 @@ pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
     Clock::Cpu
 }
 
-/// The signal that is asked for, or the clock's own where that one is the program's; which is told.
+/// The requested signal. If the application uses it, reports this and returns the clock's own.
 pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     let own = options.clock.timer().signal();
     let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
@@ -49,25 +49,23 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     }
 }
 
-/// Arms the timer, unless a thread is about to replace the program: the new one would be ended by it.
+/// Arms the timer, unless a thread is in a call of `exec`: a tick would kill the new program.
 pub(super) fn arm(clock: Clock, signal: i32, period_micros: u32) -> Result<(), Failure> {
     if exit_hooks::is_exec_pending() {
         return Ok(());
     }
     tick_source::start(clock, signal, period_micros)?;
-    // It may have begun meanwhile.
     if exit_hooks::is_exec_pending() {
-        // Whoever replaces it tells what goes wrong.
+        // The thread that calls `exec` disarms the timer, too, and reports failures.
         let _ = tick_source::stop(clock.timer());
     }
     Ok(())
 }
 
-/// Set while the signal is ignored for the next program's sake.
 static IS_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Ends the ticks for who is about to replace the program and has all signals blocked. Where the kernel refuses to disarm the
-/// timer, the signal is ignored, which the next program inherits: a tick would end it. Signal-safe.
+/// Stops the ticks before `exec`; all signals are blocked. If the timer cannot be disarmed, ignores
+/// the signal: a tick would kill the new program. Signal-safe: system calls and atomics.
 pub(super) fn stop_for_exec(timer: IntervalTimer, path: &[u8]) {
     if let Err(errno) = tick_source::stop(timer) {
         signal::ignore(timer.signal());
@@ -77,14 +75,13 @@ pub(super) fn stop_for_exec(timer: IntervalTimer, path: &[u8]) {
     }
 }
 
-/// Handles the signal again, where [`stop_for_exec`] has had it ignored and the program was not replaced.
 pub(super) fn handle_after_failed_exec(signal: i32) {
     if IS_SIGNAL_IGNORED.swap(false, Ordering::SeqCst) {
         let _ = handler::install(signal);
     }
 }
 
-/// As [`stop_for_exec`], for who has neither the lock nor much of a stack: waits for nobody, and tells nothing. Signal-safe.
+/// As [`stop_for_exec`], without the lock: needs little stack, does not wait, reports nothing.
 pub(super) fn silence_for_exec(timer: IntervalTimer) {
     if tick_source::silence(timer).is_err() {
         signal::ignore(timer.signal());
@@ -92,20 +89,18 @@ pub(super) fn silence_for_exec(timer: IntervalTimer) {
     }
 }
 
-/// True for an action whose handler is ours.
 pub(super) fn is_own_handler(action: &Disposition) -> bool {
     action.handler == on_signal as *const () as usize
 }
 
-/// The kernel's handler after [`install_handler`]: `on_signal`, or a sanitizer's handler, which calls `on_signal`. 0 before
-/// the first session. `Relaxed`, because it is read and written under the control lock.
+/// `on_signal`, or a sanitizer's handler that calls it; 0 at first. Relaxed: guarded by the lock.
 static KERNEL_HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Fails if the application has a handler for the signal.
 pub(super) fn ensure_handler_possible(signal: i32) -> Result<Disposition, Failure> {
     let present = signal::disposition(signal)
         .map_err(|errno| Failure::System { action: "ask for the profiling signal's handler", errno })?;
-    // What `sigaction` tells may be what another copy of this library keeps aside for the program.
+    // `sigaction` may return what another copy of this library keeps for the application.
     let handler = signal::kernel_handler(signal);
     let installed = Disposition { handler, ..present };
     let calls_on_signal = is_own_handler(&present) && handler == KERNEL_HANDLER.load(Ordering::Relaxed);
@@ -115,8 +110,7 @@ pub(super) fn ensure_handler_possible(signal: i32) -> Result<Disposition, Failur
     Ok(present)
 }
 
-/// Installs our handler, once and for all: after the session it is harmless, while the default action would end
-/// the program at the next late tick.
+/// Installs the handler for good: the default action of a late tick would kill the process.
 pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
     let present = ensure_handler_possible(signal)?;
     if is_own_handler(&present) {

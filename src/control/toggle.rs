@@ -1,9 +1,8 @@
-//! The signal that switches profiling on and off (`CPUPROFILESIGNAL`).
+//! The signal that starts and stops profiling (`CPUPROFILESIGNAL`).
 //!
-//! Its handler runs start and stop where it interrupts. See the module above for why it may: no allocation, no
-//! wait for the lock. Each start writes to the next of `NAME.0`, `NAME.1`, and so on, as in gperftools, and passes over
-//! those that the process wrote before an exec. Toggles that come while one is being fulfilled cancel each other in
-//! pairs.
+//! Its handler does both itself, without allocation or waiting (see the parent module). Each start
+//! writes to the next of `NAME.0`, `NAME.1` and so on, as in gperftools, except those that the
+//! process wrote before an `exec`. Requests that arrive during another cancel each other in pairs.
 
 use super::{
     CONTROL_TOGGLES, Control, Destination, Locked, Session, SpoolLocation, StartOptions,
@@ -25,9 +24,8 @@ use crate::{
 };
 use once_cell::race::OnceBox;
 
-/// What each start by the signal is started with, and who is told of its end.
 pub(crate) struct ToggleOptions {
-    /// The profiles' path without its number.
+    /// Without the number.
     pub(crate) path: Vec<u8>,
     pub(crate) clock: Clock,
     pub(crate) signal: Option<i32>,
@@ -36,28 +34,26 @@ pub(crate) struct ToggleOptions {
     pub(crate) by_thread: bool,
     pub(crate) spool: SpoolChoice,
     pub(crate) max_memory: usize,
-    /// Told of each profile's end, in the signal's handler.
     pub(crate) ended: Box<dyn Fn(&Ended) + Send + Sync>,
-    /// Told of a start that failed, in the signal's handler.
     pub(crate) failed: fn(&[u8], Failure),
 }
 
 static OPTIONS: OnceBox<ToggleOptions> = OnceBox::new();
-/// Where the profiles go; empty if there was no such directory yet.
+/// The profiles' directory; empty if it did not exist yet.
 static DIRECTORY: OnceBox<OutputDirectory> = OnceBox::new();
 static STARTS: AtomicU64 = AtomicU64::new(0);
-/// The path leads to a device or a pipe: nothing can be made beside it, so all profiles go to it, and none of a child.
+/// A device or a pipe gets all profiles, except those of forked children.
 static IS_DEVICE: AtomicBool = AtomicBool::new(false);
-/// The process id that a forked child adds to its files' names, or 0.
+/// The process ID in the names of a forked child's files, or 0.
 static CHILD: AtomicU32 = AtomicU32::new(0);
-/// Start and stop take some kilobytes, more than the stack that the signal interrupts may have left.
+/// Start and stop need some kilobytes; the interrupted stack may have less.
 static STACK: OnceBox<Mapping> = OnceBox::new();
 const STACK_BYTES: usize = 256 << 10;
 
-/// Makes `signal` switch profiling. Not for signal context.
+/// Makes `signal` toggle profiling. Not for signal context.
 ///
 /// # Errors
-/// [`Failure::HandlerTaken`] where the program handles it itself, or what the system refused.
+/// [`Failure::HandlerTaken`] if the application handles the signal, or the system call that failed.
 pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Failure> {
     super::prepare()?;
     let system = |errno| Failure::System { action: "install its handler", errno };
@@ -68,7 +64,6 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
     if present.is_handler() {
         return Err(Failure::HandlerTaken { signal, handler: present.handler });
     }
-    // The program may change its directory before the signal comes.
     let mut path = MappedBox::<PathBuffer>::zeroed()
         .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
     output::absolute(&options.path, &mut path)?;
@@ -94,11 +89,11 @@ extern "C" fn on_toggle(_number: i32, _info: *mut SignalInfo, _context: *mut Con
     }
 }
 
-/// Fulfils what a toggle has asked for, unless somebody else holds the lock: then that one does, when it lets go.
+/// Runs pending requests. If another thread holds the lock, it does so after releasing the lock.
 pub(super) fn run_pending() {
     CONTROL_TOGGLES.run_pending(Locked::try_new, |control| {
         if let (Some(options), Some(stack)) = (OPTIONS.get(), STACK.get()) {
-            // The lock keeps the stack from being used twice.
+            // The lock prevents a second use of the stack.
             run_on_stack(stack, &mut (&mut **control, options), |(control, options)| {
                 switch(control, options)
             });
@@ -106,7 +101,6 @@ pub(super) fn run_pending() {
     });
 }
 
-/// In a forked child: its files get names of their own.
 pub(super) fn reset_after_fork() {
     CONTROL_TOGGLES.clear();
     CHILD.store(process::id(), Ordering::SeqCst);
@@ -163,7 +157,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Appends the next number under which this process has written nothing.
+/// Appends the next number for which this process has written no file.
 fn number(path: &mut PathBuffer) -> Result<(), i32> {
     let length = path.as_bytes().len();
     loop {

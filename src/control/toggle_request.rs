@@ -1,67 +1,62 @@
-//! What toggles ask for, left to whoever has the lock.
-//!
-//! A toggle that finds the lock taken leaves its wish to the lock's owner, who looks for one when the lock is free again:
+//! Toggle requests that the owner of the control lock runs, if the toggle finds it taken.
 //!
 //! | | toggle | owner |
 //! | --- | --- | --- |
-//! | 1 | changes the wish | lets the lock go |
+//! | 1 | changes the request | releases the lock |
 //! | 2 | fence | fence |
-//! | 3 | looks at the wish, tries the lock | looks at the wish, tries the lock |
+//! | 3 | reads the request, tries the lock | reads the request, tries the lock |
 //!
-//! Both write before they read, with a sequentially consistent fence between, so at least one sees the other. The lock's
-//! own operations are ordered as a lock needs it, which is less.
+//! Both write before a sequentially consistent fence and read after it, so at least one sees the
+//! other's write. The lock's own operations are only acquire and release.
 
 use crate::sync::{
     Ordering,
     modelled::{AtomicUsize, fence},
 };
 
-/// 1 while a toggle waits to be fulfilled; two that wait cancel each other.
+/// 1 if a request is pending. Two cancel each other.
 pub(super) struct ToggleRequest(AtomicUsize);
 
 impl ToggleRequest {
-    /// Nothing asked for.
     #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
 
-    /// The same; loom's atomics are not made at compile time.
     #[cfg(loom)]
     pub(super) fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
 
-    /// Asks for a toggle. Whoever does so serves behind it. Signal-safe: an atomic operation.
+    /// Requests a toggle; `run_pending` must follow. Signal-safe: one atomic operation.
     pub(super) fn toggle(&self) {
-        // Relaxed: the fence in `run_pending` orders it.
+        // Relaxed: ordered by the fence in `run_pending`.
         self.0.fetch_xor(1, Ordering::Relaxed);
     }
 
-    /// Fulfils what was asked for, unless somebody else holds the lock: then that one does, when it lets go, by calling this.
-    /// Signal-safe if its arguments are.
+    /// Runs pending requests, or leaves them to the lock's owner. Signal-safe if the arguments are.
     pub(super) fn run_pending<G>(&self, lock: impl Fn() -> Option<G>, switch: impl Fn(&mut G)) {
         loop {
-            // The partner of each is the other side's: a wish of ours stands, a lock of ours is free, before we look.
+            // Pairs with the other thread's: writes before it are visible to reads after that.
             fence(Ordering::SeqCst);
             if self.0.load(Ordering::Relaxed) == 0 {
                 return;
             }
             let Some(mut guard) = lock() else { return };
-            // Relaxed: what is switched is guarded by the lock.
+            // Relaxed: the lock guards the session.
             if self.0.swap(0, Ordering::Relaxed) > 0 {
                 switch(&mut guard);
             }
         }
     }
 
-    /// In a forked child: what was asked of the parent.
+    /// Discards the parent's request in a forked child.
     pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// The first fails without the fence, and where the owner does not look; the second where a wish that was taken stays.
+/// The first needs the fence and the owner's check; the second, that a taken request is cleared.
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
@@ -73,7 +68,7 @@ mod loom_models {
         thread,
     };
 
-    /// A lock with the orderings of `parking_lot`'s, and how often it was switched under it.
+    /// A lock with the orderings of `parking_lot`'s.
     struct World {
         wish: ToggleRequest,
         is_locked: AtomicBool,
@@ -102,7 +97,7 @@ mod loom_models {
         }
 
         fn run_pending(&self) {
-            // Relaxed: only who has the lock switches.
+            // Relaxed: only the lock's owner switches.
             let switch = |_: &mut Guard<'_>| {
                 let switched = self.switched.load(Ordering::Relaxed);
                 self.switched.store(switched + 1, Ordering::Relaxed);
@@ -116,9 +111,8 @@ mod loom_models {
         }
     }
 
-    /// A start or a stop has the lock, and a toggle comes: it is carried out by the one or the other, once.
     #[test]
-    fn loom_a_toggle_is_carried_out_by_the_locks_owner() {
+    fn loom_runs_a_toggle_once_when_a_start_or_stop_holds_the_lock() {
         loom::model(|| {
             let world = World::new();
             let toggle = {
@@ -134,9 +128,8 @@ mod loom_models {
         });
     }
 
-    /// Of two toggles at once both are carried out, or neither.
     #[test]
-    fn loom_two_toggles_cancel_each_other_or_are_both_carried_out() {
+    fn loom_runs_both_of_two_simultaneous_toggles_or_neither() {
         loom::model(|| {
             let world = World::new();
             let toggle = {

@@ -1,7 +1,8 @@
-//! What the host does with signals: how it handles them, waits for them and reads them.
+//! The application's dispositions, waits and reads of signals. Signal-safe: system calls, atomics,
+//! and locks that are held with all signals blocked.
 //!
 //! # Safety
-//! Reads and writes the host's structures; each function says what they must be.
+//! Accesses structures of the application, under each function's preconditions.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -23,57 +24,56 @@ use crate::{
 };
 use core::ffi::c_int;
 
-/// Tells which function is the C library's own `sigaction`.
+/// Sets the C library's own `sigaction`.
 ///
 /// # Safety
-/// * It is that, or behaves like it.
+/// * `function` behaves like `sigaction(2)`.
 pub unsafe fn set_real_sigaction(function: SigactionFunction) {
     signal::set_real_sigaction(function);
 }
 
-/// True for the signal whose handler is ours. Signal-safe.
+/// Whether the signal's handler is the profiler's.
 pub fn owns_signal(number: c_int) -> bool {
     AppDisposition::of(number).is_some_and(AppDisposition::is_replaced)
 }
 
-/// `sigaction(2)` for the host: for the signal that is ours, the host's setting is kept aside. Signal-safe.
+/// `sigaction(2)`; if the handler is the profiler's, only stores the application's disposition.
 ///
 /// # Safety
 /// * As for `sigaction(2)`.
 pub unsafe fn app_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
     let Some(host) = AppDisposition::of(number).filter(|host| host.is_replaced()) else {
-        // SAFETY: the caller's word.
+        // SAFETY: the arguments are valid for `sigaction(2)`, guaranteed by the caller.
         return unsafe { signal::real_sigaction()(number, new, old) };
     };
-    // SAFETY: the caller's word: null or valid.
+    // SAFETY: `new` is null or valid, guaranteed by the caller.
     let new = unsafe { new.as_ref() }.map(|new| Disposition::from_c(new).without_unblockable());
     let before = host.exchange(new);
     if new.is_some_and(|new| new.is_handler()) {
         tick_source::leave_threads_to_handler(number);
     }
     if !old.is_null() {
-        // SAFETY: the caller's word: writable.
+        // SAFETY: `old` is writable, guaranteed by the caller.
         unsafe { old.write(before.to_c()) };
     }
     0
 }
 
-/// True when a host that waits for one of these signals could be woken by a tick of ours. Signal-safe.
+/// Whether a wait for these signals can return a tick.
 ///
 /// # Safety
 /// * `set` is null or valid.
 pub unsafe fn may_contain_tick_signal(set: *const SignalSet) -> bool {
-    // SAFETY: the caller's word.
+    // SAFETY: `set` is null or valid, guaranteed by the caller.
     unsafe { set.as_ref() }.is_some_and(|set| {
         app_disposition::signals().iter().any(|&number| owns_signal(number) && signal::contains(set, number))
     })
 }
 
-/// True when what the host has waited for is a tick of ours, so that it goes on waiting. The tick is lost, and its time is
-/// charged to the next. Signal-safe.
+/// Whether the application's wait returned a tick and must continue. The next tick has its weight.
 pub fn is_tick(info: &mut SignalInfo) -> bool {
     let number = info.si_signo;
-    // SAFETY: the kernel has filled it.
+    // SAFETY: `info` was filled by the kernel.
     let origin = unsafe { Origin::of(info) };
     if !AppDisposition::of(number).is_some_and(AppDisposition::is_replaced) {
         return false;
@@ -95,13 +95,12 @@ pub fn is_tick(info: &mut SignalInfo) -> bool {
     true
 }
 
-/// The host is about to read these signals by `signalfd(2)`, where ticks cannot be told apart: they end, and one line says
-/// so. Signal-safe.
+/// Stops ticks that the application would read by `signalfd(2)`, which cannot distinguish them.
 ///
 /// # Safety
 /// * `set` is null or valid.
 pub unsafe fn app_reads_signals(set: *const SignalSet) {
-    // SAFETY: the caller's word.
+    // SAFETY: `set` is null or valid, guaranteed by the caller.
     let Some(set) = (unsafe { set.as_ref() }) else { return };
     for number in app_disposition::signals() {
         if number != 0 && signal::contains(set, number) && tick_source::yield_signal_to_readers(number) {
@@ -115,12 +114,12 @@ fn report_no_ticks() {
     control::report(&[], Diagnostic::NoTicks(tick_source::StartError::ReadByApp.into()));
 }
 
-/// The host is about to register this alternate stack for a thread. Signal-safe.
+/// Avoids alternate stacks in handlers if the application registers one that is too small.
 ///
 /// # Safety
 /// * `stack` is null or valid.
 pub unsafe fn app_alternate_stack(stack: *const AlternateStack) {
-    // SAFETY: the caller's word.
+    // SAFETY: `stack` is null or valid, guaranteed by the caller.
     if unsafe { stack.as_ref() }.is_some_and(|stack| !signal::is_large_enough(stack)) {
         handler::avoid_alternate_stacks();
     }

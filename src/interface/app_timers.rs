@@ -1,7 +1,8 @@
-//! The host's own timer of CPU time, beside that of ticks.
+//! The application's ITIMER_PROF, which shares nothing with ticks. Signal-safe: system calls, and a
+//! lock held with all signals blocked.
 //!
 //! # Safety
-//! Reads and writes the host's structures; each function says what they must be.
+//! Accesses structures of the application, under each function's preconditions.
 #![allow(unsafe_code)]
 
 use super::app_signals::owns_signal;
@@ -15,8 +16,7 @@ use crate::{
 };
 use core::ffi::c_int;
 
-/// `setitimer(2)` for the host, where the timer is one that sends the signal that is ours: the host's timer and our ticks
-/// share nothing. None for any other timer, which is the system's business. Sets errno. Signal-safe.
+/// `setitimer(2)` for ITIMER_PROF if the handler is the profiler's, otherwise None. Sets errno.
 ///
 /// # Safety
 /// * As for `setitimer(2)`.
@@ -24,7 +24,7 @@ pub unsafe fn app_setitimer(which: c_int, new: *const CItimerval, old: *mut CIti
     if which != IntervalTimer::Cpu.which() || !owns_signal(IntervalTimer::Cpu.signal()) {
         return None;
     }
-    // SAFETY: the caller's word: null or valid. Null disarms, as the kernel has it.
+    // SAFETY: `new` is null or valid, guaranteed by the caller. Null disarms, as in the kernel.
     let new = unsafe { new.as_ref() }.map_or(Itimerval::NONE, Itimerval::from_c);
     let before = match tick_source::set_for_app(new) {
         Err(number) => return Some(fail(number)),
@@ -36,13 +36,13 @@ pub unsafe fn app_setitimer(which: c_int, new: *const CItimerval, old: *mut CIti
         }
     };
     if !old.is_null() {
-        // SAFETY: the caller's word: writable.
+        // SAFETY: `old` is writable, guaranteed by the caller.
         unsafe { old.write(before.to_c()) };
     }
     Some(0)
 }
 
-/// `getitimer(2)`, likewise. Signal-safe.
+/// `getitimer(2)`, as [`app_setitimer`].
 ///
 /// # Safety
 /// * As for `getitimer(2)`.
@@ -53,7 +53,7 @@ pub unsafe fn app_getitimer(which: c_int, present: *mut CItimerval) -> Option<c_
     Some(match tick_source::get_for_app() {
         Err(number) => fail(number),
         Ok(setting) => {
-            // SAFETY: the caller's word: writable.
+            // SAFETY: `present` is writable, guaranteed by the caller.
             unsafe { present.write(setting.to_c()) };
             0
         }

@@ -1,4 +1,4 @@
-//! Whether perf events are permitted, for the recorder.
+//! Permission for perf events, for the recorder.
 
 use crate::{
     config::Clock,
@@ -6,30 +6,27 @@ use crate::{
     sys::{perf::TaskClock, process, thread, timer::IntervalTimer},
 };
 
-/// A perf event as threads have with clock `auto`. It samples nothing.
-///
-/// While it is there, others are opened faster: the kernel takes about 10 ms for the first one of the whole system, and forgets
-/// that a second after the last one.
+/// A perf event that samples nothing. While it exists, others are opened faster: the kernel needs
+/// about 10 ms for the system's first one, and again 1 s after the last one was closed.
 #[derive(Debug)]
 pub struct IdleEvent {
     event: TaskClock,
     thread: u32,
 }
 
-/// Why clock `auto` has no perf events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventObstacle {
-    /// The process has a seccomp filter, which may kill it for the attempt.
+    /// The process has a seccomp filter, which may kill it.
     SeccompFilter,
-    /// perf_event_open(2) failed with this error number.
+    /// The error number.
     Refused(i32),
 }
 
 impl IdleEvent {
-    /// Opens it.
+    /// Opens the event of clock `auto`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it is not possible.
     pub fn open() -> Result<Self, EventObstacle> {
         let thread = thread::id();
         if process::has_seccomp_filter() {

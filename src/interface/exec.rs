@@ -1,7 +1,7 @@
-//! The process is about to replace its program, or was about to.
+//! Actions before and after `exec`. Signal-safe, on nearly full stacks: see `control::exit_hooks`.
 //!
 //! # Safety
-//! Hands the path of the next program on to where it is read.
+//! Reads the path of the next program.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -11,31 +11,26 @@ use crate::{
 };
 use core::ffi::c_char;
 
-/// What [`before_exec`] has changed.
 #[derive(Clone, Copy)]
 pub struct PendingExec {
     had_session: bool,
     ignores: bool,
 }
 
-/// The process is about to replace its program: ends the ticks, and writes what was gathered, if that is anything; and lets
-/// the next program inherit that the host ignores our signal. Waits for nobody for longer than two seconds
-/// (`sys::thread::Backoff` says which). Signal-safe, on a stack of any size.
-///
-/// `path` is the program's, or null where it is not known. Where none can be started from it nothing is written: who looks
-/// for a program in one directory after another calls often.
+/// Stops the ticks, and writes the profile if it has samples. Makes the new program ignore the
+/// profiling signal if the application does. Waits at most 2 s. `path` is the program, null if
+/// unknown. If it cannot be executed, nothing is written: a search of `PATH` calls this often.
 ///
 /// # Safety
 /// * `path` is as for `execve(2)`, or null.
 pub unsafe fn before_exec(path: *const c_char) -> PendingExec {
-    // SAFETY: the caller's word.
+    // SAFETY: `path` is a C string, guaranteed by the caller.
     let will_fail = !path.is_null() && unsafe { entry::is_not_executable(path) };
     let had_session = control::pause_for_exec(will_fail);
     PendingExec { had_session, ignores: app_disposition::ignore_across_exec() }
 }
 
-/// The program was not replaced, as [`before_exec`] had been told: all is as it was before, and ticks come again. Keeps
-/// errno. Signal-safe, likewise.
+/// Reverts [`before_exec`] if `exec` failed. Keeps errno.
 pub fn after_failed_exec(pending: PendingExec) {
     let _errno = errno::ErrnoGuard::new();
     if pending.ignores {

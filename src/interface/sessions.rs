@@ -1,7 +1,7 @@
-//! Sessions of the C interface and of the environment: they start, are looked at, and stop.
+//! Sessions of the C interface and of the environment.
 //!
 //! # Safety
-//! Takes the user's filter, for which the user vouches.
+//! Calls the user's filter under the precondition of [`start`].
 #![allow(unsafe_code)]
 
 use crate::{
@@ -16,43 +16,35 @@ use crate::{
 };
 use core::ffi::{CStr, c_int, c_void};
 
-/// Sessions of the C interface and of the environment.
 #[derive(Clone, Copy)]
 pub struct FileOptions<'a> {
-    /// Where the profile goes.
     pub path: &'a [u8],
-    /// A file of this name that the process itself has written is kept: the next free of NAME.2, NAME.3 and so on is
-    /// taken. For names that nobody chose for this very session.
+    /// Keep a file that the process wrote, and use the first free of NAME.2, NAME.3 and so on.
     pub is_numbered: bool,
-    /// What a forked child's path begins with; None leaves children unprofiled.
+    /// The start of a forked child's path, if children are profiled.
     pub child_path: Option<&'a [u8]>,
-    /// SessionSelector time is sampled.
     pub clock: Clock,
-    /// The signal of ticks, where it is not the clock's own.
+    /// The profiling signal, if it is not the clock's own.
     pub timer_signal: Option<i32>,
-    /// Ticks per second.
+    /// In Hz.
     pub frequency: u32,
-    /// Frames.
     pub max_depth: usize,
-    /// TimerOwner a sample is is part of it.
+    /// Keep samples of different threads apart.
     pub by_thread: bool,
-    /// `filter_in_thread` and its argument.
     pub filter: Option<(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void)>,
-    /// Where the spool goes.
     pub spool: &'a SpoolChoice,
-    /// The profile is left in the spool, where there is one that holds all of it, and no file is written.
+    /// Write no file if the spool has the complete profile.
     pub keeps_spool: bool,
-    /// The calling thread has a timer of its own from the start, whose first tick comes at a random place in the first period.
+    /// Adopt the calling thread, with its first tick at a random time in the first period.
     pub starts_at_random: bool,
-    /// Bytes of memory that the profiler may take.
+    /// In bytes.
     pub max_memory: usize,
 }
 
-/// Makes what later calls must not allocate. `set_dlclose_interposed` says that the library was loaded with the program
-/// and that its `dlclose` is the one that the program calls.
+/// Allocates what later calls need. `set_dlclose_interposed`: the program calls our `dlclose`.
 ///
 /// # Errors
-/// What the system refused.
+/// The failed system call.
 pub fn prepare(set_dlclose_interposed: bool) -> Result<(), Failure> {
     if set_dlclose_interposed {
         objects::set_dlclose_interposed();
@@ -60,15 +52,15 @@ pub fn prepare(set_dlclose_interposed: bool) -> Result<(), Failure> {
     control::prepare()
 }
 
-/// Has `sink` told what goes wrong where no call could return it. Not for signal context.
+/// Not for signal context.
 pub fn set_diagnostic_sink(sink: DiagnosticSink) {
     control::set_diagnostic_sink(sink);
 }
 
-/// Starts a session into a file.
+/// Starts a session.
 ///
 /// # Errors
-/// Why none was started.
+/// Why it was not started.
 ///
 /// # Safety
 /// * A filter is async-signal-safe, and its argument valid until the session has stopped.
@@ -95,87 +87,81 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     .map(|_| ())
 }
 
-/// The file in a recorder's directory of spools that it keeps locked, by `flock(2)` and alone, as long as it collects them.
-/// Programs that find it without a lock record nothing.
+/// The file in a recorder's directory that it locks exclusively by `flock(2)` while it collects
+/// spools. Programs that find it unlocked record nothing.
 pub const RECORDERS_FILE: &CStr = control::RECORDERS_FILE;
 
-/// True of a start that failed since the recorder has ended, or its directory of spools is not there any more.
+/// Whether a start failed because the recorder has exited or its directory is removed.
 pub fn is_without_recorder(failure: Failure) -> bool {
     control::is_without_recorder(failure)
 }
 
-/// True where `path` leads to a device or a pipe, beside which nothing can be written.
+/// Whether `path` leads to a device or a pipe, beside which there are no files.
 pub fn is_special(path: &[u8]) -> bool {
     control::is_special(path)
 }
 
-/// A session that is over.
 pub struct StoppedSession<'e>(&'e Ended);
 
 impl StoppedSession<'_> {
-    /// Sum of the counts.
+    /// Sum of the weights.
     pub fn samples(&self) -> u64 {
         self.0.summary.samples
     }
 
-    /// All figures of the session.
     pub fn summary(&self) -> &Summary {
         &self.0.summary
     }
 
-    /// Bytes of the file's binary part, or why there is no file.
+    /// Bytes of the file's binary part.
     ///
     /// # Errors
-    /// That reason.
+    /// Why there is no file.
     pub fn file_bytes(&self) -> Result<u64, Failure> {
         self.0.file.unwrap_or(Ok(0))
     }
 
-    /// The path as it was given.
     pub fn path(&self) -> &[u8] {
         self.0.path()
     }
 
-    /// Why there are no samples, if so.
     pub fn no_samples(&self) -> Option<NoSamples> {
         self.0.summary.no_samples
     }
 
-    /// False for a child that had nothing to write.
+    /// False for a child without samples.
     pub fn has_file(&self) -> bool {
         self.0.file.is_some()
     }
 
-    /// Why records that had filled the memory could not be moved to a file, in words.
+    /// Why records could not be spilled.
     pub fn spill_failure(&self) -> Option<&'static str> {
         self.0.summary.spill_failure.map(errno::description)
     }
 
-    /// The path of the spool that holds what could not be written.
+    /// The spool with samples that could not be written.
     pub fn spool_path(&self) -> Option<&[u8]> {
         self.0.spool_path()
     }
 
-    /// True where a recorder takes the profile from its spool, or knows that there is none.
     pub fn is_collected(&self) -> bool {
         self.0.keeps_spool
     }
 
-    /// Periods that were lost.
     pub fn lost(&self) -> u64 {
         self.0.summary.losses.periods()
     }
 }
 
-/// Stops the running session, if this process has one, and shows it to `report`.
+/// Stops this process's session and passes it to `report`.
 pub fn stop(report: impl FnOnce(StoppedSession<'_>)) {
     if let Ok((ended, ())) = control::stop(SessionSelector::Any, |_, _| ()) {
         report(StoppedSession(&ended));
     }
 }
 
-/// The process is about to end, and nothing more of it will run: stops its session, if it has one, and shows it to
-/// `report`. Waits for nobody for longer than two seconds (`sys::thread::Backoff` says which). Signal-safe, on a stack of any size, if `report` is.
+/// As [`stop`], before the process exits. Waits at most 2 s. Signal-safe on nearly full stacks, see
+/// `control::exit_hooks`, if `report` is signal-safe.
 pub fn finish_before_exit(report: impl FnOnce(StoppedSession<'_>)) {
     control::finish_before_exit(|ended| report(StoppedSession(ended)));
 }
@@ -183,15 +169,15 @@ pub fn finish_before_exit(report: impl FnOnce(StoppedSession<'_>)) {
 /// Writes the profile so far.
 ///
 /// # Errors
-/// Why it could not be written; and [`Failure::NotRunning`].
+/// Why it could not be written; or [`Failure::NotRunning`].
 pub fn flush() -> Result<(), Failure> {
     control::flush(SessionSelector::Any)
 }
 
-/// Makes `signal` switch profiling on and off, in files named `PATH.0`, `PATH.1`, and so on.
+/// Makes `signal` start and stop profiling, into files PATH.0, PATH.1 and so on.
 ///
 /// # Errors
-/// Why it cannot.
+/// Why this is impossible.
 pub fn enable_toggle(
     signal: i32,
     options: &FileOptions<'_>,
@@ -215,17 +201,14 @@ pub fn enable_toggle(
     )
 }
 
-/// A running session, as `ProfilerGetCurrentState` shows it.
+/// A running session, for `ProfilerGetCurrentState`.
 pub struct SessionState<'s> {
     /// Seconds since 1970.
     pub start_time: i64,
-    /// As it was given.
     pub path: &'s [u8],
-    /// Sum of the counts.
     pub samples: u64,
 }
 
-/// Calls `f` with the state of the running session, if there is one.
 pub fn with_state<R>(f: impl FnOnce(Option<SessionState<'_>>) -> R) -> R {
     control::with_session(SessionSelector::Any, |session, _| {
         f(session.map(|session| SessionState {
@@ -236,7 +219,7 @@ pub fn with_state<R>(f: impl FnOnce(Option<SessionState<'_>>) -> R) -> R {
     })
 }
 
-/// What failed, and why, when the running session's spool was to be made; None where it has one.
+/// The action and the reason, if the running session's spool could not be created.
 pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
     control::with_session(SessionSelector::Any, |session, _| match session?.summary().spool {
         SpoolUse::Unavailable { action, errno } => Some((action, errno::description(errno))),
@@ -244,7 +227,7 @@ pub fn spool_refusal() -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Where the number of ticks recorded since the process began can be watched; it wraps.
+/// The counter of recorded ticks of the process. It wraps.
 pub fn live_ticks() -> *const i32 {
     LIVE_TICKS.as_ptr()
 }

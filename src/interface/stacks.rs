@@ -1,7 +1,7 @@
-//! Stacks that the program asks for, walked as those of ticks are.
+//! Call stacks that the program requests. Signal-safe after [`prepare`](super::prepare), as a tick.
 //!
 //! # Safety
-//! Hands the context that the program has on to where it is read.
+//! Reads the program's context.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -17,25 +17,24 @@ use crate::{
 };
 use core::ffi::c_void;
 
-/// Fills `result` with the stack of `context`, innermost PC first, and gives the number of PCs. Signal-safe once
-/// [`prepare`](super::prepare) has run.
+/// Fills `result` with the PCs of `context`, innermost first, and returns their number.
 ///
 /// # Safety
 /// * `context` is a valid `ucontext_t`.
 pub unsafe fn stack_of_context(context: *const c_void, result: &mut [usize]) -> usize {
-    // SAFETY: the caller's word.
+    // SAFETY: `context` is valid, guaranteed by the caller.
     let registers = unsafe { signal::interrupted_registers(context) };
     with_chain(registers, |pcs| result.iter_mut().zip(pcs).map(|(place, pc)| *place = *pc).count())
 }
 
-/// Fills `result` with the stack of the function that this is inlined into, beginning with its caller, after
-/// skipping `skip` frames; gives the number of PCs. Signal-safe once [`prepare`](super::prepare) has run.
+/// Fills `result` with the PCs of the callers of the function that this is inlined into, without
+/// the innermost `skip`. Returns their number.
 #[inline(always)]
 pub fn stack_from_here(skip: usize, result: &mut [usize]) -> usize {
     walk_skipping(Registers::here(), skip, result)
 }
 
-/// Walks from `registers`, and leaves out the innermost frame and `skip` more.
+/// Skips the innermost frame and `skip` others.
 #[inline(never)]
 fn walk_skipping(registers: Registers, skip: usize, result: &mut [usize]) -> usize {
     with_chain(registers, |pcs| {
@@ -44,9 +43,8 @@ fn walk_skipping(registers: Registers, skip: usize, result: &mut [usize]) -> usi
     })
 }
 
-/// Calls `f` with the chain of `registers`, at most [`MAX_DEPTH`](crate::MAX_DEPTH) PCs; gives 0 where there is no slot to walk in.
-///
-/// Signals are blocked meanwhile: a handler of the host's that leaves by a jump would take the slot with it.
+/// Calls `f` with at most [`MAX_DEPTH`](crate::MAX_DEPTH) PCs; returns 0 without a free slot.
+/// Signals are blocked: a handler that leaves by `longjmp` would keep the slot.
 fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize {
     struct Walk<'w> {
         engine: &'static Engine,
@@ -63,7 +61,7 @@ fn with_chain(registers: Registers, f: impl FnOnce(&[usize]) -> usize) -> usize 
     }
     let Some(engine) = Engine::get() else { return 0 };
     let _blocked = AllBlocked::new();
-    // Handlers of other threads have all of them, and leave soon. Not for ever: a caller may be the handler that they wait for.
+    // Other threads' handlers return soon. The wait is bounded: they may wait for this thread.
     const TRIES: usize = 200;
     let claim = (0..TRIES).find_map(|i| {
         if i > 0 {

@@ -1,4 +1,5 @@
-//! The calling thread: its timer, and whether it may be asked who it is.
+//! The calling thread: its timer and its sandbox. Signal-safe: system calls, atomics, and a lock
+//! that is held with all signals blocked.
 
 use crate::{
     control,
@@ -6,27 +7,26 @@ use crate::{
     sys::{errno, signal::AllBlocked},
 };
 
-/// Gives the calling thread its own timer now. Signal-safe.
 pub fn register_thread() {
     let _errno = errno::ErrnoGuard::new();
     let _blocked = AllBlocked::new();
     thread_timers::adopt_caller();
 }
 
-/// True if a thread that is about to be created should call [`register_thread`] when it begins. Signal-safe.
+/// Whether a new thread should call [`register_thread`] when it starts.
 pub fn claim_new_thread() -> bool {
     thread_timers::claim_new_thread()
 }
 
-/// The application is about to forbid itself system calls. Threads' timers end, and handlers do not ask the kernel for the thread
-/// any more. Does nothing in a child that shares the memory: it is not the child's session. Keeps errno. Signal-safe.
+/// Deletes per-thread timers and stops system calls about threads, before a sandbox. Does nothing
+/// in a child that shares the memory. Keeps errno.
 pub fn app_enters_sandbox() {
     if thread_timers::is_other_process() {
         return;
     }
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
-    // Behind it: a handler that finds this said finds no timers either.
+    // Last: a handler that sees this sees no timers either.
     caller::forbid();
     control::wait_for_running_handlers();
 }

@@ -1,4 +1,4 @@
-//! What a profile's file holds, through a buffer of the session's.
+//! The contents of a profile's file, written through a buffer.
 
 use crate::{
     config::MAX_DEPTH,
@@ -14,37 +14,33 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     /// Bytes of the binary part.
     pub(crate) bytes: u64,
-    /// Why the list of mapped objects is not whole, as an error number.
+    /// The error number if the list of mapped objects is incomplete.
     pub(crate) list: Result<(), i32>,
 }
 
-/// What a profile is made of.
 pub(crate) struct Contents<'c> {
     pub(crate) recording: &'c Recording,
-    /// The records that were moved to a file meanwhile; nobody moves any while this is held.
+    /// The spilled records. No thread spills while this is held.
     pub(crate) spilled: &'c mut SpillFile,
     pub(crate) dsos: &'c [SampledDso],
-    /// Lines of /proc/self/maps as they were at the start.
     pub(crate) kept: &'c [u8],
 }
 
-/// Memory that writing takes.
 pub(super) struct WriteBuffers<'r> {
     pub(super) buffer: &'r mut [u8],
     pub(super) lines: &'r mut [u8],
-    /// For moved records: room for several of the longest.
+    /// For spilled records.
     pub(super) words: &'r mut [usize],
 }
 
-/// Writes a whole profile into `file`.
+/// Writes a complete profile through the buffer.
 ///
 /// # Errors
-/// The error number of `write(2)`, or of `read(2)` for the file of moved records.
+/// The error number of `write(2)`, or of `read(2)` for the spill file.
 pub(super) fn write(
     file: &File,
     buffers: &mut WriteBuffers<'_>,
@@ -58,7 +54,7 @@ pub(super) fn write(
 /// Writes header, records, trailer and the list of mapped objects.
 ///
 /// # Errors
-/// Those of the sink, and of the file of moved records.
+/// Those of the sink and of the spill file.
 fn write_profile(
     sink: impl Write,
     lines: &mut [u8],
@@ -68,12 +64,12 @@ fn write_profile(
     let Contents { recording, spilled, dsos, kept } = contents;
     let mut writer = ProfileWriter::new(sink, SlotLayout::NATIVE);
     writer.header(u64::from(recording.period_micros))?;
-    // What is gone is counted as lost (`Session::summary`); the rest is a profile all the same.
+    // A removed spill file's records are counted as lost (`Session::summary`).
     let in_file =
         Some(recording.table.buffer_state().spilled).filter(|words| *words > 0 && spilled.is_there());
     let mut sources = Sources { recording, spilled, in_file: in_file.unwrap_or(0), words };
     let folded = if recording.is_by_thread { sources.folded()? } else { None };
-    // Relaxed: a table has ordered a record's words before the record itself.
+    // Relaxed: `records` has ordered a record's words before the record.
     match &folded {
         Some(table) => {
             write_records(&mut writer, || {
@@ -102,27 +98,26 @@ fn write_profile(
     Ok(Written { bytes, list })
 }
 
-/// Where a session's records are.
 struct Sources<'s> {
     recording: &'s Recording,
     spilled: &'s mut SpillFile,
-    /// Words of the file that count.
+    /// Valid words of the spill file.
     in_file: u64,
     words: &'s mut [usize],
 }
 
 impl Sources<'_> {
-    /// The records without their threads, each chain once; None where memory for that is not to be had, or too small.
+    /// Merges the records of different threads; None if the memory is not available or too small.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Those of the spill file.
     fn folded(&mut self) -> Result<Option<Table<TableMemory>>, WriteError> {
         let Ok(memory) = TableMemory::anonymous(self.recording.fold_bytes, false) else { return Ok(None) };
         let (recording, table) = (self.recording, Table::new(memory));
         let add = |count: usize, words: &[usize]| table.add(recording.parts(words).0, count).is_ok();
         let is_whole =
             self.for_each_spilled(|mut records| Ok(records.all(|(count, words)| add(count, words))))?;
-        // The moved ones are read no more.
+        // Its spilled records are no longer needed.
         let copied = &mut *self.words;
         let is_whole = is_whole
             && recording.table.records().all(|(count, words)| {
@@ -134,11 +129,10 @@ impl Sources<'_> {
         Ok(is_whole.then_some(table))
     }
 
-    /// Calls `visit` with the records that were spilled, as many at once as there is room for, until it returns false, which is
-    /// returned.
+    /// Calls `visit` with as many spilled records as fit, until it returns false; returns that.
     ///
     /// # Errors
-    /// Those of `visit` and of the file.
+    /// Those of `visit` and of the spill file.
     fn for_each_spilled(
         &mut self,
         mut visit: impl FnMut(SpilledRecords<'_>) -> Result<bool, WriteError>,
@@ -150,7 +144,7 @@ impl Sources<'_> {
             self.spilled.read(place, words).map_err(io::Error::from_raw_os_error)?;
             let whole: usize = SpilledRecords(words).map(|(_, pcs)| HEAD + pcs.len()).sum();
             if whole == 0 {
-                // Somebody has written into it.
+                // Another process has written into the file.
                 return Err(io::Error::from_raw_os_error(errno::EIO).into());
             }
             if !visit(SpilledRecords(words))? {
@@ -165,7 +159,7 @@ impl Sources<'_> {
 /// Words of a record before its PCs.
 const HEAD: usize = 2;
 
-/// The records that begin a run of words, as far as they are whole.
+/// The complete records at the start.
 #[derive(Clone)]
 struct SpilledRecords<'w>(&'w [usize]);
 
@@ -183,7 +177,6 @@ impl<'w> Iterator for SpilledRecords<'w> {
     }
 }
 
-/// A file behind a buffer of the session's.
 struct Buffered<'a> {
     file: &'a File,
     buffer: &'a mut [u8],

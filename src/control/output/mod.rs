@@ -1,20 +1,18 @@
-//! The profile's file: where it goes, and that it appears there complete or not at all.
+//! The output file, which appears complete or not at all.
 //!
-//! A profile is written under a random name beside its target and renamed when complete. A device or a pipe is
-//! written in place, and so is a file of the user's own where the directory takes no second one. The path is made
-//! absolute, its links are followed and its directory is opened at the start ([`place`]), since the host may change
-//! all that the path depends on.
+//! A profile is written under a random name and then renamed. Devices, pipes, and own files in a
+//! directory that permits no other are written in place. The path is resolved and its directory
+//! opened at the start ([`output_directory`]), because the application may change what it depends
+//! on. Nothing here allocates: see [`super`].
 //!
 //! | the name is | at the start | at each write |
 //! | --- | --- | --- |
-//! | free, or a file of ours | another is created beside it, and removed | created beside it, and renamed |
-//! | a file of ours in a directory that takes no other | looked at | emptied and written in place |
-//! | another user's file | refused where it cannot be replaced | replaced, never written into |
-//! | a link | followed, unless it may be a trap (`sys/links.rs`) | replaced, if it came later |
-//! | a device, a pipe | looked at | opened, without waiting for a reader |
-//! | a directory, a socket, the program's own output | refused | refused |
-//!
-//! Nothing here allocates: see the module above.
+//! | free, or an own file | another is created and removed | another is created and renamed |
+//! | an own file, no other is permitted | checked | emptied and written in place |
+//! | another user's file | refused if it cannot be replaced | replaced, never written into |
+//! | a symbolic link | followed, if safe (`sys/links.rs`) | replaced, if it is new |
+//! | a device, a pipe | checked | opened, without waiting for a reader |
+//! | a directory, a socket, an own standard stream | refused | refused |
 //!
 //! # Safety
 //! Declares a structure of integers zeroable.
@@ -47,29 +45,26 @@ use output_directory::split;
 use output_file::OutputFile;
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// Several of the longest records.
 const SPILLED_WORDS: usize = 4 * (MAX_DEPTH + 2);
 
-/// Paths and buffers, in memory of their own.
 #[repr(C)]
 struct Buffers {
-    /// As the user gave it, with a number where one was added.
+    /// As the user gave it, with an added number if any.
     given: PathBuffer,
-    /// Absolute, links not followed.
+    /// Absolute, symbolic links not followed.
     asked: PathBuffer,
-    /// Absolute, without links.
+    /// Absolute, without symbolic links.
     target: PathBuffer,
-    /// For the name while it is written.
     temporary: PathBuffer,
     buffers: links::ResolveBuffers,
     buffer: [u8; BUFFER_BYTES],
-    /// For the lines of /proc/self/maps: room for the longest.
+    /// For /proc/self/maps: room for the longest line.
     lines: [u8; 4 * PATH_BYTES],
-    /// For records that were moved to a file.
+    /// For spilled records.
     words: [usize; SPILLED_WORDS],
 }
 
-// SAFETY: integers, arrays of them, and path buffers, whose zeros are empty paths.
+// SAFETY: integers, arrays of them, and path buffers, for which zeros are valid.
 unsafe impl Zeroable for Buffers {}
 
 impl Buffers {
@@ -78,34 +73,32 @@ impl Buffers {
     }
 }
 
-/// How a session comes by its file.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenOptions<'a> {
     pub(crate) naming: Naming,
-    /// Try now what would fail at the end.
+    /// Test now what would fail at the end.
     pub(crate) tries: bool,
-    /// A place that is known already: it serves where the path asks for the same directory.
+    /// An open directory, used if the path is in it.
     pub(crate) near: Option<&'a OutputDirectory>,
 }
 
-/// Where a session's profile goes.
 pub(crate) struct Output {
     buffers: MappedBox<Buffers>,
     target: Target,
 }
 
 enum Target {
-    /// A name in a directory; it begins at this byte of the target's path.
+    /// A directory, and the index of the name in the target's path.
     Named(OutputDirectory, usize),
-    /// A device or a pipe that is known by the number of a descriptor only: its device and inode.
+    /// Device and inode of a device or pipe that only a descriptor's number names.
     Descriptor((u64, u64)),
 }
 
 impl Output {
-    /// Finds out where `path` leads.
+    /// Resolves `path`.
     ///
     /// # Errors
-    /// Why a profile could not be written there.
+    /// Why a profile cannot be written there.
     pub(crate) fn open(path: &[u8], opening: OpenOptions<'_>) -> Result<Self, Failure> {
         let mut buffers = Buffers::new()?;
         if path.is_empty() {
@@ -130,17 +123,14 @@ impl Output {
         Ok(output)
     }
 
-    /// The absolute path.
     pub(super) fn target(&self) -> &[u8] {
         self.buffers.target.as_bytes()
     }
 
-    /// WriteBuffers for lines of /proc/self/maps.
     pub(super) fn lines(&mut self) -> &mut [u8] {
         &mut self.buffers.lines
     }
 
-    /// What stands at the target now.
     pub(super) fn stamp(&self) -> Option<FileStamp> {
         let Target::Named(place, name) = &self.target else { return None };
         let status = place.handle().ok()?.entry(&self.buffers.target, *name).status().ok()?;
@@ -148,13 +138,11 @@ impl Output {
         Some(FileStamp { device, inode, changed: status.modified as u64 })
     }
 
-    /// The path as the user gave it, with a number where one was added.
     pub(crate) fn given(&self) -> &PathBuffer {
         &self.buffers.given
     }
 
-    /// Where a file of records can stand beside the profile; None where the profile is no file of its own, or its directory
-    /// could not be kept open.
+    /// None if the profile is a device or a pipe, or its directory is not open.
     pub(crate) fn beside(&self) -> Option<SpillDirectory> {
         let place = self.place()?;
         let status = place.handle().ok().and_then(|handle| match &self.target {
@@ -165,7 +153,6 @@ impl Output {
         if is_special { None } else { place.beside() }
     }
 
-    /// The directory, for another session's file; None for what has no name of its own.
     pub(crate) fn place(&self) -> Option<&OutputDirectory> {
         match &self.target {
             Target::Named(place, _) => Some(place),
@@ -173,10 +160,9 @@ impl Output {
         }
     }
 
-    /// Adds a number to the name if this process has written a file of that name.
     fn take_free_name(&mut self) -> Result<(), Failure> {
         let Target::Named(place, name) = &self.target else { return Ok(()) };
-        // Where it cannot be found, the end says so.
+        // Reported when the file is written.
         let Ok(handle) = place.handle() else { return Ok(()) };
         let Buffers { given, target, .. } = &mut *self.buffers;
         let found = handle.entry(target, *name).status().ok();
@@ -209,10 +195,10 @@ impl Output {
         }
     }
 
-    /// Writes a profile, complete, under the target's name.
+    /// Writes a complete profile to the target.
     ///
     /// # Errors
-    /// Why it could not be written; an existing file is then as it was, or, where it is written in place, empty.
+    /// Why it could not be written. An existing file is unchanged, or empty if written in place.
     pub(crate) fn write(&mut self, mut contents: Contents<'_>) -> Result<Written, Failure> {
         let Buffers { asked, target, temporary, buffer, lines, words, .. } = &mut *self.buffers;
         let mut buffers = WriteBuffers { buffer, lines, words };
@@ -229,7 +215,7 @@ impl Output {
 /// Sets `place` to the absolute path of `path`.
 ///
 /// # Errors
-/// It does not fit, or the working directory is gone.
+/// The path is too long, or the working directory does not exist.
 pub(crate) fn absolute(path: &[u8], place: &mut PathBuffer) -> Result<(), Failure> {
     place.truncate(0);
     if !path.starts_with(b"/") {
@@ -239,8 +225,7 @@ pub(crate) fn absolute(path: &[u8], place: &mut PathBuffer) -> Result<(), Failur
     place.push(path).map_err(fails("take the path"))
 }
 
-/// True where this process has written the file of an absolute path, which is in the directory of `near` if that is
-/// given.
+/// Whether this process has written the file at `path`, in the directory `near` if given.
 pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&OutputDirectory>) -> bool {
     let status = match near.and_then(|near| near.handle().ok()) {
         Some(handle) => handle.entry(path, split(path.as_bytes()).1).status(),
@@ -249,7 +234,7 @@ pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&OutputDirectory>) ->
     status.is_ok_and(|status| names::is_own_work(&status))
 }
 
-/// True where `path` leads to a device or a pipe: nothing is made of its name then, for others to be written beside.
+/// Whether `path` leads to a device or a pipe.
 pub(crate) fn is_special(path: &[u8]) -> bool {
     MappedBox::<PathBuffer>::zeroed().is_ok_and(|mut buffer| {
         buffer.push(path).is_ok()
@@ -259,7 +244,6 @@ pub(crate) fn is_special(path: &[u8]) -> bool {
     })
 }
 
-/// The target in a directory that is known, if that is the one asked for.
 fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Target>, Failure> {
     let Buffers { asked, target, .. } = buffers;
     if split(asked.as_bytes()).0 != near.asked() {
@@ -279,7 +263,7 @@ fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Target
     Ok((!is_link).then_some(Target::Named(place, name)))
 }
 
-/// Follows the links of what is asked for, and opens its directory.
+/// Follows symbolic links, and opens the directory.
 fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     let Buffers { asked, target, buffers, .. } = buffers;
     let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
@@ -290,7 +274,7 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     }
     let found = Entry::at(target.as_c_str()).status();
     if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Ok(behind.identity)) {
-        // A link of /dev or /proc to an open descriptor: it may lead to what has no name, or has another's.
+        // A symbolic link of /dev or /proc to a file with another name or none.
         return match behind.kind {
             FileKind::Special => Ok(Target::Descriptor(behind.identity)),
             FileKind::Socket => Err(fails("open a socket")(errno::ENXIO)),
@@ -314,7 +298,6 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     Ok(Target::Named(OutputDirectory::open(known_as, directory)?, name))
 }
 
-/// Why links could not be followed.
 fn to_failure(error: ResolveError) -> Failure {
     match error {
         ResolveError::ForeignLink => {
@@ -324,8 +307,7 @@ fn to_failure(error: ResolveError) -> Failure {
     }
 }
 
-/// Refuses what is the program's own standard input, output or error: the profile would destroy what the program writes
-/// there.
+/// Refuses the program's own standard streams: the profile would overwrite them.
 fn refuse_own_output(status: &Status) -> Result<(), Failure> {
     let is_own = (0..=2).any(|descriptor| file::identity(descriptor) == Some(status.identity));
     if is_own { Err(fails("share the program's own output")(errno::EBUSY)) } else { Ok(()) }

@@ -1,35 +1,32 @@
-//! SessionSelector file of that name a session may replace.
+//! The choice of a file name that keeps the process's own files.
 //!
-//! A process can run several programs, one after another by exec, and each may be told the same name by its
-//! environment. What the process itself wrote under it must stay; what an earlier run left is replaced, as gperftools
-//! does. A file is taken for the process's own work if it was modified since the process began, and is no larger than
-//! all that the process has ever written. The second rule tells runs apart that follow each other at once, as in a
-//! shell's loop: a new process has written nothing.
+//! A process can run several programs by `exec` with the same file name in the environment. Its own
+//! files are kept; those of earlier runs are replaced, as in gperftools. Own files were modified
+//! since the process started. They are not larger than all that it wrote, which separates the quick
+//! runs of a loop.
 
 use crate::sys::{
     entry::{FileKind, Status},
     process_age,
 };
 
-/// What becomes of a file that has the name already.
+/// The treatment of an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// It is replaced: somebody has named this very file.
+    /// Replaces it: the user named this file.
     Exact,
-    /// One that this process wrote is kept; the session takes the next free of NAME.2, NAME.3, and so on.
+    /// Keeps a file of this process, and uses the first free of NAME.2, NAME.3 and so on.
     Numbered,
 }
 
-/// Names that are tried behind a kept one.
 pub(super) const MAX_NUMBER: u64 = 10_000;
 
-/// How much older than the process a file of its own may look. Time stamps are as coarse as 2 s on some file systems
-/// (FAT), and those of a server need not agree with our clock.
+/// How much older than the process its file may look: 2 s on FAT; a server's clock may differ.
 const COARSE: i64 = 2_000_000_000;
 
-/// Whether this process may have written the file itself. Without /proc every file may be its own.
+/// Whether this process may have written the file. Without /proc always true.
 pub(crate) fn is_own_work(file: &Status) -> bool {
-    // A file that was made for the profile beforehand, as by mktemp(1), is empty.
+    // mktemp(1) makes an empty file for a profile.
     let holds_something = file.kind == FileKind::Regular && file.bytes > 0;
     holds_something
         && process_age::start_time_nanos().is_none_or(|began| file.modified >= began - COARSE)
@@ -48,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_just_written_is_own_work_and_an_old_or_larger_one_is_not() {
+    fn recognises_files_that_this_process_may_have_written() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("file");
         let mut file = fs::File::create(&path).unwrap();

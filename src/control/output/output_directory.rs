@@ -1,9 +1,7 @@
-//! The directory that a profile is written to.
+//! The output directory.
 //!
-//! It is opened at the start and kept, so that a profile lands where it was meant to after `chroot`, after `chdir`,
-//! and when the directory got another name. Where no descriptor is to be had, or the host has closed it, or the
-//! directory was removed, its path serves, as long as the process's root is what it was: else the path would name
-//! something else.
+//! It is opened at the start, so it remains valid after `chroot`, `chdir` or a rename. If it is not
+//! open or was removed, its path is used, but only with the same root directory.
 //!
 //! # Safety
 //! Declares a structure of integers zeroable.
@@ -25,40 +23,38 @@ use crate::{
 };
 use core::ffi::CStr;
 
-/// A directory and what was found out about it.
 pub(crate) struct OutputDirectory {
     paths: MappedBox<Paths>,
     kept: Option<Directory>,
-    /// Device and inode of the process's root directory.
+    /// Device and inode.
     root: Option<(u64, u64)>,
-    /// The user whose rights the process had.
+    /// The effective user ID at the start.
     user: u32,
-    /// What the umask of the start left of the permissions of a new file.
+    /// Permissions of a new file after the umask at the start.
     pub(super) permissions: u32,
 }
 
-/// Two directories; the root is the empty path, others have no slash at their end.
+/// Absolute paths without a slash at their ends; the root is empty.
 #[repr(C)]
 struct Paths {
-    /// Absolute, as it was asked for.
+    /// As requested.
     asked: PathBuffer,
-    /// Absolute, without links.
+    /// Without symbolic links.
     resolved: PathBuffer,
 }
 
-// SAFETY: path buffers, whose zeros are empty paths.
+// SAFETY: path buffers, for which zeros are valid: empty paths.
 unsafe impl Zeroable for Paths {}
 
-/// The way to the directory, for one write.
 pub(super) enum DirectoryHandle<'p> {
     Kept(&'p Directory),
     Opened(Directory),
-    /// There is no descriptor left; the names of files are whole paths.
+    /// No descriptor is available.
     ByPath,
 }
 
 impl DirectoryHandle<'_> {
-    /// The entry of the file whose `path` begins with the directory's, and whose name begins at `name`.
+    /// The file at `path`, which is in this directory; its name starts at byte `name`.
     pub(super) fn entry<'n>(&'n self, path: &'n PathBuffer, name: usize) -> Entry<'n> {
         self.directory()
             .map_or(Entry::at(path.as_c_str()), |directory| Entry::within(directory, path.tail(name)))
@@ -74,10 +70,10 @@ impl DirectoryHandle<'_> {
 }
 
 impl OutputDirectory {
-    /// The directory of `path`, which is resolved.
+    /// Opens the directory of `path`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why this failed.
     pub(crate) fn of(path: &[u8]) -> Result<Self, Failure> {
         let mut buffers = Buffers::new()?;
         super::absolute(path, &mut buffers.target)?;
@@ -90,10 +86,10 @@ impl OutputDirectory {
         Self::open(asked.as_bytes(), target.as_bytes())
     }
 
-    /// The directory `resolved`, which is known as `asked`.
+    /// Opens the directory `resolved`, which was requested as `asked`.
     ///
     /// # Errors
-    /// What the system refused: that it has no descriptor to spare is none.
+    /// The failed system call. A lack of descriptors is not an error.
     pub(super) fn open(asked: &[u8], resolved: &[u8]) -> Result<Self, Failure> {
         let mut place = Self {
             paths: MappedBox::zeroed()
@@ -107,7 +103,7 @@ impl OutputDirectory {
         place.paths.resolved.replace(resolved).map_err(fails("take the path"))?;
         match Directory::open(place.path()) {
             Ok(directory) => {
-                // Links of /proc may say that they lead to one directory and lead to another.
+                // Symbolic links of /proc may lead to another directory than they name.
                 let asked = if asked.is_empty() { c"/" } else { place.paths.asked.as_c_str() };
                 let status =
                     Entry::at(asked).status_following_links().map_err(fails("find the directory"))?;
@@ -122,10 +118,10 @@ impl OutputDirectory {
         Ok(place)
     }
 
-    /// The same place, for another session.
+    /// A copy for another session.
     ///
     /// # Errors
-    /// No memory.
+    /// A lack of memory.
     pub(super) fn duplicate(&self) -> Result<Self, Failure> {
         let mut paths = MappedBox::<Paths>::zeroed()
             .map_err(|errno| Failure::System { action: "map memory for the output", errno })?;
@@ -135,7 +131,6 @@ impl OutputDirectory {
         Ok(Self { paths, kept, root: self.root, user: self.user, permissions: self.permissions })
     }
 
-    /// The directory for another file, where it could be kept open.
     pub(super) fn beside(&self) -> Option<SpillDirectory> {
         let directory = self.kept.as_ref()?.borrowed();
         let mut path = MappedBox::<PathBuffer>::zeroed().ok()?;
@@ -143,12 +138,10 @@ impl OutputDirectory {
         Some(SpillDirectory { directory, path })
     }
 
-    /// As it was asked for, without a slash at its end.
     pub(super) fn asked(&self) -> &[u8] {
         self.paths.asked.as_bytes()
     }
 
-    /// Without links, and without a slash at its end.
     pub(super) fn resolved(&self) -> &[u8] {
         self.paths.resolved.as_bytes()
     }
@@ -157,7 +150,7 @@ impl OutputDirectory {
         if self.resolved().is_empty() { c"/" } else { self.paths.resolved.as_c_str() }
     }
 
-    /// Finds the directory as it is now.
+    /// Finds the directory.
     ///
     /// # Errors
     /// Why it cannot be found.
@@ -176,24 +169,22 @@ impl OutputDirectory {
         }
     }
 
-    /// Whether absolute paths mean what they did at the start, as far as the root is concerned.
     pub(crate) fn has_same_root(&self) -> bool {
         root().is_ok_and(|root| self.root == Some(root))
     }
 
-    /// Whether the process has the rights of another user now.
     pub(super) fn has_changed_user(&self) -> bool {
         self.user != process::effective_user()
     }
 
-    /// Whether only this user, or the directory's owner, can have made the file.
+    /// Whether only this user or the directory's owner can have created the file.
     pub(super) fn is_trusted(&self, handle: &DirectoryHandle<'_>, file: &Status) -> bool {
         let directory = self.status(handle);
         file.owner == process::effective_user()
             || directory.is_some_and(|directory| links::is_trusted(file, &directory))
     }
 
-    /// True where the kernel will not let the file be replaced: another user's in a directory like /tmp.
+    /// Whether the kernel protects the file: another user's, in a sticky directory (/tmp).
     pub(super) fn keeps(&self, handle: &DirectoryHandle<'_>, file: &Status) -> bool {
         const ROOT: u32 = 0;
         const STICKY: u32 = 0o1000;
@@ -218,7 +209,7 @@ fn root() -> Result<(u64, u64), i32> {
     Entry::at(c"/").status().map(|status| status.identity)
 }
 
-/// The directory of an absolute path, without a slash at its end, and where the last name begins.
+/// The directory of an absolute path without a slash at its end, and the index of the last name.
 pub(super) fn split(path: &[u8]) -> (&[u8], usize) {
     let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     (path.get(..slash).unwrap_or_default(), slash + 1)

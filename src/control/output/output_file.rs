@@ -1,4 +1,4 @@
-//! The target's name in its directory: tried out, replaced, or written in place.
+//! The output file in its directory: tried, replaced, or written in place.
 
 use super::{
     fails,
@@ -15,20 +15,18 @@ use crate::{
     },
 };
 
-/// A name in a directory that can be reached now.
 pub(super) struct OutputFile<'s> {
     place: &'s OutputDirectory,
     handle: DirectoryHandle<'s>,
     target: &'s PathBuffer,
-    /// Where the name begins in the target's path.
+    /// Index of the name in `target`.
     name: usize,
-    /// For the name while it is written, which begins at the second.
     temporary: &'s mut PathBuffer,
 }
 
 impl<'s> OutputFile<'s> {
     /// # Errors
-    /// Why the directory cannot be reached.
+    /// Why the directory cannot be accessed.
     pub(super) fn new(
         place: &'s OutputDirectory,
         target: &'s PathBuffer,
@@ -50,7 +48,6 @@ impl<'s> OutputFile<'s> {
         }
     }
 
-    /// What stands under the name now.
     fn found(&self) -> Result<Option<Status>, Failure> {
         match self.entry().status() {
             Ok(status) => Ok(Some(status)),
@@ -59,8 +56,7 @@ impl<'s> OutputFile<'s> {
         }
     }
 
-    /// Finds out whether the target can be written; gives what the umask leaves of a new file's permissions, where one
-    /// could be made.
+    /// Tests whether the target can be written. Returns the permissions of a new file, if possible.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -74,7 +70,7 @@ impl<'s> OutputFile<'s> {
                 _ => self.entry().ensure_writable().map_err(fails("write the file"))?,
             }
             match status.kind {
-                // Not opened: a reader of a pipe would take the close for the end.
+                // Not opened: the close would be an end of file for a pipe's reader.
                 FileKind::Special => return Ok(None),
                 _ if self.place.keeps(&self.handle, status) => return Err(foreign()),
                 _ => refuse_own_output(status)?,
@@ -92,10 +88,10 @@ impl<'s> OutputFile<'s> {
         }
     }
 
-    /// Lets `fill` write the file, and sees to it that it appears under its name when it is complete.
+    /// Writes the file by `fill`. It gets its name when it is complete.
     ///
     /// # Errors
-    /// Why there is no profile; nothing remains of it then.
+    /// Why there is no profile. Nothing of it remains then.
     pub(super) fn write<R>(mut self, mut fill: impl FnMut(&File) -> Result<R, i32>) -> Result<R, Failure> {
         let found = self.found()?;
         match found {
@@ -126,7 +122,7 @@ impl<'s> OutputFile<'s> {
         match (written, renamed, &found) {
             (Err(errno), _, _) => Err(fails("write the file")(errno)),
             (Ok(result), Ok(()), _) => Ok(result),
-            // Something else is mounted on the name, or it came to belong to somebody else.
+            // A mount point, or the file now belongs to another user.
             (_, Err(errno), Some(status)) if is_refusal(errno) || errno == errno::EBUSY => {
                 self.write_in_place(status, fill)
             }
@@ -134,8 +130,8 @@ impl<'s> OutputFile<'s> {
         }
     }
 
-    /// The permissions of a file of ours that is replaced stay; a new one has those that the umask left at the start
-    /// and leaves now: a daemon clears its umask, and means its own files.
+    /// Keeps the permissions of an own file. A new file has those that the umask allows now and at
+    /// the start: a daemon clears its umask only for its own files.
     fn set_permissions(&self, created: &File, found: Option<&Status>) {
         let Ok(status) = created.status() else { return };
         let is_same = |found: &&Status| {
@@ -150,7 +146,6 @@ impl<'s> OutputFile<'s> {
         }
     }
 
-    /// Creates a file under a fresh name in the target's directory.
     fn create_temporary(&mut self) -> Result<File, i32> {
         const TRIES: usize = 4;
         let mut last = errno::EEXIST;
@@ -191,7 +186,7 @@ impl<'s> OutputFile<'s> {
         written.and_then(|result| file.close().map(|()| result)).map_err(fails("write the file"))
     }
 
-    /// An error of ours, or of the user's that the process has become since.
+    /// An error of this process, or of the user that it has become.
     fn fails(&self, action: &'static str) -> impl Fn(i32) -> Failure + use<> {
         let is_other = self.place.has_changed_user();
         move |errno| {
@@ -206,10 +201,10 @@ impl<'s> OutputFile<'s> {
     }
 }
 
-/// Writes a device or a pipe, if it still is the one that was looked at: device and inode.
+/// Writes to a device or a pipe, if it still has this identity: device and inode.
 ///
 /// # Errors
-/// Why it was not written to its end.
+/// Why it was not written completely.
 pub(super) fn write_special<R>(
     entry: Entry<'_>,
     identity: (u64, u64),
@@ -224,7 +219,7 @@ pub(super) fn write_special<R>(
     written.and_then(|result| file.close().map(|()| result)).map_err(fails("write to it"))
 }
 
-/// The directory takes no file from us.
+/// Whether the directory permits no new file.
 fn is_refusal(errno: i32) -> bool {
     matches!(errno, errno::EACCES | errno::EPERM | errno::EROFS)
 }

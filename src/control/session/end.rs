@@ -1,4 +1,4 @@
-//! How a session ends: for a while, before the program is replaced, or for good.
+//! The end of a session, and its pause during `exec`.
 
 use super::Session;
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
 };
 
 impl Session {
-    /// Ends the ticks for a while. All signals are blocked, so a tick that is pending stays so, and is taken back here.
-    /// That is all for a call of exec that `will_fail`; for any other the file is written, and the spool removed.
+    /// Stops the ticks for a call of `exec`, with all signals blocked, and discards pending ones.
+    /// Unless the call `will_fail`, writes the file and removes the spool.
     pub(in crate::control) fn suspend(&mut self, will_fail: bool, dsos: &[SampledDso]) {
         let timer = self.recording.get().clock.timer();
         ticks::stop_for_exec(timer, self.path());
@@ -39,7 +39,7 @@ impl Session {
         }
         let written =
             if summary.samples > 0 || lost > 0 { self.write_file(dsos).map(|_| ()) } else { Ok(()) };
-        // No end line will be written, so only what went wrong is told.
+        // No summary line follows, so only problems are reported.
         match written {
             Err(failure) => {
                 let spool = self.spool.as_ref().filter(|spool| spool.is_there()).map(SessionSpool::path);
@@ -48,22 +48,20 @@ impl Session {
             Ok(()) if lost > 0 => diagnostics::report(self.path(), Diagnostic::Lost(lost)),
             Ok(()) => {}
         }
-        // The spool keeps what could not be written.
         let memory = self.recording.get().memory();
         memory.set_state(if written.is_ok() { SpoolState::Complete } else { SpoolState::Ended });
         if written.is_ok() {
             if let Some(spool) = &mut self.spool {
                 spool.remove();
             }
-            // Behind the spool: one that stays must not want them.
+            // After the spool: if it remains, it needs these records.
             self.remove_spill_file();
         }
     }
 
-    /// Lets ticks come again.
     pub(in crate::control) fn resume(&self) {
         let recording = self.recording.get();
-        // First: killed from here on, the process has said nothing of its end.
+        // First: if the process is killed now, the spool must not have end figures.
         if self.keeps_spool {
             recording.memory().clear_end();
         }
@@ -76,7 +74,7 @@ impl Session {
         }
     }
 
-    /// Ends the ticks and waits until no handler is inside; gives the number of those that did not come back.
+    /// Stops the ticks and waits for handlers. Returns the number of those still running.
     pub(in crate::control) fn end_recording(&mut self) -> u64 {
         let mut end = self.now();
         self.end = Some(end);
@@ -89,7 +87,7 @@ impl Session {
         }
         let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);
-        // Where the kernel refuses it, the handler stays and does nothing.
+        // If the kernel refuses, the handler stays installed and does nothing.
         if tick_source::stop(timer) == Ok(StopResult::TakenByApp) {
             diagnostics::report(self.path(), Diagnostic::TimerTaken);
         }
@@ -102,8 +100,7 @@ impl Session {
         stuck_handlers
     }
 
-    /// Reads the names of the busiest threads once more: they may have been named since their last looks. Asks for none in a
-    /// program that may be ended for it.
+    /// Reads the names of the busiest threads again. Not in a sandbox, which may kill the program.
     fn refresh_thread_names(&self) {
         if caller::are_forbidden() {
             return;
@@ -117,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Writes the file and frees the memory, unless a handler may still be using it.
+    /// Writes the file and frees the memory, unless a handler may still use it.
     pub(in crate::control) fn finish(mut self, dsos: &[SampledDso], stuck_handlers: u64) -> Ended {
         let summary = self.summary_with(stuck_handlers);
         let is_skipped = !self.ancestors.is_empty() && summary.samples == 0 && summary.losses.periods() == 0;
@@ -132,26 +129,26 @@ impl Session {
         let ended =
             Ended { summary, file, output: self.output, spool: self.spool, keeps_spool: self.keeps_spool };
         if stuck_handlers > 0 {
-            // One that comes back must move nothing to a file that nobody would remove.
+            // A handler that returns now must spill nothing: no code would remove the file.
             core::mem::forget(self.recording.get().spiller.lock());
             self.recording.abandon();
         }
         ended
     }
 
-    /// True where the spool is what is wanted, and holds the whole profile.
+    /// Whether the spool is to be the profile, and is complete.
     fn is_spool_complete(&self) -> bool {
         self.keeps_spool
             && self.spool.as_ref().is_some_and(SessionSpool::is_there)
             && !self.recording.get().memory().is_truncated()
     }
 
-    /// Leaves the spool as the profile, with what a kill would not have left in it.
+    /// Keeps the spool as the profile, and adds what a killed process could not.
     fn keep_spool(&mut self, summary: &Summary, state: SpoolState) {
         let memory = self.recording.get().memory();
         if let (Some(output), Some(kept)) = (&mut self.output, &mut self.lines) {
-            // Code without a file, as that of a JIT compiler, is met by nobody, and has come since the start. Where the list
-            // cannot be read or kept, that of the start stays.
+            // Code without a file (JIT compilers') is not in the list of the start. That list
+            // remains if the current one cannot be read.
             let now = KeptLines::read(output.lines(), Some(&**kept)).ok();
             if let Some(now) = now.filter(|now| now.text() != kept.text()) {
                 if memory.replace_text(now.text()).is_ok() {
@@ -163,16 +160,14 @@ impl Session {
         memory.set_state(state);
     }
 
-    /// Removes the spool, unless it has what `is_unwritten`.
+    /// Removes the spool, unless it has samples that are missing in the file.
     fn close_spool(&mut self, summary: &Summary, is_unwritten: bool, stuck_handlers: u64) {
-        // What could not be written may be recovered.
         if summary.samples == 0 || !is_unwritten {
             self.recording.get().memory().set_state(SpoolState::Complete);
-            // Behind that word: a spool that stays must not want them.
+            // After the state: a spool that cannot be removed must not need it.
             self.remove_spill_file();
             self.discard_spool(stuck_handlers == 0);
         } else {
-            // Without a spool nothing would tell what the records mean.
             if !self.spool.as_ref().is_some_and(SessionSpool::is_there) {
                 self.remove_spill_file();
             }
@@ -180,14 +175,13 @@ impl Session {
         }
     }
 
-    /// Removes the file of moved records, if nobody is writing to it.
+    /// Removes the spill file, unless a thread is writing to it.
     fn remove_spill_file(&self) {
         if let Some(mut hold) = self.recording.get().spiller.lock() {
             hold.sink.remove();
         }
     }
 
-    /// Removes the spool, of which nothing is needed any more; `is_unused` says that no handler uses its memory.
     pub(super) fn discard_spool(&mut self, is_unused: bool) {
         if let Some(spool) = self.spool.take() {
             spool.discard(self.recording.get().memory(), is_unused);
@@ -195,10 +189,9 @@ impl Session {
     }
 }
 
-/// Waits until every slot has been seen free once, as far as [`Backoff`] goes; gives the number that never was.
+/// Waits for a grace period. Returns the number of slots that were never idle.
 pub(in crate::control) fn wait_for_handlers(engine: &Engine, mut backoff: Backoff) -> u64 {
-    // They are inside for microseconds; one that is not back by then belongs to a thread that is stopped, or that left its filter
-    // by a jump.
+    // Handlers run for microseconds. Others are stopped, or left their filter by `longjmp`.
     let scratch = engine.scratch();
     let stuck = (0..scratch.count()).filter(|&slot| {
         while !scratch.is_free(slot) {

@@ -1,4 +1,4 @@
-//! A session's figures, so far and at its end.
+//! The figures of a session, so far and at its end.
 
 use super::Session;
 use crate::{
@@ -16,20 +16,19 @@ use crate::{
 };
 use core::time::Duration;
 
-/// How far a session has come, in nanoseconds.
+/// Totals of the process, in nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct EndTotals {
     pub(super) monotonic: u64,
     pub(super) cpu: u64,
     pub(super) interrupted: u64,
-    /// Time of its clock that no tick stands for.
+    /// Unaccounted time of the session's clock.
     pub(super) uncharged: u64,
-    /// Threads that block the signal, if that was looked for.
+    /// Threads that block the signal, if they were counted.
     pub(super) blocking: u32,
 }
 
 impl Session {
-    /// The figures so far.
     pub(crate) fn summary(&self) -> Summary {
         self.summary_with(0)
     }
@@ -40,14 +39,14 @@ impl Session {
         EndTotals { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
     }
 
-    /// Sum of the counts so far, as in the summary, which asks for more.
+    /// The summary's `samples`, at less cost.
     pub(crate) fn samples(&self) -> u64 {
         let totals = Engine::get().map(|engine| engine.scratch().totals()).unwrap_or_default();
         let samples = totals.since(&self.recording.get().totals_at_start).get(Counter::Samples);
         samples.saturating_sub(self.spilled().1)
     }
 
-    /// Periods whose records are in a file, and as many if that is gone.
+    /// The spilled periods, and how many of them are lost: all if the file is gone, otherwise 0.
     fn spilled(&self) -> (u64, u64) {
         let hold = self.recording.get().spiller.lock();
         match hold.map(|mut hold| (hold.periods, hold.sink.is_there())) {
@@ -94,7 +93,7 @@ impl Session {
     }
 }
 
-/// As [`clock::process_prof_nanos`], but 0 in a sandbox, which may forbid the call.
+/// As [`clock::process_prof_nanos`]; 0 in a sandbox, which may forbid the call.
 pub(super) fn process_interrupted() -> u64 {
     if caller::are_forbidden() { 0 } else { clock::process_prof_nanos() }
 }
@@ -103,7 +102,7 @@ pub(super) fn timers_refused() -> u64 {
     Engine::get().map_or(0, |engine| engine.threads().refused())
 }
 
-/// The threads that have samples. Signal-safe: clocks, and atomics.
+/// The threads with samples. Signal-safe: clocks and atomics.
 fn sampled_threads(recording: &Recording) -> SampledThreads {
     let busiest = recording.threads.busiest();
     let mut threads = SampledThreads {

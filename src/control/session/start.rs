@@ -1,4 +1,4 @@
-//! How a session begins, in the process that asks for it and in a child that is forked meanwhile.
+//! The start of a session, also in a forked child.
 
 use super::{
     Session, Started,
@@ -30,10 +30,10 @@ use crate::{
 };
 
 impl Session {
-    /// Starts a session. The lock is held, the engine made.
+    /// Starts a session. Requires the lock and the engine.
     ///
     /// # Errors
-    /// Why none was started; nothing has changed then.
+    /// Why no session was started. Nothing has changed then.
     pub(in crate::control) fn start(options: &StartOptions<'_>) -> Result<Self, Failure> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let system = |action| move |errno| Failure::System { action, errno };
@@ -42,7 +42,6 @@ impl Session {
         ticks::ensure_handler_possible(signal)?;
         let mut output = match options.sink {
             Destination::File(path) => {
-                // A file that hardly ever is written need not be tried.
                 let tries = options.ancestors.is_empty() && !options.keeps_spool;
                 let (naming, near) = (options.naming, options.near);
                 Some(Output::open(path, OpenOptions { naming, near, tries })?)
@@ -50,7 +49,7 @@ impl Session {
             Destination::Memory => None,
         };
         let child_path = match options.child_path {
-            // Nothing can be written beside a device or a pipe.
+            // No file can be created beside a device or a pipe.
             Some(path) if !output::is_special(path) => Some(path_box(path)?),
             _ => None,
         };
@@ -66,7 +65,7 @@ impl Session {
         };
         let beside = output.as_ref().and_then(Output::beside);
         let table_bytes = table_bytes(options.max_memory);
-        // The other half is for the records without their threads, when the file is written.
+        // Half of the memory merges the records of threads when the file is written.
         let is_folded = options.by_thread && output.is_some() && !options.keeps_spool;
         let table_bytes = if is_folded { table_bytes / 2 } else { table_bytes };
         let fold_bytes = if is_folded { table_bytes } else { 0 };
@@ -89,8 +88,9 @@ impl Session {
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
-        // The recorder is gone, and nobody else wants the profile. A forked child behind another root than its parent's only
-        // does not see the directory; the file that it writes in the place opened by its parent is collected.
+        // Without its recorder no process needs the profile. A forked child with another root does
+        // not see the directory, but its file is in the one that its parent opened, so it
+        // continues.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
             let is_recorders = options.keeps_spool && options.spool != SpoolLocation::Default;
             let sees_all =
@@ -157,7 +157,7 @@ impl Session {
             lost_without_slot_at_start: LOST_WITHOUT_SLOT.load(Ordering::Relaxed),
             had_no_timer: false,
         };
-        // Since an earlier session others may have come to the addresses of objects seen then.
+        // Since an earlier session, other objects may have been loaded at the same addresses.
         sampled_dsos::forget_seen();
         weight::begin(options.clock.timer(), period_micros);
         thread_timers::set_start(options.starts_at_random);
@@ -172,16 +172,16 @@ impl Session {
             return Err(failure);
         }
         if options.starts_at_random {
-            // The process's timer would meet it when a whole period is over.
+            // The process's timer would adopt it only after a period.
             thread_timers::adopt_caller();
         }
         Ok(session)
     }
 
-    /// In a forked child: drops the parent's session, and starts the child's own where one is wanted.
+    /// In a forked child: drops the parent's session, and starts the child's if it is wanted.
     ///
     /// # Errors
-    /// Why the child goes on unprofiled.
+    /// Why the child is not profiled.
     pub(in crate::control) fn restart_in_child(mut self, process: u32) -> Result<Option<Self>, Failure> {
         let child = self.start_in_child(process);
         self.recording.release_to_parent();
@@ -218,7 +218,7 @@ impl Session {
             max_memory: self.max_memory,
             lines: self.lines.as_deref(),
         };
-        // Nobody waits for what comes of it; and nobody wants to know that the recorder is gone.
+        // No caller checks the result. That the recorder is gone needs no diagnostic.
         let told = |&failure: &Failure| {
             if !is_without_recorder(failure) {
                 diagnostics::report(path.as_bytes(), Diagnostic::NoProfile { failure, spool: None });
@@ -228,15 +228,13 @@ impl Session {
     }
 }
 
-/// Bytes that the table may grow to: what is reserved counts against a limit of the address space, of which the
-/// program is left nearly all.
+/// Reserved memory counts against `RLIMIT_AS`, of which most is left to the application.
 fn table_bytes(max_memory: usize) -> usize {
     const SHARE: usize = 64;
     let wanted = config::table_bytes(max_memory);
     process::address_space_limit().map_or(wanted, |limit| wanted.min(limit / SHARE))
 }
 
-/// The memory of a file's session: a spool's, where one can be had.
 fn memory_for(
     place: SpoolLocation<'_>,
     purpose: &SpoolRequest<'_>,
@@ -256,7 +254,6 @@ fn memory_for(
 fn path_box(path: &[u8]) -> Result<MappedBox<PathBuffer>, Failure> {
     let mut copy = MappedBox::<PathBuffer>::zeroed()
         .map_err(|errno| Failure::System { action: "map memory for the path", errno })?;
-    // The program may change its directory before it forks.
     output::absolute(path, &mut copy)?;
     Ok(copy)
 }
