@@ -36,7 +36,7 @@ pub struct Sample {
 }
 
 impl Profile {
-    pub(crate) fn of(session: &Session, met: &[SampledDso]) -> Self {
+    pub(crate) fn of(session: &Session, dsos: &[SampledDso]) -> Self {
         let recording = session.recording();
         let sample = |(count, words): (usize, &[AtomicUsize])| {
             let (pcs, thread) = recording.parts(words);
@@ -54,7 +54,7 @@ impl Profile {
         let mut maps_text = Vec::new();
         let mut lines = vec![0; 4 * crate::sys::file::PATH_BYTES];
         // A vector accepts everything. Without /proc the list is short.
-        let _ = write_maps_text(&mut maps_text, &mut lines, met, &[]);
+        let _ = write_maps_text(&mut maps_text, &mut lines, dsos, &[]);
         Self { samples, maps_text, summary: session.summary(), is_by_thread: recording.is_by_thread }
     }
 

@@ -75,18 +75,18 @@ pub(crate) unsafe extern "C-unwind" fn sigwaitinfo(
 pub(crate) unsafe extern "C-unwind" fn sigtimedwait(
     set: *const libc::sigset_t,
     info: *mut libc::siginfo_t,
-    patience: *const libc::timespec,
+    timeout: *const libc::timespec,
 ) -> c_int {
     // SAFETY: `set` is valid, guaranteed by the caller.
     if !unsafe { interface::may_contain_tick_signal(set) } {
         // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
-        return unsafe { wait(set, info, patience) };
+        return unsafe { wait(set, info, timeout) };
     }
     // SAFETY: the timeout is null or valid, guaranteed by the caller.
-    let patience = unsafe { patience.as_ref() };
-    let end = patience.map(|patience| now().saturating_add(nanos(patience)));
+    let timeout = unsafe { timeout.as_ref() };
+    let end = timeout.map(|timeout| now().saturating_add(nanos(timeout)));
     // Unchanged at first, so that the kernel validates it.
-    let mut left = patience.copied();
+    let mut left = timeout.copied();
     loop {
         // SAFETY: zeros are valid: integers.
         let mut taken: libc::siginfo_t = unsafe { mem::zeroed() };
@@ -135,17 +135,17 @@ pub(crate) unsafe extern "C" fn signalfd(
 unsafe fn wait(
     set: *const libc::sigset_t,
     info: *mut libc::siginfo_t,
-    patience: *const libc::timespec,
+    timeout: *const libc::timespec,
 ) -> c_int {
     let address = SIGTIMEDWAIT.known();
     if address.is_null() {
         // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
-        return unsafe { wait_by_system_call(set, info, patience) };
+        return unsafe { wait_by_system_call(set, info, timeout) };
     }
     // SAFETY: libc's `sigtimedwait` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, WaitFunction>(address) };
     // SAFETY: the pointers are as for `sigtimedwait(2)`, guaranteed by the caller.
-    unsafe { function(set, info, patience) }
+    unsafe { function(set, info, timeout) }
 }
 
 /// [`wait`] in a static program, as a cancellation point.
@@ -155,13 +155,13 @@ unsafe fn wait(
 unsafe fn wait_by_system_call(
     set: *const libc::sigset_t,
     info: *mut libc::siginfo_t,
-    patience: *const libc::timespec,
+    timeout: *const libc::timespec,
 ) -> c_int {
     let mut kind = 0;
     // SAFETY: the type is valid, `kind` is a local, and cancellation finds nothing half done.
     unsafe { pthread_setcanceltype(CANCEL_ASYNCHRONOUS, &mut kind) };
     // SAFETY: the system call has the function's arguments, and the set's size.
-    let result = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, info, patience, SET_BYTES) };
+    let result = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, info, timeout, SET_BYTES) };
     let mut unused = 0;
     // SAFETY: `kind` is the type before, `unused` a local.
     unsafe { pthread_setcanceltype(kind, &mut unused) };

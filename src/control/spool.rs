@@ -32,7 +32,7 @@ pub(crate) const SUFFIX: &str = ".spool";
 /// Limits the memory for programs that crash repeatedly.
 pub(crate) const MAX_SPOOLS: usize = 256;
 
-/// The number of spools at whose multiples a directory is cleaned.
+/// The number of spools between two cleanings of a directory.
 const SWEEP: usize = 32;
 /// A spool uses at most this fraction of the file system's free space.
 const SHARE: u64 = 8;
@@ -75,7 +75,7 @@ pub(super) struct SpoolRequest<'a> {
     pub(super) shape: Shape,
     /// As `KeptLines` chooses them.
     pub(super) lines: &'a [u8],
-    /// For a recorder, whose directory is not created again: no process would read it.
+    /// For a recorder: its directory is not created again, because no process would read it.
     pub(super) is_collected: bool,
 }
 

@@ -63,11 +63,11 @@ pub struct Summary {
     pub losses: Losses,
     /// Where the stacks of recorded ticks end.
     pub walks: Walks,
-    /// Frames whose unwind rule was in the cache.
+    /// Frames with an unwind rule in the cache.
     pub rule_hits: u64,
-    /// Frames whose unwind rule was not in the cache; the object was searched.
+    /// Frames with an unwind rule that was not in the cache; the object was searched.
     pub rule_misses: u64,
-    /// Hits whose call frame information fits no rule of the cache and is evaluated each time.
+    /// Hits with call frame information that fits no rule of the cache and is evaluated each time.
     pub rules_evaluated: u64,
     /// Frames without call frame information, unwound by the frame pointer.
     pub frames_without_rule: u64,
@@ -137,9 +137,9 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn is_short(uncharged: u64, used: u64, period: u64) -> bool {
+fn is_short(unaccounted: u64, used: u64, period: u64) -> bool {
     const LEAST: u64 = 250_000_000;
-    uncharged > LEAST && uncharged > used / 10 && uncharged > period.saturating_mul(3)
+    unaccounted > LEAST && unaccounted > used / 10 && unaccounted > period.saturating_mul(3)
 }
 
 pub(crate) fn is_in_step(clock: Clock, used: Duration, interrupted: Duration) -> bool {
@@ -194,7 +194,7 @@ pub struct Walks {
     pub unreadable: u64,
     /// At code with neither call frame information nor a frame pointer.
     pub no_rule: u64,
-    /// At a frame whose caller is not nearer to the stack's base.
+    /// At a frame with a caller that is not nearer to the stack's base.
     pub loops: u64,
     /// At an object that was being unloaded.
     pub unloading: u64,
@@ -315,7 +315,7 @@ pub(super) struct Facts {
     pub(super) elapsed_nanos: u64,
     pub(super) cpu_nanos: u64,
     pub(super) interrupted_nanos: u64,
-    pub(super) uncharged_nanos: u64,
+    pub(super) unaccounted_nanos: u64,
     pub(super) blocking_threads: u32,
     pub(super) timers_refused: u64,
     pub(super) without_event: u64,
@@ -353,7 +353,7 @@ impl Facts {
             excluded: get(Counter::Excluded),
             elapsed: Duration::from_nanos(self.elapsed_nanos),
             process_cpu: Duration::from_nanos(self.cpu_nanos),
-            unaccounted: Duration::from_nanos(self.uncharged_nanos),
+            unaccounted: Duration::from_nanos(self.unaccounted_nanos),
             interrupted: Duration::from_nanos(self.interrupted_nanos),
             blocking_threads: self.blocking_threads,
             timers_refused: self.timers_refused,

@@ -116,16 +116,16 @@ pub(super) fn install_handler(signal: i32) -> Result<(), Failure> {
     if is_own_handler(&present) {
         return Ok(());
     }
-    let host = AppDisposition::of(signal);
-    if let Some(host) = host {
-        host.replace(present);
+    let app = AppDisposition::of(signal);
+    if let Some(app) = app {
+        app.replace(present);
     }
     if !signal::is_large_enough(&signal::alternate_stack()) {
         handler::avoid_alternate_stacks();
     }
     handler::install(signal).map_err(|errno| {
-        if let Some(host) = host {
-            host.restore();
+        if let Some(app) = app {
+            app.restore();
         }
         Failure::System { action: "install the profiling signal's handler", errno }
     })?;

@@ -70,7 +70,7 @@ mod loom_models {
 
     /// A lock with the orderings of `parking_lot`'s.
     struct World {
-        wish: ToggleRequest,
+        request: ToggleRequest,
         is_locked: AtomicBool,
         switched: AtomicUsize,
     }
@@ -85,9 +85,9 @@ mod loom_models {
 
     impl World {
         fn new() -> Arc<Self> {
-            let (wish, is_locked, switched) =
+            let (request, is_locked, switched) =
                 (ToggleRequest::new(), AtomicBool::new(false), AtomicUsize::new(0));
-            Arc::new(Self { wish, is_locked, switched })
+            Arc::new(Self { request, is_locked, switched })
         }
 
         fn lock(&self) -> Option<Guard<'_>> {
@@ -102,11 +102,11 @@ mod loom_models {
                 let switched = self.switched.load(Ordering::Relaxed);
                 self.switched.store(switched + 1, Ordering::Relaxed);
             };
-            self.wish.run_pending(|| self.lock(), switch);
+            self.request.run_pending(|| self.lock(), switch);
         }
 
         fn toggle(&self) {
-            self.wish.toggle();
+            self.request.toggle();
             self.run_pending();
         }
     }

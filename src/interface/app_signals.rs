@@ -42,13 +42,13 @@ pub fn owns_signal(number: c_int) -> bool {
 /// # Safety
 /// * As for `sigaction(2)`.
 pub unsafe fn app_sigaction(number: c_int, new: *const CAction, old: *mut CAction) -> c_int {
-    let Some(host) = AppDisposition::of(number).filter(|host| host.is_replaced()) else {
+    let Some(app) = AppDisposition::of(number).filter(|app| app.is_replaced()) else {
         // SAFETY: the arguments are valid for `sigaction(2)`, guaranteed by the caller.
         return unsafe { signal::real_sigaction()(number, new, old) };
     };
     // SAFETY: `new` is null or valid, guaranteed by the caller.
     let new = unsafe { new.as_ref() }.map(|new| Disposition::from_c(new).without_unblockable());
-    let before = host.exchange(new);
+    let before = app.exchange(new);
     if new.is_some_and(|new| new.is_handler()) {
         tick_source::leave_threads_to_handler(number);
     }

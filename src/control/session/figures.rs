@@ -23,7 +23,7 @@ pub(super) struct EndTotals {
     pub(super) cpu: u64,
     pub(super) interrupted: u64,
     /// Unaccounted time of the session's clock.
-    pub(super) uncharged: u64,
+    pub(super) unaccounted: u64,
     /// Threads that block the signal, if they were counted.
     pub(super) blocking: u32,
 }
@@ -35,8 +35,8 @@ impl Session {
 
     pub(super) fn now(&self) -> EndTotals {
         let (monotonic, cpu) = (clock::monotonic_nanos(), clock::process_cpu_nanos());
-        let uncharged = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
-        EndTotals { monotonic, cpu, interrupted: process_interrupted(), uncharged, blocking: 0 }
+        let unaccounted = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
+        EndTotals { monotonic, cpu, interrupted: process_interrupted(), unaccounted, blocking: 0 }
     }
 
     /// The summary's `samples`, at less cost.
@@ -69,7 +69,7 @@ impl Session {
             elapsed_nanos: end.monotonic.saturating_sub(self.start_monotonic),
             cpu_nanos: end.cpu.saturating_sub(self.start_cpu),
             interrupted_nanos: end.interrupted.saturating_sub(self.start_interrupted),
-            uncharged_nanos: end.uncharged,
+            unaccounted_nanos: end.unaccounted,
             blocking_threads: end.blocking,
             timers_refused: timers_refused().wrapping_sub(self.refused_at_start),
             without_event: thread_timers::without_event().wrapping_sub(self.without_event_at_start),

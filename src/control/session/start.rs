@@ -219,12 +219,12 @@ impl Session {
             lines: self.lines.as_deref(),
         };
         // No caller checks the result. That the recorder is gone needs no diagnostic.
-        let told = |&failure: &Failure| {
+        let report = |&failure: &Failure| {
             if !is_without_recorder(failure) {
                 diagnostics::report(path.as_bytes(), Diagnostic::NoProfile { failure, spool: None });
             }
         };
-        Self::start(&options).inspect_err(told).map(Some)
+        Self::start(&options).inspect_err(report).map(Some)
     }
 }
 
