@@ -290,7 +290,8 @@ impl MemoryProfiler {
     /// ```
     pub fn snapshot(&self) -> Result<Profile, Error> {
         let which = SessionSelector::This(self.session.ok_or(Error::NotRunning)?);
-        control::with_session(which, |session, dsos| Some(Profile::of(session?, dsos))).ok_or(Error::NotRunning)
+        control::with_session(which, |session, dsos| Some(Profile::of(session?, dsos)))
+            .ok_or(Error::NotRunning)
     }
 
     /// Stops and returns the profile.

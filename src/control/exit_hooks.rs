@@ -18,7 +18,7 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
     sys::{
         errno::ErrnoGuard,
-        memory::{Mapping, run_on_stack},
+        memory::{OwnedMapping, run_on_stack},
         process,
         signal::{self, AllBlocked},
         thread::Backoff,
@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const STACK_BYTES: usize = 256 << 10;
 
 struct ExitStack {
-    memory: Mapping,
+    memory: OwnedMapping,
     /// The process of the thread that uses it, or 0. A forked child ignores its parent's.
     user: AtomicU32,
 }
@@ -46,7 +46,10 @@ static PENDING_EXECS: AtomicU64 = AtomicU64::new(0);
 /// The error number of `mmap(2)`.
 pub(super) fn prepare() -> Result<(), i32> {
     let stack = || {
-        Ok::<_, i32>(Box::new(ExitStack { memory: Mapping::writable(STACK_BYTES)?, user: AtomicU32::new(0) }))
+        Ok::<_, i32>(Box::new(ExitStack {
+            memory: OwnedMapping::writable(STACK_BYTES)?,
+            user: AtomicU32::new(0),
+        }))
     };
     STACK.get_or_try_init(stack).map(|_| ())
 }

@@ -19,8 +19,8 @@ use crate::{
     sys::{
         clock, errno,
         file::{self, PathBuffer},
-        memory::{MappedBox, Mapping},
-        private_directory::{Access, Directory, remove_same},
+        memory::{MappedBox, OwnedMapping},
+        private_directory::{Access, PrivateDirectory, remove_same},
         process::{self, Liveness},
     },
 };
@@ -101,9 +101,9 @@ impl SessionSpool {
         let directory_bytes = path.as_bytes().len();
         let is_recorders = purpose.is_collected && place != SpoolLocation::Default;
         let directory = if is_recorders {
-            Directory::open_existing(path.as_c_str(), access)
+            PrivateDirectory::open_existing(path.as_c_str(), access)
         } else {
-            Directory::open_own(path.as_c_str(), access)
+            PrivateDirectory::open_own(path.as_c_str(), access)
         };
         let directory = directory.map_err(system(USE_DIRECTORY))?;
         if is_recorders && directory.is_unlocked(RECORDERS_FILE) {
@@ -180,7 +180,7 @@ impl SessionSpool {
     }
 }
 
-fn count(directory: &Directory) -> usize {
+fn count(directory: &PrivateDirectory) -> usize {
     let mut found = 0;
     directory.for_each(|name| {
         found += usize::from(is_spool(name));
@@ -194,7 +194,7 @@ fn is_spool(name: &CStr) -> bool {
 }
 
 /// Removes spools of dead processes that have no samples or a complete profile.
-fn remove_empty(directory: &Directory) {
+fn remove_empty(directory: &PrivateDirectory) {
     let namespace = process::namespace();
     directory.for_each(|name| {
         if !is_spool(name) {
@@ -258,7 +258,7 @@ fn fill(
     }
     file.set_length(length as u64)?;
     // Memory after the end of a shorter file cannot be committed, as on a full file system.
-    let mapping = Mapping::of_file(file, wanted)?;
+    let mapping = OwnedMapping::of_file(file, wanted)?;
     let target_stamp = output.stamp().unwrap_or_default();
     let mut program = [0; 1024];
     let facts = HeadFacts {

@@ -17,7 +17,7 @@ use crate::{
     sys::{
         errno::{self, ErrnoGuard},
         file::PathBuffer,
-        memory::{MappedBox, Mapping, run_on_stack},
+        memory::{MappedBox, OwnedMapping, run_on_stack},
         process,
         signal::{self, Context, HandlerStack, SignalInfo},
     },
@@ -47,7 +47,7 @@ static IS_DEVICE: AtomicBool = AtomicBool::new(false);
 /// The process ID in the names of a forked child's files, or 0.
 static CHILD: AtomicU32 = AtomicU32::new(0);
 /// Start and stop need some kilobytes; the interrupted stack may have less.
-static STACK: OnceBox<Mapping> = OnceBox::new();
+static STACK: OnceBox<OwnedMapping> = OnceBox::new();
 const STACK_BYTES: usize = 256 << 10;
 
 /// Makes `signal` toggle profiling. Not for signal context.
@@ -76,7 +76,7 @@ pub(crate) fn enable(signal: i32, mut options: ToggleOptions) -> Result<(), Fail
     OPTIONS.get_or_init(|| Box::new(options));
     super::renew_frame_index();
     STACK
-        .get_or_try_init(|| Mapping::writable(STACK_BYTES).map(Box::new))
+        .get_or_try_init(|| OwnedMapping::writable(STACK_BYTES).map(Box::new))
         .map_err(|errno| Failure::System { action: "map memory for its handler", errno })?;
     signal::install(signal, on_toggle, HandlerStack::Interrupted).map_err(system)
 }

@@ -6,10 +6,10 @@ mod profiles;
 mod recovery;
 
 /// The function of a target.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name, as in `fuzz/targets/`.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     #[cfg(any(target_arch = "x86_64", fuzzing))]
     ("cfi", crate::sample::unwind::trial::any_bytes),
     ("environment", environment::any_bytes),

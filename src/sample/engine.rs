@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::sys::{
-    memory::{Mapping, choose_probe},
+    memory::{OwnedMapping, choose_probe},
     process, thread,
 };
 use once_cell::race::OnceBox;
@@ -39,7 +39,7 @@ pub(crate) struct Engine {
     clock_readers: ClockReaders,
 }
 
-pub(crate) struct RuleLines(Mapping);
+pub(crate) struct RuleLines(OwnedMapping);
 
 impl AsRef<[RuleLine]> for RuleLines {
     #[inline]
@@ -51,7 +51,7 @@ impl AsRef<[RuleLine]> for RuleLines {
     }
 }
 
-pub(crate) struct TimerEntries(Mapping);
+pub(crate) struct TimerEntries(OwnedMapping);
 
 impl AsRef<[timer_table::TimerEntry]> for TimerEntries {
     #[inline]
@@ -89,8 +89,9 @@ impl Engine {
         let processors = thread::processors();
         let slots = (processors * SLOTS_PER_PROCESSOR).clamp(MIN_SLOTS, MAX_SLOTS);
         let slots = if process::has_limited_memory() { slots / 2 } else { slots };
-        let rules = RuleCache::new(RuleLines(Mapping::writable(RULES * 16)?));
-        let threads = TimerEntries(Mapping::writable(MAX_THREADS * size_of::<timer_table::TimerEntry>())?);
+        let rules = RuleCache::new(RuleLines(OwnedMapping::writable(RULES * 16)?));
+        let threads =
+            TimerEntries(OwnedMapping::writable(MAX_THREADS * size_of::<timer_table::TimerEntry>())?);
         Ok(Self {
             scratch: Scratch::new(slots)?,
             rules,

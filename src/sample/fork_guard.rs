@@ -20,7 +20,7 @@
 
 use crate::{
     sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering},
-    sys::{memory::Mapping, process},
+    sys::{memory::OwnedMapping, process},
 };
 use core::{mem, ptr};
 
@@ -83,7 +83,7 @@ impl RunningSignal {
     }
 
     fn move_to_wiped_page(&self) {
-        if let Ok(page) = Mapping::zeroed_in_children(size_of::<GuardWords>()) {
+        if let Ok(page) = OwnedMapping::zeroed_in_children(size_of::<GuardWords>()) {
             // Zeros, as the words that it replaces. Release: pairs with the acquire in `words`.
             self.words.store(page.start().cast().as_ptr(), Ordering::Release);
             self.is_wiped.store(true, Ordering::Release);

@@ -28,7 +28,7 @@ use crate::{
     format::double_buffer::MAX_HALF_WORDS,
     sync::{AtomicPtr, AtomicUsize, Ordering, modelled},
     sys::{
-        memory::{Mapping, PROTECTION_BYTES},
+        memory::{OwnedMapping, PROTECTION_BYTES},
         process, thread,
     },
     thread::Thread,
@@ -65,7 +65,7 @@ pub(crate) struct Recording {
     excluded: [(usize, usize); EXCLUDED],
     excluded_count: usize,
     /// The mapping that holds this value.
-    home: Option<Mapping>,
+    home: Option<OwnedMapping>,
 }
 
 pub(crate) struct RecordingOptions<'a> {
@@ -97,7 +97,7 @@ impl OwnedRecording {
         options: RecordingOptions<'_>,
     ) -> Result<Self, i32> {
         fork_guard::prepare();
-        let home = Mapping::writable(size_of::<Recording>())?;
+        let home = OwnedMapping::writable(size_of::<Recording>())?;
         let place = home.start().cast::<Recording>();
         let mut excluded = [(0, 0); EXCLUDED];
         let mut excluded_count = 0;
@@ -108,7 +108,7 @@ impl OwnedRecording {
         let entries = thread_table::MAX_THREADS * size_of::<thread_table::ThreadEntry>();
         let deepest = if options.is_by_thread { MAX_DEPTH - 1 } else { MAX_DEPTH };
         let recording = Recording {
-            threads: ThreadTable::new(ThreadEntries(Mapping::writable(entries)?)),
+            threads: ThreadTable::new(ThreadEntries(OwnedMapping::writable(entries)?)),
             spiller: Spiller::new(SpillFile::new(options.beside, memory.arena.is_spooled())),
             table: Table::new(memory),
             clock: options.clock,
@@ -262,7 +262,7 @@ impl Recording {
     }
 }
 
-pub(crate) struct ThreadEntries(Mapping);
+pub(crate) struct ThreadEntries(OwnedMapping);
 
 impl AsRef<[thread_table::ThreadEntry]> for ThreadEntries {
     #[inline]
@@ -276,7 +276,7 @@ impl AsRef<[thread_table::ThreadEntry]> for ThreadEntries {
 
 /// Index and arena of a table, with lazy commit.
 pub(crate) struct TableMemory {
-    index: Mapping,
+    index: OwnedMapping,
     /// Usable bytes of the index.
     index_usable: AtomicUsize,
     arena: SpoolMemory,
@@ -312,7 +312,7 @@ impl TableMemory {
     pub(crate) fn new(arena: SpoolMemory, shape: Shape) -> Result<Self, i32> {
         let mut shape = shape;
         loop {
-            match Mapping::reserved(shape.halves() * shape.index_words * size_of::<u64>()) {
+            match OwnedMapping::reserved(shape.halves() * shape.index_words * size_of::<u64>()) {
                 Ok(index) => {
                     arena.note_halves(if shape.is_halved { shape.arena_words } else { 0 });
                     let memory = Self { index, index_usable: AtomicUsize::new(0), arena, shape };

@@ -28,7 +28,7 @@ use crate::{
     sync::{Ordering, modelled::AtomicU32},
     sys::{
         arch::call_on_stack,
-        memory::{Mapping, PROTECTION_BYTES, enter_call},
+        memory::{OwnedMapping, PROTECTION_BYTES, enter_call},
     },
 };
 use core::cell::UnsafeCell;
@@ -108,7 +108,7 @@ impl Slot {
 }
 
 pub(crate) struct Scratch {
-    slots: Mapping,
+    slots: OwnedMapping,
     count: usize,
 }
 
@@ -120,7 +120,7 @@ impl Scratch {
     /// # Errors
     /// The `errno` value of `mmap(2)` or `mprotect(2)`.
     pub(crate) fn new(count: usize) -> Result<Self, i32> {
-        let slots = Mapping::writable(count * STRIDE)?;
+        let slots = OwnedMapping::writable(count * STRIDE)?;
         for i in 0..count {
             slots.guard(i * STRIDE, i * STRIDE + PROTECTION_BYTES)?;
         }

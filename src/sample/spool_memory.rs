@@ -20,7 +20,7 @@ use crate::{
     sync::{AtomicU64, AtomicUsize, Ordering, modelled},
     sys::{
         errno,
-        memory::{Mapping, PROTECTION_BYTES},
+        memory::{OwnedMapping, PROTECTION_BYTES},
     },
     thread::Thread,
 };
@@ -29,7 +29,7 @@ use crate::{
 const AHEAD: usize = 32 << 10;
 
 pub(crate) struct SpoolMemory {
-    mapping: Mapping,
+    mapping: OwnedMapping,
     /// Start of the records: [`ARENA`], or 0 without a spool.
     arena: usize,
     lazy_commit: LazyCommit,
@@ -61,7 +61,7 @@ impl SpoolMemory {
     /// # Errors
     /// The `errno` value of `mmap(2)`.
     pub(crate) fn anonymous(bytes: usize) -> Result<Self, i32> {
-        let mapping = Mapping::reserved(bytes.next_multiple_of(ANONYMOUS_STEP_BYTES))?;
+        let mapping = OwnedMapping::reserved(bytes.next_multiple_of(ANONYMOUS_STEP_BYTES))?;
         let lazy_commit = LazyCommit::anonymous(mapping.length());
         Ok(Self::new(mapping, 0, lazy_commit, 0))
     }
@@ -70,7 +70,11 @@ impl SpoolMemory {
     ///
     /// # Errors
     /// The `errno` value of `mprotect(2)` or `madvise(2)`: no space, or `EINVAL` before Linux 5.14.
-    pub(crate) fn spooled(mapping: Mapping, most_spooled: usize, facts: &HeadFacts<'_>) -> Result<Self, i32> {
+    pub(crate) fn spooled(
+        mapping: OwnedMapping,
+        most_spooled: usize,
+        facts: &HeadFacts<'_>,
+    ) -> Result<Self, i32> {
         let head_bytes = PATHS + facts.target.len() + facts.program.len();
         if head_bytes > END || mapping.length() <= ARENA {
             return Err(errno::EINVAL);
@@ -110,7 +114,7 @@ impl SpoolMemory {
         Ok(memory)
     }
 
-    fn new(mapping: Mapping, arena: usize, lazy_commit: LazyCommit, most_spooled: usize) -> Self {
+    fn new(mapping: OwnedMapping, arena: usize, lazy_commit: LazyCommit, most_spooled: usize) -> Self {
         let objects = [const { AtomicU64::new(0) }; MAX_OBJECTS.div_ceil(64)];
         let (committed, state) = (AtomicUsize::new(0), modelled::AtomicU64::new(0));
         Self { mapping, arena, lazy_commit, most_spooled, committed, state, objects }
@@ -392,7 +396,7 @@ fn object_place(i: usize) -> usize {
 }
 
 /// Makes the pages of bytes `from..to` usable. Signal-safe: two system calls on our own memory.
-fn prepare(mapping: &Mapping, from: usize, to: usize) -> Result<(), i32> {
+fn prepare(mapping: &OwnedMapping, from: usize, to: usize) -> Result<(), i32> {
     let (from, to) = (from / PROTECTION_BYTES * PROTECTION_BYTES, to.next_multiple_of(PROTECTION_BYTES));
     mapping.commit(from, to)?;
     mapping.populate(from, to)

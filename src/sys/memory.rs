@@ -24,7 +24,7 @@ pub(crate) use super::arch::PAGE;
 pub(crate) const PROTECTION_BYTES: usize = LARGEST_PAGE;
 
 /// An owned, zeroed mapping without core dumps and huge pages: anonymous and private, or of a file.
-pub(crate) struct Mapping {
+pub(crate) struct OwnedMapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
@@ -35,11 +35,11 @@ const GUARD_INSTALL: libc::c_int = 102;
 const NO_FILE: usize = usize::MAX;
 
 // SAFETY: a mapping belongs to the process, not to a thread.
-unsafe impl Send for Mapping {}
-// SAFETY: `&Mapping` returns only the address.
-unsafe impl Sync for Mapping {}
+unsafe impl Send for OwnedMapping {}
+// SAFETY: `&OwnedMapping` returns only the address.
+unsafe impl Sync for OwnedMapping {}
 
-impl Mapping {
+impl OwnedMapping {
     /// # Errors
     /// The error number of `mmap(2)`.
     pub(crate) fn writable(length: usize) -> Result<Self, i32> {
@@ -228,7 +228,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for OwnedMapping {
     fn drop(&mut self) {
         // SAFETY: the range is this mapping, which is not used again.
         unsafe {
@@ -242,7 +242,7 @@ fn check_address(result: isize) -> Result<usize, i32> {
 }
 
 /// Runs `function`, which must not unwind, on `stack`, which no other code may use at the time.
-pub(crate) fn run_on_stack<T>(stack: &Mapping, argument: &mut T, function: fn(&mut T)) {
+pub(crate) fn run_on_stack<T>(stack: &OwnedMapping, argument: &mut T, function: fn(&mut T)) {
     let mut call = (argument, function);
     // SAFETY: one past the end of the mapping.
     let top = unsafe { stack.start.add(stack.length()) };
@@ -265,7 +265,7 @@ pub(crate) unsafe trait Zeroable {}
 
 /// A value in its own mapping: too large for a stack, if nothing may allocate.
 pub(crate) struct MappedBox<T: Zeroable> {
-    mapping: Mapping,
+    mapping: OwnedMapping,
     value: PhantomData<T>,
 }
 
@@ -274,7 +274,7 @@ impl<T: Zeroable> MappedBox<T> {
     /// The error number of `mmap(2)`.
     pub(crate) fn zeroed() -> Result<Self, i32> {
         const { assert!(align_of::<T>() <= PAGE && !core::mem::needs_drop::<T>()) };
-        Ok(Self { mapping: Mapping::writable(size_of::<T>())?, value: PhantomData })
+        Ok(Self { mapping: OwnedMapping::writable(size_of::<T>())?, value: PhantomData })
     }
 }
 
@@ -305,7 +305,7 @@ const VALGRIND_SYMBOL: &CStr = c"_vgnU_freeres";
 /// # Errors
 /// The error number of `mmap(2)`; `ENOSYS` if neither probe works: no stack could be read safely.
 pub(crate) fn choose_probe() -> Result<(), i32> {
-    let pages = Mapping::writable(2 * PROTECTION_BYTES)?;
+    let pages = OwnedMapping::writable(2 * PROTECTION_BYTES)?;
     pages.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES)?;
     let (readable, guarded) =
         (pages.start().as_ptr() as usize, pages.start().as_ptr() as usize + PROTECTION_BYTES);
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn distinguishes_readable_memory() {
-        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
+        let mapping = OwnedMapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(PROTECTION_BYTES, 2 * PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn guards_a_locked_mapping() {
-        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
+        let mapping = OwnedMapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start();
         // SAFETY: the range is in the mapping; the call changes no contents.
         assert_eq!(unsafe { libc::mlock(start.as_ptr().cast(), PROTECTION_BYTES) }, 0);
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn guards_in_a_forked_child() {
-        let mapping = Mapping::writable(2 * PROTECTION_BYTES).unwrap();
+        let mapping = OwnedMapping::writable(2 * PROTECTION_BYTES).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(0, PROTECTION_BYTES).unwrap();
         choose_probe().unwrap();
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn refuses_a_range_outside_the_mapping() {
-        let mapping = Mapping::reserved(PROTECTION_BYTES).unwrap();
+        let mapping = OwnedMapping::reserved(PROTECTION_BYTES).unwrap();
         assert_eq!(mapping.commit(0, 2 * PROTECTION_BYTES), Err(libc::EINVAL));
         assert!(!is_readable(mapping.start().as_ptr() as usize));
         mapping.commit(0, PROTECTION_BYTES).unwrap();

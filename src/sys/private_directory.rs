@@ -37,9 +37,9 @@ pub(crate) struct FileSystem {
     pub(crate) free: u64,
 }
 
-pub(crate) struct Directory(File);
+pub(crate) struct PrivateDirectory(File);
 
-impl Directory {
+impl PrivateDirectory {
     /// Opens `path`, or creates it. The last component must not be a symbolic link.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Directory {
     }
 
     /// # Errors
-    /// As [`Directory::open_own`]; `ENOENT` if it is missing.
+    /// As [`PrivateDirectory::open_own`]; `ENOENT` if it is missing.
     pub(crate) fn open_existing(path: &CStr, access: Access) -> Result<Self, i32> {
         let directory = Self::open(path)?;
         let status = directory.0.status()?;
@@ -165,9 +165,12 @@ mod tests {
     fn creates_directories_and_refuses_shared_ones() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("own");
-        assert_eq!(Directory::open_existing(&c_path(&path), Access::Private).err(), Some(libc::ENOENT));
+        assert_eq!(
+            PrivateDirectory::open_existing(&c_path(&path), Access::Private).err(),
+            Some(libc::ENOENT)
+        );
         assert!(!path.exists());
-        assert!(Directory::open_own(&c_path(&path), Access::Private).is_ok());
+        assert!(PrivateDirectory::open_own(&c_path(&path), Access::Private).is_ok());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
         for (mode, private, readable) in [
             (0o755, Some(libc::EACCES), None),
@@ -175,12 +178,15 @@ mod tests {
             (0o702, Some(libc::EACCES), Some(libc::EACCES)),
         ] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let result = |access| Directory::open_own(&c_path(&path), access).err();
+            let result = |access| PrivateDirectory::open_own(&c_path(&path), access).err();
             assert_eq!((result(Access::Private), result(Access::Readable)), (private, readable), "{mode:o}");
         }
         let link = scratch.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Directory::open_own(&c_path(&link), Access::Readable).is_err(), "a link is not followed");
+        assert!(
+            PrivateDirectory::open_own(&c_path(&link), Access::Readable).is_err(),
+            "a link is not followed"
+        );
     }
 
     #[test]
@@ -190,7 +196,7 @@ mod tests {
         for name in &expected {
             fs::write(scratch.path().join(name), name).unwrap();
         }
-        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        let directory = PrivateDirectory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
         for _ in 0..2 {
             let mut seen = std::collections::BTreeSet::new();
             directory.for_each(|name| {
@@ -215,7 +221,7 @@ mod tests {
     fn reports_a_held_lock() {
         use nix::fcntl::{Flock, FlockArg};
         let scratch = tempfile::tempdir().unwrap();
-        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        let directory = PrivateDirectory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
         assert!(!directory.is_unlocked(c"file"), "there is none");
         let file = fs::File::create(scratch.path().join("file")).unwrap();
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
@@ -231,7 +237,7 @@ mod tests {
     fn removes_only_the_same_file() {
         let scratch = tempfile::tempdir().unwrap();
         let path = c_path(&scratch.path().join("file"));
-        let directory = Directory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
+        let directory = PrivateDirectory::open_own(&c_path(scratch.path()), Access::Readable).unwrap();
         let file = directory.create_new(c"file").unwrap();
         let identity = file.status().unwrap().identity;
         assert!(directory.create_new(c"file").is_err());

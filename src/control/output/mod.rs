@@ -84,10 +84,10 @@ pub(crate) struct OpenOptions<'a> {
 
 pub(crate) struct Output {
     buffers: MappedBox<Buffers>,
-    target: Target,
+    target: OutputTarget,
 }
 
-enum Target {
+enum OutputTarget {
     /// A directory, and the index of the name in the target's path.
     Named(OutputDirectory, usize),
     /// Device and inode of a device or pipe that only a descriptor's number names.
@@ -132,7 +132,7 @@ impl Output {
     }
 
     pub(super) fn stamp(&self) -> Option<FileStamp> {
-        let Target::Named(place, name) = &self.target else { return None };
+        let OutputTarget::Named(place, name) = &self.target else { return None };
         let status = place.handle().ok()?.entry(&self.buffers.target, *name).status().ok()?;
         let (device, inode) = status.identity;
         Some(FileStamp { device, inode, changed: status.modified as u64 })
@@ -146,8 +146,8 @@ impl Output {
     pub(crate) fn beside(&self) -> Option<SpillDirectory> {
         let place = self.place()?;
         let status = place.handle().ok().and_then(|handle| match &self.target {
-            Target::Named(_, name) => handle.entry(&self.buffers.target, *name).status().ok(),
-            Target::Descriptor(_) => None,
+            OutputTarget::Named(_, name) => handle.entry(&self.buffers.target, *name).status().ok(),
+            OutputTarget::Descriptor(_) => None,
         });
         let is_special = status.is_some_and(|status| status.kind == FileKind::Special);
         if is_special { None } else { place.beside() }
@@ -155,13 +155,13 @@ impl Output {
 
     pub(crate) fn place(&self) -> Option<&OutputDirectory> {
         match &self.target {
-            Target::Named(place, _) => Some(place),
-            Target::Descriptor(_) => None,
+            OutputTarget::Named(place, _) => Some(place),
+            OutputTarget::Descriptor(_) => None,
         }
     }
 
     fn take_free_name(&mut self) -> Result<(), Failure> {
-        let Target::Named(place, name) = &self.target else { return Ok(()) };
+        let OutputTarget::Named(place, name) = &self.target else { return Ok(()) };
         // Reported when the file is written.
         let Ok(handle) = place.handle() else { return Ok(()) };
         let Buffers { given, target, .. } = &mut *self.buffers;
@@ -184,12 +184,12 @@ impl Output {
     fn try_out(&mut self) -> Result<(), Failure> {
         let Buffers { asked, target, temporary, .. } = &mut *self.buffers;
         match &mut self.target {
-            Target::Named(place, name) => {
+            OutputTarget::Named(place, name) => {
                 let left = OutputFile::new(place, target, *name, temporary)?.try_out()?;
                 place.permissions = left.unwrap_or(place.permissions);
                 Ok(())
             }
-            Target::Descriptor(_) => {
+            OutputTarget::Descriptor(_) => {
                 Entry::at(asked.as_c_str()).ensure_writable().map_err(fails("write to it"))
             }
         }
@@ -204,8 +204,8 @@ impl Output {
         let mut buffers = WriteBuffers { buffer, lines, words };
         let fill = |file: &file::File| body::write(file, &mut buffers, &mut contents);
         match &self.target {
-            Target::Named(place, name) => OutputFile::new(place, target, *name, temporary)?.write(fill),
-            Target::Descriptor(identity) => {
+            OutputTarget::Named(place, name) => OutputFile::new(place, target, *name, temporary)?.write(fill),
+            OutputTarget::Descriptor(identity) => {
                 output_file::write_special(Entry::at(asked.as_c_str()), *identity, true, fill)
             }
         }
@@ -244,7 +244,7 @@ pub(crate) fn is_special(path: &[u8]) -> bool {
     })
 }
 
-fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Target>, Failure> {
+fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<OutputTarget>, Failure> {
     let Buffers { asked, target, .. } = buffers;
     if split(asked.as_bytes()).0 != near.asked() {
         return Ok(None);
@@ -260,11 +260,11 @@ fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Target
         let status = handle.entry(target, name).status();
         status.is_ok_and(|status| status.kind == FileKind::SymbolicLink)
     });
-    Ok((!is_link).then_some(Target::Named(place, name)))
+    Ok((!is_link).then_some(OutputTarget::Named(place, name)))
 }
 
 /// Follows symbolic links, and opens the directory.
-fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
+fn locate(buffers: &mut Buffers) -> Result<OutputTarget, Failure> {
     let Buffers { asked, target, buffers, .. } = buffers;
     let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
     target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
@@ -276,7 +276,7 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     if let Some(behind) = behind.filter(|behind| found.map(|found| found.identity) != Ok(behind.identity)) {
         // A symbolic link of /dev or /proc to a file with another name or none.
         return match behind.kind {
-            FileKind::Special => Ok(Target::Descriptor(behind.identity)),
+            FileKind::Special => Ok(OutputTarget::Descriptor(behind.identity)),
             FileKind::Socket => Err(fails("open a socket")(errno::ENXIO)),
             _ => refuse_own_output(&behind).and(Err(match (followed, found) {
                 (Err(ResolveError::System(errno)), _) if errno != errno::ENOENT => {
@@ -295,7 +295,7 @@ fn locate(buffers: &mut Buffers) -> Result<Target, Failure> {
     let is_link =
         Entry::at(asked.as_c_str()).status().is_ok_and(|status| status.kind == FileKind::SymbolicLink);
     let known_as = if is_link { directory } else { split(asked.as_bytes()).0 };
-    Ok(Target::Named(OutputDirectory::open(known_as, directory)?, name))
+    Ok(OutputTarget::Named(OutputDirectory::open(known_as, directory)?, name))
 }
 
 fn to_failure(error: ResolveError) -> Failure {

@@ -35,7 +35,8 @@ impl Session {
 
     pub(super) fn now(&self) -> EndTotals {
         let (monotonic, cpu) = (clock::monotonic_nanos(), clock::process_cpu_nanos());
-        let unaccounted = thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
+        let unaccounted =
+            thread_timers::unaccounted_of_all().unwrap_or_else(|| weight::unaccounted_nanos(cpu));
         EndTotals { monotonic, cpu, interrupted: process_interrupted(), unaccounted, blocking: 0 }
     }
 

@@ -11,7 +11,7 @@ use crate::{
         sampled_dsos::SampledSegment,
         table::{Memory, Shape, SpillSlice, Table, tests::Fixed},
     },
-    sys::private_directory::{Access, Directory},
+    sys::private_directory::{Access, PrivateDirectory},
     thread::ThreadName,
 };
 use std::{
@@ -35,10 +35,10 @@ impl Rig {
     fn new(room: usize) -> Self {
         let scratch = tempfile::tempdir_in("/dev/shm").unwrap();
         let directory = CString::new(scratch.path().as_os_str().as_bytes()).unwrap();
-        let directory = Directory::open_own(&directory, Access::Readable).unwrap();
+        let directory = PrivateDirectory::open_own(&directory, Access::Readable).unwrap();
         let file = directory.create_new(c"spool").unwrap();
         file.set_length((ARENA + room) as u64).unwrap();
-        let mapping = Mapping::of_file(&file, ARENA + ARENA_BYTES).unwrap();
+        let mapping = OwnedMapping::of_file(&file, ARENA + ARENA_BYTES).unwrap();
         let facts = HeadFacts {
             process: 17,
             process_start: 18,

@@ -214,7 +214,7 @@ impl Frame<'_> {
 mod tests {
     use super::super::{Trust, objects, rule::RuleKind};
     use super::*;
-    use crate::sys::memory::{Mapping, PAGE};
+    use crate::sys::memory::{OwnedMapping, PAGE};
 
     const WORD: i64 = size_of::<usize>() as i64;
 
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn finds_no_object_for_anonymous_memory() {
-        let mapping = Mapping::writable(PAGE).unwrap();
+        let mapping = OwnedMapping::writable(PAGE).unwrap();
         objects::prepare();
         let keeper = objects::pin(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
         assert!(keeper.find(mapping.start().as_ptr() as usize).is_none());
@@ -253,7 +253,7 @@ mod tests {
             resolve_here(pc, &mut Registers::from_values(&[]));
         }
         objects::prepare();
-        let mapping = Mapping::writable(STACK).unwrap();
+        let mapping = OwnedMapping::writable(STACK).unwrap();
         let start = mapping.start();
         // SAFETY: the sum is the end of this mapping, which is page-aligned.
         let top = unsafe { start.add(STACK) };

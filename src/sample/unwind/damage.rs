@@ -13,7 +13,7 @@ use super::{
 };
 use crate::sys::{
     arch::Registers,
-    memory::{Mapping, PAGE, choose_probe},
+    memory::{OwnedMapping, PAGE, choose_probe},
 };
 
 const MIN_OUTCOMES: usize = 100;
@@ -21,7 +21,7 @@ const MIN_OUTCOMES: usize = 100;
 /// Copies `bytes` to before a guard page.
 fn before_guard(bytes: &[u8]) -> &'static mut [u8] {
     let room = bytes.len().next_multiple_of(PAGE);
-    let mapping = Mapping::writable(room + PAGE).unwrap();
+    let mapping = OwnedMapping::writable(room + PAGE).unwrap();
     mapping.guard(room, room + PAGE).unwrap();
     // SAFETY: the bytes end at the guard page, so the offset is in the mapping.
     let start = unsafe { mapping.start().add(room - bytes.len()) };

@@ -166,12 +166,12 @@ fn page_of(address: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::memory::{Mapping, choose_probe};
+    use crate::sys::memory::{OwnedMapping, choose_probe};
 
     #[test]
     fn reads_words_up_to_the_guard_page() {
         choose_probe().unwrap();
-        let mapping = Mapping::writable(5 * PAGE).unwrap();
+        let mapping = OwnedMapping::writable(5 * PAGE).unwrap();
         let start = mapping.start().as_ptr() as usize;
         mapping.guard(3 * PAGE, 4 * PAGE).unwrap();
         for place in [start + PAGE, start + 2 * PAGE, start + 4 * PAGE] {
@@ -210,7 +210,7 @@ mod tests {
             let read: [u8; 9] = reader.read_bytes(bytes.as_ptr() as usize + from).unwrap();
             assert_eq!(read, bytes[from..from + 9]);
         }
-        let mapping = Mapping::writable(2 * PAGE).unwrap();
+        let mapping = OwnedMapping::writable(2 * PAGE).unwrap();
         mapping.guard(PAGE, 2 * PAGE).unwrap();
         let end = mapping.start().as_ptr() as usize + PAGE;
         assert_eq!(reader.read_bytes(end - 9), Some([0; 9]));
@@ -233,7 +233,7 @@ mod tests {
     fn reads_a_far_word_without_probing_pages_between() {
         choose_probe().unwrap();
         let pages = 2 * FARTHEST_PAGES;
-        let mapping = Mapping::writable(pages * PAGE).unwrap();
+        let mapping = OwnedMapping::writable(pages * PAGE).unwrap();
         let start = mapping.start().as_ptr() as usize;
         let mut reader = StackReader::new(start, 0);
         assert_eq!(reader.read(start + (pages - 1) * PAGE), Some(0));

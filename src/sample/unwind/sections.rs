@@ -194,12 +194,12 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     use crate::sys::{
         loader::LoadedObject,
-        memory::{Mapping, PAGE},
+        memory::{OwnedMapping, PAGE},
     };
 
     /// `segments`: flags, first page, pages in the file.
     #[cfg(target_pointer_width = "64")]
-    fn write_headers(object: &Mapping, segments: &[(u32, usize, usize)]) {
+    fn write_headers(object: &OwnedMapping, segments: &[(u32, usize, usize)]) {
         let start = object.start().as_ptr();
         let mut header = [0u8; 64];
         header[..4].copy_from_slice(b"\x7fELF");
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn returns_only_bytes_of_readable_segments() {
         const READ: u32 = 4;
-        let object = Mapping::writable(8 * PAGE).unwrap();
+        let object = OwnedMapping::writable(8 * PAGE).unwrap();
         let start = object.start().as_ptr() as usize;
         // Two pages, a gap, a segment that is not readable, and a readable one.
         write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::sys::{
     arch::{Registers, STACK_POINTER},
-    memory::{Mapping, PAGE, choose_probe},
+    memory::{OwnedMapping, PAGE, choose_probe},
 };
 use gimli::NativeEndian;
 
@@ -124,7 +124,7 @@ pub(crate) fn stack_apart() -> &'static [usize] {
     static STACK: once_cell::race::OnceBox<&'static [usize]> = once_cell::race::OnceBox::new();
     STACK.get_or_init(|| {
         let _ = choose_probe();
-        let mapping = Mapping::reserved(2 * APART + BYTES).unwrap();
+        let mapping = OwnedMapping::reserved(2 * APART + BYTES).unwrap();
         mapping.commit(APART, APART + BYTES).unwrap();
         // SAFETY: the pages are in the mapping.
         let start = unsafe { mapping.start().cast::<usize>().add(APART / size_of::<usize>()) };

@@ -4,18 +4,18 @@
 //! Writes into its own mapping, at checked addresses.
 #![allow(unsafe_code)]
 
-use crate::sys::memory::{Mapping, PAGE};
+use crate::sys::memory::{OwnedMapping, PAGE};
 use core::ops::Range;
 
 pub(super) struct MadeStack {
-    mapping: Mapping,
+    mapping: OwnedMapping,
     /// End of the usable pages; the mapping may be longer.
     end: usize,
 }
 
 impl MadeStack {
     pub(super) fn new(pages: usize) -> Self {
-        let mapping = Mapping::reserved((pages + 2) * PAGE).unwrap();
+        let mapping = OwnedMapping::reserved((pages + 2) * PAGE).unwrap();
         let end = (pages + 1) * PAGE;
         mapping.commit(PAGE, end).unwrap();
         Self { mapping, end }
