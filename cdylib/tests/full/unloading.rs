@@ -49,7 +49,7 @@ fn code_that_is_just_being_unloaded_can_be_looked_up() {
 /// A program opens the library and then other libraries, over and over, which it closes without telling it, under a storm of
 /// ticks: none is walked where a library was before.
 #[test]
-fn other_libraries_go_without_being_seen() {
+fn other_libraries_can_be_unloaded_unseen() {
     let scratch = Scratch::new();
     let (outcome, profile) = run_unseen_unloading(&scratch, &storm("guess"));
     assert!(outcome.rounds >= 300 && profile.samples() > outcome.rounds);

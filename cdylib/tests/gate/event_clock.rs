@@ -213,7 +213,7 @@ fn an_application_that_sets_its_handler_repeatedly_has_samples() {
     assert_eq!(clock_of(&finished), "itimer");
 }
 
-/// An application can sample itself by an event that sends SIGPROF (perf_event_open(2), "Signal-on-overflow").
+/// An application can sample itself by an event that sends SIGPROF (perf_event_open(2)).
 #[test]
 fn signals_of_an_applications_own_event_reach_its_handler() {
     let Some(application) = Application::with_events() else { return };
