@@ -26,7 +26,7 @@ fn expect_right_chains(outcome: &Outcome, profile: &Profile) {
 /// Fails when `while_unloading` in `src/interface/objects.rs` leaves out `engine.rules().retain(..)`: `in_library` was called
 /// by whatever stands in the middle of its frame.
 #[test]
-fn no_chain_is_walked_by_the_rules_of_a_library_that_is_gone() {
+fn no_stack_is_walked_by_rules_of_an_unloaded_library() {
     let scratch = Scratch::new();
     let (outcome, profile) = run_unloading(&scratch, &storm(""));
     expect_right_chains(&outcome, &profile);

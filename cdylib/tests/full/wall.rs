@@ -34,7 +34,7 @@ fn threads_shorter_than_the_period_have_their_time() {
 /// One that no `pthread_create` has told of is found: it lacks a twentieth of a second, once and again for a look that another
 /// thread was at, and what a busy machine keeps those from that look.
 #[test]
-fn a_thread_made_otherwise_is_found() {
+fn a_thread_without_pthread_create_is_found() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["other-ways", "3000"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let (lived, sampled) = (run.said("otherwise"), run.sampled_in("made_otherwise"));
@@ -64,7 +64,7 @@ fn a_crowd_that_waits_takes_few_ticks() {
 
 /// A program that handles SIGALRM itself gets all of its own, and one line says whose time is missing.
 #[test]
-fn a_program_that_handles_the_signal_is_told_of_the_others() {
+fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
@@ -88,7 +88,7 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
 
 /// A forked child's own profile has the child's threads.
 #[test]
-fn a_child_s_threads_are_in_its_own_profile() {
+fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();
     let parent = Run::of(&scratch, &["forks"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let names = scratch.names("prof_");
