@@ -4,8 +4,8 @@ use crate::chance::margin;
 use crate::support::wall::{Run, command};
 use crate::support::{Profile, Scratch, Symbolizer, profiled, run};
 
-/// Each of these waits takes as long as the others, and as the first thread, to within the two cells that are not whole and
-/// the time that it takes to create and release them all.
+/// Each wait takes as long as the others, and as the main thread, except for two partial cells and
+/// the time to create and release all threads.
 #[test]
 fn waits_have_their_time() {
     let scratch = Scratch::new();
@@ -19,8 +19,8 @@ fn waits_have_their_time() {
     }
 }
 
-/// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs, but for
-/// the chance in as many ticks.
+/// Threads of 1 to 4.3 ms with a period of 10 ms: one tick in several threads represents all of
+/// them, so the sum is their time, up to the deviation of as many ticks.
 #[test]
 fn threads_shorter_than_the_period_have_their_time() {
     let scratch = Scratch::new();
@@ -31,8 +31,8 @@ fn threads_shorter_than_the_period_have_their_time() {
     assert!(ticks > 300.0 && (sampled - lived).abs() < margin, "{sampled} of {lived} s, margin {margin}");
 }
 
-/// One that no `pthread_create` has told of is found: it lacks a twentieth of a second, once and again for a look that another
-/// thread was at, and what a busy machine keeps those from that look.
+/// A thread that no `pthread_create` reported is found after 1/20 s. It lacks that time again for a
+/// look that another thread made, and on a busy machine more.
 #[test]
 fn a_thread_without_pthread_create_is_found() {
     let scratch = Scratch::new();
@@ -41,9 +41,9 @@ fn a_thread_without_pthread_create_is_found() {
     assert!(sampled > lived / 2.0 && sampled < lived + 2.0 * run.period(), "{sampled} of {lived} s");
 }
 
-/// Each of 200 threads has its time, by ticks of which 32 at most come in a period.
+/// Each of 200 threads has its time, with at most 32 ticks in a period.
 #[test]
-fn a_crowd_that_waits_takes_few_ticks() {
+fn many_waiting_threads_take_few_ticks() {
     let scratch = Scratch::new();
     let mut run = Run::of(
         &scratch,
@@ -52,7 +52,7 @@ fn a_crowd_that_waits_takes_few_ticks() {
     );
     let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
     let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is sampled or not. On a busy machine ticks are late and weigh more.
+    // Each thread's last cell of seven periods is sampled or not. Late ticks weigh more.
     let cell = (samples / ticks).max(7.0);
     let margin = margin(200.0 / 4.0) * cell * run.period();
     assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");
@@ -62,7 +62,7 @@ fn a_crowd_that_waits_takes_few_ticks() {
     assert!(samples > 2.0 * ticks, "{samples} samples by {ticks} ticks");
 }
 
-/// A program that handles SIGALRM itself gets all of its own, and one line says whose time is missing.
+/// A program that handles SIGALRM gets all of its own, and a diagnostic names missing threads.
 #[test]
 fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
@@ -75,7 +75,7 @@ fn reports_missing_threads_of_a_program_that_handles_the_signal() {
         (sampled - all).abs() < 0.05 * all + 4.0 * run.period(),
         "{sampled} of {all} s in the first thread"
     );
-    // By another signal nothing is missing.
+    // With another signal nothing is missing.
     let mut run = Run::of(
         &scratch,
         &["handles"],
@@ -86,7 +86,7 @@ fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     assert!(sampled > all / 2.0 && sampled < all + 2.0 * run.period(), "{sampled} of {all} s");
 }
 
-/// A forked child's own profile has the child's threads.
+/// A forked child's profile has the child's threads.
 #[test]
 fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();
@@ -99,10 +99,10 @@ fn threads_of_a_child_are_in_its_own_profile() {
     assert!((sampled - lived).abs() < 4.0 * child.period(), "{sampled} of {lived} s");
 }
 
-/// Threads for which the user may have no timers are in no sample, and the summary and the last line say for how long: from one
-/// look for them to the next, a twentieth of a second at either end of each.
+/// Threads without timers, because of the user's limit, are in no sample. The summary line reports
+/// their time, to within a twentieth of a second at either end of each look for threads.
 #[test]
-fn threads_without_a_timer_are_told_of() {
+fn reports_threads_without_a_timer() {
     let scratch = Scratch::new();
     let program = command(&scratch, &[]).get_program().to_owned();
     let mut limited = profiled("/bin/bash", &scratch.path("prof"));
@@ -126,9 +126,8 @@ fn threads_without_a_timer_are_told_of() {
     assert!(run.finished.stderr.contains(" s unaccounted: "), "{}", run.finished.stderr);
 }
 
-/// A first thread that has ended is missing nowhere.
 #[test]
-fn a_first_thread_that_has_ended_takes_no_time() {
+fn an_exited_main_thread_takes_no_time() {
     let scratch = Scratch::new();
     let run = Run::of(
         &scratch,
