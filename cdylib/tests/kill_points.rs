@@ -16,7 +16,6 @@ use std::process::{Child, Command};
 use sigprof::recover::Spool;
 use support::{Linkage, Profile, Scratch, SpoolRig, is_full, names_in, profiled, rounds, start};
 
-/// The number of victims that are killed.
 const ROUNDS: &str = "SIGPROF_KILL_POINTS";
 /// The number of instructions between two looks at a stepped tick.
 const STRIDE: &str = "SIGPROF_KILL_STRIDE";
@@ -38,7 +37,6 @@ fn stride(full: usize) -> usize {
     setting(STRIDE, rounds(10 * full, full))
 }
 
-/// A victim, and the page that it shares.
 struct Victim {
     rig: SpoolRig,
     program: PathBuf,
@@ -329,7 +327,6 @@ mod steps {
             samples
         }
 
-        /// The spill file.
         fn moved_file(&self) -> Option<PathBuf> {
             let mut name = [0; 48];
             self.spool.read_exact_at(&mut name, MOVED_NAME).expect("so long it is");
@@ -485,7 +482,6 @@ fn a_kill_at_any_instruction_of_a_spill_loses_none() {
     let before = stepped.look();
     assert_eq!(stepped.call(), [before, before + 1]);
     assert_eq!(stepped.moved_bytes(), 3 * slice);
-    // The last slice.
     while stepped.gone_bytes().is_some_and(|gone| gone + slice < half / record * record) {
         stepped.go_on();
     }

@@ -7,7 +7,7 @@
 //! In each thread: the program records when ticks come. From the first tick that finds a thread to
 //! its last one, all its time is in its samples. The scheduler decides when the first one comes:
 //! the kernel sends signals of CPU timers only at its own ticks, to the thread that they interrupt.
-//! Each preemption may cost one more tick.
+//! Each preemption may cost another tick.
 
 use crate::chance::{longest_unfound, margin};
 use crate::support::{
@@ -19,7 +19,6 @@ use std::process::Command;
 
 const RATES: [u32; 5] = [100, 250, 1000, 4000, 10_000];
 
-/// A program's output and its profile.
 struct Measured {
     finished: Finished,
     profile: Profile,
@@ -48,7 +47,6 @@ impl Measured {
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
-    /// A figure of the statistics line.
     fn counted(&self, name: &str) -> u64 {
         let figure = self
             .finished
@@ -115,7 +113,6 @@ impl Measured {
         (sampled <= most).then_some(()).ok_or_else(|| format!("{sampled:.4} s were left, and not {most:.4}"))
     }
 
-    /// Runs all checks of a program with four parts.
     #[track_caller]
     fn four_parts(&self) -> Result<(), String> {
         self.total(5);
@@ -137,7 +134,7 @@ fn measure(setting: &[(&str, &str)], arguments: &[&str], test: impl Fn(&Measured
     });
 }
 
-/// Runs it by `start`, which gets the paths of the program and the profile.
+/// Runs `programs/accuracy.c` by `start`, which gets the paths of the program and the profile.
 #[track_caller]
 fn measure_by(
     setting: &[(&str, &str)],
@@ -316,7 +313,7 @@ fn reports_time_of_threads_that_block_signals() {
 
 /// The kernel keeps the timers of exited threads until they are deleted.
 #[test]
-fn ended_threads_leave_no_timer() {
+fn exited_threads_leave_no_timer() {
     const THREADS: usize = 300;
     measure_from_its_start("cpu", 1000, &["timers", &THREADS.to_string()], |measured| {
         let (most, left) = (measured.said("most"), measured.said("left"));
@@ -330,7 +327,7 @@ fn ended_threads_leave_no_timer() {
     });
 }
 
-/// A user whose limit of pending signals is 0 has no timers; only the process's timer continues.
+/// With a limit of 0 pending signals, there are no timers for threads; the process's continues.
 #[test]
 fn the_total_is_correct_without_timers_for_threads() {
     let scratch = Scratch::new();

@@ -132,7 +132,7 @@ fn perl_is_profiled_through_its_run_loop() {
     google_pprof_text(perl, &path).expect_total("Perl_runops_standard", 95.0);
 }
 
-/// A stripped program whose own code is on top.
+/// A stripped program; its own code is on top.
 #[test]
 fn gzip_is_profiled_at_the_default_rate() {
     let scratch = Scratch::new();

@@ -86,7 +86,6 @@ fn stacks_are_right_at_every_instruction() {
     assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
-/// A workload's output.
 struct Report {
     workload: String,
     /// Lines of a name and a number; the last one counts.

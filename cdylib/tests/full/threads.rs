@@ -14,7 +14,6 @@ use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, pla
 struct Said<'t> {
     name: &'t str,
     used: f64,
-    /// The number of its preemptions.
     preempted: f64,
 }
 
@@ -44,7 +43,6 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
     }
 }
 
-/// Threads that compute have the time that they used, and their clocks agree.
 #[test]
 fn threads_have_their_shares_under_their_names() {
     let scratch = Scratch::new();

@@ -46,8 +46,8 @@ fn code_that_is_being_unloaded_can_be_looked_up() {
     assert!(led_on > outcome.rounds, "{led_on} guesses led into the library");
 }
 
-/// A program opens the library, and opens and closes others without a call that it sees, under a
-/// storm of ticks: no stack is walked by rules of an earlier library.
+/// A program opens the library, then opens and closes others unseen by it, under a storm of ticks:
+/// no stack is walked by rules of an earlier library.
 #[test]
 fn other_libraries_can_be_unloaded_unseen() {
     let scratch = Scratch::new();

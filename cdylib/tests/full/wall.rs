@@ -31,8 +31,8 @@ fn threads_shorter_than_the_period_have_their_time() {
     assert!(ticks > 300.0 && (sampled - lived).abs() < margin, "{sampled} of {lived} s, margin {margin}");
 }
 
-/// A thread that no `pthread_create` reported is found after 1/20 s. It lacks that time again for a
-/// look that another thread made, and on a busy machine more.
+/// A thread that no `pthread_create` reported lacks 1/20 s until it is found, twice that if another
+/// thread was looking at that time, and more on a busy machine.
 #[test]
 fn a_thread_without_pthread_create_is_found() {
     let scratch = Scratch::new();
@@ -62,7 +62,7 @@ fn many_waiting_threads_take_few_ticks() {
     assert!(samples > 2.0 * ticks, "{samples} samples by {ticks} ticks");
 }
 
-/// A program that handles SIGALRM gets all of its own, and a diagnostic names missing threads.
+/// A program that handles SIGALRM gets all of its signals; a diagnostic names missing threads.
 #[test]
 fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
@@ -86,7 +86,6 @@ fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     assert!(sampled > all / 2.0 && sampled < all + 2.0 * run.period(), "{sampled} of {all} s");
 }
 
-/// A forked child's profile has the child's threads.
 #[test]
 fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();

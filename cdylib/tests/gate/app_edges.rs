@@ -84,7 +84,7 @@ fn leaves_a_limited_address_space_to_the_application() {
     Profile::read(&path);
 }
 
-/// A child of `vfork` resets the signal's disposition in the shared memory: the parent's stays.
+/// A child of `vfork`, in shared memory, resets the signal's disposition: the parent's is kept.
 #[test]
 fn a_child_of_vfork_resets_its_own_handler_only() {
     let scratch = Scratch::new();
@@ -92,13 +92,11 @@ fn a_child_of_vfork_resets_its_own_handler_only() {
     assert_eq!(samples_at(&scratch.path("prof")), 0);
 }
 
-/// The application calls `signal(SIGPROF, SIG_ERR)`: the call fails, as for any other signal.
 #[test]
 fn sig_err_as_a_handler_is_refused() {
     expect_status(&run_profiled_edge(&Scratch::new(), &["impossible-handler"]), 0);
 }
 
-/// The application uses `ITIMER_PROF` and its signal after `ProfilerStop`: both work.
 #[test]
 fn the_application_can_use_itimer_prof_after_a_stop() {
     run_starting_edge("own-timer-after-a-stop", &[], |scratch, finished| {
@@ -107,7 +105,6 @@ fn the_application_can_use_itimer_prof_after_a_stop() {
     });
 }
 
-/// The application uses `ITIMER_PROF` and its signal before any start: both work.
 #[test]
 fn the_application_can_use_itimer_prof_before_a_start() {
     let scratch = Scratch::new();

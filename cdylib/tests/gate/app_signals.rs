@@ -141,7 +141,7 @@ fn sigwait_returns_signals_and_no_ticks() {
     expect_done(&finished, "the application's sigwait gave it a tick, or none of its own signals");
 }
 
-/// All threads block the signal and one calls `sigwaitinfo`: it returns senders, and no tick.
+/// All threads block the signal and one calls `sigwaitinfo`: it returns sent signals, not ticks.
 #[test]
 fn sigwaitinfo_returns_signals_and_no_ticks() {
     let finished = run_case(&Scratch::new(), &["sigwaitinfo"], "250");
@@ -162,7 +162,7 @@ fn sigwait_is_a_cancellation_point() {
     expect_done(&finished, "a thread in sigwait cannot be cancelled");
 }
 
-/// The application reads a `signalfd`: it gets no tick, and a diagnostic reports the end of ticks.
+/// The application reads a `signalfd`: it gets no tick, and a diagnostic reports that ticks stop.
 #[test]
 fn signalfd_reads_signals_and_no_ticks() {
     let scratch = Scratch::new();

@@ -40,7 +40,7 @@ fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
 }
 
-/// The application arms `ITIMER_PROF`: it reads it back, and its handler runs only for expiries.
+/// The application arms `ITIMER_PROF`: it reads it back, and its handler runs for expiries only.
 #[test]
 fn the_application_keeps_its_itimer_prof() {
     let scratch = Scratch::new();
@@ -91,7 +91,7 @@ fn a_timer_with_an_ignored_signal_does_nothing() {
     assert!(samples(&scratch) >= 40);
 }
 
-/// The timer expires while the signal is blocked and a tick pending: its handler runs later.
+/// The timer expires while the signal is blocked and a tick is pending: the handler runs later.
 #[test]
 fn an_expiry_while_the_signal_is_blocked_is_not_lost() {
     let scratch = Scratch::new();
@@ -195,7 +195,7 @@ fn the_next_program_does_not_inherit_the_timer_of_the_profiler() {
     assert_eq!(exit_code(finished.status), 0);
 }
 
-/// No timer but the application's can be created: ticks stop, and a diagnostic reports it.
+/// Only the application's timer can be created: ticks stop, and a diagnostic reports it.
 #[test]
 fn the_only_timer_belongs_to_the_application() {
     let scratch = Scratch::new();

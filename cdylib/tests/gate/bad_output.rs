@@ -1,4 +1,4 @@
-//! Profiles that cannot be written, and programs that must not be profiled: they run undisturbed.
+//! Profiles that cannot be written, and programs that must not be profiled, which run undisturbed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -201,7 +201,7 @@ fn an_earlier_handler_of_the_signal_is_kept() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// The application handles SIGPROF before it starts the profiler: refused; its handler still runs.
+/// The application handles SIGPROF and starts the profiler: it is refused; the handler still runs.
 #[test]
 fn a_start_is_refused_while_the_program_handles_the_signal() {
     let scratch = Scratch::new();

@@ -40,13 +40,11 @@ fn run_quietly(program: &Path, arguments: &[&Path]) -> Finished {
     run(quietly_with_threads(&mut plain(program)).args(arguments))
 }
 
-/// The number of samples of the profile `name` that a case wrote.
 #[track_caller]
 fn samples(scratch: &Scratch, name: &str) -> usize {
     Profile::read(&scratch.path("out").join(name)).samples()
 }
 
-/// The names of all files that a case wrote.
 fn written(scratch: &Scratch) -> BTreeSet<String> {
     let entries = std::fs::read_dir(scratch.path("out")).expect("the directory is there");
     entries
@@ -100,7 +98,6 @@ fn a_flush_leaves_a_complete_profile_of_all_so_far() {
     });
 }
 
-/// A second session with the same name starts with no samples.
 #[test]
 fn a_restart_begins_without_samples() {
     both_linkages("restart", |scratch| {
@@ -125,13 +122,11 @@ fn a_filter_can_select_one_thread() {
     both_linkages("filter-of-one-thread", |scratch| assert_eq!(samples(scratch, "prof"), 500));
 }
 
-/// Four threads send themselves ticks simultaneously: none is lost.
 #[test]
 fn ticks_of_several_threads_are_all_counted() {
     both_linkages("threads", |scratch| assert_eq!(samples(scratch, "prof"), 2000));
 }
 
-/// A program that exits without `ProfilerStop` has a profile.
 #[test]
 fn a_running_session_is_written_at_exit() {
     both_linkages("stopped-at-exit", |scratch| assert_eq!(samples(scratch, "prof"), 7));
@@ -149,7 +144,7 @@ fn a_stack_trace_of_a_context_begins_at_its_pc() {
     both_linkages("trace-of-context", |_| {});
 }
 
-/// Without a context, the caller of `ProfilerGetStackTrace` comes first, after the frames to skip.
+/// Without a context, the caller of `ProfilerGetStackTrace` is first, unless it is skipped.
 #[test]
 fn a_stack_trace_without_a_context_begins_at_the_caller() {
     both_linkages("trace-of-caller", |_| {});
@@ -174,7 +169,6 @@ fn a_cpp_program_uses_the_interface() {
     }
 }
 
-/// Structs have the sizes and offsets that programs compiled against gperftools expect.
 #[test]
 fn structs_have_the_layout_of_gperftools() {
     let layout = |include: &Path| {

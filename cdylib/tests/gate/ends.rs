@@ -29,7 +29,6 @@ fn expect_complete_profile(case: &str, ticks: usize) {
     expect_complete_profiles(case, ticks, 1);
 }
 
-/// Runs [`expect_complete_profile`] `rounds` times.
 #[track_caller]
 fn expect_complete_profiles(case: &str, ticks: usize, rounds: usize) {
     let scratch = Scratch::new();
@@ -50,8 +49,8 @@ fn expect_complete_profiles(case: &str, ticks: usize, rounds: usize) {
 /// Cases in which threads compute; the scheduler decides how many ticks the timer adds.
 const COMPUTING: [&str; 2] = ["with-threads-running", "by-another-thread"];
 
-/// Panics unless the only profile is complete and has `ticks` samples, or one more: a timer with a
-/// period of a second may add one.
+/// Panics unless the only profile is complete and has `ticks` samples. A timer with a period of a
+/// second may add one.
 #[track_caller]
 fn expect_samples(scratch: &Scratch, case: &str, ticks: usize) {
     let path = scratch.path("prof");

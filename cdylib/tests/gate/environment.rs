@@ -19,7 +19,6 @@ fn quiet_app(scratch: &Scratch, orders: &[&str]) -> Command {
     command
 }
 
-/// The orders for `count` ticks.
 fn ticks(count: &str) -> [&str; 3] {
     ["raise", count, "PROF"]
 }
@@ -51,7 +50,6 @@ fn a_profiled_program_prints_one_summary_line() {
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
 
-/// Without the library, the first tick kills the application.
 #[test]
 fn without_the_library_a_tick_kills() {
     let scratch = Scratch::new();
@@ -162,7 +160,6 @@ fn the_frequency_is_the_headers_period() {
     }
 }
 
-/// Without CPUPROFILE_FREQUENCY the period is 10 ms.
 #[test]
 fn the_default_frequency_is_100() {
     let scratch = Scratch::new();
@@ -314,7 +311,6 @@ fn ranks_and_processes_name_the_file() {
     }
 }
 
-/// The name of a rank's child has the rank and the process ID.
 #[test]
 fn a_child_of_a_rank_has_rank_and_process_in_its_name() {
     let scratch = Scratch::new();
@@ -348,7 +344,6 @@ fn the_depth_limit_truncates_stacks() {
     }
 }
 
-/// A relative name is relative to the directory in which the program started.
 #[test]
 fn a_relative_name_is_relative_to_the_start_directory() {
     let scratch = Scratch::new();
@@ -365,7 +360,6 @@ fn a_relative_name_is_relative_to_the_start_directory() {
     assert_eq!(std::fs::read_dir(&elsewhere).expect("the directory is there").count(), 0);
 }
 
-/// An older profile of the same name is replaced.
 #[test]
 fn an_older_profile_is_replaced() {
     let scratch = Scratch::new();

@@ -10,7 +10,6 @@ use crate::support::{
 use std::path::PathBuf;
 use std::process::Command;
 
-/// `programs/event_clock.c`.
 struct Application {
     scratch: Scratch,
     program: PathBuf,
@@ -221,7 +220,6 @@ fn signals_of_an_applications_own_event_reach_its_handler() {
     assert_eq!(printed(&finished, "others"), [0]);
 }
 
-/// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
 fn a_thread_gets_a_timer_when_its_event_is_closed() {
     let Some(application) = Application::with_events() else { return };

@@ -108,7 +108,7 @@ fn every_function_passes_arguments_and_environment() {
     }
 }
 
-/// The application passes lists around the number of registers: the next definition gets all.
+/// The application passes about as many arguments as registers: the next definition gets all.
 #[test]
 fn lists_are_passed_as_arrays() {
     let scratch = Scratch::new();
@@ -241,7 +241,7 @@ fn the_new_program_has_the_same_mask() {
 }
 
 /// An application with computing threads starts programs by `posix_spawn`, `system` and `popen`,
-/// whose profiled shells replace themselves: none is killed.
+/// with profiled shells that replace themselves: none is killed.
 #[test]
 fn programs_that_are_started_are_not_killed() {
     let scratch = Scratch::new();

@@ -19,7 +19,6 @@ fn the_exports_are_the_committed_list() {
     assert_eq!(defined, listed);
 }
 
-/// The library has the soname of gperftools' and is never unloaded.
 #[test]
 fn the_library_has_the_soname_of_gperftools_and_is_never_unloaded() {
     let dynamic = run(tool("readelf").arg("-dW").arg(shared_library())).expect_success().text();
@@ -29,7 +28,6 @@ fn the_library_has_the_soname_of_gperftools_and_is_never_unloaded() {
     assert!(entry("(FLAGS_1)", "NODELETE"), "{dynamic}");
 }
 
-/// Loading the library must not make the process's stack executable.
 #[test]
 fn the_library_requires_no_executable_stack() {
     let headers = run(tool("readelf").arg("-lW").arg(shared_library())).expect_success().text();

@@ -136,19 +136,16 @@ fn a_session_survives_every_failing_call() {
     expect_unharmed(&SESSION);
 }
 
-/// A program that toggles profiling by a signal.
 #[test]
 fn a_toggle_survives_every_failing_call() {
     expect_unharmed(&TOGGLE);
 }
 
-/// A program that starts, flushes and stops the profiler itself.
 #[test]
 fn starts_and_stops_survive_every_failing_call() {
     expect_unharmed(&CALLS);
 }
 
-/// A program that exits by `_exit`.
 #[test]
 fn underscore_exit_survives_every_failing_call() {
     expect_unharmed(&ABRUPT);
@@ -169,7 +166,6 @@ fn a_session_survives_a_lack_of_memory() {
     expect_nothing(&sweep(&bench, &SESSION, &calls, answer, Reach::AllFromThere, false));
 }
 
-/// The profiler repeats calls that signals interrupt; nothing is missing.
 #[test]
 fn interrupted_calls_are_repeated() {
     const INTERRUPTIBLE: &[i64] = &[

@@ -9,7 +9,7 @@ use crate::support::{
     shared_library, skip,
 };
 
-/// Runs a case of `programs/forks.c` with the library preloaded and profiling on. The timer does
+/// A case of `programs/forks.c` with the library preloaded and profiling on. The timer does
 /// not expire in the first second of CPU time.
 fn profiled_case(scratch: &Scratch, case: &str) -> Command {
     let mut command = profiled(scratch.compile("forks.c", Linkage::None, &[]), &scratch.path("prof"));
@@ -28,7 +28,7 @@ fn reported<'f>(text: &'f str, name: &str) -> Vec<&'f str> {
     text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).collect()
 }
 
-/// Panics unless these are the files whose names begin with `prof`, with these numbers of samples.
+/// Panics unless the files with prefix `prof` are these, with these numbers of samples.
 #[track_caller]
 fn expect_files(scratch: &Scratch, expected: &[(String, usize)]) {
     let names = scratch.names("prof");
@@ -234,7 +234,7 @@ fn a_fork_at_exit_has_its_own_profile() {
     expect_files(&scratch, &[of_parent(5), of_child(child, 3)]);
 }
 
-/// Fork hooks that were registered before the library's run while it is locked: they can call it.
+/// Fork hooks that precede the library's run while it is locked: they can call the library.
 #[test]
 fn fork_hooks_of_the_application_can_use_the_interface() {
     let scratch = Scratch::new();

@@ -23,7 +23,7 @@ fn expect_daemon_with_profile(how: &str) {
     wait_for("the daemon's profile", || profile.exists().then_some(()));
     assert_eq!(Profile::read(&profile).samples(), TICKS, "the daemon's samples");
     wait_for_end(&daemon);
-    // The processes between exit without a tick, by some way.
+    // The intermediate processes exit without a tick.
     let names: Vec<_> =
         std::fs::read_dir(&start).expect("a directory").map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == "prof" || name == profile.file_name().unwrap()), "{names:?}");

@@ -1,4 +1,4 @@
-//! Complete stacks through objects whose call frame information has no search table, or is not
+//! Complete stacks through objects with call frame information that has no search table, or is not
 //! mapped.
 
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ fn profile_opening(scratch: &Scratch, case: &str, libraries: &[&Path]) -> (Finis
     profile_case(scratch, &program, case, libraries)
 }
 
-/// The number of samples whose stack leads through the relay to `main`. Panics if another stack
-/// leads beyond the relay.
+/// The number of samples with a stack through the relay to `main`. Panics if another stack leads
+/// beyond the relay.
 #[track_caller]
 fn whole_through_relay(profile: &Profile) -> usize {
     let mut symbols = Symbolizer::default();

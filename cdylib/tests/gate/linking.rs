@@ -7,7 +7,6 @@ use crate::support::{
     Profile, Scratch, exit_code, is_full, plain, repository_root, rounds, run, shared_library, tool,
 };
 
-/// System libraries that the static library needs in a program of the given kind.
 fn dependencies(is_static: bool) -> Vec<&'static str> {
     match (std::env::var_os("SIGPROF_TEST_LIBRARY"), is_static) {
         (Some(_), false) => vec!["-lstdc++", "-lunwind", "-lpthread"],

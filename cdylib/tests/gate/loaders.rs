@@ -14,7 +14,7 @@ fn loading(scratch: &Scratch) -> PathBuf {
     scratch.compile("loading.c", Linkage::None, &[])
 }
 
-/// Runs `programs/loading.c` with `orders`, in which LIBRARY, PLUGIN and PROF are replaced by
+/// `programs/loading.c` with `orders`, in which LIBRARY, PLUGIN and PROF are replaced by
 /// paths. The timer does not expire in the first second of CPU time.
 fn command(scratch: &Scratch, program: &Path, orders: &str) -> Command {
     let mut command = plain(program);
@@ -140,7 +140,6 @@ fn the_environment_of_threads_is_not_moved() {
     assert!(samples(&scratch) >= 2, "the application lost its profile");
 }
 
-/// Makes a plugin that contains the static library.
 fn plugin(scratch: &Scratch) {
     scratch.compile_library_with("profiled_plugin.c", Linkage::Static, &[]);
 }
@@ -177,8 +176,8 @@ fn a_plugin_profiles_its_application_by_the_environment() {
     assert_eq!((finished.end_lines(), samples(&scratch)), (1, 5));
 }
 
-/// A program opens the library, then opens and closes others without a call that it sees, with
-/// ticks in each: no stack is walked by rules of an earlier library.
+/// A program opens the library, then opens and closes others unseen by it, with ticks in each: no
+/// stack is walked by rules of an earlier library.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn other_libraries_can_be_unloaded_unseen() {

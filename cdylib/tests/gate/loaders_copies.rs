@@ -9,7 +9,6 @@ use crate::support::{
     skip, tool,
 };
 
-/// The library of Debian's gperftools.
 const INCUMBENT: &str = "/usr/lib/x86_64-linux-gnu/libprofiler.so.0";
 
 fn loading(scratch: &Scratch) -> PathBuf {

@@ -15,7 +15,7 @@ fn loading(scratch: &Scratch) -> PathBuf {
     scratch.compile("loading.c", Linkage::None, &[])
 }
 
-/// Runs `programs/loading.c` with both libraries preloaded: the last is initialised first.
+/// `programs/loading.c` with both libraries preloaded: the last is initialised first.
 fn beside(scratch: &Scratch, neighbour: &Path, is_neighbour_first: bool) -> Command {
     let (ours, theirs) = (shared_library().display(), neighbour.display());
     let pair = if is_neighbour_first { format!("{ours} {theirs}") } else { format!("{theirs} {ours}") };
@@ -100,7 +100,7 @@ fn a_constructor_can_start_the_profiler() {
     }
 }
 
-/// A destructor stops the profiler that the environment started, forks, or opens a library.
+/// A destructor stops the profiler, forks, or opens a library: the profile is complete.
 #[test]
 fn destructors_can_stop_fork_and_open_libraries() {
     for action in ["stop", "fork", "open"] {
@@ -117,7 +117,7 @@ fn destructors_can_stop_fork_and_open_libraries() {
     }
 }
 
-/// The allocator calls `dlsym` and `sigaction`, even during initialisation: nothing recurses.
+/// The allocator calls `dlsym` and `sigaction`, even during initialisation: none recurses.
 #[test]
 fn an_allocator_can_call_the_loader() {
     for is_first in [true, false] {

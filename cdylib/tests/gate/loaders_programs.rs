@@ -1,5 +1,5 @@
 //! Programs without a loader, with another loader, for another machine, or privileged; and ways to
-//! name the library. It profiles or does nothing, and the application runs as before.
+//! name the library. The library profiles or does nothing, and the application runs as before.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -52,7 +52,6 @@ impl App {
         command
     }
 
-    /// Recovers the only spool.
     #[track_caller]
     fn recover(&self) -> Recovered {
         let spools = recover::spools(&self.scratch.path("spools")).expect("the directory can be read").spools;
@@ -85,7 +84,6 @@ fn growth(finished: &Finished) -> usize {
     rest.split_once('\n').expect("a line").0.parse().expect("a number")
 }
 
-/// A figure of the statistics line.
 #[track_caller]
 fn figure(finished: &Finished, name: &str) -> usize {
     let (_, rest) =

@@ -36,9 +36,8 @@ fn limited(command: &Command, what: char, kibibytes: usize, patience: u32) -> Fi
 }
 
 /// Runs a program under each of these limits, with and without the library. No signal may kill it.
-/// If it succeeds without the library under the limit minus the profiler's share, it must also
-/// succeed with it under the limit. It must be profiled under more than one in `share` of the
-/// limits.
+/// It must succeed with the library if it does so without it in the limit minus the profiler's
+/// share. It must be profiled under more than one in `share` of the limits.
 #[track_caller]
 fn expect_unharmed(
     program: &Path,

@@ -121,7 +121,6 @@ fn generated_code_without_frame_pointers_ends_the_stack() {
     });
 }
 
-/// A frame with an undefined return address is the outermost one, whatever memory follows.
 #[test]
 fn an_undefined_return_address_ends_the_stack() {
     expect_chains("undefined", 100, &["tick", "fiber", "outermost_on_stack"], |names, _| {

@@ -1,4 +1,4 @@
-//! Profiles at paths of existing files: behind links, or without write permission. Links and
+//! Profiles at paths of links and of existing files, also without write permission. Links and
 //! permissions are kept; a file that cannot be replaced by a complete profile is unchanged.
 
 use std::fs::{self, Permissions};
@@ -72,7 +72,7 @@ fn a_profile_that_does_not_fit_keeps_the_target_of_a_link() {
     }
 }
 
-/// A file without write permission in a directory with it is unchanged.
+/// A file without write permission, in a writable directory, is unchanged.
 #[test]
 fn a_read_only_file_is_not_replaced() {
     let scratch = Scratch::new();

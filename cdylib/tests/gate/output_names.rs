@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, profiled, start, wait};
 
-/// Runs `places.c` under the profiler with these orders. In the first second of CPU time, the
+/// `places.c` under the profiler with these orders. In the first second of CPU time, the
 /// program sends itself the only ticks.
 fn places(scratch: &Scratch, orders: &str) -> Command {
     let program = scratch.path("places");
@@ -51,7 +51,6 @@ fn expect_profiles(scratch: &Scratch, expected: &[(&str, usize)]) {
     assert_eq!(scratch.names(".sigprof"), Vec::<String>::new());
 }
 
-/// The process ID that `fork` reports.
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
@@ -192,7 +191,7 @@ fn flushes_go_to_one_file() {
     expect_profiles(&scratch, &[("prof", 3)]);
 }
 
-/// A program with a relative name changes its directory and forks: the profiles are together.
+/// A program with a relative name changes directory and forks: both profiles are in the first one.
 #[test]
 fn a_childs_profile_is_beside_its_parents() {
     let scratch = Scratch::new();

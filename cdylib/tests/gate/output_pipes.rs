@@ -52,7 +52,7 @@ fn a_full_pipe_on_stderr_is_not_waited_for() {
     Profile::read(&path);
 }
 
-/// `CPUPROFILE` names a full pipe by its descriptor: given up within seconds, with a diagnostic.
+/// `CPUPROFILE` names a full pipe by its descriptor: the write times out, with a diagnostic.
 #[test]
 fn a_full_pipe_for_a_profile_is_given_up() {
     let scratch = Scratch::new();
@@ -71,7 +71,7 @@ fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
     (path, both_ends)
 }
 
-/// `CPUPROFILE` names a FIFO without reads: given up when it is full.
+/// `CPUPROFILE` names a FIFO that is not read: the write times out when it is full.
 #[test]
 fn a_named_pipe_that_is_never_read_is_given_up() {
     let scratch = Scratch::new();
@@ -98,7 +98,7 @@ fn a_named_pipe_without_a_reader_is_given_up() {
 
 /// `CPUPROFILE` names a FIFO with a reader: it gets the complete profile, which exceeds the pipe.
 #[test]
-fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
+fn a_named_pipe_with_a_reader_gets_the_complete_profile() {
     let scratch = Scratch::new();
     let (path, both_ends) = named_pipe(&scratch);
     let mut reader = File::open(&path).expect("the pipe is ours");

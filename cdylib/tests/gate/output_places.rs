@@ -33,7 +33,7 @@ fn places(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     command
 }
 
-/// Runs the program with the privileges to change root and user.
+/// The program with the privileges to change root and user.
 fn privileged(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     if nix::unistd::geteuid().is_root() {
         return places(scratch, profile, orders);
@@ -217,7 +217,7 @@ fn root_scratch() -> Option<Scratch> {
     is_root("become another user").then(scratch)
 }
 
-/// Runs the program with a copy of the library: users may have no access to the build's directory.
+/// The program with a copy of the library: users may have no access to the build's directory.
 fn as_library_of_all(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");

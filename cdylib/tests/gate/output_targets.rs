@@ -17,7 +17,6 @@ use crate::support::{
 const NOBODY: u32 = 65534;
 const STRANGER: u32 = 1234;
 
-/// A directory that each user may enter, with `places.c` in it.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).expect("our own directory");
@@ -60,7 +59,7 @@ fn assignment(name: &str, value: &Path) -> OsString {
     [OsStr::new(name), value.as_os_str()].join(OsStr::new("="))
 }
 
-/// `CPUPROFILE` is /dev/null: ticks are counted, and neither it nor its children write a file.
+/// `CPUPROFILE` is /dev/null: ticks are counted, and no process writes a file.
 #[test]
 fn the_null_device_takes_the_profile() {
     let scratch = scratch();
@@ -112,7 +111,7 @@ fn a_pipe_on_standard_output_gets_the_profile() {
     );
 }
 
-/// `CPUPROFILE` names a descriptor, which becomes the application's file: it is not written.
+/// `CPUPROFILE` names a descriptor that the application reuses: its file is not written.
 #[test]
 fn does_not_write_to_a_named_descriptor_that_was_replaced() {
     let scratch = scratch();

@@ -19,7 +19,6 @@ use crate::calls::{
 };
 use crate::support::{Linkage, Scratch, repository_root, run, shared_library, tool};
 
-/// The handler of the profiling signal.
 const TICK: &str = "sigprof::sample::handler::on_signal";
 
 /// Functions that the kernel and libc call in handlers and across a fork, by the document's names.

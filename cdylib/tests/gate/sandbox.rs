@@ -1,5 +1,5 @@
-//! Programs in a sandbox, whose filter rejects `process_vm_readv` with an error, a signal or by
-//! killing the process: they run as without it, and their stacks are complete.
+//! Programs in a sandbox with a filter that rejects `process_vm_readv` by an error or a signal, or
+//! kills the process: they run as without the profiler, and their stacks are complete.
 
 use std::ffi::OsStr;
 use std::path::Path;

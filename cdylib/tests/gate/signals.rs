@@ -21,7 +21,6 @@ fn expect_done(finished: &Finished) {
     assert_eq!(finished.text(), "done\n");
 }
 
-/// The number of samples in the program's profile.
 #[track_caller]
 fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
@@ -41,8 +40,8 @@ fn other_signals_work_as_before() {
     expect_done(&run_preloaded(&Scratch::new(), "bad-calls", "1"));
 }
 
-/// Other processes send SIGPROF: the application's handler gets the signals, with their information
-/// and its mask, and none is a tick.
+/// The application handles SIGPROF: it gets sent signals, with their information and under its
+/// mask, and none is a tick.
 #[test]
 fn the_handler_of_the_application_gets_sent_signals() {
     let scratch = Scratch::new();

@@ -67,7 +67,7 @@ fn samples_survive_a_signal_in_a_thread() {
     survives("thread ticks 0 raise 6", Signal::SIGABRT);
 }
 
-/// A killed application opened a plugin by a relative path and changed its directory: it is named.
+/// The application opens a plugin by a relative path and is killed elsewhere: the plugin is named.
 #[test]
 fn a_plugin_opened_by_a_relative_path_is_named() {
     let rig = SpoolRig::new();
@@ -78,7 +78,7 @@ fn a_plugin_opened_by_a_relative_path_is_named() {
 
 /// The application exits by a return from `main`, or by `exit` in a thread: no spool remains.
 #[test]
-fn a_normal_end_leaves_no_spool() {
+fn a_normal_exit_leaves_no_spool() {
     for end in ["return", "exit 3", "thread exit 3"] {
         let rig = SpoolRig::new();
         let finished = run(&mut rig.command(&format!("{TICKS} {end}")));
@@ -251,7 +251,7 @@ fn the_environment_of_a_setuid_program_does_not_choose_the_directory() {
 
 /// The umask removes all permissions, or none: only the user can read the spool.
 #[test]
-fn a_umask_does_not_change_who_may_read_a_spool() {
+fn a_umask_does_not_change_the_mode_of_a_spool() {
     for umask in ["0777", "0000", "0277"] {
         let rig = SpoolRig::new();
         let mut command = plain("sh");

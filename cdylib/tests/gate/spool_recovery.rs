@@ -62,7 +62,6 @@ fn expect_refusal<T: std::fmt::Debug>(result: Result<T, RecoverError>, reason: &
     assert!(error.contains(reason), "not {reason:?}: {error}");
 }
 
-/// The process has exited, and is a zombie.
 #[test]
 fn a_zombies_spool_is_recovered() {
     let rig = SpoolRig::new();
@@ -158,7 +157,6 @@ fn a_profile_without_a_directory_stays_in_its_spool() {
     assert_eq!(rig.spool_names(), Vec::<String>::new());
 }
 
-/// A directory or a link has the profile's name.
 #[test]
 fn does_not_replace_directories_and_links() {
     let rig = killed();
@@ -336,7 +334,6 @@ fn a_complete_spool_is_only_removed() {
     assert_eq!(fs::read(rig.profile()).expect("it stays"), b"written by the program");
 }
 
-/// Discarding a spool removes its samples and nothing else in the directory.
 #[test]
 fn a_discarded_spool_is_gone() {
     let rig = killed();

@@ -49,7 +49,6 @@ impl App {
         command
     }
 
-    /// The only remaining spool.
     #[track_caller]
     fn spool(&self) -> Spool {
         let spools = recover::spools(&self.scratch.spools()).expect("the directory can be read").spools;
@@ -66,7 +65,6 @@ impl App {
     }
 }
 
-/// The thread IDs that the application printed, by name.
 fn printed_ids(finished: &Finished) -> BTreeMap<String, u64> {
     let text = finished.text();
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
@@ -257,7 +255,7 @@ fn stacks_that_cannot_be_merged_are_written() {
 
 /// The deepest stack has one frame less than otherwise.
 #[test]
-fn the_deepest_chain_has_room_for_its_thread() {
+fn the_deepest_stack_has_room_for_its_thread() {
     let app = App::new();
     for (limit, expected) in [("4096", 4095), ("4095", 4095), ("4094", 4094), ("1", 1)] {
         let mut command = app.by_thread("deep exit 9000");
@@ -275,7 +273,6 @@ fn the_deepest_chain_has_room_for_its_thread() {
     );
 }
 
-/// A forked child records threads if its parent does.
 #[test]
 fn a_child_is_by_thread_as_its_parent_is() {
     let app = App::new();
@@ -289,7 +286,6 @@ fn a_child_is_by_thread_as_its_parent_is() {
     expect_clean(&parent);
 }
 
-/// So does a session that a signal starts.
 #[test]
 fn a_session_that_a_signal_starts_is_by_thread() {
     let app = App::new();

@@ -79,7 +79,6 @@ fn sigprof_and_its_timer_belong_to_the_application() {
     }
 }
 
-/// The toggle signal cannot be the signal of ticks.
 #[test]
 fn refuses_the_toggle_signal_for_ticks() {
     let scratch = Scratch::new();

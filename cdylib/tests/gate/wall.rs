@@ -48,7 +48,7 @@ fn a_thread_without_pthread_create_is_found() {
     run_until_sampled(&scratch, "other-ways", &["made_otherwise".to_owned()]);
 }
 
-/// A program that handles SIGALRM gets all of its own, and a diagnostic names the missing threads.
+/// A program that handles SIGALRM gets all of its signals; a diagnostic names missing threads.
 #[test]
 fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
@@ -63,7 +63,6 @@ fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     assert!(run.sampled_in("waits_with_others") > 0.0);
 }
 
-/// A forked child's profile has the child's threads.
 #[test]
 fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();

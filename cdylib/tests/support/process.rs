@@ -20,7 +20,6 @@ use super::skip::{Lack, skip};
 /// a time.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A program's results.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -40,7 +39,6 @@ impl Finished {
         self.stderr.lines().filter(|line| !is_end_line(line)).collect()
     }
 
-    /// The number of the profiler's summary lines.
     pub(crate) fn end_lines(&self) -> usize {
         self.stderr.lines().filter(|line| is_end_line(line)).count()
     }
@@ -198,7 +196,6 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     Finished { status, stdout, stderr, used }
 }
 
-/// Whether a program that `start` started has exited; it can still be waited for.
 #[track_caller]
 pub(crate) fn has_ended(child: &Child) -> bool {
     let process = Pid::from_raw(child.id().try_into().expect("a process id"));
@@ -278,7 +275,6 @@ pub(crate) fn in_shell(preparation: &str, program: &Path, profile: &Path) -> Com
     command
 }
 
-/// `NAME=VALUE`, as `env` takes it.
 pub(crate) fn assignment(name: &str, value: &Path) -> String {
     format!("{name}={}", value.display())
 }

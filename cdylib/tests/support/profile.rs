@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 /// Bytes of one slot: the width of a pointer.
 const SLOT: usize = size_of::<usize>();
 
-/// A profile as the file holds it.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) path: PathBuf,
@@ -75,7 +74,6 @@ impl Profile {
         selected as f64 / self.samples() as f64
     }
 
-    /// The executable mapping that contains `pc`.
     pub(crate) fn mapping_of(&self, pc: usize) -> Option<&Mapping> {
         self.mappings.iter().find(|mapping| mapping.executable && (mapping.start..mapping.end).contains(&pc))
     }
@@ -116,7 +114,6 @@ fn parse_record(slots: &mut Slots<'_>) -> Result<Option<Record>, String> {
     }
 }
 
-/// The words of the file, in order.
 struct Slots<'a> {
     bytes: &'a [u8],
     offset: usize,

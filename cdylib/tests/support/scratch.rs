@@ -17,7 +17,6 @@ use super::process::{run, tool};
 /// The names for which a linker and a loader search.
 const LIBRARY_NAMES: [&str; 2] = ["libprofiler.so", "libprofiler.so.0"];
 
-/// How a compiled program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linkage {
     /// It is profiled by preloading, or not at all.
@@ -102,7 +101,6 @@ impl Scratch {
         path
     }
 
-    /// The names in the directory that begin with `prefix`, sorted.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         names_in(self.root(), prefix)
     }

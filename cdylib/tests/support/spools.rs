@@ -53,12 +53,10 @@ impl SpoolRig {
         orders.split(' ').map(|word| if word == "PLUGIN" { plugin } else { word }.to_owned()).collect()
     }
 
-    /// The names of all files in the spool directory.
     pub(crate) fn spool_names(&self) -> Vec<String> {
         if self.spools().exists() { names_in(&self.spools(), "") } else { Vec::new() }
     }
 
-    /// The only remaining spool.
     #[track_caller]
     pub(crate) fn only_spool(&self) -> Spool {
         let found = recover::spools(&self.spools()).expect("the directory can be read").spools;

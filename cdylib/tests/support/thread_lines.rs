@@ -30,7 +30,6 @@ pub(crate) fn threads(finished: &Finished) -> Vec<Thread> {
     lines.map(thread).collect()
 }
 
-/// A figure of the statistics line.
 #[track_caller]
 pub(crate) fn figure(finished: &Finished, name: &str) -> u64 {
     let line = finished.stderr.lines().find(|line| line.starts_with("sigprof: statistics: "));

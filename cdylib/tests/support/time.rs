@@ -5,7 +5,6 @@
 //! is in no sample, and on a busy machine it may be much. The sum of both is the time used on any
 //! machine, so tests check that closely. A program that computes until it sees a tick can check
 //! more: samples represent all time before that tick.
-//! had used before is in samples, whatever the scheduler does.
 
 use std::path::Path;
 
@@ -33,7 +32,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Each session's figures, in the order of their ends.
+    /// Each session's figures, in the order in which they stopped.
     #[track_caller]
     pub(crate) fn all(finished: &Finished) -> Vec<Self> {
         let lines = finished.stderr.lines().filter(|line| line.starts_with("sigprof: statistics: "));
@@ -93,7 +92,7 @@ impl Told {
 
     /// Fails if more is unaccounted for than the time after a moment that a tick followed. That
     /// tick represented all earlier time, except half a period and the time of other threads with
-    /// timers. `rest` is the time since then, and the most of those threads.
+    /// timers. `rest` is the time used since then, plus the most that those threads used.
     pub(crate) fn is_told_but_for(&self, rest: f64, period: f64) -> Result<(), String> {
         let most = rest + period + ROUNDED;
         (self.untold <= most)

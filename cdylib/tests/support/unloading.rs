@@ -8,7 +8,6 @@ use super::profile::{Profile, Record};
 use super::scratch::{Linkage, Scratch};
 use super::symbols::{Root, Symbolizer};
 
-/// The output of `programs/unloading.c`.
 pub(crate) struct Outcome {
     /// The library's first address.
     library: usize,
@@ -20,7 +19,6 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Settings {
     pub(crate) frequency: u32,
-    /// The most rounds.
     pub(crate) rounds: usize,
     /// As in the program's usage; may be empty.
     pub(crate) order: &'static str,

@@ -1,4 +1,4 @@
-//! Runs of `programs/wall.c`, whose threads wait, with clock `wall`.
+//! Runs of `programs/wall.c`, with threads that wait, with clock `wall`.
 
 use std::process::Command;
 
@@ -34,7 +34,6 @@ impl Run {
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
-    /// A figure of the statistics line.
     #[track_caller]
     pub(crate) fn counted(&self, name: &str) -> u64 {
         let words = self.finished.stderr.split_whitespace();

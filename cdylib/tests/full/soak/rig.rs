@@ -17,7 +17,6 @@ const OTHER_LIBRARY: &str = "SIGPROF_TEST_LIBRARY";
 const PLUGINS: usize = 4;
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// How the program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
     None,
@@ -96,7 +95,6 @@ impl Variant {
     }
 }
 
-/// The compiled program, and a directory for its files.
 pub(crate) struct Rig {
     pub(crate) scratch: Scratch,
     program: PathBuf,
@@ -194,7 +192,6 @@ impl Rig {
     }
 }
 
-/// Whether the library under test is another one.
 pub(super) fn is_other_library() -> bool {
     std::env::var_os(OTHER_LIBRARY).is_some()
 }

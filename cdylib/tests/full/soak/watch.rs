@@ -20,7 +20,6 @@ const LOOKS: u32 = 400;
 const CPU_SECONDS: u64 = 120;
 const WORKER_BYTES: usize = 128;
 
-/// A worker's report of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) name: String,
@@ -28,7 +27,6 @@ pub(crate) struct Progress {
     pub(crate) rounds: u64,
 }
 
-/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) workers: Vec<Progress>,
@@ -102,7 +100,7 @@ fn leftovers(group: u32) -> Vec<u32> {
     processes_of(group)
 }
 
-/// The first look starts all workers.
+/// Updates the progress of all workers, which starts at the first look.
 fn note(watched: &mut Vec<Watched>, now: &[Progress], cpu_seconds: u64) {
     for (i, progress) in now.iter().enumerate() {
         let fresh = || Watched { last: progress.clone(), looks: 0, cpu_seconds, at: Instant::now() };

@@ -2,8 +2,7 @@
 //!
 //! Instructions are followed from the function's first one, through both sides of each branch and
 //! all entries of jump tables. Code that only an unwinder enters (clean-up after a panic) is
-//! deliberately not found: a panic is a finding of its own.
-//! behind a panic, which is a finding of its own.
+//! deliberately not found: a panic is a separate finding.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -219,7 +218,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The functions whose addresses are put into `register` on each way to the call at `at`.
+    /// The functions with addresses that each way to the call at `at` puts into `register`.
     fn called_through(&self, at: u64, register: Register) -> Option<Vec<Target>> {
         let definitions = self.code.definitions(at, register)?;
         definitions.iter().map(|definition| self.taken_address(definition)).collect()

@@ -92,7 +92,6 @@ impl Image {
         named.map(|(start, _)| *start).collect()
     }
 
-    /// The names of exported functions.
     pub(crate) fn exports(&self) -> &[String] {
         &self.exports
     }

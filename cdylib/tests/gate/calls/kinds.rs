@@ -47,7 +47,6 @@ const MARKS: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// The kind of the function `name`, if it has one.
     pub(crate) fn of(name: &str) -> Option<Self> {
         MARKS.iter().find(|(mark, _)| name.contains(mark)).map(|(_, kind)| *kind)
     }

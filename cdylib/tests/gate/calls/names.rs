@@ -80,7 +80,6 @@ impl<'b> Names<'b> {
     }
 }
 
-/// A function's name without its path and types.
 fn without_parameters(name: &str) -> String {
     let end = name.char_indices().skip(1).find(|(_, letter)| *letter == '<').map_or(name.len(), |(at, _)| at);
     let name = if name.starts_with('<') { name } else { &name[..end] };

@@ -1,4 +1,3 @@
-//! Names of system calls.
 
 macro_rules! names {
     ($($constant:ident $name:literal),* $(,)?) => {

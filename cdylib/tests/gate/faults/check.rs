@@ -42,7 +42,7 @@ fn check_end(case: &Case, fault: &Fault, undisturbed: &str, finished: &Finished)
             expected.1 = undisturbed.replace("no program: ENOENT", &format!("no program: {error:?}"));
         }
     }
-    // Here a close can fail, and a descriptor that may be the program's is not closed.
+    // A failed close leaves it open, and a descriptor that may be the program's is not closed.
     let may_stay_open = fault.hits(&[libc::SYS_close, libc::SYS_fcntl]) || fault.hits(STATUS);
     let text = finished.text();
     let text = if may_stay_open { text.replace("files are left open\n", "") } else { text };
@@ -126,7 +126,6 @@ fn is_numbered(case: &Case, name: &str) -> bool {
     number.is_some() && !case.names.contains(&name)
 }
 
-/// libc's text for an error.
 fn description(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

@@ -139,7 +139,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The results of a run.
 pub(crate) struct Outcome {
     pub(crate) report: Report,
     pub(crate) finished: Finished,
