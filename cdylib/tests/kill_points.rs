@@ -100,7 +100,7 @@ fn samples_of(path: &Path) -> usize {
 }
 
 /// The victim is killed at a random moment, with one thread and with four: a recovery writes a
-/// valid profile with exactly the finished ticks, and at most one more for each thread.
+/// valid profile with exactly the finished ticks, and at most one unfinished for each thread.
 #[test]
 fn a_kill_at_any_moment_loses_no_tick() {
     let victim = Victim::new();

@@ -162,7 +162,7 @@ fn a_daemon_can_close_stderr() {
     assert!(!ended, "the daemon held stderr until its end");
 }
 
-/// A forked child toggles profiling: it writes files of its own.
+/// A forked child toggles profiling: it writes its own files.
 #[test]
 fn a_toggle_in_a_forked_child_writes_its_own_files() {
     let scratch = Scratch::new();

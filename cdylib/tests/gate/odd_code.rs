@@ -128,7 +128,7 @@ fn an_undefined_return_address_ends_the_stack() {
     });
 }
 
-/// A thread's small stack, of which seventeen ticks use all but a few kilobytes.
+/// A thread's small stack, of which seventeen ticks use all except a few kilobytes.
 #[test]
 fn a_small_stack_is_walked_to_its_end() {
     let scratch = Scratch::new();

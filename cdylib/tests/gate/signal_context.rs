@@ -24,7 +24,7 @@ fn run_watched(scratch: &Scratch, case: &str, detected: bool) -> Finished {
     run(&mut command)
 }
 
-/// Panics unless the profile has all ticks that the program reports, and at most one more for each
+/// Panics unless the profile has all ticks that the program reports, and at most one other for each
 /// second of CPU time that it reports.
 #[track_caller]
 fn expect_all_ticks(scratch: &Scratch, finished: &Finished) {

@@ -5,8 +5,8 @@
 //! tests with another library with the same interface, such as gperftools'.
 //!
 //! `SIGPROF_TEST_EMULATOR="qemu-aarch64 -L /usr/aarch64-linux-gnu"` runs the programs under test by
-//! an emulator. The library and the `gcc` in PATH must be for its machine. Only tests that profile
-//! nothing but programs compiled by them can run this way.
+//! an emulator. The library and the `gcc` in PATH must be for its machine. Only tests that compile
+//! all programs that they profile can run this way.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
 #[path = "../../../tests/support/built.rs"]
