@@ -119,7 +119,7 @@ test_i686() {
     cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test gate -- c_abi:: environment:: ends:: \
         exec:: exports:: app_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
         static_programs:: --skip app_signals:: --skip a_program_that_replaces_another \
-        --skip ticks_go_on_when_a_program
+        --skip ticks_continue_after_a_failed_exec
 }
 
 test_aarch64() {
@@ -144,10 +144,10 @@ test_aarch64() {
     test_aarch64_programs release --package sigprof-cdylib --test whole_stacks
     # shellcheck disable=SC2046 # Words.
     test_aarch64_programs release --package sigprof-cdylib --no-fail-fast --test gate -- exec:: $(what '' ends::) \
-        --skip a_linked_program --skip a_signal_ends_the_program --skip a_stack_leads --skip a_failed_call \
+        --skip a_linked_program --skip a_signal_kills_the_program --skip a_stack_leads --skip a_failed_call \
         --skip every_function --skip a_child_of_vfork --skip a_long_chain --skip failing_calls --skip replace \
-        --skip programs_that_are_started --skip the_new_program --skip ticks_go_on \
-        --skip no_other_signal_is_caught
+        --skip programs_that_are_started --skip the_new_program --skip ticks_continue \
+        --skip handles_no_other_signals
 }
 
 # library MACHINE PROFILE: the path of the shared library.

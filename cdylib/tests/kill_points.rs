@@ -1,9 +1,10 @@
-//! Kills at any point: what is recovered holds exactly the ticks that were over, and at most those that were not.
+//! Kills at any point: a recovery returns exactly the finished ticks, and at most those that were
+//! in progress.
 //!
-//! A victim sends itself ticks and counts them in a page that it shares with its parent (`programs/kill_points.c`). It is
-//! killed at random moments; and it is stepped through whole ticks, instruction by instruction, with a look at what a
-//! recovery would find after each. The gate does that a few times, the full check often, and `ci/kill_points.sh` thousands of
-//! times, by the variables below.
+//! A victim sends itself ticks and counts them in a page that it shares with its parent
+//! (`programs/kill_points.c`). It is killed at random moments. It is also stepped through whole
+//! ticks, instruction by instruction, and a recovery is tried after each. The gate does that a few
+//! times, the full check often, and `ci/kill_points.sh` thousands of times, by the variables below.
 
 mod support;
 
@@ -15,29 +16,27 @@ use std::process::{Child, Command};
 use sigprof::recover::Spool;
 use support::{Linkage, Profile, Scratch, SpoolRig, is_full, names_in, profiled, rounds, start};
 
-/// How many victims are killed.
 const ROUNDS: &str = "SIGPROF_KILL_POINTS";
-/// After every how many instructions a stepped tick is looked at.
+/// The number of instructions between two looks at a stepped tick.
 const STRIDE: &str = "SIGPROF_KILL_STRIDE";
 /// `CPUPROFILE_MAX_MEMORY`: one half of the table has room for some 7000 of the victim's records.
 const MIN_MEMORY: &str = "8M";
-/// More room is asked for while there are so many bytes left.
+/// More memory is committed if fewer bytes than this are left.
 const AHEAD: u64 = 32 << 10;
 
-/// The numbers of the page: one for each thread, and whether the victim has begun.
+/// The numbers of the page: one for each thread, and whether the victim has started.
 const COUNTERS: usize = 8;
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// After every how many instructions the full check looks; the gate looks more seldom.
+/// Instructions between two looks in the full check; the gate looks less often.
 #[cfg(target_arch = "x86_64")]
 fn stride(full: usize) -> usize {
     setting(STRIDE, rounds(10 * full, full))
 }
 
-/// A victim, and what it shares.
 struct Victim {
     rig: SpoolRig,
     program: PathBuf,
@@ -53,7 +52,7 @@ impl Victim {
         Self { rig, program, page }
     }
 
-    /// The victim under the profiler. It disarms the only timer: stepping takes seconds of CPU time.
+    /// The victim under the profiler. It disarms the timer: stepping takes seconds of CPU time.
     fn command(&self, threads: usize, chains: usize) -> Command {
         let mut command = profiled(&self.program, &self.rig.profile());
         command
@@ -70,7 +69,6 @@ impl Victim {
         u64::from_ne_bytes(bytes)
     }
 
-    /// The ticks that are over.
     fn counted(&self) -> usize {
         (0..COUNTERS).map(|i| self.number(i) as usize).sum()
     }
@@ -90,32 +88,32 @@ impl Random {
     }
 }
 
-/// The sum of counts of a profile whose records are all of the victim's chains.
+/// The number of samples of a profile. Panics unless all records are the victim's stacks.
 #[track_caller]
 fn samples_of(path: &Path) -> usize {
     let profile = Profile::read(path);
     let depths: Vec<usize> = profile.records.iter().map(|record| record.pcs.len()).collect();
-    // The chains of a thread have other frames at their outer end than those of `main`.
+    // The stacks of a thread have other outer frames than those of `main`.
     let kinds = depths.iter().copied().collect::<std::collections::BTreeSet<_>>();
     assert!(kinds.len() <= 2 && kinds.iter().all(|&depth| depth > 24), "chains are cut: {kinds:?}");
     profile.samples()
 }
 
-/// The victim is killed at a random moment, with one thread and with four: recovery gives a valid profile with exactly
-/// the ticks that were over, and at most one more for each thread.
+/// The victim is killed at a random moment, with one thread and with four: a recovery writes a
+/// valid profile with exactly the finished ticks, and at most one unfinished for each thread.
 #[test]
 fn a_kill_at_any_moment_loses_no_tick() {
     let victim = Victim::new();
     let rounds = setting(ROUNDS, rounds(6, 100));
-    // Chains without end fill any memory if this thread comes late to the kill: not in the gate.
+    // Unlimited stacks fill any memory if this thread kills late: not in the gate.
     let numbers_of_chains = if is_full() { &[20, 2000, 100_000][..] } else { &[20, 2000] };
     let mut random = Random(1);
     let (mut more, mut most, mut moved) = (0, 0, 0);
     for round in 0..rounds {
         let threads = if round % 3 == 2 { 4 } else { 1 };
-        // Mostly new chains, mostly known ones, or both.
+        // Mostly new stacks, mostly known ones, or both.
         let chains = numbers_of_chains[random.below(numbers_of_chains.len())];
-        // So little memory that new chains fill it, and their records are moved to a file.
+        // So little memory that new stacks fill it, and their records are spilled.
         let is_small = chains == 100_000 && random.below(2) == 0;
         let limit = if is_small { 60_000 } else { 1 << random.below(15) };
         let wanted = random.below(limit);
@@ -137,8 +135,8 @@ fn a_kill_at_any_moment_loses_no_tick() {
         let recovered = spool.recover().unwrap_or_else(|error| panic!("{error}"));
         let samples = recovered.path.as_deref().map_or(0, |path| samples_of(path));
         let case = format!("round {round}, {threads} threads, {chains} chains, {is_small}");
-        // A thread that is kept from its processor may keep both halves of the table full; alone it does not. Chains that are
-        // mostly new fill any memory, if this thread comes late to the kill.
+        // A preempted thread may keep both halves of the table full; a single one does not. Mostly
+        // new stacks fill any memory, if this thread kills late.
         let lost = recovered.lost as usize;
         assert!(lost == 0 || chains == 100_000 && threads > 1, "{case}: {lost} lost");
         assert!(
@@ -172,7 +170,7 @@ mod steps {
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::Pid;
 
-    /// Offsets of the head's numbers, as `src/format/spool.rs` lists them.
+    /// Offsets of the head's numbers, as in `src/format/spool.rs`.
     const PROCESS_START: u64 = 40;
     const ARENA_BYTES: u64 = 72;
     const IS_CUT: u64 = 80;
@@ -181,7 +179,7 @@ mod steps {
     const MOVED_NAME: u64 = 224;
     pub(super) const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
-    /// What the stand's middle says of the half that is not in use (`src/format/halves.rs`).
+    /// The state of the half that is not in use (`src/format/double_buffer.rs`).
     const CLEAN: u64 = (1 << 27) - 1;
     const CLEARING: u64 = CLEAN - 1;
 
@@ -195,13 +193,13 @@ mod steps {
     }
 
     impl Stepped {
-        /// Starts the victim, which waits at its first breakpoint then. The spool's file is short, so that it is soon
-        /// full, where `blocks` says so.
+        /// Starts the victim, which then waits at its first breakpoint. With `blocks`, the spool's
+        /// file size is limited, so that it is soon full.
         pub(super) fn start(blocks: Option<u64>) -> Self {
             Self::start_with(blocks, &[])
         }
 
-        /// The same with more variables of the environment.
+        /// The same with additional environment variables.
         pub(super) fn start_with(blocks: Option<u64>, variables: &[(&str, &str)]) -> Self {
             let victim = Victim::new();
             let mut command = victim.command(0, 100_000);
@@ -239,8 +237,8 @@ mod steps {
             }
         }
 
-        /// Runs to the next breakpoint, through one tick; looks at what a recovery would find before and behind each of
-        /// its system calls.
+        /// Runs to the next breakpoint, through one tick; looks before and after each of its system
+        /// calls.
         pub(super) fn call(&mut self) -> Vec<usize> {
             let mut found = vec![self.look()];
             let mut signal = None;
@@ -258,10 +256,10 @@ mod steps {
             found
         }
 
-        /// Steps to the next breakpoint, through one tick; looks at what a recovery would find behind every `stride`th
-        /// instruction. Gives what was found, in order, without repetitions.
+        /// Steps to the next breakpoint, through one tick; looks after every `stride`th
+        /// instruction. Returns the results in order, without repetitions.
         pub(super) fn step(&mut self, stride: usize) -> Vec<usize> {
-            // By the kernel, for a breakpoint; a step's own is TRAP_TRACE.
+            // The kernel's code for a breakpoint; a step has TRAP_TRACE.
             const BREAKPOINT: i32 = 0x80;
             let mut found = vec![self.look()];
             let mut signal = None;
@@ -286,7 +284,7 @@ mod steps {
             found
         }
 
-        /// The samples that a recovery would find if the victim were killed here.
+        /// The samples that a recovery would return if the victim were killed here.
         pub(super) fn look(&mut self) -> usize {
             self.looks += 1;
             let held = ARENA + self.number(ARENA_BYTES);
@@ -296,14 +294,14 @@ mod steps {
                 length += got;
             }
             let copy = self.copies.write("copy.spool", &bytes[..length]);
-            // As of a process that had the same number before.
+            // As of an earlier process with the same ID.
             File::options()
                 .write(true)
                 .open(&copy)
                 .and_then(|file| file.write_all_at(&1u64.to_ne_bytes(), PROCESS_START))
                 .expect("our own copy");
             let target = self.copies.path("prof");
-            // A recovery removes the file of moved records, which the victim still wants.
+            // A recovery removes the spill file, which the victim still uses.
             let moved = self.moved_file();
             let kept = self.copies.path("records");
             if let Some(moved) = moved.as_ref().filter(|moved| moved.exists() && !kept.exists()) {
@@ -329,7 +327,6 @@ mod steps {
             samples
         }
 
-        /// The file that records were moved to.
         fn moved_file(&self) -> Option<PathBuf> {
             let mut name = [0; 48];
             self.spool.read_exact_at(&mut name, MOVED_NAME).expect("so long it is");
@@ -342,12 +339,12 @@ mod steps {
             8 * self.number(HALF_WORDS)
         }
 
-        /// Bytes of records that were moved.
+        /// Bytes of spilled records.
         pub(super) fn moved_bytes(&self) -> u64 {
             8 * (self.number(STAND) >> 28)
         }
 
-        /// Bytes of the half that is not in use whose records are in the file; None where it has none left.
+        /// Bytes of spilled records in the half that is not in use; `None` if all are spilled.
         pub(super) fn gone_bytes(&self) -> Option<u64> {
             Some(self.number(STAND) >> 1 & CLEAN).filter(|place| *place < CLEARING).map(|place| 8 * place)
         }
@@ -360,12 +357,12 @@ mod steps {
             self.number(IS_CUT) != 0
         }
 
-        /// Bytes of records that the spool has room for.
+        /// Bytes of records for which the spool has room.
         pub(super) fn arena_bytes(&self) -> u64 {
             self.number(ARENA_BYTES)
         }
 
-        /// Bytes of records that are in it.
+        /// Bytes of records in the spool.
         pub(super) fn used_bytes(&self) -> u64 {
             let mut bytes = vec![0; self.arena_bytes() as usize];
             self.spool.read_at(&mut bytes, ARENA).expect("our own spool");
@@ -386,7 +383,7 @@ mod steps {
         }
     }
 
-    /// The same command where files may have no more than so many half kilobytes.
+    /// The command with a file size limit of so many half kilobytes.
     fn limited(command: &Command, blocks: u64) -> Command {
         let mut shell = support::plain("sh");
         shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh", "env"]);
@@ -398,7 +395,7 @@ mod steps {
         shell
     }
 
-    /// Steps through a tick, which a recovery must find whole or not at all, at each instruction.
+    /// Steps through a tick: at each instruction, a recovery must find it complete or not at all.
     #[track_caller]
     pub(super) fn expect_one_more(stepped: &mut Stepped, stride: usize) {
         let before = stepped.look();
@@ -406,7 +403,8 @@ mod steps {
     }
 }
 
-/// The first ticks of a session: the rules of all frames are looked up, and the first piece of the spool is made usable.
+/// The first tick of a session looks up the rules of all frames, and commits the first part of the
+/// spool.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
@@ -417,7 +415,7 @@ fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
-/// The first ticks of a session by thread: the thread comes into the spool before the record that names it.
+/// The first ticks of a session by thread: the thread is written before the record that names it.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kill_at_any_instruction_of_the_first_tick_by_thread_loses_none() {
@@ -428,7 +426,7 @@ fn a_kill_at_any_instruction_of_the_first_tick_by_thread_loses_none() {
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
-/// A tick that adds a record, and one that makes the next piece of the spool usable.
+/// A tick that adds a record, and one that commits the next part of the spool.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
@@ -449,11 +447,11 @@ fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
-/// Ticks that find a half of the table full, leave it, move it to the file beside the profile, and clear it.
+/// Ticks that find a half of the table full, switch, spill it slice by slice, and clear it.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_kill_at_any_instruction_of_a_move_loses_none() {
-    // Each slice is a hundred thousand instructions, and each recovery reads some megabytes.
+fn a_kill_at_any_instruction_of_a_spill_loses_none() {
+    // Each slice takes a hundred thousand instructions, and each recovery reads some megabytes.
     let stride = 300 * stride(100);
     let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_MAX_MEMORY", MIN_MEMORY)]);
     stepped.go_on();
@@ -463,13 +461,13 @@ fn a_kill_at_any_instruction_of_a_move_loses_none() {
         stepped.go_on();
     }
     assert!(stepped.is_clean() && stepped.moved_bytes() == 0);
-    // The halves change places, and the first slice is moved to a file that is created for it; then the next slice.
+    // The halves are switched, and the first slice is spilled to a new file; then the next slice.
     steps::expect_one_more(&mut stepped, stride);
     assert_eq!(stepped.gone_bytes(), Some(stepped.moved_bytes()));
     let slice = stepped.moved_bytes();
     assert!(slice > 60 << 10);
-    // The gate steps through the first slice, the last slice and the first clearing tick. It runs the others at once,
-    // and looks before and after each of them.
+    // The gate steps through the first slice, the last slice and the first clearing tick. It runs
+    // the others, and looks before and after each of them.
     let step_or_run = |stepped: &mut steps::Stepped| {
         if is_full() {
             steps::expect_one_more(stepped, stride);
@@ -484,13 +482,12 @@ fn a_kill_at_any_instruction_of_a_move_loses_none() {
     let before = stepped.look();
     assert_eq!(stepped.call(), [before, before + 1]);
     assert_eq!(stepped.moved_bytes(), 3 * slice);
-    // The last slice.
     while stepped.gone_bytes().is_some_and(|gone| gone + slice < half / record * record) {
         stepped.go_on();
     }
     steps::expect_one_more(&mut stepped, stride);
     assert!(stepped.gone_bytes().is_none() && !stepped.is_clean());
-    // Some of the half is set to zero with each of the ticks that follow.
+    // Each following tick zeroes a part of the half.
     steps::expect_one_more(&mut stepped, stride);
     while !stepped.is_clean() {
         step_or_run(&mut stepped);
@@ -499,17 +496,17 @@ fn a_kill_at_any_instruction_of_a_move_loses_none() {
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
-/// The tick that finds no more room in the spool and switches to anonymous memory: what the spool holds is recovered at
-/// each instruction.
+/// The tick that finds the spool full and switches to anonymous memory: at each instruction, the
+/// spool's records are recovered.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_kill_at_any_instruction_of_the_switch_loses_nothing_that_is_spooled() {
+fn a_kill_at_any_instruction_of_the_switch_loses_nothing_in_the_spool() {
     // Room for the head and 64 KiB of records.
     let blocks = (steps::ARENA + (64 << 10)) / 512;
     let mut stepped = steps::Stepped::start(Some(blocks));
     stepped.go_on();
     let record = stepped.used_bytes();
-    // The tick that finds no more room has a place all the same.
+    // The tick that finds no more room still has a place.
     while stepped.used_bytes() + record + AHEAD <= 64 << 10 {
         stepped.go_on();
     }

@@ -1,5 +1,5 @@
-//! Chains through functions without frame pointers, a function without a frame, and a handler of the application's: the same
-//! on every machine. `ci/cross.sh` runs these tests for machines other than the one they run on, see `support/mod.rs`.
+//! Stacks through functions without frame pointers, a function without a frame, and a handler of
+//! the application. `ci/cross.sh` runs these tests for other machines, see `support/mod.rs`.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn expect_whole_stacks(flags: &[&str]) {
     for record in &profile.records {
         let names = symbols.names(&profile, record);
         assert_eq!(symbols.root(&profile, record), Root::Process, "{names:?}");
-        // Between the handler and the function that it interrupted is the trampoline, which has no name in the
+        // The trampoline is between the handler and the interrupted function. It has no name in the
         // program's own symbols.
         let (count, callers) = match names[0].as_str() {
             "in_handler" if names[1] == "on_alarm" => (&mut in_handler, &names[3..]),
@@ -36,19 +36,19 @@ fn expect_whole_stacks(flags: &[&str]) {
 }
 
 #[test]
-fn stacks_without_frame_pointers_are_whole() {
+fn stacks_without_frame_pointers_are_complete() {
     expect_whole_stacks(&["-fomit-frame-pointer"]);
 }
 
 #[test]
-fn stacks_with_frame_pointers_are_whole() {
+fn stacks_with_frame_pointers_are_complete() {
     expect_whole_stacks(&["-fno-omit-frame-pointer"]);
 }
 
-/// Programs with unused pages between their segments, which are several ranges to the loader: lld leaves such pages now and then.
-/// At an address of a page or within one, and in a program at fixed addresses.
+/// Programs with unused pages between their segments, which lld sometimes leaves: the loader has
+/// several ranges. At addresses of and within a page, and in a program at fixed addresses.
 #[test]
-fn stacks_in_programs_with_gaps_are_whole() {
+fn stacks_in_programs_with_gaps_are_complete() {
     for text in ["0x400000", "0x4005c0", "0x900000", "0x900840"] {
         for kind in ["-pie", "-no-pie"] {
             let code = if kind == "-pie" { "-fPIE" } else { "-fno-pie" };
@@ -61,10 +61,10 @@ fn stacks_in_programs_with_gaps_are_whole() {
     }
 }
 
-/// Each function guarded against a return address that was overwritten: on aarch64 it is stored with a signature in its
+/// Functions with protected return addresses: on aarch64 these are stored with a signature in their
 /// high bits, elsewhere the flag is another one.
 #[test]
-fn stacks_of_guarded_functions_are_whole() {
+fn stacks_of_guarded_functions_are_complete() {
     let guard =
         if support::is_for_aarch64() { "-mbranch-protection=pac-ret+leaf" } else { "-fcf-protection" };
     expect_whole_stacks(&[guard, "-fomit-frame-pointer"]);

@@ -1,11 +1,13 @@
-//! The profile accounts for the CPU time that the program has used, in all, in each thread, at any rate.
+//! The profile accounts for the CPU time that the program used: in total, and in each thread, at
+//! any rate.
 //!
-//! In all: what the program used before a tick that it waits for at its end is in samples, whatever the scheduler does, and
-//! samples and what is told to be in none are the time used.
+//! In total: samples represent the time before a tick that the program waits for at its end,
+//! whatever the scheduler does. Samples and unaccounted time add up to the time used.
 //!
-//! In each thread: the program notes when ticks come. From a thread's first tick on, which finds it, all its time is in its
-//! samples up to its last one. When the first one comes is the scheduler's choice: the kernel sends signals of CPU timers at its
-//! ticks alone, to the thread that these meet, and whenever others take the processor from it a tick more may have passed it by.
+//! In each thread: the program records when ticks come. From the first tick that finds a thread to
+//! its last one, all its time is in its samples. The scheduler decides when the first one comes:
+//! the kernel sends signals of CPU timers only at its own ticks, to the thread that they interrupt.
+//! Each preemption may cost another tick.
 
 use crate::chance::{longest_unfound, margin};
 use crate::support::{
@@ -17,7 +19,6 @@ use std::process::Command;
 
 const RATES: [u32; 5] = [100, 250, 1000, 4000, 10_000];
 
-/// What a program said, and what its profile says.
 struct Measured {
     finished: Finished,
     profile: Profile,
@@ -32,7 +33,7 @@ impl Measured {
         Self { finished, profile, period }
     }
 
-    /// Panics with what the program printed if `test` fails.
+    /// Panics with the program's output if `test` fails.
     #[track_caller]
     fn expect(&self, what: &str, test: impl FnOnce(&Self) -> Result<(), String>) {
         if let Err(failure) = test(self) {
@@ -40,14 +41,12 @@ impl Measured {
         }
     }
 
-    /// A number that the program printed.
     fn said(&self, name: &str) -> f64 {
         let text = self.finished.text();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
-    /// A figure of the line of statistics.
     fn counted(&self, name: &str) -> u64 {
         let figure = self
             .finished
@@ -57,12 +56,11 @@ impl Measured {
         figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
     }
 
-    /// Seconds that the samples stand for.
+    /// Seconds that the samples represent.
     fn sampled(&self) -> f64 {
         self.profile.samples() as f64 * self.period
     }
 
-    /// Seconds of the samples within a function.
     fn sampled_in(&self, symbols: &mut Symbolizer, function: &str) -> f64 {
         let is_within = |names: &[String]| {
             names.iter().any(|name| name == function || name.starts_with(&format!("{function}.")))
@@ -71,12 +69,12 @@ impl Measured {
         share * self.sampled()
     }
 
-    /// Compares the whole with what the program used, with so many threads that have ticks at a time.
+    /// Compares the total with the time that the program used; `threads` have ticks simultaneously.
     #[track_caller]
     fn total(&self, threads: usize) {
         let told = Told::only(&self.finished);
         assert_eq!(told.samples, self.profile.samples(), "{}", self.finished.stderr);
-        // The first thread's own next tick is yet to come.
+        // The main thread's next tick is still to come.
         let rest = self.finished.used - self.said("told_until") + self.said("first");
         let outcome = told
             .adds_up(self.period, threads)
@@ -85,9 +83,8 @@ impl Measured {
         outcome.unwrap_or_else(|wrong| panic!("{wrong}; {}{}", self.finished.text(), self.finished.stderr));
     }
 
-    /// Compares the parts' samples with their clocks.
     fn shares(&self, parts: usize) -> Result<(), String> {
-        // A tick stands for whole periods, and is noted a little later than it comes.
+        // A tick represents whole periods, and is recorded a little later than it comes.
         let around = 2.0 * self.period + kernel_tick();
         let mut symbols = Symbolizer::default();
         for part in 0..parts {
@@ -95,7 +92,7 @@ impl Measured {
             let of = |figure: &str| self.said(&format!("{name}_{figure}"));
             let sampled = self.sampled_in(&mut symbols, &name);
             let told = of("last") - of("first");
-            // The tick that finds the thread may stand for all that the process has used so far.
+            // The tick that finds the thread may represent all earlier time of the process.
             if !(told - around..=told + of("others") + around).contains(&sampled) {
                 return Err(format!("{sampled:.4} s in {name}, of which {told:.4} had ticks"));
             }
@@ -108,15 +105,14 @@ impl Measured {
         Ok(())
     }
 
-    /// Says what is wrong if the last tick stands for more than threads have left behind their own last ones, and what each of
-    /// `threads` took to end.
+    /// Fails if the last tick represents more than the time that threads used after their last
+    /// ticks, and the time in which each of `threads` exited.
     fn left(&self, left: f64, threads: usize) -> Result<(), String> {
         let sampled = self.sampled_in(&mut Symbolizer::default(), "until_told");
         let most = left + self.said("until_told") + self.said("first") + self.period * threads as f64;
         (sampled <= most).then_some(()).ok_or_else(|| format!("{sampled:.4} s were left, and not {most:.4}"))
     }
 
-    /// All of this for a program of four parts.
     #[track_caller]
     fn four_parts(&self) -> Result<(), String> {
         self.total(5);
@@ -128,7 +124,7 @@ impl Measured {
     }
 }
 
-/// Runs `programs/accuracy.c` with these arguments, which notes when ticks come, and tests its profile.
+/// Runs `programs/accuracy.c` with these arguments and tests its profile.
 #[track_caller]
 fn measure(setting: &[(&str, &str)], arguments: &[&str], test: impl Fn(&Measured) -> Result<(), String>) {
     measure_by(setting, arguments, test, |program, path| {
@@ -138,7 +134,7 @@ fn measure(setting: &[(&str, &str)], arguments: &[&str], test: impl Fn(&Measured
     });
 }
 
-/// The same by `start`, which has the program's path and the profile's.
+/// Runs `programs/accuracy.c` by `start`, which gets the paths of the program and the profile.
 #[track_caller]
 fn measure_by(
     setting: &[(&str, &str)],
@@ -166,7 +162,7 @@ fn measure_at(clock: &str, rate: u32, arguments: &[&str], test: impl Fn(&Measure
     measure(&settings(clock, &rate.to_string()), arguments, test);
 }
 
-/// Of a program that the environment has profiled from its start.
+/// Measures a program that the environment profiles from its start.
 #[track_caller]
 fn measure_from_its_start(
     clock: &str,
@@ -178,13 +174,13 @@ fn measure_from_its_start(
 }
 
 #[test]
-fn one_thread_s_time_is_the_profile_s_at_every_rate() {
+fn one_thread_has_its_time_at_every_rate() {
     for clock in ["cpu", "itimer", "perf"] {
         for rate in [100, 1000, 10_000] {
             measure_from_its_start(clock, rate, &["threads", "1", "1"], |measured| {
                 measured.total(2);
-                // Its own ticks have told all that the thread used: the last one, which is another thread's, stands for no more
-                // than has been used since.
+                // Its own ticks represent all time of the thread. The last tick is another
+                // thread's, and represents only the time since then.
                 let last = measured.sampled_in(&mut Symbolizer::default(), "until_told");
                 let most = measured.finished.used - measured.said("met_until") + measured.said("first");
                 let is_told = last <= most + 2.0 * measured.period;
@@ -194,7 +190,7 @@ fn one_thread_s_time_is_the_profile_s_at_every_rate() {
     }
 }
 
-/// Clock `itimer` is exact in all, and not in each thread.
+/// Clock `itimer` is exact in total, and not in each thread.
 #[test]
 fn four_threads_have_the_time_they_used_at_every_rate() {
     for rate in RATES {
@@ -208,7 +204,7 @@ fn four_threads_have_the_time_they_used_at_every_rate() {
     });
 }
 
-/// Threads of a millisecond, of which most see no tick, whoever made them.
+/// Threads of a millisecond, created in each way: most have no tick.
 #[test]
 fn short_threads_have_their_time() {
     for (rate, kind) in [(100, "pthread"), (1000, "raw"), (10_000, "both"), (100, "both"), (1000, "pthread")]
@@ -224,9 +220,9 @@ fn short_threads_have_their_time() {
     });
 }
 
-/// Threads that are there before the profiler are found, and those that register themselves are as well off.
+/// Threads that exist before the session are found, also those that register themselves.
 #[test]
-fn threads_that_were_there_before_have_their_time() {
+fn threads_that_exist_before_a_start_have_their_time() {
     let scratch = Scratch::new();
     let program = scratch.compile("accuracy.c", Linkage::Shared, &["-O2", "-pthread"]);
     let mut command = plain(program);
@@ -241,11 +237,11 @@ fn threads_that_register_have_their_time() {
     measure(&settings, &["threads", "3", "1", "2", "3", "4"], Measured::four_parts);
 }
 
-/// High-resolution timers give as many ticks as are asked for, where the system has them: more than the kernel's own, which are
-/// some hundreds a second. (Of 10000 a second 9900 came on a machine that did nothing else; where its application takes the processor away,
-/// time passes without.)
+/// High-resolution timers tick as often as requested, if the system has them; the kernel's own
+/// ticks are some hundreds a second. (On an idle machine, 9900 of 10000 came in a second. Under a
+/// hypervisor that preempts the machine there are fewer.)
 #[test]
-fn events_come_as_often_as_they_are_asked_for() {
+fn events_come_as_often_as_requested() {
     measure_from_its_start("perf", 10_000, &["threads", "1", "1"], |measured| {
         // The kernel lowers the rate if it finds that events take too long.
         let most = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
@@ -260,9 +256,9 @@ fn events_come_as_often_as_they_are_asked_for() {
     });
 }
 
-/// The place of ticks in the period is drawn anew: otherwise all or none of the samples would be in the first quarter.
+/// Ticks have random places in the period: otherwise the first quarter had all samples or none.
 #[test]
-fn a_program_in_step_with_the_period_is_met_at_all_places() {
+fn a_program_in_step_with_the_period_is_sampled_at_all_places() {
     for clock in ["cpu", "perf"] {
         expect_all_places(clock);
     }
@@ -273,7 +269,7 @@ fn expect_all_places(clock: &'static str) {
     measure_from_its_start(clock, 100, &["in-step", "12", "10000"], |measured| {
         let mut symbols = Symbolizer::default();
         let share = measured.sampled_in(&mut symbols, "first_quarter") / measured.sampled();
-        // Four ticks in a row have the same place.
+        // Four consecutive ticks have the same place.
         let drawn = measured.counted("timer_ticks") as f64 / 4.0;
         let most = margin(drawn * 0.25 * 0.75) / drawn;
         let expected =
@@ -283,9 +279,9 @@ fn expect_all_places(clock: &'static str) {
     });
 }
 
-/// A thread that blocks all signals has no samples. Nobody else gets its time, and the last line says that it is missing.
+/// A thread that blocks all signals has no samples: its time is reported as missing.
 #[test]
-fn time_of_threads_that_block_signals_is_told() {
+fn reports_time_of_threads_that_block_signals() {
     measure_at("cpu", 250, &["blocked", "2"], |measured| {
         let stderr = &measured.finished.stderr;
         let told = Told::only(&measured.finished);
@@ -294,7 +290,7 @@ fn time_of_threads_that_block_signals_is_told() {
             .split_once(" s unaccounted: ")
             .and_then(|(line, _)| line.rsplit_once(" (")?.1.split_once(" of "))
             .ok_or_else(|| format!("nothing is told: {stderr}"))?;
-        // Cut to hundredths.
+        // Truncated to hundredths.
         let missing: f64 = missing.parse().expect("seconds");
         let least = measured.said("part_0") - 2.0 * measured.period - 0.01;
         let mut symbols = Symbolizer::default();
@@ -315,25 +311,25 @@ fn time_of_threads_that_block_signals_is_told() {
     });
 }
 
-/// The kernel keeps the timers of ended threads until somebody deletes them.
+/// The kernel keeps the timers of exited threads until they are deleted.
 #[test]
-fn ended_threads_leave_no_timer() {
+fn exited_threads_leave_no_timer() {
     const THREADS: usize = 300;
     measure_from_its_start("cpu", 1000, &["timers", &THREADS.to_string()], |measured| {
         let (most, left) = (measured.said("most"), measured.said("left"));
         assert!(left >= 0.0, "the kernel does not list timers: {left}");
-        // A new thread looks at four others in turn, and a survey at all of them. Each look deletes the timer of a thread that has
-        // ended. Even one look per new thread leaves no more than this.
+        // A new thread checks four others in turn, and a survey checks all. Each check deletes the
+        // timer of an exited thread. Even one check for each new thread leaves at most this number.
         let bound = (2.0 * THREADS as f64).sqrt() + 3.0;
-        // The first thread's, and one that has just been adopted.
+        // The main thread's, and one of a thread that was just adopted.
         let is_true = most <= bound && left <= 1.0;
         is_true.then_some(()).ok_or_else(|| format!("{most} timers, and {left} at the end"))
     });
 }
 
-/// A user who may have no more signals pending has no timers; the process's own continues alone.
+/// With a limit of 0 pending signals, there are no timers for threads; the process's continues.
 #[test]
-fn without_timers_for_threads_the_total_is_true() {
+fn the_total_is_correct_without_timers_for_threads() {
     let scratch = Scratch::new();
     let program = scratch.compile("accuracy.c", Linkage::None, &["-O2", "-pthread"]);
     let mut command = plain("prlimit");
@@ -347,7 +343,7 @@ fn without_timers_for_threads_the_total_is_true() {
     measured.total(5);
 }
 
-/// Fifteen hundred threads at the same time, each with a timer of its own.
+/// Fifteen hundred simultaneous threads, each with its own timer.
 #[test]
 fn a_crowd_of_threads_has_its_time() {
     measure_at("cpu", 1000, &["crowd", "1500"], |measured| {

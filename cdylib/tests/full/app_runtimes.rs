@@ -1,12 +1,12 @@
-//! Large runtimes, a JVM and node: the same output and status as without the library, and a profile. Debian's packages
-//! default-jdk-headless and nodejs, which `ci/full.sh` installs. `gate/app_runtimes.rs` has the others.
+//! Large runtimes, a JVM and node: output and status are as without the library, with a profile.
+//! `ci/full.sh` installs default-jdk-headless and nodejs. `gate/app_runtimes.rs` has others.
 
 use std::path::{Path, PathBuf};
 
 use crate::support::real_programs::run_both_busily;
 use crate::support::{Lack, Profile, Scratch, plain, program_source, run, skip};
 
-/// The path of a program; None, and the test is skipped, if it is not installed.
+/// Returns a program's path; `None`, and the test is skipped, if it is not installed.
 #[track_caller]
 fn installed(program: &str) -> Option<PathBuf> {
     let path = Path::new("/usr/bin").join(program);
@@ -17,9 +17,9 @@ fn installed(program: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// A JVM with many threads, compiled code, collections and exceptions runs to its end.
+/// A JVM with many threads, compiled code, collections and exceptions runs as without the library.
 #[test]
-fn a_jvm_program_runs_as_ever() {
+fn a_jvm_program_runs_as_without_the_library() {
     let Some(java) = installed("java") else { return };
     let Some(compiler) = installed("javac") else { return };
     let scratch = Scratch::new();
@@ -34,9 +34,9 @@ fn a_jvm_program_runs_as_ever() {
     }
 }
 
-/// node with its compiler, collector and worker threads runs to its end.
+/// node with its compiler, garbage collector and worker threads runs as without the library.
 #[test]
-fn a_node_program_runs_as_ever() {
+fn a_node_program_runs_as_without_the_library() {
     let Some(node) = installed("node") else { return };
     let scratch = Scratch::new();
     let script = "let s = 0; const m = new Map(); for (let i = 0; i < 3e6; i++) { s = (s * 31 + i) % 1000003; m.set(i % 999, {s}); }

@@ -1,8 +1,8 @@
-//! Applications with timers of their own: these fire at their rate, and the counts of ticks add up to the time used.
+//! Applications' timers expire at their rate, and counts of ticks add up to the time used.
 
 use crate::support::{Finished, Linkage, Scratch, exit_code, profiled, run};
 
-/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
+/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 Hz.
 #[track_caller]
 fn expect_done(case: &str) -> Finished {
     let scratch = Scratch::new();
@@ -15,20 +15,20 @@ fn expect_done(case: &str) -> Finished {
 }
 
 #[test]
-fn a_app_s_timer_keeps_its_rate() {
+fn the_timer_of_the_application_keeps_its_rate() {
     expect_done("keeps-its-rate");
 }
 
-/// An application that takes its timer's signals by `sigwaitinfo` gets them at its rate while ticks still come; and ticks end.
+/// The application waits for its timer by `sigwaitinfo`: the timer keeps its rate, and ticks stop.
 #[test]
-fn a_timer_that_is_waited_for_keeps_its_rate() {
+fn sigwaitinfo_keeps_the_rate_of_a_timer() {
     let finished = expect_done("waits-for-it");
     let line = "sigprof: profiling stopped: cannot send ticks to a program that uses their signal itself: ";
     assert!(finished.complaints().iter().any(|complaint| complaint.starts_with(line)), "{}", finished.stderr);
 }
 
-/// An application that arms and disarms its timer again and again: the counts represent the time that it used, no more and no less.
+/// The application arms and disarms its timer repeatedly: the counts represent exactly its time.
 #[test]
-fn the_counts_add_up_whoever_has_which_timer() {
+fn counts_add_up_while_timers_change() {
     expect_done("adds-up");
 }

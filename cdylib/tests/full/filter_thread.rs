@@ -1,11 +1,11 @@
-//! The time of the one thread that a filter accepts.
+//! The time of a thread that a filter accepts.
 
 use crate::support::{Linkage, Profile, Scratch, Symbolizer, kernel_tick, plain, run};
 
-/// A filter that accepts one thread alone, beside others that compute as much: from the tick that finds that thread to its last one
-/// the profile has all of its time, and nobody else's.
+/// A filter accepts one of several threads that compute: from the tick that finds this thread to
+/// its last one, the profile has all of its time, and no other thread's.
 #[test]
-fn a_filter_of_one_thread_gives_that_thread_s_time() {
+fn a_filter_of_one_thread_selects_its_time() {
     for linkage in [Linkage::Shared, Linkage::Static] {
         let scratch = Scratch::new();
         let program = scratch.compile("filter_thread.c", linkage, &["-O2", "-pthread"]);
@@ -22,8 +22,8 @@ fn a_filter_of_one_thread_gives_that_thread_s_time() {
             assert!(names.iter().all(|name| name != "other_work"), "{linkage:?}: {names:?}");
         }
         let sampled = profile.samples() as f64 / 250.0;
-        // A tick stands for whole periods, and is noted a little later than it comes. The first may stand for all that the
-        // process has used until then.
+        // A tick represents whole periods, and is recorded a little later than it comes. The first
+        // may represent all time that the process has used so far.
         let (told, around) = (last - first, 2.0 / 250.0 + kernel_tick());
         assert!(
             (told - around..=told + others + around).contains(&sampled),

@@ -1,8 +1,8 @@
-//! Tests that measure, or that take minutes: CPU time, shares, rates, many threads, storms. `ci/full.sh` runs them, one
-//! after the other; `cargo test` runs them only if it is given `--test full`.
+//! Tests that measure, or that take minutes: CPU time, shares, rates, many threads, storms.
+//! `ci/full.sh` runs them one after another; `cargo test` runs them only with `--test full`.
 //!
-//! Their bounds are statistical (the rule is in `chance.rs`) or depend on the kernel's tick, so they belong to no gate. What they show of the
-//! library's behaviour has a test beside this folder that holds on any machine.
+//! Their bounds are statistical (see `chance.rs`) or depend on the kernel's tick, so they are not
+//! in the gate. A test beside this folder checks the same behaviour on any machine.
 
 #[path = "../../../tests/support/chance.rs"]
 mod chance;

@@ -1,16 +1,16 @@
-//! A server with processes that were forked beforehand: their profiles represent the time that they used.
+//! A server that forks its processes in advance: their profiles represent their time.
 
 use std::collections::BTreeMap;
 
 use crate::support::outcome::expect_success_without_loss;
 use crate::support::{Linkage, Profile, Scratch, Told, profiled, run};
 
-/// A server with eight workers, forked beforehand, serves a load and is shut down in an orderly way: nine profiles, each with
-/// all of its process's time, but for what the process tells at its end to be in no sample.
+/// A server with eight workers serves a load and is shut down: there are nine profiles, each with
+/// its process's time, except for the time that it reports as unaccounted.
 #[test]
 fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
     const PROCESSES: usize = 9;
-    /// To which the kernel and the profiler cut their times.
+    /// The resolution of times from the kernel and the profiler.
     const ROUNDED: f64 = 1e-5;
     for frequency in ["100", "1000"] {
         let scratch = Scratch::new();
@@ -45,7 +45,7 @@ fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
             told.adds_up(profile.period_micros as f64 / 1e6, 1)
                 .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
             assert!(told.used + ROUNDED >= *served, "{name} served for {served} s: {told:?}");
-            // What the parent used after its last line nobody tells.
+            // No figure has the parent's time after its last line.
             if let Some(ended) = ended.get(name) {
                 assert!(told.used <= ended + ROUNDED, "{name} had used {ended} s: {told:?}");
             }

@@ -1,4 +1,4 @@
-//! Unmodified programs under the preloaded library: the profile names where their time went.
+//! Unmodified programs under the preloaded library: the profile names the functions that used time.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::support::{
     google_pprof_text, plain, program_source, run,
 };
 
-/// Enough to tell a hot function from a cold one.
+/// Enough to distinguish hot functions from cold ones.
 const ENOUGH_SAMPLES: usize = 100;
 
-/// Every walk should be whole; one in a hundred may meet an instruction that no unwind table describes.
+/// Each stack should be complete; one in a hundred may have an instruction without unwind rules.
 const WHOLE: f64 = 0.99;
 
-/// Reads the profile of a program with one thread, every chain of which ends where the program began.
+/// Reads the profile of a program with one thread; all stacks must end at the entry point.
 #[track_caller]
 fn read_single_threaded(path: &Path) -> Profile {
     let profile = read_with_enough_samples(path);
@@ -28,8 +28,8 @@ fn read_single_threaded(path: &Path) -> Profile {
     profile
 }
 
-/// Reads the profile of a program with threads: chains end where the program began, or at the one place in the C
-/// library where threads begin.
+/// Reads the profile of a program with threads; stacks must end at the entry point, or at the one
+/// place in libc at which threads start.
 #[track_caller]
 fn read_multi_threaded(path: &Path) -> Profile {
     let profile = read_with_enough_samples(path);
@@ -39,7 +39,7 @@ fn read_multi_threaded(path: &Path) -> Profile {
     for record in &profile.records {
         match symbolizer.root(&profile, record) {
             Root::Process => in_process += record.count,
-            // The call that starts a thread may be recorded by its own address or by the one after it.
+            // The call that starts a thread may be recorded by its own address or by the next one.
             Root::LibC(offset) => *in_libc.entry(offset / 8).or_default() += record.count,
             Root::Elsewhere => {}
         }
@@ -61,8 +61,8 @@ fn read_with_enough_samples(path: &Path) -> Profile {
     profile
 }
 
-/// Panics unless the samples inside `chain[0]` are at least `hot` of all, and nearly all of these were called through
-/// the rest of `chain`, innermost first.
+/// Panics unless at least `hot` of all samples are inside `chain[0]`, and nearly all of these were
+/// called through the rest of `chain`, innermost first.
 #[track_caller]
 fn expect_chain(profile: &Profile, chain: &[&str], hot: f64) {
     let mut symbolizer = Symbolizer::default();
@@ -81,7 +81,7 @@ fn expect_chain(profile: &Profile, chain: &[&str], hot: f64) {
     );
 }
 
-/// Python: the interpreter's loop is on top, called from the functions that run a script.
+/// The interpreter's loop is on top, called from the functions that run a script.
 #[test]
 fn python_is_profiled_through_its_interpreter() {
     let scratch = Scratch::new();
@@ -106,7 +106,6 @@ fn python_is_profiled_through_its_interpreter() {
     report.expect_total("Py_RunMain", 90.0);
 }
 
-/// The same at 1000 Hz, asked for in the environment: the header says so.
 #[test]
 fn python_is_profiled_at_a_high_rate() {
     let scratch = Scratch::new();
@@ -116,7 +115,7 @@ fn python_is_profiled_at_a_high_rate() {
     assert_eq!(profile.period_micros, 1000);
 }
 
-/// Perl: every op is run under perl_run.
+/// Every op runs under perl_run.
 #[test]
 fn perl_is_profiled_through_its_run_loop() {
     let scratch = Scratch::new();
@@ -133,7 +132,7 @@ fn perl_is_profiled_through_its_run_loop() {
     google_pprof_text(perl, &path).expect_total("Perl_runops_standard", 95.0);
 }
 
-/// gzip at the default rate: a stripped program whose own code is on top.
+/// A stripped program; its own code is on top.
 #[test]
 fn gzip_is_profiled_at_the_default_rate() {
     let scratch = Scratch::new();
@@ -150,7 +149,7 @@ fn gzip_is_profiled_at_the_default_rate() {
     google_pprof_text(gzip, &path).expect_any_total(80.0);
 }
 
-/// GNU sort takes SIGPROF for itself, to clean up before it dies: it must neither die of our ticks nor lose them.
+/// GNU sort handles SIGPROF, to remove files before it dies: ticks must not kill it or be lost.
 #[test]
 fn sort_is_profiled_although_it_handles_the_signal_itself() {
     let scratch = Scratch::new();
@@ -163,7 +162,7 @@ fn sort_is_profiled_although_it_handles_the_signal_itself() {
     let profile = read_single_threaded(&path);
     let mut symbolizer = Symbolizer::default();
     let in_sort = profile.share(|record| {
-        // Between the innermost function and `_start` there are sort's own functions and libc's start-up code.
+        // sort's own functions and libc's start code are between the innermost one and `_start`.
         let names = symbolizer.names(&profile, record);
         names.iter().filter(|name| name.ends_with("/sort")).count() >= 3
     });
@@ -172,7 +171,7 @@ fn sort_is_profiled_although_it_handles_the_signal_itself() {
     google_pprof_text(sort, &path).expect_any_total(50.0);
 }
 
-/// gcc: the driver writes the plain name, each child its own, and cc1's passes are seen from main on.
+/// The driver writes the plain name, each child its own; cc1's passes have stacks to `main`.
 #[test]
 fn gcc_and_its_children_are_profiled() {
     let scratch = Scratch::new();
@@ -202,8 +201,7 @@ fn gcc_and_its_children_are_profiled() {
     report.expect_total("toplev::main", 99.0);
 }
 
-/// git log on a repository of hundreds of commits: the C library's regular expressions find the words that git asks
-/// for.
+/// git log with word differences on hundreds of commits: libc's regular expressions use the time.
 #[test]
 fn git_log_is_profiled_into_the_c_library() {
     let scratch = Scratch::new();
@@ -225,9 +223,9 @@ fn git_log_is_profiled_into_the_c_library() {
     google_pprof_text(git, &path).expect_total("regexec", 10.0);
 }
 
-/// A C++ program with threads, exceptions, and a plugin that is loaded and unloaded all the time.
+/// A C++ program with threads, exceptions, and a plugin that is repeatedly loaded and unloaded.
 #[test]
-fn threads_exceptions_and_unloaded_plugins_are_seen_with_their_callers() {
+fn threads_exceptions_and_unloaded_plugins_have_their_callers() {
     let scratch = Scratch::new();
     let program = scratch.compile("throwing.cc", Linkage::None, &[]);
     let plugin = scratch.compile_library("plugin.cc", &[]);
@@ -247,9 +245,9 @@ fn threads_exceptions_and_unloaded_plugins_are_seen_with_their_callers() {
     report.expect_total("plugin_work", 10.0);
 }
 
-/// A Rust program optimized and without frame pointers, in which nearly every sample has the same second frame.
+/// An optimised Rust program without frame pointers; nearly all samples have the same second frame.
 #[test]
-fn rust_without_frame_pointers_is_seen_from_main_to_the_leaf() {
+fn rust_without_frame_pointers_has_stacks_from_main_to_the_leaf() {
     let scratch = Scratch::new();
     let executable = compile_rust(&scratch);
     let finished = run_both(&scratch, &executable, 250, |command| command.arg("1000000"));

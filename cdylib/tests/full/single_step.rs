@@ -1,20 +1,20 @@
-//! The unwinder at every single instruction: a program sets the processor's trap flag and compares, at each
-//! instruction of eight workloads, the C interface's stack with those of libunwind and libgcc, and with the calls that
-//! the traps showed (`programs/step/`).
+//! The unwinder at every instruction: a program sets the processor's trap flag. At each instruction
+//! of eight workloads, it compares the C interface's stack with those of libunwind and libgcc, and
+//! with the calls that the traps showed (`programs/step/`).
 //!
-//! Here each address is compared only the first times that it is met; `ci/single_step.sh` compares at each instruction,
-//! by the variables below, and keeps the reports that `docs/unwinding.md` sums up.
+//! Here each address is compared only the first times. `ci/single_step.sh` compares at each
+//! instruction, by the variables below, and keeps the reports that `docs/unwinding.md` summarises.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Linkage, Scratch, plain, program_source, run, tool};
 
-/// How many instructions of a region are stepped at most; 0 for all.
+/// The most instructions of a region that are stepped; 0 for all.
 const BUDGET: &str = "SIGPROF_STEP_BUDGET";
-/// How often a region is run.
+/// The number of runs of a region.
 const ROUNDS: &str = "SIGPROF_STEP_ROUNDS";
-/// How many comparisons are made at most at one address; 0 for no limit.
+/// The most comparisons at one address; 0 for no limit.
 const VISITS: &str = "SIGPROF_STEP_VISITS";
 /// A folder for the reports, one file for each workload.
 const REPORTS: &str = "SIGPROF_STEP_REPORTS";
@@ -31,29 +31,29 @@ const WORKLOADS: [(&str, &[&str]); 8] = [
     ("rust_std.rs", &[]),
 ];
 
-/// Where our chain is not the one that was called: in code of which object (empty for any), in which regions. Each has
-/// its paragraph in `docs/unwinding.md`, under "What remains".
+/// Known wrong stacks: the object that has the code (empty for any), and the regions.
+/// `docs/unwinding.md`, "What remains", explains each.
 const EXPLAINED: [(&str, &[&str]); 4] = [
-    // Unwinding overwrites the frame that it runs in.
+    // Unwinding overwrites the frame in which it runs.
     ("libgcc_s.so", &["exceptions", "panics"]),
-    // `__longjmp`, by itself and below the loader's own exceptions.
+    // `__longjmp`, directly and below the loader's own exceptions.
     ("libc.so", &["jumps", "failures", "names", "iconv"]),
     // `swapcontext`, `__start_context` and `clone3`.
     ("libc.so", &["contexts", "threads", "processes"]),
-    // `_init` and its like of libraries that come and go.
+    // `_init` and similar functions of libraries that are loaded and unloaded.
     ("", &["iconv", "lazy", "now", "others"]),
 ];
 
-/// The least share of instructions at which our chain is that of libunwind or libgcc, or is proven by the calls that
-/// were made; and the least share at which it is the right one.
+/// The least share of instructions at which our stack equals libunwind's or libgcc's, or is proven
+/// by the calls; and the least share at which it is right.
 const AGREED: f64 = 0.9999;
 const RIGHT: f64 = 0.999;
 
-/// Fewer would mean that stepping came to its end somewhere.
+/// With fewer, stepping stopped somewhere.
 const MIN_COMPARED: u64 = 100_000;
 
 #[test]
-fn chains_are_right_at_every_instruction() {
+fn stacks_are_right_at_every_instruction() {
     let scratch = Scratch::new();
     let program = compile_program(&scratch);
     let plugin =
@@ -86,15 +86,14 @@ fn chains_are_right_at_every_instruction() {
     assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
-/// What the program printed for one workload.
 struct Report {
     workload: String,
-    /// The last of the lines that are a name and a number.
+    /// Lines of a name and a number; the last one counts.
     figures: BTreeMap<String, u64>,
     differences: Vec<Difference>,
 }
 
-/// An address from which two unwinders, or ours and the calls that were made, went different ways.
+/// An address at which two unwinders, or ours and the calls, have different stacks.
 #[derive(Debug)]
 struct Difference {
     is_right: bool,
@@ -118,7 +117,7 @@ impl Report {
         let mut command = plain(program);
         command.arg(library).args([setting(BUDGET, "20000"), setting(ROUNDS, "1"), setting(VISITS, "2")]);
         command.env("SIGPROF_STEP_PLUGIN", plugin);
-        // Other versions of the libraries' assembly.
+        // They select other versions of the libraries' assembly.
         for name in ["GLIBC_TUNABLES", "OPENSSL_ia32cap"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -175,7 +174,7 @@ fn compile_program(scratch: &Scratch) -> PathBuf {
     let others = ["tally.c", "shadow.c", "unwinders.c"]
         .map(|name| program_source(&format!("step/{name}")).into_os_string());
     let mut flags: Vec<&str> = others.iter().map(|path| path.to_str().expect("a UTF-8 path")).collect();
-    // libgcc first: libunwind has an unwinder of exceptions under the same names.
+    // libgcc first: libunwind has an exception unwinder with the same names.
     flags.extend(["-Wl,--no-as-needed", "-lgcc_s", "-lunwind"]);
     scratch.compile("step/main.c", Linkage::Shared, &flags)
 }

@@ -1,7 +1,8 @@
 //! Threads that compute have the samples for the CPU time that they use.
 //!
-//! From the first tick that finds a thread, all its CPU time is in its samples. When that tick comes depends on chance. Each time
-//! that the thread is preempted, it may miss one tick. Samples and unaccounted time always add up to the CPU time.
+//! From the first tick that finds a thread, all its CPU time is in its samples. When that tick
+//! comes depends on chance. Each preemption of the thread may cost one tick. Samples and
+//! unaccounted time always add up to the CPU time.
 
 use std::process::Command;
 
@@ -9,16 +10,15 @@ use crate::chance::longest_unfound;
 use crate::support::thread_lines::{Thread, figure, threads};
 use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, plain, profiled, run};
 
-/// What a thread says of itself.
+/// A thread's own figures.
 struct Said<'t> {
     name: &'t str,
     used: f64,
-    /// How often others took the processor from it.
     preempted: f64,
 }
 
-/// Panics unless threads have the samples for what they have used, at a thousand ticks a second. What ticks missed of
-/// one may be another one's.
+/// Panics unless threads have the samples for the time that they used, at 1000 Hz. Time that ticks
+/// of one thread miss may be in another's samples.
 #[track_caller]
 fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
     const PERIOD: f64 = 1e-3;
@@ -31,7 +31,7 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
         let tick = kernel_tick();
         let unfound = longest_unfound(PERIOD, tick, threads.len());
         let least = used - unfound - 2.0 * tick - tick * preempted;
-        // The others, and the rest of the process, until they are found.
+        // The time of others, and of the rest of the process, until they are found.
         let rest = told.used - said.iter().map(|of| of.used).sum::<f64>();
         let others = said.iter().filter(|of| of.name != *name).map(|of| of.used);
         let of_others: f64 = others.chain([rest]).map(|used| used.min(unfound)).sum();
@@ -43,7 +43,6 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
     }
 }
 
-/// Threads that compute have the time that they used, and their clocks say the same.
 #[test]
 fn threads_have_their_shares_under_their_names() {
     let scratch = Scratch::new();
@@ -70,7 +69,6 @@ fn threads_have_their_shares_under_their_names() {
     expect_shares(&finished, &threads, &said);
 }
 
-/// python3 with threads that name themselves.
 #[test]
 fn threads_of_python_have_their_shares_under_their_names() {
     const SCRIPT: &str = r#"
@@ -105,9 +103,9 @@ done.wait()
     expect_shares(&finished, &threads, &said);
 }
 
-/// GNU sort with two threads: what it prints is what it prints without us, and all samples are its threads'.
+/// GNU sort with two threads: the output is unchanged, and all samples are its threads'.
 #[test]
-fn threads_of_sort_are_told_of() {
+fn threads_of_sort_are_listed() {
     let scratch = Scratch::new();
     let lines: String =
         (0..1_200_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
@@ -124,7 +122,7 @@ fn threads_of_sort_are_told_of() {
     expect_all_told(&scratch, &finished, &threads);
 }
 
-/// All samples of the profile are those of the threads that are told of.
+/// Panics unless all samples of the profile belong to the listed threads.
 #[track_caller]
 fn expect_all_told(scratch: &Scratch, finished: &Finished, threads: &[Thread]) {
     let profile = Profile::read(&scratch.path("prof"));
@@ -133,7 +131,7 @@ fn expect_all_told(scratch: &Scratch, finished: &Finished, threads: &[Thread]) {
     expect_clean_but_for_the_kernels(&profile);
 }
 
-/// Real programs may be met in code that is listed nowhere, but at no address that a thread's number could be.
+/// Programs may have samples in unlisted code, but at no address that a thread index can have.
 #[track_caller]
 fn expect_clean_but_for_the_kernels(profile: &Profile) {
     for record in &profile.records {

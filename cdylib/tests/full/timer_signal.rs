@@ -1,4 +1,4 @@
-//! By any clock and signal, the samples represent the time that was used.
+//! With any clock and signal, the samples represent the time that was used.
 
 use crate::support::{Finished, Linkage, Profile, Scratch, Told, profiled, run};
 
@@ -14,8 +14,8 @@ fn said(finished: &Finished, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
 }
 
-/// Seconds that the samples stand for. Of CPU time they and what is told to be in none are what the program says that it has
-/// used, and what it took to come to its `main` and to its end; and all is in samples up to a tick that it has seen come.
+/// Returns the sampled seconds. For CPU time, samples and unaccounted time must be the time that
+/// the program prints, plus start and exit; samples represent all time before a tick that it saw.
 #[track_caller]
 fn sampled(scratch: &Scratch, finished: &Finished, clock: &str) -> f64 {
     let profile = Profile::read(&scratch.path("prof"));
@@ -34,7 +34,7 @@ fn sampled(scratch: &Scratch, finished: &Finished, clock: &str) -> f64 {
 }
 
 #[test]
-fn the_time_is_there_by_any_clock_and_signal() {
+fn the_time_is_sampled_with_any_clock_and_signal() {
     for clock in ["cpu", "itimer", "perf", "wall"] {
         for signal in ["34", "64"] {
             let scratch = Scratch::new();
@@ -47,7 +47,7 @@ fn the_time_is_there_by_any_clock_and_signal() {
             command.envs([("CPUPROFILE_TIMER_SIGNAL", signal), ("CPUPROFILE_FREQUENCY", "250")]);
             let finished = run(&mut command).expect_success();
             let sampled = sampled(&scratch, &finished, clock);
-            // Elapsed time is never less than what was used.
+            // Elapsed time is never less than the time used.
             let least = if clock == "wall" { seconds(&finished) * 0.98 - 0.012 } else { 0.0 };
             assert!(sampled >= least, "{sampled} of {least} s, {clock}, {signal}");
         }

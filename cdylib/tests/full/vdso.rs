@@ -1,9 +1,9 @@
-//! Ticks in the code that the kernel gives to each program.
+//! Ticks in the vDSO.
 
 use crate::support::{Linkage, Profile, Root, Scratch, Symbolizer, profiled, run};
 
 #[test]
-fn the_kernels_own_code_leads_to_its_callers() {
+fn the_vdso_leads_to_its_callers() {
     let scratch = Scratch::new();
     let program = scratch.compile("odd_code.c", Linkage::None, &[]);
     let path = scratch.path("prof");
@@ -18,7 +18,7 @@ fn the_kernels_own_code_leads_to_its_callers() {
             continue;
         };
         in_kernels_code += record.count;
-        // Where the C library's function ends in a jump, it is not in the chain.
+        // If libc's function ends in a jump, it has no frame.
         let caller = behind.iter().position(|name| name == "ask_for_the_time");
         assert!(caller.is_some_and(|caller| caller <= 1), "{names:?}");
         assert_eq!(symbols.root(&profile, record), Root::Process, "{names:?}");

@@ -4,8 +4,8 @@ use crate::chance::margin;
 use crate::support::wall::{Run, command};
 use crate::support::{Profile, Scratch, Symbolizer, profiled, run};
 
-/// Each of these waits takes as long as the others, and as the first thread, to within the two cells that are not whole and
-/// the time that it takes to create and release them all.
+/// Each wait takes as long as the others, and as the main thread, except for two partial cells and
+/// the time to create and release all threads.
 #[test]
 fn waits_have_their_time() {
     let scratch = Scratch::new();
@@ -19,8 +19,8 @@ fn waits_have_their_time() {
     }
 }
 
-/// Threads of 1 to 4.3 ms under a period of 10 ms: one tick in several threads stands for all of them, so the sum is theirs, but for
-/// the chance in as many ticks.
+/// Threads of 1 to 4.3 ms with a period of 10 ms: one tick in several threads represents all of
+/// them, so the sum is their time, up to the deviation of as many ticks.
 #[test]
 fn threads_shorter_than_the_period_have_their_time() {
     let scratch = Scratch::new();
@@ -31,19 +31,19 @@ fn threads_shorter_than_the_period_have_their_time() {
     assert!(ticks > 300.0 && (sampled - lived).abs() < margin, "{sampled} of {lived} s, margin {margin}");
 }
 
-/// One that no `pthread_create` has told of is found: it lacks a twentieth of a second, once and again for a look that another
-/// thread was at, and what a busy machine keeps those from that look.
+/// A thread that no `pthread_create` reported lacks 1/20 s until it is found, twice that if another
+/// thread was looking at that time, and more on a busy machine.
 #[test]
-fn a_thread_made_otherwise_is_found() {
+fn a_thread_without_pthread_create_is_found() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["other-ways", "3000"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let (lived, sampled) = (run.said("otherwise"), run.sampled_in("made_otherwise"));
     assert!(sampled > lived / 2.0 && sampled < lived + 2.0 * run.period(), "{sampled} of {lived} s");
 }
 
-/// Each of 200 threads has its time, by ticks of which 32 at most come in a period.
+/// Each of 200 threads has its time, with at most 32 ticks in a period.
 #[test]
-fn a_crowd_that_waits_takes_few_ticks() {
+fn many_waiting_threads_take_few_ticks() {
     let scratch = Scratch::new();
     let mut run = Run::of(
         &scratch,
@@ -52,7 +52,7 @@ fn a_crowd_that_waits_takes_few_ticks() {
     );
     let (lived, sampled) = (run.said("crowd"), run.sampled_in("waits_with_others"));
     let (ticks, samples) = (run.counted("timer_ticks") as f64, run.counted("samples") as f64);
-    // Each thread's last cell, of seven periods, is sampled or not. On a busy machine ticks are late and weigh more.
+    // Each thread's last cell of seven periods is sampled or not. Late ticks weigh more.
     let cell = (samples / ticks).max(7.0);
     let margin = margin(200.0 / 4.0) * cell * run.period();
     assert!((sampled - lived).abs() < margin, "{sampled} s of {lived}, margin {margin}");
@@ -62,9 +62,9 @@ fn a_crowd_that_waits_takes_few_ticks() {
     assert!(samples > 2.0 * ticks, "{samples} samples by {ticks} ticks");
 }
 
-/// A program that handles SIGALRM itself gets all of its own, and one line says whose time is missing.
+/// A program that handles SIGALRM gets all of its signals; a diagnostic names missing threads.
 #[test]
-fn a_program_that_handles_the_signal_is_told_of_the_others() {
+fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
@@ -75,7 +75,7 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
         (sampled - all).abs() < 0.05 * all + 4.0 * run.period(),
         "{sampled} of {all} s in the first thread"
     );
-    // By another signal nothing is missing.
+    // With another signal nothing is missing.
     let mut run = Run::of(
         &scratch,
         &["handles"],
@@ -86,9 +86,8 @@ fn a_program_that_handles_the_signal_is_told_of_the_others() {
     assert!(sampled > all / 2.0 && sampled < all + 2.0 * run.period(), "{sampled} of {all} s");
 }
 
-/// A forked child's own profile has the child's threads.
 #[test]
-fn a_child_s_threads_are_in_its_own_profile() {
+fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();
     let parent = Run::of(&scratch, &["forks"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let names = scratch.names("prof_");
@@ -99,10 +98,10 @@ fn a_child_s_threads_are_in_its_own_profile() {
     assert!((sampled - lived).abs() < 4.0 * child.period(), "{sampled} of {lived} s");
 }
 
-/// Threads for which the user may have no timers are in no sample, and the summary and the last line say for how long: from one
-/// look for them to the next, a twentieth of a second at either end of each.
+/// Threads without timers, because of the user's limit, are in no sample. The summary line reports
+/// their time, to within a twentieth of a second at either end of each look for threads.
 #[test]
-fn threads_without_a_timer_are_told_of() {
+fn reports_threads_without_a_timer() {
     let scratch = Scratch::new();
     let program = command(&scratch, &[]).get_program().to_owned();
     let mut limited = profiled("/bin/bash", &scratch.path("prof"));
@@ -126,9 +125,8 @@ fn threads_without_a_timer_are_told_of() {
     assert!(run.finished.stderr.contains(" s unaccounted: "), "{}", run.finished.stderr);
 }
 
-/// A first thread that has ended is missing nowhere.
 #[test]
-fn a_first_thread_that_has_ended_takes_no_time() {
+fn an_exited_main_thread_takes_no_time() {
     let scratch = Scratch::new();
     let run = Run::of(
         &scratch,

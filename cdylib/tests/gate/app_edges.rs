@@ -1,5 +1,5 @@
-//! Applications at the edges of what programs do: with limits, threads, forks, timers and signals of their own making. They run and
-//! end as they would without the library, and the profile is there.
+//! Applications that use limits, threads, forks, timers and signals in unusual ways. They run and
+//! exit as without the library, and have a profile.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn run_profiled_edge(scratch: &Scratch, case: &[&str]) -> Finished {
     run(quietly(&mut profiled(edges(scratch), &scratch.path("prof"))).args(case))
 }
 
-/// Runs a case that starts the profiler itself and takes the profile's name, preloaded and linked.
+/// Runs a case that starts the profiler itself, preloaded and linked, with the profile's name.
 fn run_starting_edge(case: &str, variables: &[(&str, &str)], check: impl Fn(&Scratch, &Finished)) {
     for linkage in [Linkage::None, Linkage::Shared] {
         let scratch = Scratch::new();
@@ -36,18 +36,18 @@ fn run_starting_edge(case: &str, variables: &[(&str, &str)], check: impl Fn(&Scr
     }
 }
 
-/// The thread that ends the program is to be cancelled: it is not, in what we do at the end.
+/// A thread with a pending cancellation calls `exit`: the library's exit hook does not cancel it.
 #[test]
-fn a_cancelled_thread_may_exit() {
+fn a_thread_with_a_pending_cancellation_exits() {
     let scratch = Scratch::new();
     expect_status(&run(plain(edges(&scratch)).arg("cancelled-exit")), 3);
     expect_status(&run_profiled_edge(&scratch, &["cancelled-exit"]), 3);
     Profile::read(&scratch.path("prof"));
 }
 
-/// The thread that stops the profiler is to be cancelled: it comes back from the call all the same.
+/// A thread with a pending cancellation calls `ProfilerStop`: the call returns.
 #[test]
-fn a_cancelled_thread_may_stop_the_profiler() {
+fn a_thread_with_a_pending_cancellation_stops_the_profiler() {
     run_starting_edge("cancelled-stop", &[], |scratch, finished| {
         expect_status(finished, 0);
         assert_eq!(
@@ -60,7 +60,7 @@ fn a_cancelled_thread_may_stop_the_profiler() {
     });
 }
 
-/// Forks while other threads use the interface all the time: no child finds a lock that nobody will ever release.
+/// The application forks while other threads call the C interface: no child hangs on a held lock.
 #[test]
 fn children_of_a_busy_program_do_not_hang() {
     let scratch = Scratch::new();
@@ -68,9 +68,9 @@ fn children_of_a_busy_program_do_not_hang() {
     Profile::read(&scratch.path("prof"));
 }
 
-/// The address space that a limit leaves to the program is left to it: what it could allocate, it still can.
+/// The application has an address space limit: it can allocate as much as without the library.
 #[test]
-fn a_limited_address_space_is_left_to_the_program() {
+fn leaves_a_limited_address_space_to_the_application() {
     let scratch = Scratch::new();
     let program = edges(&scratch);
     let path = scratch.path("prof");
@@ -84,7 +84,7 @@ fn a_limited_address_space_is_left_to_the_program() {
     Profile::read(&path);
 }
 
-/// A child of vfork, which shares the memory, resets the signal for itself: the parent's handler stays.
+/// A child of `vfork`, in shared memory, resets the signal's disposition: the parent's is kept.
 #[test]
 fn a_child_of_vfork_resets_its_own_handler_only() {
     let scratch = Scratch::new();
@@ -92,38 +92,35 @@ fn a_child_of_vfork_resets_its_own_handler_only() {
     assert_eq!(samples_at(&scratch.path("prof")), 0);
 }
 
-/// `signal(SIGPROF, SIG_ERR)` fails as for any other signal.
 #[test]
-fn an_impossible_handler_is_refused() {
+fn sig_err_as_a_handler_is_refused() {
     expect_status(&run_profiled_edge(&Scratch::new(), &["impossible-handler"]), 0);
 }
 
-/// After ProfilerStop the application may use the timer of CPU time and its signal for itself.
 #[test]
-fn the_timer_of_cpu_time_is_the_apps_after_a_stop() {
+fn the_application_can_use_itimer_prof_after_a_stop() {
     run_starting_edge("own-timer-after-a-stop", &[], |scratch, finished| {
         expect_status(finished, 0);
         assert_eq!(samples_at(&scratch.path("prof")), 2);
     });
 }
 
-/// So it may before any start.
 #[test]
-fn the_timer_of_cpu_time_is_the_apps_before_a_start() {
+fn the_application_can_use_itimer_prof_before_a_start() {
     let scratch = Scratch::new();
     expect_status(&run(preload(edges(&scratch)).arg("own-timer-before-a-start")), 0);
 }
 
-/// After a session that used the alarm's timer and signal, the application's alarm works.
+/// The application uses `alarm` after a session of clock `wall`: the alarm works.
 #[test]
-fn the_alarm_is_the_apps_after_a_stop() {
+fn the_application_can_use_alarm_after_a_stop() {
     run_starting_edge("alarm-after-a-stop", &[("CPUPROFILE_REALTIME", "1")], |scratch, finished| {
         expect_status(finished, 0);
         Profile::read(&scratch.path("prof"));
     });
 }
 
-/// A plugin that was loaded and unloaded a hundred times takes no other's room in the list of mapped objects.
+/// The application loads and unloads a plugin a hundred times: a later plugin is still listed.
 #[test]
 fn the_last_of_many_unloaded_plugins_is_listed() {
     let (scratch, other) = (Scratch::new(), Scratch::new());
@@ -140,22 +137,22 @@ fn the_last_of_many_unloaded_plugins_is_listed() {
     assert!(in_last > 0.0, "no executable mapping of {} holds a PC", last.display());
 }
 
-/// A handler of the application that jumps out of a walk takes nothing of ours with it, however often.
+/// The application's handler often jumps out of a stack walk: later stack traces still work.
 #[test]
-fn stacks_are_given_after_jumps_out_of_walks() {
+fn stack_traces_work_after_jumps_out_of_walks() {
     let scratch = Scratch::new();
     let jumps = rounds(200, 5000).to_string();
     expect_status(&run(preload(edges(&scratch)).args(["jump-out-of-walks", &jumps])), 0);
     expect_status(&run_profiled_edge(&scratch, &["jump-out-of-walks", &jumps]), 0);
 }
 
-/// Whoever waits for a daemon to let go of stderr sees that when it does, and not only when it ends.
+/// A daemon closes stderr: the pipe's reader sees its end then, and not only at the daemon's exit.
 #[test]
-fn a_daemon_lets_go_of_stderr() {
+fn a_daemon_can_close_stderr() {
     let scratch = Scratch::new();
     let directory = scratch.directory("served");
     let mut command = profiled(edges(&scratch), &scratch.path("prof"));
-    // The daemon outlives its starter, and its copy of the pipe would too.
+    // The daemon outlives its parent, and its copy of the pipe would too.
     let finished = wait(start(quietly(&mut command).arg("become-daemon").arg(&directory)));
     let ended = directory.join("ended").exists();
     scratch.write("served/release", "");
@@ -165,9 +162,9 @@ fn a_daemon_lets_go_of_stderr() {
     assert!(!ended, "the daemon held stderr until its end");
 }
 
-/// The toggle in a forked child writes files of the child's own.
+/// A forked child toggles profiling: it writes its own files.
 #[test]
-fn a_forked_child_toggles_into_its_own_files() {
+fn a_toggle_in_a_forked_child_writes_its_own_files() {
     let scratch = Scratch::new();
     let mut command = profiled(edges(&scratch), &scratch.path("prof"));
     let finished =
@@ -183,9 +180,9 @@ fn a_forked_child_toggles_into_its_own_files() {
     assert_eq!(counts, [3, 4, 2]);
 }
 
-/// A profiling timer's own signal cannot switch profiling.
+/// `CPUPROFILESIGNAL` is the signal of a profiling timer: it is refused, and profiling stays off.
 #[test]
-fn a_timers_signal_is_no_toggle() {
+fn refuses_a_timer_signal_as_toggle_signal() {
     let scratch = Scratch::new();
     let program = app(&scratch);
     for signal in ["SIGPROF", "PROF", "27", "SIGALRM"] {
@@ -200,9 +197,9 @@ fn a_timers_signal_is_no_toggle() {
     }
 }
 
-/// The toggle comes to a thread with the smallest stack there is.
+/// The toggle signal is sent to a thread with the smallest possible stack: profiling is toggled.
 #[test]
-fn a_thread_with_a_small_stack_may_toggle() {
+fn toggles_on_a_small_stack() {
     let scratch = Scratch::new();
     let mut command = profiled(edges(&scratch), &scratch.path("prof"));
     let finished = run(quietly_with_threads(&mut command)
@@ -213,16 +210,16 @@ fn a_thread_with_a_small_stack_may_toggle() {
     assert_eq!(samples_at(&scratch.path("prof.0")), 2);
 }
 
-/// A profiled program finds text in its environment, and what the user wrote there; so do programs that it starts.
+/// A profiled program and those that it starts read their environment: the user's values, as text.
 #[test]
-fn the_environment_stays_text() {
+fn the_environment_is_unchanged_text() {
     let scratch = Scratch::new();
     let printer = scratch.path("print_environment");
     let mut compiler = tool("rustc");
     compiler.args(["--edition=2024", "-o"]).arg(&printer).arg(program_source("print_environment.rs"));
     run(&mut compiler).expect_success();
     let path = scratch.path("prof");
-    // `env` runs the printer with what it found itself.
+    // `env` runs the printer with the environment that it has itself.
     for program in [printer.as_os_str(), OsStr::new("env")] {
         let finished = run(profiled(program, &path).arg(&printer));
         expect_status(&finished, 0);

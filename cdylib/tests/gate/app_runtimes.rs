@@ -1,19 +1,19 @@
-//! Runtimes that nobody here wrote and that have business with SIGPROF, ITIMER_PROF or signal stacks: the same output and
-//! status as without the library.
+//! Other projects' runtimes that use SIGPROF, ITIMER_PROF or signal stacks: output and status are
+//! as without the library.
 
 use std::path::PathBuf;
 
 use crate::support::real_programs::run_both_busily;
 use crate::support::{Profile, Scratch, is_full, program_source, run, tool};
 
-/// Panics unless there is a profile, in the full check with so many samples at least: how many come depends on the processor.
+/// Panics unless there is a profile, in the full check with `least` samples.
 #[track_caller]
 fn expect_profile(scratch: &Scratch, least: usize) {
     let samples = Profile::read(&scratch.path("prof")).samples();
     assert!(!is_full() || samples >= least, "{samples} samples");
 }
 
-/// Builds the committed Go program, with cgo or without.
+/// Builds the committed Go program, with or without cgo.
 fn build_go(scratch: &Scratch, uses_cgo: bool) -> PathBuf {
     let program = scratch.path("profiles_itself");
     let mut command = tool("go");
@@ -29,20 +29,20 @@ fn build_go(scratch: &Scratch, uses_cgo: bool) -> PathBuf {
     program
 }
 
-/// A Go program with cgo profiles itself: its own profile has samples, and its channel gets its signal. It ends by a system
-/// call of its own, so ours stays in the spool.
+/// A Go program with cgo profiles itself: its profile has samples, and its channel gets the signal.
+/// It exits by a direct system call, so our samples stay in the spool.
 #[test]
-fn a_go_program_with_cgo_may_profile_itself() {
+fn a_go_program_with_cgo_can_profile_itself() {
     let scratch = Scratch::new();
     let program = build_go(&scratch, true);
     let own = scratch.path("own.pb.gz");
     run_both_busily(&scratch, program, |command| command.arg(&own));
 }
 
-/// A Go program without libc is out of the library's reach, and not disturbed by what the environment says, nor by the shell
-/// before it that was profiled: it inherits no timer.
+/// A Go program without libc, started directly or by a profiled shell: it is not profiled or
+/// disturbed, and inherits no timer.
 #[test]
-fn a_static_go_program_is_left_alone() {
+fn a_static_go_program_is_not_disturbed() {
     let scratch = Scratch::new();
     let program = build_go(&scratch, false);
     let own = scratch.path("own.pb.gz");
@@ -58,7 +58,7 @@ fn a_static_go_program_is_left_alone() {
     assert_eq!(scratch.names("prof_"), Vec::<String>::new(), "a profile of a program without libc");
 }
 
-/// A shell with a trap for the signal runs it for each one that is sent, and never for ticks.
+/// A shell sets a trap for SIGPROF: it runs for each signal that is sent, and never for a tick.
 #[test]
 fn bash_runs_its_trap_for_the_signal() {
     let scratch = Scratch::new();
@@ -69,7 +69,7 @@ fn bash_runs_its_trap_for_the_signal() {
     expect_profile(&scratch, 20);
 }
 
-/// Python with a handler and a timer of its own: it is called as often as it asks, and reads back its timer.
+/// Python sets a handler and a timer: it gets all expiries, and reads its timer back.
 #[test]
 fn python_keeps_its_timer_and_handler() {
     let scratch = Scratch::new();
@@ -100,7 +100,7 @@ print(signal.sigwaitinfo([signal.SIGPROF]).si_pid == os.getpid(), calls - before
     expect_profile(&scratch, 100);
 }
 
-/// Perl with `$SIG{PROF}` and a timer of its own, likewise.
+/// Perl sets `$SIG{PROF}` and a timer: it gets all expiries, and reads its timer back.
 #[test]
 fn perl_keeps_its_timer_and_handler() {
     let scratch = Scratch::new();
@@ -124,9 +124,9 @@ print \"$calls\\n\";
     expect_profile(&scratch, 100);
 }
 
-/// GNU sort handles the signal to clean up before it dies; with gperftools, too, it dies of it.
+/// GNU sort has a handler that removes its files and exits: ticks do not call it.
 #[test]
-fn sort_lives_with_its_own_handler() {
+fn sort_with_its_own_handler_is_not_killed() {
     let scratch = Scratch::new();
     let lines: String = (0..400_000u32).map(|i| format!("{:08x}\n", i.wrapping_mul(2_654_435_761))).collect();
     let input = scratch.write("input", lines);

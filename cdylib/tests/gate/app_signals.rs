@@ -1,5 +1,5 @@
-//! Applications that set, block, ignore, wait for and read the profiling signal in all the ways that libc knows: what they are told
-//! and what reaches them is as without the library.
+//! Applications that set, block, ignore, wait for and read the profiling signal by each function of
+//! libc: results and deliveries are as without the library.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -11,7 +11,7 @@ use crate::support::{
 const SIGPROF: &str = "27";
 const SIGUSR1: &str = "10";
 
-/// Runs `programs/dispositions.c` with and without the library, and panics where their output differs.
+/// Runs `programs/dispositions.c` with and without the library; panics if their output differs.
 #[track_caller]
 fn expect_the_same_answers(function: &str) {
     let scratch = Scratch::new();
@@ -51,76 +51,76 @@ fn expect_done(finished: &Finished, lost: &str) {
     );
 }
 
-/// An application that sets its handler by `signal` is told what it set, and its handler is called as libc promises.
+/// The application sets its handler by `signal`: results and calls are as without the library.
 #[test]
-fn signal_tells_and_serves_as_ever() {
+fn signal_works_as_without_the_library() {
     expect_the_same_answers("signal");
 }
 
-/// The same by `bsd_signal`.
+/// The application sets its handler by `bsd_signal`: results and calls are as without the library.
 #[test]
-fn bsd_signal_tells_and_serves_as_ever() {
+fn bsd_signal_works_as_without_the_library() {
     expect_the_same_answers("bsd_signal");
 }
 
-/// The same by `ssignal`.
+/// The application sets its handler by `ssignal`: results and calls are as without the library.
 #[test]
-fn ssignal_tells_and_serves_as_ever() {
+fn ssignal_works_as_without_the_library() {
     expect_the_same_answers("ssignal");
 }
 
-/// The same by `sysv_signal`, whose handler runs once and does not block its signal.
+/// The application sets its handler by `sysv_signal`: it runs once, and does not block its signal.
 #[test]
-fn sysv_signal_tells_and_serves_as_ever() {
+fn sysv_signal_works_as_without_the_library() {
     expect_the_same_answers("sysv_signal");
 }
 
-/// The same by the name that `signal` has in strictly conforming programs.
+/// The application sets its handler by `__sysv_signal`, the conforming `signal`: it runs once.
 #[test]
-fn strictly_conforming_signal_tells_and_serves_as_ever() {
+fn strictly_conforming_signal_works_as_without_the_library() {
     expect_the_same_answers("__sysv_signal");
 }
 
-/// The same by `sigset`, which also blocks and unblocks, with `sighold` and `sigrelse`.
+/// The application calls `sigset`, `sighold`, `sigrelse`: they work as without the library.
 #[test]
-fn sigset_tells_and_serves_as_ever() {
+fn sigset_works_as_without_the_library() {
     expect_the_same_answers("sigset");
 }
 
-/// An application that ignores the signal by `sigignore` does not get it.
+/// The application ignores the signal by `sigignore`: it is not delivered.
 #[test]
-fn sigignore_ignores_as_ever() {
+fn sigignore_works_as_without_the_library() {
     expect_the_same_answers("sigignore");
 }
 
-/// `siginterrupt` changes the present setting and those that `signal` makes later.
+/// The application calls `siginterrupt`: flags of present and later handlers change.
 #[test]
-fn siginterrupt_changes_flags_as_ever() {
+fn siginterrupt_works_as_without_the_library() {
     expect_the_same_answers("siginterrupt");
 }
 
-/// `sigaction` with all signals masked, with flags, and with `SA_RESETHAND`.
+/// The application calls `sigaction` with masks and flags: it works as without the library.
 #[test]
-fn sigaction_tells_and_serves_as_ever() {
+fn sigaction_works_as_without_the_library() {
     expect_the_same_answers("sigaction");
 }
 
-/// The same by glibc's second name.
+/// The application calls glibc's `__sigaction`: results and calls are as without the library.
 #[test]
-fn the_second_name_of_sigaction_is_no_way_around() {
+fn underscore_sigaction_works_as_without_the_library() {
     expect_the_same_answers("__sigaction");
 }
 
-/// The same by `sigvec`, which programs linked long ago call.
+/// The application, linked long ago, calls `sigvec`: results and calls are as without the library.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn sigvec_tells_and_serves_as_ever() {
+fn sigvec_works_as_without_the_library() {
     expect_the_same_answers("sigvec");
 }
 
-/// A static program that sets dispositions and timers by every function runs as without the library in it.
+/// A static program sets dispositions and timers by every function: it runs as without the library.
 #[test]
-fn a_static_program_has_the_same_functions() {
+fn signal_functions_work_in_a_static_program() {
     let scratch = Scratch::new();
     let program = scratch.path("static_signals");
     let mut compiler = tool("gcc");
@@ -133,38 +133,38 @@ fn a_static_program_has_the_same_functions() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// All threads block the signal and one waits for it by `sigwait`: it gets what others send, and no tick, and continues when
-/// another signal interrupts it.
+/// All threads block the signal and one calls `sigwait`: it returns signals that others send and no
+/// ticks, and continues after another signal's handler.
 #[test]
-fn sigwait_gives_the_app_its_own_signals() {
+fn sigwait_returns_signals_and_no_ticks() {
     let finished = run_case(&Scratch::new(), &["sigwait"], "250");
     expect_done(&finished, "the application's sigwait gave it a tick, or none of its own signals");
 }
 
-/// The same by `sigwaitinfo`, which tells the sender.
+/// All threads block the signal and one calls `sigwaitinfo`: it returns sent signals, not ticks.
 #[test]
-fn sigwaitinfo_gives_the_app_its_own_signals() {
+fn sigwaitinfo_returns_signals_and_no_ticks() {
     let finished = run_case(&Scratch::new(), &["sigwaitinfo"], "250");
     expect_done(&finished, "the application's sigwaitinfo gave it a tick, or none of its own signals");
 }
 
-/// An application that waits by `sigtimedwait` while another thread computes is told in time that nothing came.
+/// A thread calls `sigtimedwait` while another computes: the call times out when it should.
 #[test]
-fn sigtimedwait_ends_in_time_without_a_signal() {
+fn sigtimedwait_times_out_without_a_signal() {
     let finished = run_case(&Scratch::new(), &["sigtimedwait"], "250");
     expect_done(&finished, "the application's sigtimedwait gave it a tick, or never ended");
 }
 
-/// A thread in `sigwait` is cancelled: it ends there, and what it registered for that is run.
+/// A thread in `sigwait` is cancelled: it exits there, and its cleanup handlers run.
 #[test]
 fn sigwait_is_a_cancellation_point() {
     let finished = run_case(&Scratch::new(), &["cancelled-sigwait"], "250");
     expect_done(&finished, "a thread in sigwait cannot be cancelled");
 }
 
-/// An application that reads the signal by `signalfd` finds there what others send, and no tick; one line says that ticks end.
+/// The application reads a `signalfd`: it gets no tick, and a diagnostic reports that ticks stop.
 #[test]
-fn signalfd_gives_the_app_its_own_signals() {
+fn signalfd_reads_signals_and_no_ticks() {
     let scratch = Scratch::new();
     let finished = run_case(&scratch, &["signalfd"], "250");
     expect_done(&finished, "the application read a tick from its signalfd");
@@ -176,17 +176,17 @@ fn signalfd_gives_the_app_its_own_signals() {
     );
 }
 
-/// An application that blocks the signal in all threads runs as before, and the end line says why there are no samples.
+/// All threads block the signal: the summary line says why there are no samples.
 #[test]
-fn a_app_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
+fn reports_that_all_threads_block_the_signal() {
     let scratch = Scratch::new();
-    // From the start on: a tick that came before the program blocks the signal would be a sample.
+    // `env` blocks the signal from the start: a tick before the program does so would be a sample.
     let program = scratch.compile("app_signals.c", Linkage::None, &[]);
     let profiled = profiled(program, &scratch.path("prof"));
     let mut command = plain("env");
     command.arg("--block-signal=PROF").arg("CPUPROFILE_FREQUENCY=250");
     for (name, value) in profiled.get_envs() {
-        // Not for `env` itself, which would be profiled.
+        // Set by `env` and not for it: it would be profiled itself.
         if let (Some(name), Some(value)) = (name.to_str(), value.and_then(OsStr::to_str)) {
             command.arg(format!("{name}={value}"));
         }
@@ -203,43 +203,43 @@ fn a_app_that_blocks_the_signal_everywhere_learns_why_there_are_no_samples() {
     );
 }
 
-/// A handler of the application's for another signal is interrupted by ticks, and leaves by `siglongjmp`, again and again.
+/// Ticks interrupt a handler that often leaves by `siglongjmp`: its state is kept.
 #[test]
-fn handlers_that_are_ticked_may_jump_away() {
+fn handlers_that_ticks_interrupt_can_jump_out() {
     let scratch = Scratch::new();
     expect_done(&run_case(&scratch, &["jumps"], "1000"), "a handler that jumps out loses its state");
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// A slow `read` that ticks interrupt continues; `poll` and `nanosleep` say `EINTR`, as with any handler.
+/// Ticks interrupt calls: `read` continues, `poll` and `nanosleep` return `EINTR`, as usual.
 #[test]
-fn interrupted_calls_are_restarted_as_far_as_the_system_does() {
+fn interrupted_calls_are_restarted_as_without_the_library() {
     let scratch = Scratch::new();
     expect_done(&run_case(&scratch, &["restarts"], "1"), "a slow read was cut short by a tick");
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// An application that ignores the signal and replaces itself: the next program ignores it, as without the library.
+/// The application ignores the signal and replaces itself: the next program ignores it too.
 #[test]
-fn what_is_ignored_stays_ignored_in_the_next_program() {
+fn an_ignored_signal_stays_ignored_in_the_next_program() {
     for way in ["execve", "vfork-execve", "fork-execve"] {
         let finished = run_case(&Scratch::new(), &["ignore", way], "250");
         expect_done(&finished, &format!("{way}: the next program does not ignore what this one ignored"));
     }
 }
 
-/// An application that ignores the signal and fails to replace itself still ignores it, and is ticked again.
+/// The application ignores the signal, and its exec fails: it still ignores it, and ticks come.
 #[test]
-fn what_is_ignored_is_ticked_after_a_failed_exec() {
+fn ticks_come_after_a_failed_exec_if_the_signal_is_ignored() {
     let scratch = Scratch::new();
     expect_done(&run_case(&scratch, &["ignore", "missing"], "250"), "no ticks after a failed exec");
     assert!(Profile::read(&scratch.path("prof")).samples() >= 10);
 }
 
-/// GNU `timeout` watches a program that is slower than it may be, whatever clock both are profiled by: the same status, and
-/// nobody is left.
+/// GNU `timeout` kills a program that takes too long, with each clock: the status is the same, and
+/// no process is left.
 #[test]
-fn timeout_ends_its_program_in_time() {
+fn timeout_kills_its_program_in_time() {
     let timeout = Path::new("/usr/bin/timeout");
     let arguments = ["0.2", "sh", "-c", "while :; do :; done"];
     let expected = run(plain(timeout).args(arguments));

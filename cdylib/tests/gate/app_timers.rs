@@ -1,13 +1,13 @@
-//! Applications with timers of their own that send our signals: they keep them, and their ticks; and ours come all the same.
+//! Applications with timers that send the profiler's signals keep them, and are profiled.
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, profiled, run};
 
-/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 ticks a second.
+/// Runs a case of `programs/app_timers.c` with the library preloaded and profiling on at 1000 Hz.
 fn run_preloaded(scratch: &Scratch, case: &str, realtime: bool) -> Finished {
     run_preloaded_at("1000", scratch, case, realtime)
 }
 
-/// The same at `frequency`.
+/// Runs a case at `frequency`.
 fn run_preloaded_at(frequency: &str, scratch: &Scratch, case: &str, realtime: bool) -> Finished {
     let program = scratch.compile("app_timers.c", Linkage::None, &[]);
     let mut command = profiled(program, &scratch.path("prof"));
@@ -17,7 +17,6 @@ fn run_preloaded_at(frequency: &str, scratch: &Scratch, case: &str, realtime: bo
     run(command.env("CPUPROFILE_FREQUENCY", frequency).arg(case))
 }
 
-/// Runs a case without the library.
 fn run_alone(scratch: &Scratch, case: &str) -> Finished {
     run(plain(scratch.compile("app_timers.c", Linkage::None, &[])).arg(case))
 }
@@ -41,26 +40,26 @@ fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
 }
 
-/// An application that arms ITIMER_PROF reads back what it has set, is called each time, and never for our ticks.
+/// The application arms `ITIMER_PROF`: it reads it back, and its handler runs for expiries only.
 #[test]
-fn a_app_keeps_its_timer_of_cpu_time() {
+fn the_application_keeps_its_itimer_prof() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "keeps-its-timer", false);
     expect_done(&finished, "the application's ITIMER_PROF is not its own");
     assert!(samples(&scratch) >= 55);
 }
 
-/// An application that arms it for one signal gets one.
+/// The application arms `ITIMER_PROF` once: its handler runs once.
 #[test]
-fn a_timer_that_fires_once_fires_once() {
+fn a_one_shot_timer_expires_once() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "fires-once", false), "the application's timer did not fire once");
     assert!(samples(&scratch) >= 40);
 }
 
-/// An application that arms it for later, and disarms it before, is never called.
+/// The application arms `ITIMER_PROF` and disarms it before it expires: its handler never runs.
 #[test]
-fn a_timer_that_has_not_run_out_sends_nothing() {
+fn a_timer_disarmed_before_expiry_sends_nothing() {
     let scratch = Scratch::new();
     expect_done(
         &run_preloaded(&scratch, "waits-long", false),
@@ -69,9 +68,9 @@ fn a_timer_that_has_not_run_out_sends_nothing() {
     assert!(samples(&scratch) >= 50);
 }
 
-/// An application that arms it and has no handler is ended by it, as without the library.
+/// The application arms `ITIMER_PROF` without a handler: it is killed, as without the library.
 #[test]
-fn a_timer_without_a_handler_ends_the_app() {
+fn a_timer_without_a_handler_kills_the_application() {
     let scratch = Scratch::new();
     let expected = run_alone(&scratch, "dies");
     let finished = run_preloaded(&scratch, "dies", false);
@@ -84,35 +83,35 @@ fn a_timer_without_a_handler_ends_the_app() {
     assert_eq!((exit_code(expected.status), expected.text()), (128 + 27, "armed\n".to_owned()));
 }
 
-/// An application that arms it and ignores its signal continues, and is ticked.
+/// The application arms `ITIMER_PROF` and ignores its signal: it continues, and ticks come.
 #[test]
-fn a_timer_whose_signal_is_ignored_does_nothing() {
+fn a_timer_with_an_ignored_signal_does_nothing() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "ignores", false), "an ignored timer did harm");
     assert!(samples(&scratch) >= 40);
 }
 
-/// An application that blocks the signal while its timer runs out gets it afterwards, though a tick was pending at the time.
+/// The timer expires while the signal is blocked and a tick is pending: the handler runs later.
 #[test]
-fn a_timer_that_runs_out_while_the_signal_is_blocked_is_not_lost() {
+fn an_expiry_while_the_signal_is_blocked_is_not_lost() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "blocks", false), "the application's timer has no signal");
     assert!(samples(&scratch) > 0);
 }
 
-/// A thread of an application arms the timer while a signal that somebody has sent is pending for the process: it stays pending.
+/// A thread arms `ITIMER_PROF` while a sent signal is pending: the signal stays pending.
 #[test]
 fn a_signal_that_is_pending_when_the_timer_is_armed_stays_pending() {
-    // The kernel drops the application's signal if a tick is pending: none comes within the first second.
+    // The kernel drops the application's signal if a tick is pending: none comes for a second.
     let finished = run_preloaded_at("1", &Scratch::new(), "pending-stays-pending", false);
     let told = (exit_code(finished.status), finished.text());
     assert_eq!(told, (0, "done\n".to_owned()), "a signal of the application's is gone: {}", finished.stderr);
 }
 
-/// An application that takes its timer's signals by `sigwaitinfo` gets all of them and no tick; ticks, which nobody else takes, end with
-/// one line.
+/// The application waits for its timer by `sigwaitinfo`: it gets all expiries and no tick; ticks
+/// stop, and a diagnostic reports it.
 #[test]
-fn a_timer_that_is_waited_for_is_told_from_ticks() {
+fn sigwaitinfo_distinguishes_the_timer_from_ticks() {
     let finished = run_preloaded(&Scratch::new(), "takes-ticks", false);
     let lost = format!("the application waited for its timer and got something else: {}", finished.stderr);
     assert_eq!((exit_code(finished.status), finished.text()), (0, "done\n".to_owned()), "{lost}");
@@ -124,9 +123,9 @@ fn a_timer_that_is_waited_for_is_told_from_ticks() {
     );
 }
 
-/// Arguments that make no sense get the system's answers.
+/// The application passes invalid arguments: the results are the system's.
 #[test]
-fn arguments_without_sense_are_refused_as_ever() {
+fn invalid_arguments_return_the_errors_of_the_system() {
     let scratch = Scratch::new();
     let expected = run_alone(&scratch, "bad-arguments");
     let finished = run_preloaded(&scratch, "bad-arguments", false);
@@ -134,7 +133,7 @@ fn arguments_without_sense_are_refused_as_ever() {
     assert_eq!(finished.text(), expected.text(), "the application is told something else");
 }
 
-/// A linked application that has armed it before it starts the profiler keeps it through start and stop.
+/// A linked application arms `ITIMER_PROF` before a start: it keeps the timer until after the stop.
 #[test]
 fn a_timer_from_before_a_start_is_kept() {
     let scratch = Scratch::new();
@@ -142,7 +141,7 @@ fn a_timer_from_before_a_start_is_kept() {
     assert!(samples(&scratch) >= 20);
 }
 
-/// A linked application that starts and stops the profiler while its timer runs keeps it throughout.
+/// A linked application starts and stops the profiler while its timer runs: it keeps the timer.
 #[test]
 fn a_timer_is_kept_across_stop_and_start() {
     let scratch = Scratch::new();
@@ -150,17 +149,17 @@ fn a_timer_is_kept_across_stop_and_start() {
     assert!(samples(&scratch) >= 10);
 }
 
-/// The application's handler is not called for a tick that was pending when the profiler stopped: GNU sort's ends sort.
+/// A tick is pending at a stop: the application's handler (GNU sort's exits) is not called.
 #[test]
-fn a_tick_that_is_pending_at_a_stop_is_not_the_applications() {
+fn a_tick_pending_at_a_stop_does_not_reach_the_application() {
     let scratch = Scratch::new();
     let finished = run_linked(&scratch, "pending-tick-after-a-stop");
     expect_done(&finished, "the application got a tick of the profiler");
 }
 
-/// A linked application without a handler that arms it after the profiler has stopped is ended by it.
+/// A linked application arms `ITIMER_PROF` after a stop, without a handler: it is killed.
 #[test]
-fn a_timer_without_a_handler_ends_the_app_after_a_stop() {
+fn a_timer_without_a_handler_kills_the_application_after_a_stop() {
     let scratch = Scratch::new();
     let finished = run_linked(&scratch, "dies-after-a-stop");
     assert_eq!(
@@ -171,34 +170,34 @@ fn a_timer_without_a_handler_ends_the_app_after_a_stop() {
     );
 }
 
-/// An application with its timer armed forks: the child has none, is ticked, and may arm one of its own.
+/// The application forks with an armed timer: the child has none, and can arm one.
 #[test]
-fn a_forked_child_has_no_timer_and_may_have_one() {
+fn a_forked_child_has_no_timer_and_can_arm_one() {
     let scratch = Scratch::new();
     expect_done(&run_preloaded(&scratch, "child-has-none", false), "parent or child lost its timer");
     assert_eq!(scratch.names("prof_").len(), 1, "the child's profile");
 }
 
-/// An application with its timer armed replaces its program, which inherits the timer.
+/// The application replaces itself while its timer is armed: the next program inherits it.
 #[test]
-fn the_next_program_inherits_the_apps_timer() {
+fn the_next_program_inherits_the_timer_of_the_application() {
     let finished = run_preloaded(&Scratch::new(), "next-program-of-armed", false);
     let text = "interval 20, value near 10\ndone\n";
     assert_eq!(finished.text(), text, "the next program lacks its timer: {}", finished.stderr);
     assert_eq!(exit_code(finished.status), 0);
 }
 
-/// An application without a timer replaces its program, which has none either.
+/// An application without a timer replaces itself: the next program has no timer either.
 #[test]
-fn the_next_program_does_not_inherit_ours() {
+fn the_next_program_does_not_inherit_the_timer_of_the_profiler() {
     let finished = run_preloaded(&Scratch::new(), "next-program-of-unarmed", false);
     assert_eq!(finished.text(), "interval 0, value none\ndone\n", "{}", finished.stderr);
     assert_eq!(exit_code(finished.status), 0);
 }
 
-/// An application arms its timer where no other can be created: it has it, ticks end, and one line says so.
+/// Only the application's timer can be created: ticks stop, and a diagnostic reports it.
 #[test]
-fn where_there_is_one_timer_it_is_the_apps() {
+fn the_only_timer_belongs_to_the_application() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "without-a-second-timer", false);
     assert_eq!(
@@ -213,9 +212,9 @@ fn where_there_is_one_timer_it_is_the_apps() {
     assert!(samples(&scratch) >= 5);
 }
 
-/// An application with timers of `timer_create` gets their signals in its handlers, with the information that it gave.
+/// The application creates timers by `timer_create`: its handlers get their signals and values.
 #[test]
-fn a_app_keeps_its_posix_timers() {
+fn the_application_keeps_its_posix_timers() {
     let scratch = Scratch::new();
     expect_done(
         &run_preloaded(&scratch, "posix-timers", false),
@@ -224,9 +223,9 @@ fn a_app_keeps_its_posix_timers() {
     assert!(samples(&scratch) >= 30);
 }
 
-/// An application that uses `alarm`, `ualarm` and ITIMER_REAL gets their signals, whatever clock it is profiled by.
+/// The application uses `alarm`, `ualarm`, `ITIMER_REAL` with each clock: it gets their signals.
 #[test]
-fn a_app_keeps_its_alarms() {
+fn the_application_keeps_its_alarms() {
     for realtime in [false, true] {
         let scratch = Scratch::new();
         let lost = format!("an alarm was not the application's, realtime {realtime}");
@@ -235,9 +234,9 @@ fn a_app_keeps_its_alarms() {
     }
 }
 
-/// An application that an alarm is to end is ended by it, whatever clock it is profiled by.
+/// The application sets an alarm without a handler, with each clock: the alarm kills it.
 #[test]
-fn an_alarm_without_a_handler_ends_the_app() {
+fn an_alarm_without_a_handler_kills_the_application() {
     for realtime in [false, true] {
         let finished = run_preloaded(&Scratch::new(), "dies-of-an-alarm", realtime);
         let told = (exit_code(finished.status), finished.text());
@@ -245,9 +244,9 @@ fn an_alarm_without_a_handler_ends_the_app() {
     }
 }
 
-/// An application that disarms the timer by a system call of its own is left alone, and one line says what that means.
+/// The application disarms the timer by a direct system call: a diagnostic reports missing time.
 #[test]
-fn a_timer_taken_by_a_system_call_is_told() {
+fn reports_a_timer_disarmed_by_a_system_call() {
     let scratch = Scratch::new();
     let finished = run_preloaded(&scratch, "by-system-call", false);
     assert_eq!(

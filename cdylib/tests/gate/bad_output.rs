@@ -1,4 +1,4 @@
-//! Profiles that cannot be written, and programs that must not be profiled: the application never pays for it.
+//! Profiles that cannot be written, and programs that must not be profiled, which run undisturbed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn app(scratch: &Scratch) -> PathBuf {
     scratch.compile("app.c", Linkage::None, &[])
 }
 
-/// Runs the application with CPUPROFILE=`profile` and panics unless it prints and ends as if there were no profiler.
+/// Panics unless the application prints and exits as without the profiler.
 #[track_caller]
 fn run_unharmed(mut command: Command) -> Finished {
     let finished = run(command.args(["print", "hello", "burn", "60", "exit", "3"]));
@@ -22,7 +22,7 @@ fn run_unharmed(mut command: Command) -> Finished {
     finished
 }
 
-/// CPUPROFILE names a directory.
+/// `CPUPROFILE` names a directory: a diagnostic reports it.
 #[test]
 fn a_directory_is_refused() {
     let scratch = Scratch::new();
@@ -33,7 +33,7 @@ fn a_directory_is_refused() {
     assert_eq!(fs::read_dir(&directory).expect("still a directory").count(), 0);
 }
 
-/// CPUPROFILE names a file in a directory that is not there.
+/// `CPUPROFILE` names a file in a missing directory: a diagnostic reports it.
 #[test]
 fn a_missing_directory_is_refused() {
     let scratch = Scratch::new();
@@ -43,9 +43,9 @@ fn a_missing_directory_is_refused() {
     assert_eq!(scratch.names(""), ["app"]);
 }
 
-/// CPUPROFILE names a file below something that is no directory.
+/// `CPUPROFILE` names a file below a regular file: a diagnostic reports it.
 #[test]
-fn a_file_in_the_place_of_a_directory_is_refused() {
+fn a_path_below_a_regular_file_is_refused() {
     let scratch = Scratch::new();
     scratch.write("file", "");
     let path = scratch.path("file/prof");
@@ -53,7 +53,7 @@ fn a_file_in_the_place_of_a_directory_is_refused() {
     expect_one_line(&finished, &path, "not a directory");
 }
 
-/// A name longer than any file system takes.
+/// `CPUPROFILE` has a name that is longer than a file system permits: a diagnostic reports it.
 #[test]
 fn an_overlong_name_is_refused() {
     let scratch = Scratch::new();
@@ -63,7 +63,7 @@ fn an_overlong_name_is_refused() {
     assert_eq!(scratch.names(""), ["app"]);
 }
 
-/// CPUPROFILE names a file in a directory in which the user may not write.
+/// `CPUPROFILE` names a file in a directory that is not writable: a diagnostic reports it.
 #[test]
 fn an_unwritable_directory_is_refused() {
     let scratch = Scratch::new();
@@ -77,12 +77,12 @@ fn an_unwritable_directory_is_refused() {
     assert_eq!(fs::read_dir(&directory).expect("the directory is there").count(), 0);
 }
 
-/// The program with the profiler, run by a user whom permissions bind: by nobody, when the tests run as root.
+/// The program under the profiler, run by an unprivileged user (65534 if the tests run as root).
 fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Command {
     if !nix::unistd::geteuid().is_root() {
         return profiled(program, profile);
     }
-    // A copy, since the build's own folder may be closed to others.
+    // A copy: other users may have no access to the build's directory.
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
     let mut command = plain("setpriv");
@@ -95,8 +95,8 @@ fn assignment(name: &str, value: &Path) -> String {
     format!("{name}={}", value.display())
 }
 
-/// Runs `program` under the profiler in a shell that may write at most `blocks` half kilobytes to a file, which fails
-/// as a full disk does, only with another reason.
+/// Runs `program` under the profiler in a shell that may write at most `blocks` half kilobytes to a
+/// file: writes fail as on a full disk, with another error.
 fn with_file_size_limit(program: &Path, profile: &Path, blocks: u32) -> Command {
     let mut command = plain("sh");
     let script = "trap '' XFSZ; ulimit -f \"$1\"; LD_PRELOAD=$2 CPUPROFILE=$3; export LD_PRELOAD CPUPROFILE; shift 3; exec \"$@\"";
@@ -104,9 +104,9 @@ fn with_file_size_limit(program: &Path, profile: &Path, blocks: u32) -> Command 
     command
 }
 
-/// The file cannot be written to its end: nothing remains, neither under the final name nor any other.
+/// The profile exceeds the file size limit: no file remains under the final or any other name.
 #[test]
-fn a_profile_that_does_not_fit_leaves_nothing() {
+fn a_profile_that_does_not_fit_leaves_no_file() {
     for blocks in [0, 1, 2] {
         let scratch = Scratch::new();
         let path = scratch.path("prof");
@@ -116,9 +116,9 @@ fn a_profile_that_does_not_fit_leaves_nothing() {
     }
 }
 
-/// An older profile under the final name is not replaced by a part of the new one.
+/// The profile exceeds the file size limit: an older one is not replaced by a part of it.
 #[test]
-fn a_profile_that_does_not_fit_leaves_no_part_in_an_older_ones_place() {
+fn a_profile_that_does_not_fit_does_not_replace_an_older_one() {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
     let program = app(&scratch);
@@ -131,9 +131,9 @@ fn a_profile_that_does_not_fit_leaves_no_part_in_an_older_ones_place() {
     assert!(names == ["app", "prof"] || names == ["app"], "{names:?}");
 }
 
-/// A file system that is really full.
+/// The file system is full: a diagnostic reports it, and no file remains.
 #[test]
-fn a_full_file_system_leaves_nothing() {
+fn a_full_file_system_leaves_no_file() {
     let scratch = Scratch::new();
     let directory = scratch.directory("small");
     let path = directory.join("prof");
@@ -156,14 +156,14 @@ fn a_full_file_system_leaves_nothing() {
     assert!(complaint.to_lowercase().contains("no space left"), "{complaint}");
 }
 
-/// A program that runs with another user's rights is not profiled, and nothing is said.
+/// A set-user-ID program has the library linked in: it is not profiled, and nothing is printed.
 #[test]
 fn a_setuid_program_is_not_profiled() {
     if !is_root("make a program of another user") {
         return;
     }
     let scratch = Scratch::new();
-    // The loader ignores LD_PRELOAD for such a program, so the library is linked in, by a path in the program.
+    // Linked, because the loader ignores LD_PRELOAD for such a program.
     let program = scratch.compile("app.c", Linkage::Shared, &[]);
     std::os::unix::fs::chown(&program, Some(65534), None).expect("root may");
     let path = scratch.path("prof");
@@ -172,7 +172,7 @@ fn a_setuid_program_is_not_profiled() {
         command.env("CPUPROFILE", &path);
         run_unharmed(command)
     };
-    // First as it is, to see that the program would be profiled; the directory is open to both users.
+    // First without the set-user-ID bit: it is profiled. The directory is open to both users.
     scratch.open_to_all();
     assert_eq!(run_linked().end_lines(), 1);
     fs::remove_file(&path).expect("a profile was written");
@@ -181,10 +181,10 @@ fn a_setuid_program_is_not_profiled() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// Another library took SIGPROF before ours was loaded: one line with the reason, no profile, and that library's
-/// handler continues serving.
+/// Another library handles SIGPROF before ours is loaded: a diagnostic states the reason, there is
+/// no profile, and that library's handler still runs.
 #[test]
-fn a_signal_taken_before_we_are_loaded_is_left_alone() {
+fn an_earlier_handler_of_the_signal_is_kept() {
     let scratch = Scratch::new();
     let program = app(&scratch);
     let early = scratch.compile_library("early_handler.c", &[]);
@@ -201,7 +201,7 @@ fn a_signal_taken_before_we_are_loaded_is_left_alone() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// The program handles SIGPROF and then starts the profiler: refused, and its handler serves as before.
+/// The application handles SIGPROF and starts the profiler: it is refused; the handler still runs.
 #[test]
 fn a_start_is_refused_while_the_program_handles_the_signal() {
     let scratch = Scratch::new();

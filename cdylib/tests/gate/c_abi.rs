@@ -1,5 +1,5 @@
-//! The C interface, as a C11 and a C++17 program see it that are compiled against the committed header and linked
-//! with the shared or the static library.
+//! The C interface, used by C11 and C++17 programs that are compiled against the committed header
+//! and linked with the shared or the static library.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,6 @@ use crate::support::{
     system_header_directory, tool,
 };
 
-/// The whole interface.
 const FUNCTIONS: [&str; 10] = [
     "ProfilerDisable",
     "ProfilerEnable",
@@ -23,7 +22,7 @@ const FUNCTIONS: [&str; 10] = [
     "ProfilingIsEnabledForAllThreads",
 ];
 
-/// Runs `case` of `programs/abi.c` in both linkages, then lets `check` look at the files of each run.
+/// Runs `case` of `programs/abi.c` in both linkages, and `check` on the files of each run.
 #[track_caller]
 fn both_linkages(case: &str, check: impl Fn(&Scratch)) {
     for linkage in [Linkage::Shared, Linkage::Static] {
@@ -36,18 +35,16 @@ fn both_linkages(case: &str, check: impl Fn(&Scratch)) {
     }
 }
 
-/// Runs a program whose only ticks are those that it sends itself: the timer's first is due after a second of CPU.
+/// Runs a program that sends itself all ticks: the timer expires after a second of CPU time.
 fn run_quietly(program: &Path, arguments: &[&Path]) -> Finished {
     run(quietly_with_threads(&mut plain(program)).args(arguments))
 }
 
-/// The sum of counts of the profile `name` that a case wrote.
 #[track_caller]
 fn samples(scratch: &Scratch, name: &str) -> usize {
     Profile::read(&scratch.path("out").join(name)).samples()
 }
 
-/// The names of all that a case wrote.
 fn written(scratch: &Scratch) -> BTreeSet<String> {
     let entries = std::fs::read_dir(scratch.path("out")).expect("the directory is there");
     entries
@@ -55,28 +52,28 @@ fn written(scratch: &Scratch) -> BTreeSet<String> {
         .collect()
 }
 
-/// The state is off, on with name and time, counts every tick, and is off again; ticks sent by raise weigh 1.
+/// The state is off, on with name, time and tick count, and off. A tick by `raise` has weight 1.
 #[test]
-fn a_session_is_off_on_and_off_again() {
+fn reports_the_state_before_during_and_after_a_session() {
     both_linkages("lifecycle", |scratch| {
         assert_eq!(samples(scratch, "prof"), 5);
         assert_eq!(written(scratch).len(), 1, "{:?}", written(scratch));
     });
 }
 
-/// Enable and Disable change nothing; Stop, Flush and RegisterThread nothing while profiling is off.
+/// Enable and Disable change nothing; Stop, Flush and RegisterThread nothing without a session.
 #[test]
-fn calls_out_of_turn_have_no_effect() {
+fn calls_while_profiling_is_off_have_no_effect() {
     both_linkages("idle-calls", |scratch| assert_eq!(samples(scratch, "prof"), 4));
 }
 
-/// A thread that registers itself is sampled, however often it does.
+/// A thread that registers itself, once or more often, is sampled.
 #[test]
 fn a_registered_thread_is_sampled() {
     both_linkages("registered-thread", |scratch| assert!(samples(scratch, "prof") >= 4));
 }
 
-/// No name, an impossible name, or a session already running: 0, and the running session goes on as it was.
+/// A start with no or a bad name, or during a session, returns 0; the session continues.
 #[test]
 fn a_refused_start_changes_nothing() {
     both_linkages("refused-starts", |scratch| {
@@ -85,13 +82,13 @@ fn a_refused_start_changes_nothing() {
     });
 }
 
-/// The pointer behind the name's NUL is there even while profiling is off, and what it points to counts each tick.
+/// The pointer after the name's NUL exists even without a session; it points to a tick counter.
 #[test]
 fn the_live_counter_counts_each_recorded_tick() {
     both_linkages("live-counter", |scratch| assert_eq!(samples(scratch, "prof"), 10));
 }
 
-/// After each flush the file is complete and holds all so far; profiling goes on.
+/// After each flush the file is complete and holds all samples so far; profiling continues.
 #[test]
 fn a_flush_leaves_a_complete_profile_of_all_so_far() {
     both_linkages("flush", |scratch| {
@@ -101,16 +98,15 @@ fn a_flush_leaves_a_complete_profile_of_all_so_far() {
     });
 }
 
-/// A second session under the same name begins at zero.
 #[test]
-fn a_restart_begins_with_nothing() {
+fn a_restart_begins_without_samples() {
     both_linkages("restart", |scratch| {
         assert_eq!(samples(scratch, "first"), 6);
         assert_eq!(samples(scratch, "prof"), 2);
     });
 }
 
-/// A tick counts when the filter, called with its argument on each tick, answers anything but 0.
+/// A tick counts if the filter, called with its argument, returns a value other than 0.
 #[test]
 fn a_filter_decides_which_ticks_count() {
     both_linkages("filter", |scratch| {
@@ -120,49 +116,47 @@ fn a_filter_decides_which_ticks_count() {
     });
 }
 
-/// A filter that accepts one thread of four: the profile has that thread's ticks.
+/// A filter accepts one thread of four: the profile has that thread's ticks.
 #[test]
-fn a_filter_of_one_thread_gives_that_thread_s_profile() {
+fn a_filter_can_select_one_thread() {
     both_linkages("filter-of-one-thread", |scratch| assert_eq!(samples(scratch, "prof"), 500));
 }
 
-/// Four threads that send themselves ticks at once lose none.
 #[test]
 fn ticks_of_several_threads_are_all_counted() {
     both_linkages("threads", |scratch| assert_eq!(samples(scratch, "prof"), 2000));
 }
 
-/// A program that ends without stopping has its profile all the same.
 #[test]
-fn a_session_still_on_is_written_at_exit() {
+fn a_running_session_is_written_at_exit() {
     both_linkages("stopped-at-exit", |scratch| assert_eq!(samples(scratch, "prof"), 7));
 }
 
-/// A name longer than the state's field is cut there and still written to.
+/// A name that is longer than the state's field is truncated there; the file has the complete name.
 #[test]
-fn a_long_name_is_cut_in_the_state() {
+fn a_long_name_is_truncated_in_the_state() {
     both_linkages("long-name", |scratch| assert_eq!(samples(scratch, "prof"), 1));
 }
 
-/// With a context: its own PC first, then the callers, whatever is to be skipped.
+/// With a context, its PC comes first, then the callers. The number of frames to skip is ignored.
 #[test]
 fn a_stack_trace_of_a_context_begins_at_its_pc() {
     both_linkages("trace-of-context", |_| {});
 }
 
-/// Without a context: the caller of ProfilerGetStackTrace first, less as many frames as are to be skipped.
+/// Without a context, the caller of `ProfilerGetStackTrace` is first, unless it is skipped.
 #[test]
 fn a_stack_trace_without_a_context_begins_at_the_caller() {
     both_linkages("trace-of-caller", |_| {});
 }
 
-/// No more entries are written than asked for, and none when all frames are skipped.
+/// At most the requested number of entries is written, and none if all frames are skipped.
 #[test]
 fn a_stack_trace_keeps_to_its_limits() {
     both_linkages("depth-limits", |_| {});
 }
 
-/// The header serves C++17: types, signatures, linkage.
+/// A C++17 program can use the header's types, signatures and linkage.
 #[test]
 fn a_cpp_program_uses_the_interface() {
     for linkage in [Linkage::Shared, Linkage::Static] {
@@ -175,9 +169,8 @@ fn a_cpp_program_uses_the_interface() {
     }
 }
 
-/// Structs have the sizes and offsets that programs compiled against gperftools expect.
 #[test]
-fn structs_are_laid_out_as_the_incumbents() {
+fn structs_have_the_layout_of_gperftools() {
     let layout = |include: &Path| {
         let scratch = Scratch::new();
         let program = scratch.path("layout");
@@ -190,7 +183,7 @@ fn structs_are_laid_out_as_the_incumbents() {
     assert!(ours.contains("ProfilerState.samples_gathered"), "{ours}");
 }
 
-/// The header declares every function that the shared library has, and the library has every one declared.
+/// The header and the shared library have the same functions.
 #[test]
 fn the_library_defines_what_the_header_declares() {
     let header =

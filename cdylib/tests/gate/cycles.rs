@@ -1,5 +1,5 @@
-//! Sessions one after another, at a high rate, while threads compute, which leave nothing behind; and such as a signal begins
-//! and ends where the program must not be disturbed.
+//! Many sessions at a high rate while threads compute: they leave no resources. Sessions that a
+//! signal starts and stops inside the allocator and the loader.
 
 use crate::support::{Linkage, Profile, Scratch, Told, is_full, plain, profiled, rounds, run};
 
@@ -46,10 +46,10 @@ fn sessions_with_one_timer_leave_nothing() {
     expect_nothing_left("itimer", rounds(20, 300));
 }
 
-/// The signal comes inside the program's allocator, which ends the program if it is called there, inside `dlopen`, and while the
-/// loader lists objects. Each pair of signals is a profile.
+/// The toggle signal arrives inside the allocator (which aborts if called there), inside `dlopen`,
+/// and while the loader lists objects. Each pair of signals makes a profile.
 #[test]
-fn a_signal_switches_inside_malloc_and_dlopen() {
+fn a_signal_toggles_inside_malloc_and_dlopen() {
     const PAIRS: usize = 20;
     let scratch = Scratch::new();
     let program = scratch.compile("toggles.c", Linkage::None, &["-O1", "-rdynamic"]);

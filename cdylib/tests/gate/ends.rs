@@ -1,5 +1,5 @@
-//! Ends of a process: with the status and the output that it has without the library, and a complete profile wherever
-//! the process can still act.
+//! Process exits: status and output are as without the library, and the profile is complete if the
+//! process can still act.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,24 +12,23 @@ use crate::support::{
     repository_root, rounds, run, shared_library, start, tool, wait,
 };
 
-/// Ticks that `programs/ends.c` sends itself before it ends.
+/// Ticks that `programs/ends.c` sends itself before it exits.
 const TICKS: usize = 5;
-/// What it ends with.
+/// The exit status of `programs/ends.c`.
 const STATUS: i32 = 7;
 
 fn ends(scratch: &Scratch, linkage: Linkage) -> PathBuf {
-    // Bound at once: a lazy binding takes more of a handler's stack than all else.
+    // Bound at load time: lazy binding takes more of a handler's stack than all else.
     scratch.compile("ends.c", linkage, &["-Wl,-z,now"])
 }
 
-/// Runs a case without the library and with it; panics unless both end with the status and print the same, and the
-/// profile, announced by one line, holds all ticks that the application sent.
+/// Runs a case without and with the library. Panics unless both have the same status and output,
+/// and the profile, announced by one line, holds all ticks that the application sent.
 #[track_caller]
 fn expect_complete_profile(case: &str, ticks: usize) {
     expect_complete_profiles(case, ticks, 1);
 }
 
-/// Does so as many times as `rounds` says.
 #[track_caller]
 fn expect_complete_profiles(case: &str, ticks: usize, rounds: usize) {
     let scratch = Scratch::new();
@@ -47,11 +46,11 @@ fn expect_complete_profiles(case: &str, ticks: usize, rounds: usize) {
     }
 }
 
-/// Cases in which threads compute, however long the scheduler takes to let the program end: the timer adds what they use.
+/// Cases in which threads compute; the scheduler decides how many ticks the timer adds.
 const COMPUTING: [&str; 2] = ["with-threads-running", "by-another-thread"];
 
-/// Panics unless the only profile is complete and holds so many samples, and no more than a timer that fires once in a
-/// second of CPU time may have added.
+/// Panics unless the only profile is complete and has `ticks` samples. A timer with a period of a
+/// second may add one.
 #[track_caller]
 fn expect_samples(scratch: &Scratch, case: &str, ticks: usize) {
     let path = scratch.path("prof");
@@ -66,7 +65,7 @@ fn expect_samples(scratch: &Scratch, case: &str, ticks: usize) {
 
 /// The application calls `_exit` or `_Exit`: the profile is complete.
 #[test]
-fn a_program_may_end_by_underscore_exit() {
+fn underscore_exit_leaves_a_complete_profile() {
     for case in ["_exit", "_Exit"] {
         expect_complete_profile(case, TICKS);
     }
@@ -74,17 +73,17 @@ fn a_program_may_end_by_underscore_exit() {
 
 /// The application calls `_exit` in a signal handler: the profile is complete.
 #[test]
-fn a_signal_handler_may_end_the_program() {
+fn a_signal_handler_can_call_underscore_exit() {
     expect_complete_profile("in-handler", TICKS);
 }
 
-/// The handler has an alternate stack with 768 bytes beside the kernel's frame: `_exit` writes the profile all the same.
+/// A handler on an alternate stack with 768 spare bytes calls `_exit`: the profile is complete.
 #[test]
-fn a_handler_on_a_small_stack_may_end_the_program() {
+fn a_handler_on_a_small_stack_can_call_underscore_exit() {
     expect_complete_profile("on-small-stack", TICKS);
 }
 
-/// The application calls `_exit`: nothing is allocated and no lock of libc taken, since a handler may have interrupted those.
+/// The application calls `_exit`: nothing is allocated or locked, because handlers may call it.
 #[test]
 fn underscore_exit_neither_allocates_nor_locks() {
     let scratch = Scratch::new();
@@ -97,32 +96,32 @@ fn underscore_exit_neither_allocates_nor_locks() {
     expect_samples(&scratch, "watched-exit", TICKS);
 }
 
-/// Four threads call `_exit` at once: one of them completes the profile, and the others do not end it midway.
+/// Four threads call `_exit` simultaneously: one completes the profile, undisturbed.
 #[test]
-fn several_threads_may_end_the_program_at_once() {
+fn several_threads_can_call_underscore_exit_simultaneously() {
     expect_complete_profiles("by-threads-at-once", TICKS, rounds(5, 100));
 }
 
-/// A thread calls `_exit` while another is inside `exit`, in a function of the application's: the profile is complete.
+/// A thread calls `_exit` while another is in an `atexit` function: the profile is complete.
 #[test]
-fn underscore_exit_may_come_beside_exit() {
+fn underscore_exit_can_run_during_exit() {
     expect_complete_profile("beside-exit", TICKS);
 }
 
-/// The thread that calls `_exit` is to be cancelled: it ends the program all the same, with a complete profile.
+/// A thread with a pending cancellation calls `_exit`: the process exits with a complete profile.
 #[test]
-fn a_cancelled_thread_may_end_the_program() {
+fn a_thread_with_a_pending_cancellation_can_call_underscore_exit() {
     expect_complete_profile("cancelled", TICKS);
 }
 
-/// The thread that calls `_exit` is cancelled while the profile is being written: it ends the program all the same.
+/// The thread that calls `_exit` is cancelled while it writes the profile: the process exits.
 #[test]
-fn a_thread_that_ends_the_program_is_not_cancelled() {
+fn a_thread_in_underscore_exit_is_not_cancelled() {
     let scratch = Scratch::new();
     let program = ends(&scratch, Linkage::None);
     let path = scratch.path("pipe");
     run(tool("mkfifo").arg(&path)).expect_success();
-    // Never read: opened so that opening it waits for nobody.
+    // Never read. Opened at both ends, because opening one end would block.
     let _both_ends = File::options().read(true).write(true).open(&path).expect("our own pipe");
     let mut command = profiled(&program, &path);
     let finished = run(quietly(&mut command).env("CPUPROFILE_MAX_DEPTH", "4096").arg("cancelled-midway"));
@@ -130,16 +129,16 @@ fn a_thread_that_ends_the_program_is_not_cancelled() {
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
 }
 
-/// The application calls `quick_exit`: its own function for that runs as before, and its time is in the profile.
+/// The application calls `quick_exit`: the profile has the time of its `at_quick_exit` function.
 #[test]
-fn a_program_may_end_quickly() {
+fn quick_exit_leaves_a_complete_profile() {
     expect_complete_profile("quick_exit", TICKS + 1);
 }
 
-/// A program that is linked with the shared or the static library, and starts the profiler itself, ends by `_exit` or
-/// `quick_exit`: the profile is complete.
+/// A program that is linked with the shared or the static library, and starts the profiler itself,
+/// calls `_exit` or `quick_exit`: the profile is complete.
 #[test]
-fn a_linked_program_may_end_without_exit() {
+fn a_linked_program_can_call_underscore_exit() {
     for linkage in [Linkage::Shared, Linkage::Static] {
         for (case, ticks) in [("_exit", TICKS), ("_Exit", TICKS), ("quick_exit", TICKS + 1)] {
             let scratch = Scratch::new();
@@ -151,9 +150,9 @@ fn a_linked_program_may_end_without_exit() {
     }
 }
 
-/// A program without the dynamic loader has no next definition: it ends all the same, with a complete profile.
+/// A static program, which has no next definitions, calls `_exit`: the profile is complete.
 #[test]
-fn a_static_program_may_end_without_exit() {
+fn a_static_program_can_call_underscore_exit() {
     for (case, ticks) in
         [("_exit", TICKS), ("_Exit", TICKS), ("quick_exit", TICKS + 1), ("in-handler", TICKS)]
     {
@@ -170,27 +169,27 @@ fn a_static_program_may_end_without_exit() {
     }
 }
 
-/// The application calls `exit` inside a function that `exit` runs: its second status counts, and the profile is complete.
+/// An `atexit` function calls `exit`: the second status counts, and the profile is complete.
 #[test]
-fn exit_may_be_called_inside_exit() {
+fn exit_can_be_called_inside_exit() {
     expect_complete_profile("inside-exit", TICKS + 1);
 }
 
 /// The application returns from `main` while its threads compute: the profile is complete.
 #[test]
-fn main_may_return_while_threads_run() {
+fn main_can_return_while_threads_run() {
     expect_complete_profile("with-threads-running", TICKS);
 }
 
-/// A thread that is not the first calls `exit` while others compute and wait: the profile is complete.
+/// A thread calls `exit` while the main and other threads run: the profile is complete.
 #[test]
-fn any_thread_may_exit() {
+fn any_thread_can_call_exit() {
     expect_complete_profile("by-another-thread", TICKS + 1);
 }
 
-/// The first thread ends by `pthread_exit`, and the last one to end ends the program, with status 0.
+/// The main thread calls `pthread_exit`; the last thread exits the process with status 0.
 #[test]
-fn the_last_thread_may_end_the_program() {
+fn the_last_thread_can_exit_the_process() {
     let scratch = Scratch::new();
     let program = ends(&scratch, Linkage::None);
     expect_status(&run(plain(&program).arg("by-the-last-thread")), 0);
@@ -199,22 +198,22 @@ fn the_last_thread_may_end_the_program() {
     expect_samples(&scratch, "by-the-last-thread", TICKS + 1);
 }
 
-/// Children of `vfork`, of `_Fork` and of a raw `clone` call `_exit`: the parent's session continues, and its profile
-/// holds all ticks.
+/// Children of `vfork`, of `_Fork` and of a raw `clone` call `_exit`: the parent's session
+/// continues, and its profile holds all ticks.
 #[test]
-fn children_that_run_no_fork_hook_may_end() {
+fn children_without_fork_hooks_can_exit() {
     expect_complete_profile("after-children", TICKS + 1);
 }
 
-/// The application stops the profiler and calls `_exit`: there is one profile and one line.
+/// The application stops the profiler and calls `_exit`: there is one profile and one summary line.
 #[test]
 fn underscore_exit_after_a_stop_adds_nothing() {
     expect_complete_profile("after-a-stop", TICKS);
 }
 
-/// The application is ended by the default action of a signal, or aborts: with the status that it has without the library.
+/// A signal or `abort` kills the application: the status is as without the library.
 #[test]
-fn a_signal_ends_the_program_as_ever() {
+fn a_signal_kills_the_program_as_without_the_library() {
     let scratch = Scratch::new();
     let program = ends(&scratch, Linkage::None);
     let signals = [
@@ -245,18 +244,17 @@ fn a_signal_ends_the_program_as_ever() {
     }
 }
 
-/// A thread writes the profile to a pipe whose reader has taken a little of it, and another calls `_exit`: the program ends
-/// although nobody reads the rest. In the full check the reader reads on slowly, and the program ends long before all is
-/// written.
+/// A thread writes the profile to a pipe with a slow reader, and another calls `_exit`: the process
+/// exits before all is written.
 #[test]
 fn underscore_exit_does_not_wait_for_a_slow_reader() {
-    // A thousand words and more in each of the longer half of 500 chains.
+    // At least a thousand words in each of the longer half of 500 stacks.
     const LEAST: usize = 500 * 500 / 2 * size_of::<usize>();
     let scratch = Scratch::new();
     let program = ends(&scratch, Linkage::None);
     let path = scratch.path("pipe");
     run(tool("mkfifo").arg(&path)).expect_success();
-    // Opened at both ends, so that it waits for nobody; the writing end goes before the program starts.
+    // Opened at both ends, so that it does not block; the writing end is closed before the start.
     let both_ends = File::options().read(true).write(true).open(&path).expect("our own pipe");
     let mut reader = File::open(&path).expect("our own pipe");
     let mut command = profiled(&program, &path);
@@ -264,7 +262,7 @@ fn underscore_exit_does_not_wait_for_a_slow_reader() {
     let reading = std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         let mut total = 0;
-        // So slow that the writer needs a minute, and never so slow that it gives up.
+        // So slow that the writer needs a minute, but not so slow that it gives up.
         while let Ok(read @ 1..) = reader.read(&mut buffer) {
             total += read;
             if total >= LEAST || !is_full() {
@@ -283,7 +281,7 @@ fn underscore_exit_does_not_wait_for_a_slow_reader() {
 
 /// The library handles only the profiling signal and the toggle signal.
 #[test]
-fn no_other_signal_is_caught() {
+fn handles_no_other_signals() {
     let scratch = Scratch::new();
     let program = ends(&scratch, Linkage::None);
     let caught = |command: &mut Command| {

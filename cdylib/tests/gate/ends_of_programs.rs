@@ -1,10 +1,10 @@
-//! Programs as Debian ships them that end, fork and start others in their own ways: with the status and the output that
-//! they have without the library, and complete profiles.
+//! Programs of Debian that exit, fork and start others in their own ways: status and output are as
+//! without the library, and profiles are complete.
 
 use crate::support::{Lack, Profile, Scratch, exit_code, plain, profiled, quietly, run, skip};
 
-/// Runs a real program under the profiler; panics unless it ends and prints as it does without, and
-/// all profiles, of which its own has samples, are complete. Gives their number.
+/// Runs a program under the profiler. Panics unless it exits and prints as without, and all
+/// profiles are complete; its own must have samples. Returns the number of profiles.
 #[track_caller]
 fn expect_real_program(program: &str, arguments: &[&str], status: i32) -> usize {
     let scratch = Scratch::new();
@@ -25,16 +25,16 @@ fn expect_real_program(program: &str, arguments: &[&str], status: i32) -> usize 
     names.len()
 }
 
-/// A tick for a shell that is not a subshell, if it is profiled.
+/// A tick for a profiled shell that is not a subshell.
 const SHELL_TICK: &str = "[ -z \"$LD_PRELOAD\" ] || kill -PROF $$";
 
-/// The same for a subshell.
+/// A tick for a profiled subshell.
 const SUBSHELL_TICK: &str = "[ -z \"$LD_PRELOAD\" ] || sh -c 'kill -PROF $PPID'";
 
-/// What takes a shell some milliseconds.
+/// A loop that takes a shell some milliseconds.
 const SHELL_WORK: &str = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done";
 
-/// dash ends by `_exit`, and starts programs by `vfork`; its subshells are forks: all have complete profiles.
+/// dash exits by `_exit`, uses `vfork`, and forks subshells: all have complete profiles.
 #[test]
 fn a_shell_has_a_complete_profile() {
     assert_eq!(
@@ -51,8 +51,8 @@ fn a_shell_has_a_complete_profile() {
     assert!(expect_real_program("/usr/bin/dash", &["-c", &script], 5) >= 2);
 }
 
-/// python3 ends by `os._exit`, starts programs by `subprocess`, and has workers of `multiprocessing`, which end by
-/// `os._exit` too.
+/// python3 exits by `os._exit`, starts programs by `subprocess`, and has `multiprocessing` workers
+/// that exit by `os._exit`: all have complete profiles.
 #[test]
 fn pythons_processes_have_complete_profiles() {
     let work = "(tick(), sum(i * i for i in range(10000)))";
@@ -73,7 +73,7 @@ child.start(); child.join(); print(child.exitcode)
     assert!(expect_real_program("/usr/bin/python3", &["-c", &script], 7) >= 2);
 }
 
-/// perl ends by `POSIX::_exit`, forks, and replaces itself.
+/// perl exits by `POSIX::_exit`, forks, and starts programs: all have complete profiles.
 #[test]
 fn perls_processes_have_complete_profiles() {
     let script = "use POSIX; $| = 1; sub work { kill PROF => $$ if $ENV{LD_PRELOAD}; 1 for 1..3e4; }
@@ -82,9 +82,9 @@ fn perls_processes_have_complete_profiles() {
     assert!(expect_real_program("/usr/bin/perl", &["-e", script], 8) >= 2);
 }
 
-/// xargs and a shell as its command; GNU make, where it is installed, with two jobs at once.
+/// xargs runs a shell, GNU make two jobs: status and output are as without the library.
 #[test]
-fn programs_that_start_many_others_end_as_ever() {
+fn programs_that_start_many_others_exit_as_without_the_library() {
     let script = format!(
         "seq 20 | xargs -n 1 -P 1 sh -c '{{ {SHELL_TICK}; {SHELL_WORK}; }} > /dev/null; echo $0'; {SHELL_TICK}; {SHELL_WORK}; exit 2"
     );

@@ -1,4 +1,4 @@
-//! The environment variables: what they turn on, how files are named, and what is said on standard error.
+//! The environment variables: what they enable, file names, and standard error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,20 +7,18 @@ use crate::support::{
     Finished, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
 };
 
-/// The application program, compiled anew for each test.
 fn app(scratch: &Scratch) -> PathBuf {
     scratch.compile("app.c", Linkage::None, &[])
 }
 
-/// An application with the profiler at 1 Hz: in the first second of CPU time, the only ticks are those that the application
-/// sends itself.
+/// An application with the profiler at 1 Hz. In the first second of CPU time, it sends itself the
+/// only ticks.
 fn quiet_app(scratch: &Scratch, orders: &[&str]) -> Command {
     let mut command = profiled(app(scratch), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders);
     command
 }
 
-/// The orders for `count` ticks.
 fn ticks(count: &str) -> [&str; 3] {
     ["raise", count, "PROF"]
 }
@@ -30,7 +28,7 @@ fn samples(path: &Path) -> usize {
     Profile::read(path).samples()
 }
 
-/// The process that the application's `spawn` reports.
+/// The process ID that the application's `spawn` reports.
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
@@ -40,9 +38,9 @@ fn child_of(finished: &Finished) -> String {
         .to_owned()
 }
 
-/// A program that is profiled says one line at its end, in the incumbent's words, and nothing else.
+/// A profiled program prints one line at exit, in the format of gperftools.
 #[test]
-fn a_profiled_program_says_one_line_at_its_end() {
+fn a_profiled_program_prints_one_summary_line() {
     let scratch = Scratch::new();
     let finished = run(&mut quiet_app(&scratch, &["print", "hello", "raise", "5", "PROF", "exit", "3"]));
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"));
@@ -52,17 +50,16 @@ fn a_profiled_program_says_one_line_at_its_end() {
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
 
-/// Without the library the application dies of its first tick: what the other tests see is the library's doing.
 #[test]
-fn without_the_library_a_tick_is_deadly() {
+fn without_the_library_a_tick_kills() {
     let scratch = Scratch::new();
     let finished = run(plain(app(&scratch)).args(ticks("1")));
     assert_eq!(exit_code(finished.status), 128 + 27);
 }
 
-/// CPUPROFILE_QUIET=1 silences the end line, and only 1 does.
+/// `CPUPROFILE_QUIET=1` silences the summary line; other values do not.
 #[test]
-fn quiet_silences_the_end_line() {
+fn quiet_silences_the_summary_line() {
     let scratch = Scratch::new();
     let finished = run(quiet_app(&scratch, &ticks("2")).env("CPUPROFILE_QUIET", "1")).expect_success();
     assert_eq!(finished.stderr, "");
@@ -71,17 +68,17 @@ fn quiet_silences_the_end_line() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// The figure called `name` in the line that CPUPROFILE_STATISTICS asks for.
+/// The figure `name` in the line that `CPUPROFILE_STATISTICS` requests.
 #[track_caller]
 fn figure(line: &str, name: &str) -> u64 {
     let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     value.unwrap_or_else(|| panic!("no {name}: {line}")).parse().expect("a number")
 }
 
-/// CPUPROFILE_STATISTICS=1: one line more, that says what became of ticks and walks, and one for each thread;
-/// CPUPROFILE_QUIET leaves them be.
+/// `CPUPROFILE_STATISTICS=1` prints a line with figures of ticks and walks, and a line for each
+/// thread, even with `CPUPROFILE_QUIET`.
 #[test]
-fn statistics_are_a_line_and_one_for_each_thread_on_request() {
+fn prints_statistics_of_session_and_threads_on_request() {
     let scratch = Scratch::new();
     let profile = scratch.path("prof");
     for quiet in ["0", "1"] {
@@ -119,7 +116,7 @@ fn statistics_are_a_line_and_one_for_each_thread_on_request() {
     }
 }
 
-/// An empty or absent CPUPROFILE: the application is left alone, down to the default action of the signal.
+/// Without a value of `CPUPROFILE`, even the signal's default action is unchanged.
 #[test]
 fn an_empty_name_means_off() {
     let scratch = Scratch::new();
@@ -135,7 +132,7 @@ fn an_empty_name_means_off() {
     assert_eq!(scratch.names(""), ["app"]);
 }
 
-/// The frequency decides the period in the header; what cannot be used is said in one line.
+/// The frequency determines the period in the header; a diagnostic reports an unusable value.
 #[test]
 fn the_frequency_is_the_headers_period() {
     let fine = [("100", 10_000), ("250", 4_000), ("1000", 1_000), ("10000", 100), ("1", 1_000_000)];
@@ -163,7 +160,6 @@ fn the_frequency_is_the_headers_period() {
     }
 }
 
-/// Without CPUPROFILE_FREQUENCY the period is 10 ms.
 #[test]
 fn the_default_frequency_is_100() {
     let scratch = Scratch::new();
@@ -174,8 +170,8 @@ fn the_default_frequency_is_100() {
     expect_burnt(&finished, &scratch.path("prof"));
 }
 
-/// Panics unless the profile is one of 100 ticks a second and has samples; in the full check, unless it is that of an application
-/// that used 300 ms.
+/// Panics unless the profile has a period of 10 ms and samples; in the full check, unless they
+/// represent the 300 ms that the application used.
 #[track_caller]
 fn expect_burnt(finished: &Finished, path: &Path) {
     let (profile, told) = (Profile::read(path), Told::only(finished));
@@ -187,7 +183,7 @@ fn expect_burnt(finished: &Finished, path: &Path) {
     let text = finished.text();
     let told_until = text.lines().find_map(|line| line.strip_prefix("told_until ")).expect("a line");
     let told_until: f64 = told_until.parse().expect("seconds");
-    // What the clock of C's library cuts off.
+    // The resolution of libc's `clock`.
     let burnt = 0.3 - 1e-6;
     let outcome = told
         .adds_up(0.01, 1)
@@ -196,10 +192,10 @@ fn expect_burnt(finished: &Finished, path: &Path) {
     outcome.unwrap_or_else(|failure| panic!("{failure}; {text}"));
 }
 
-/// CPUPROFILE_CLOCK with a name that there is not, and a signal that ticks cannot be: one line each, and the profile is as
-/// without.
+/// An unknown `CPUPROFILE_CLOCK` and an impossible `CPUPROFILE_TIMER_SIGNAL`: a diagnostic for
+/// each, and the profile has the defaults.
 #[test]
-fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
+fn reports_an_unknown_clock_and_an_impossible_signal() {
     let scratch = Scratch::new();
     let mut command = profiled(app(&scratch), &scratch.path("prof"));
     command.envs([("CPUPROFILE_CLOCK", "sundial"), ("CPUPROFILE_TIMER_SIGNAL", "SIGSEGV")]);
@@ -219,7 +215,7 @@ fn an_unknown_clock_and_an_impossible_signal_are_refused_in_a_line() {
     expect_burnt(&finished, &scratch.path("prof"));
 }
 
-/// CPUPROFILE_REALTIME: ticks come while the program waits and uses no CPU time. That it ends shows that they do.
+/// `CPUPROFILE_REALTIME`: ticks come while the program waits; otherwise it would not exit.
 #[test]
 fn realtime_ticks_come_while_the_program_waits() {
     let scratch = Scratch::new();
@@ -228,13 +224,13 @@ fn realtime_ticks_come_while_the_program_waits() {
     assert!(samples(&scratch.path("prof")) >= 5);
 }
 
-/// CPUPROFILESIGNAL: each delivery toggles, each period of profiling has a file of its own.
+/// `CPUPROFILESIGNAL`: each delivery toggles, and each session has its own file.
 #[test]
 fn a_signal_toggles_profiling() {
     let number = nix::sys::signal::Signal::SIGUSR2 as i32;
     for name in [number.to_string().as_str(), "SIGUSR2", "USR2"] {
         let scratch = Scratch::new();
-        // The tick between the two periods belongs to neither.
+        // The tick between the two sessions belongs to neither.
         let orders = "raise 1 USR2 raise 3 PROF raise 1 USR2 raise 1 PROF raise 1 USR2 raise 2 PROF exit 6";
         let orders: Vec<&str> = orders.split(' ').collect();
         let finished = run(quiet_app(&scratch, &orders).env("CPUPROFILESIGNAL", name));
@@ -246,7 +242,7 @@ fn a_signal_toggles_profiling() {
     }
 }
 
-/// CPUPROFILESIGNAL, never delivered: no file.
+/// The signal of `CPUPROFILESIGNAL` never comes: there is no file.
 #[test]
 fn without_the_signal_there_is_no_profile() {
     let scratch = Scratch::new();
@@ -255,9 +251,9 @@ fn without_the_signal_there_is_no_profile() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// CPUPROFILESIGNAL that is not a signal, or one that cannot be caught: one line, and the program runs on.
+/// `CPUPROFILESIGNAL` is not a signal, or cannot be caught: a diagnostic, and the program runs.
 #[test]
-fn an_impossible_toggle_signal_is_said_in_one_line() {
+fn reports_an_impossible_toggle_signal() {
     for name in ["SIGNONSENSE", "0", "-1", "4096", "KILL", "9", "STOP"] {
         let scratch = Scratch::new();
         let finished = run(quiet_app(&scratch, &["exit", "2"]).env("CPUPROFILESIGNAL", name));
@@ -269,7 +265,7 @@ fn an_impossible_toggle_signal_is_said_in_one_line() {
     }
 }
 
-/// A program that a profiled program starts writes a file of its own, named by its process.
+/// A program that a profiled program starts writes its own file, with its process ID in the name.
 #[test]
 fn a_child_is_named_by_its_process() {
     let scratch = Scratch::new();
@@ -278,7 +274,7 @@ fn a_child_is_named_by_its_process() {
     assert_eq!((exit_code(finished.status), finished.end_lines()), (9, 3), "{}", finished.stderr);
     let text = finished.text();
     let children: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("child ")).collect();
-    // The innermost program reports nothing; the one in the middle reports it before the outermost reports that.
+    // The middle program reports the innermost one before the outermost reports the middle one.
     let [innermost, middle] = children[..] else { panic!("{text}") };
     assert_eq!(samples(&scratch.path("prof")), 4);
     assert_eq!(samples(&scratch.path(&format!("prof_{middle}"))), 3);
@@ -286,7 +282,7 @@ fn a_child_is_named_by_its_process() {
     assert_eq!(scratch.names("prof").len(), 3);
 }
 
-/// How the launchers of parallel programs, and CPUPROFILE_USE_PID, change the name: `{}` stands for the process.
+/// `CPUPROFILE_USE_PID` and launchers of parallel programs change the name (`{}`: process ID).
 #[test]
 fn ranks_and_processes_name_the_file() {
     let cases: [(&[(&str, &str)], &str); 11] = [
@@ -315,7 +311,6 @@ fn ranks_and_processes_name_the_file() {
     }
 }
 
-/// A rank's child has both in its name.
 #[test]
 fn a_child_of_a_rank_has_rank_and_process_in_its_name() {
     let scratch = Scratch::new();
@@ -326,9 +321,9 @@ fn a_child_of_a_rank_has_rank_and_process_in_its_name() {
     assert_eq!(samples(&scratch.path(&child)), 2);
 }
 
-/// CPUPROFILE_MAX_DEPTH cuts chains at their outer end; the default is 254, the maximum 4096.
+/// `CPUPROFILE_MAX_DEPTH` truncates stacks at the outer end; the default is 254, the maximum 4096.
 #[test]
-fn the_depth_limit_cuts_chains() {
+fn the_depth_limit_truncates_stacks() {
     for (limit, depth, expected) in [
         (Some("5"), "50", 5..=5),
         (Some("1"), "50", 1..=1),
@@ -349,9 +344,8 @@ fn the_depth_limit_cuts_chains() {
     }
 }
 
-/// A relative name is relative to the directory in which the program started.
 #[test]
-fn a_relative_name_belongs_to_the_start_directory() {
+fn a_relative_name_is_relative_to_the_start_directory() {
     let scratch = Scratch::new();
     let (start, elsewhere) = (scratch.directory("start"), scratch.directory("elsewhere"));
     let mut command = profiled(app(&scratch), Path::new("prof"));
@@ -366,7 +360,6 @@ fn a_relative_name_belongs_to_the_start_directory() {
     assert_eq!(std::fs::read_dir(&elsewhere).expect("the directory is there").count(), 0);
 }
 
-/// A profile of the same name from before is replaced.
 #[test]
 fn an_older_profile_is_replaced() {
     let scratch = Scratch::new();
@@ -376,7 +369,7 @@ fn an_older_profile_is_replaced() {
     assert_eq!(scratch.names("prof"), ["prof"]);
 }
 
-/// A program that counts on the lowest free descriptor gets it, while it is profiled as before.
+/// A program that relies on the lowest free descriptor gets it, and is profiled.
 #[test]
 fn the_lowest_descriptors_stay_free() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! The default clock: perf events if the kernel permits those that sample time in the kernel, otherwise CPU timers. Threads that
-//! cannot have an event, or lose it, have CPU timers, too.
+//! The default clock: perf events if the kernel permits those that sample time in the kernel,
+//! otherwise CPU timers. Threads that cannot have an event, or lose it, have CPU timers.
 //!
 //! The program finds out what the kernel permits, with its own rights.
 
@@ -10,14 +10,13 @@ use crate::support::{
 use std::path::PathBuf;
 use std::process::Command;
 
-/// `programs/event_clock.c`.
 struct Application {
     scratch: Scratch,
     program: PathBuf,
 }
 
 impl Application {
-    /// None where the kernel does not permit events that sample time in the kernel: the test is skipped.
+    /// `None`, and the test is skipped, if the kernel does not permit events that sample it.
     fn with_events() -> Option<Self> {
         let application = Self::new();
         permits(&application.run(&[], "probe"), "kernel").then_some(application)
@@ -29,7 +28,7 @@ impl Application {
         Self { scratch, program }
     }
 
-    /// The application with orders as at the head of its source, started by `wrapper`.
+    /// The application with orders (listed at the head of its source), started by `wrapper`.
     fn command(&self, wrapper: &[&str], variables: &[&str], orders: &str) -> Command {
         let [program, arguments @ ..] = wrapper else { panic!("no wrapper") };
         let mut command = plain(program);
@@ -40,7 +39,7 @@ impl Application {
         command
     }
 
-    /// The same in `programs/sandbox.c`.
+    /// Runs the application in `programs/sandbox.c`.
     fn in_sandbox(&self, sandbox: &str, variables: &[&str], orders: &str) -> Finished {
         let program = self.scratch.compile("sandbox.c", Linkage::None, &[]);
         let wrapper = [program.to_str().expect("UTF-8"), sandbox];
@@ -52,7 +51,7 @@ impl Application {
     }
 }
 
-/// The clock that the statistics of the program name, and the line at its end.
+/// The clock in the program's statistics, which its summary line must name too.
 #[track_caller]
 fn clock_of(finished: &Finished) -> &str {
     let statistics = finished.stderr.lines().find(|line| line.starts_with("sigprof: statistics: "));
@@ -66,7 +65,7 @@ fn clock_of(finished: &Finished) -> &str {
     clock
 }
 
-/// The number after `name` in what the application printed, once for each time.
+/// The numbers after each `name` in the application's output.
 fn printed(finished: &Finished, name: &str) -> Vec<i32> {
     let text = finished.text();
     let words: Vec<_> = text.split_whitespace().collect();
@@ -75,7 +74,7 @@ fn printed(finished: &Finished, name: &str) -> Vec<i32> {
     numbers.collect()
 }
 
-/// True if the application printed that these events are permitted. If not, the test is skipped.
+/// Whether the application printed that these events are permitted. If not, the test is skipped.
 fn permits(finished: &Finished, what: &str) -> bool {
     let is_permitted = finished.text().contains(&format!("permits {what}\n"));
     if !is_permitted {
@@ -111,7 +110,7 @@ fn permitted_events_are_the_default_clock() {
 
 /// With such events, time in system calls would be attributed to the code after them.
 #[test]
-fn events_without_the_kernel_are_not_the_default_clock() {
+fn events_that_exclude_the_kernel_are_not_the_default_clock() {
     let application = Application::new();
     let finished = application.in_sandbox("no-perfmon", &[], "probe samples 5 count");
     if !permits(&finished, "user") {
@@ -124,8 +123,8 @@ fn events_without_the_kernel_are_not_the_default_clock() {
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1]));
 }
 
-/// The call perf_event_open(2) is not made under a filter, be it one that returns an error, or one that kills the process, as
-/// systemd's `SystemCallFilter=@system-service`.
+/// perf_event_open(2) is not called under a filter that returns an error, or kills the process,
+/// such as systemd's `SystemCallFilter=@system-service`.
 #[test]
 fn a_program_with_a_seccomp_filter_is_not_killed_for_events() {
     let application = Application::new();
@@ -136,7 +135,7 @@ fn a_program_with_a_seccomp_filter_is_not_killed_for_events() {
     }
 }
 
-/// At most an eighth of the descriptors that the program may have; the other threads have CPU timers.
+/// Events use at most 1/8 of the descriptor limit; the other threads have CPU timers.
 #[test]
 fn events_take_an_eighth_of_the_descriptors() {
     let application = Application::new();
@@ -156,8 +155,8 @@ fn events_take_an_eighth_of_the_descriptors() {
     }
 }
 
-/// A session starts in a program that has more threads than may have an event: the others, which wait, get no signals for what
-/// the computing thread uses.
+/// A session starts in a program with more threads than may have an event. Those without wait; they
+/// get no signals for the CPU time of the computing thread.
 #[test]
 fn a_waiting_thread_is_not_interrupted_for_another_thread() {
     let Some(application) = Application::with_events() else { return };
@@ -170,8 +169,8 @@ fn a_waiting_thread_is_not_interrupted_for_another_thread() {
     assert_eq!(printed(&finished, "interrupted"), [0], "{}", finished.text());
 }
 
-/// A tick of the process that comes together with one of the computing thread would interrupt a waiting thread. A postponed timer
-/// may still tick, if threads' ticks come late.
+/// A tick of the process simultaneous with one of the computing thread would interrupt a waiting
+/// thread. A postponed timer may still tick, if threads' ticks come late.
 #[test]
 fn ticks_of_the_process_do_not_come_with_those_of_threads() {
     let application = Application::new();
@@ -182,10 +181,10 @@ fn ticks_of_the_process_do_not_come_with_those_of_threads() {
     }
 }
 
-/// A thread's time slice often ends in the handler, which must not hold a slot then. With as many threads as there are slots on a
-/// large machine, all slots would be taken by threads that wait for a processor.
+/// A thread's time slice often ends in the handler, which must not hold a slot then. With as many
+/// threads as slots on a large machine, threads that wait for a processor would hold all slots.
 #[test]
-fn handlers_of_a_crowd_find_slots() {
+fn handlers_of_many_threads_find_slots() {
     let Some(application) = Application::with_events() else { return };
     let finished = application.run(&[], "crowd 100");
     let figure = |name| thread_lines::figure(&finished, name);
@@ -193,7 +192,7 @@ fn handlers_of_a_crowd_find_slots() {
     assert!(samples >= 8000 && lost < samples / 20, "{samples} samples, {lost} lost");
 }
 
-/// The child shares the memory of its parent, but not the sandbox.
+/// The child shares its parent's memory, but not the sandbox.
 #[test]
 fn a_sandbox_of_a_vforked_child_is_not_its_parents() {
     let application = Application::new();
@@ -205,15 +204,15 @@ fn a_sandbox_of_a_vforked_child_is_not_its_parents() {
     }
 }
 
-/// The application's handler ends threads' timers. To set it once more must not set the process's timer back.
+/// The application's handler ends threads' timers. Setting it again must not restart the process's.
 #[test]
-fn an_application_that_sets_its_handler_again_and_again_has_samples() {
+fn an_application_that_sets_its_handler_repeatedly_has_samples() {
     let application = Application::new();
     let finished = application.run(&[], "samples 5 handler samples 20");
     assert_eq!(clock_of(&finished), "itimer");
 }
 
-/// An application can sample itself by an event that sends SIGPROF (perf_event_open(2), "Signal-on-overflow").
+/// An application can sample itself by an event that sends SIGPROF (perf_event_open(2)).
 #[test]
 fn signals_of_an_applications_own_event_reach_its_handler() {
     let Some(application) = Application::with_events() else { return };
@@ -221,24 +220,23 @@ fn signals_of_an_applications_own_event_reach_its_handler() {
     assert_eq!(printed(&finished, "others"), [0]);
 }
 
-/// The application closes the descriptor of a thread's event: the thread gets a CPU timer.
 #[test]
-fn a_thread_whose_event_is_closed_has_a_timer_instead() {
+fn a_thread_gets_a_timer_when_its_event_is_closed() {
     let Some(application) = Application::with_events() else { return };
     let finished = application.run(&[], "samples 5 count close count samples 20 count");
     assert_eq!((clock_of(&finished), printed(&finished, "events")), ("perf", vec![1, 0, 0]));
-    // Before `count` looks, a tick may have found out already.
+    // A tick before `count` may have noticed it already.
     let timers = printed(&finished, "timers");
     assert!(matches!(timers[..], [0, 0 | 1, 1] | [-1, -1, -1]), "{timers:?}");
     let figure = |name| thread_lines::figure(&finished, name);
     assert_eq!((figure("timers_refused"), figure("without_event")), (0, 1));
 }
 
-/// Threads that exit before a period is over have samples: their first ticks are at random places in it.
+/// Threads shorter than a period have samples: their first ticks are at random places in it.
 #[test]
 fn threads_shorter_than_a_period_have_samples() {
     let Some(application) = Application::with_events() else { return };
-    // So few that each gets an event when it begins.
+    // So few that each gets an event when it starts.
     for threads in ["short 90", "together 90"] {
         application.run(&["CPUPROFILE_FREQUENCY=100"], threads);
         let profile = Profile::read(&application.scratch.path("prof"));
@@ -251,7 +249,7 @@ fn threads_shorter_than_a_period_have_samples() {
     }
 }
 
-/// Whether it has a session of its own or not.
+/// A child has no event of its parent, whether it has a session or not.
 #[test]
 fn a_child_has_no_event_of_its_parent() {
     let Some(application) = Application::with_events() else { return };
@@ -262,8 +260,8 @@ fn a_child_has_no_event_of_its_parent() {
     }
 }
 
-/// Clocks that sample at the kernel's timer interrupts report it if these count much more, or much less, than the CPU time that
-/// the process used.
+/// Clocks that sample at the kernel's timer interrupts report it if these count much more, or much
+/// less, CPU time than the process used.
 #[test]
 fn code_in_step_with_timer_interrupts_is_reported() {
     let scratch = Scratch::new();
@@ -283,7 +281,7 @@ fn code_in_step_with_timer_interrupts_is_reported() {
         let (counted, used) = seconds.split_once(" of ").expect("of the CPU time");
         let [counted, used] = [counted, used].map(|seconds| seconds.parse::<f64>().expect("a number"));
         let expected = used * percent.parse::<f64>().expect("a number") / 100.0;
-        // Both are cut to hundredths.
+        // Both are truncated to hundredths.
         assert!((counted - expected).abs() < 0.03, "{line}");
     }
     for (clock, percent) in [("cpu", "90"), ("perf", "40"), ("wall", "40")] {

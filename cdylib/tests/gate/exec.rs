@@ -18,7 +18,7 @@ fn perl(scratch: &Scratch, script: &str) -> Command {
 }
 
 fn compile(scratch: &Scratch, linkage: Linkage) -> PathBuf {
-    // Bound at once: a lazy binding takes more of a handler's stack than all else.
+    // Bound at load time: lazy binding takes more of a handler's stack than all else.
     scratch.compile("exec.c", linkage, &["-Wl,-z,now"])
 }
 
@@ -27,7 +27,7 @@ fn run_case(scratch: &Scratch, program: &PathBuf, case: &[&str]) -> Finished {
     run(profiled(program, &scratch.path("prof")).env("CPUPROFILE_FREQUENCY", "10000").args(case))
 }
 
-/// Panics unless the application's last words are these, and it ended well. A new program that our timer ends leaves none.
+/// Panics unless `text` was printed and status is 0. A program killed by our timer prints nothing.
 #[track_caller]
 fn expect_text(finished: &Finished, text: &str, case: &str) {
     let status = exit_code(finished.status);
@@ -39,7 +39,7 @@ fn expect_text(finished: &Finished, text: &str, case: &str) {
     );
 }
 
-/// A program with two libraries preloaded: the one under test, and behind it another.
+/// A program with two libraries preloaded: the one under test, and `second` after it.
 fn preload_two(program: PathBuf, second: &Path) -> Command {
     let mut command = preload(program);
     let both = format!("{} {}", shared_library().display(), second.display());
@@ -50,8 +50,8 @@ fn preload_two(program: PathBuf, second: &Path) -> Command {
     command
 }
 
-/// The functions, and for those that take a list also lists that fill the registers, do not, or go far beyond; with the
-/// number of further arguments that the new program has, and the environment that it sees.
+/// The functions, the number of additional arguments of the new program, and its environment.
+/// Variants with a number pass lists that fill the registers, do not, or far exceed them.
 const FUNCTIONS: [(&str, usize, &str); 19] = [
     ("execve", 0, "set"),
     ("execveat", 0, "set"),
@@ -74,10 +74,10 @@ const FUNCTIONS: [(&str, usize, &str); 19] = [
     ("execle-300", 300, "set"),
 ];
 
-/// The new program has no handler of ours, and lives on, though it uses many periods of CPU time. Perl calls `execvp`;
-/// `env` calls it again, in an environment without us. What the first program gathered is in its file.
+/// Perl replaces itself by `execvp`, and `env` by perl without the library: the new program has no
+/// leftover timer and is not killed, and the first program's profile has its samples.
 #[test]
-fn a_program_that_replaces_another_is_not_ended_by_its_timer() {
+fn a_program_that_replaces_another_is_not_killed_by_its_timer() {
     let scratch = Scratch::new();
     for round in 0..rounds(2, 10) {
         let script = r#"kill PROF => $$ if $ENV{LD_PRELOAD}; 1 for 1..2e6;
@@ -88,10 +88,10 @@ fn a_program_that_replaces_another_is_not_ended_by_its_timer() {
     }
 }
 
-/// An application whose threads compute replaces itself by each of the nine functions: the new program gets its arguments and
-/// its environment, and lives; what the application gathered is in its profile.
+/// An application with computing threads calls each of the nine functions: the new program gets
+/// arguments and environment, and is not killed; the profile has the application's samples.
 #[test]
-fn every_function_hands_on_what_it_was_given() {
+fn every_function_passes_arguments_and_environment() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     for (function, arguments, environment) in FUNCTIONS {
@@ -108,9 +108,9 @@ fn every_function_hands_on_what_it_was_given() {
     }
 }
 
-/// Lists of all lengths around the number of registers reach the next definition whole, on every machine.
+/// The application passes about as many arguments as registers: the next definition gets all.
 #[test]
-fn lists_are_handed_on_as_arrays() {
+fn lists_are_passed_as_arrays() {
     let scratch = Scratch::new();
     let program = scratch.compile("exec_lists.c", Linkage::None, &[]);
     let next = scratch.compile_library("next_exec.c", &[]);
@@ -124,10 +124,10 @@ fn lists_are_handed_on_as_arrays() {
     assert_eq!(finished.text().lines().collect::<Vec<_>>(), expected);
 }
 
-/// A static program has no next definitions: each function replaces it as before, and so does a script that names no
-/// interpreter.
+/// A static program, without next definitions, calls each function: the new program runs, and so
+/// does a script without an interpreter line.
 #[test]
-fn a_static_program_may_replace_itself() {
+fn a_static_program_can_replace_itself() {
     let scratch = Scratch::new();
     let program = scratch.path("exec");
     let mut compiler = tool("gcc");
@@ -150,9 +150,9 @@ fn a_static_program_may_replace_itself() {
     expect_text(&run(plain(&program).args(["fail-in-path"])), "failed\n", "fail-in-path");
 }
 
-/// A child of `vfork` calls each of them, after one that fails: the parent's memory and profile are its own.
+/// A child of `vfork` calls each function after one that fails: the parent is intact.
 #[test]
-fn a_child_of_vfork_may_become_another_program() {
+fn a_child_of_vfork_can_call_exec() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     for (function, arguments, environment) in FUNCTIONS {
@@ -162,18 +162,18 @@ fn a_child_of_vfork_may_become_another_program() {
     }
 }
 
-/// An application whose threads compute replaces itself many times by itself, each time profiled anew: no tick of one
-/// comes to the next.
+/// An application with computing threads replaces itself by itself many times, each time profiled
+/// anew: no tick of one program reaches the next.
 #[test]
-fn a_long_chain_of_programs_comes_to_its_end() {
+fn a_long_chain_of_programs_is_not_killed() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     let length = rounds(20, 200).to_string();
     expect_text(&run_case(&scratch, &program, &["chain", &length]), "the end\n", "chain");
 }
 
-/// An application replaces itself, and looks through a long PATH for the program, while the calls of three other threads fail all
-/// the time: none of these lets the timer loose on the new program.
+/// The application replaces itself after a search through a long PATH, while the calls of three
+/// other threads fail: no failing call rearms the timer, and the new program is not killed.
 #[test]
 fn failing_calls_of_other_threads_do_not_arm_the_timer() {
     let scratch = Scratch::new();
@@ -184,9 +184,9 @@ fn failing_calls_of_other_threads_do_not_arm_the_timer() {
     }
 }
 
-/// A call that fails leaves the program profiled.
+/// A call fails: the program is still profiled.
 #[test]
-fn ticks_go_on_when_a_program_could_not_be_replaced() {
+fn ticks_continue_after_a_failed_exec() {
     let scratch = Scratch::new();
     let script = r#"my $p = "$ENV{CPUPROFILE}"; exec { "/no/such/program" } "x";
         kill PROF => $$ for 1..5; print -e $p ? "early" : "late""#;
@@ -195,15 +195,15 @@ fn ticks_go_on_when_a_program_could_not_be_replaced() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 5);
 }
 
-/// Each function fails: the error is the system's, and ticks come again.
+/// Each function fails: `errno` is the system's, and ticks come again.
 #[test]
-fn a_failed_call_has_its_error_and_lets_ticks_come() {
+fn a_failed_call_returns_its_error_and_ticks_continue() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     expect_text(&run_case(&scratch, &program, &["fail"]), "failed\n", "fail");
 }
 
-/// A call is made where nothing may be allocated and no lock of libc taken: neither is.
+/// The application calls a function of `exec`: nothing is allocated or locked.
 #[test]
 fn a_call_neither_allocates_nor_locks() {
     let scratch = Scratch::new();
@@ -216,21 +216,21 @@ fn a_call_neither_allocates_nor_locks() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 1);
 }
 
-/// A signal handler on an alternate stack with 768 bytes beside the kernel's frame replaces the program.
+/// A handler on an alternate stack with 768 spare bytes replaces the program: the new one runs.
 #[test]
-fn a_handler_on_a_small_stack_may_replace_the_program() {
+fn a_handler_on_a_small_stack_can_replace_the_program() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
-    // No tick interrupts the handler: the stack has no room for the kernel's frame of another.
+    // No tick interrupts the handler: the stack has no room for another frame of the kernel.
     let mut command = profiled(&program, &scratch.path("prof"));
     let finished = run(command.env("CPUPROFILE_FREQUENCY", "1").arg("replace-on-small-stack"));
     expect_text(&finished, "alive 7 unset\n", "replace-on-small-stack");
 }
 
-/// An application that blocks two signals, one of which is pending, replaces itself: the new program finds the same blocked,
-/// pending and ignored as without the library, and nothing caught.
+/// The application blocks two signals, one of them pending, and replaces itself: blocked, pending
+/// and ignored signals are as without the library, and none is caught.
 #[test]
-fn the_new_program_has_the_apps_mask() {
+fn the_new_program_has_the_same_mask() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     let expected = run(plain(&program).arg("hand-on-mask")).expect_success().text();
@@ -240,10 +240,10 @@ fn the_new_program_has_the_apps_mask() {
     }
 }
 
-/// An application whose threads compute starts programs by `posix_spawn`, `system` and `popen`, whose shells, profiled too, replace
-/// themselves: all of them live.
+/// An application with computing threads starts programs by `posix_spawn`, `system` and `popen`,
+/// with profiled shells that replace themselves: none is killed.
 #[test]
-fn programs_that_are_started_live() {
+fn programs_that_are_started_are_not_killed() {
     let scratch = Scratch::new();
     let program = compile(&scratch, Linkage::None);
     let times = rounds(2, 10);
@@ -252,7 +252,7 @@ fn programs_that_are_started_live() {
     Profile::read(&scratch.path("prof"));
 }
 
-/// At each instruction of the functions that take a list, which are assembly, the stack leads to their caller.
+/// At each instruction of the functions with lists (assembly), the stack leads to the caller.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_stack_leads_through_the_functions_with_lists() {

@@ -1,10 +1,9 @@
-//! What the shared library shows to linkers and loaders.
+//! The shared library, as linkers and loaders see it.
 
 use std::collections::BTreeSet;
 
 use crate::support::{repository_root, run, shared_library, tool};
 
-/// The dynamic symbols that the library defines are those of `cdylib/exports.txt`, no more and no fewer.
 #[test]
 fn the_exports_are_the_committed_list() {
     let path = repository_root().join("cdylib/exports.txt");
@@ -20,9 +19,8 @@ fn the_exports_are_the_committed_list() {
     assert_eq!(defined, listed);
 }
 
-/// The library has the incumbent's soname and is never unloaded.
 #[test]
-fn the_library_is_named_as_the_incumbent_and_stays() {
+fn the_library_has_the_soname_of_gperftools_and_is_never_unloaded() {
     let dynamic = run(tool("readelf").arg("-dW").arg(shared_library())).expect_success().text();
     let entry =
         |tag: &str, value: &str| dynamic.lines().any(|line| line.contains(tag) && line.contains(value));
@@ -30,24 +28,23 @@ fn the_library_is_named_as_the_incumbent_and_stays() {
     assert!(entry("(FLAGS_1)", "NODELETE"), "{dynamic}");
 }
 
-/// The stack of a process must not become executable because our library is loaded into it.
 #[test]
-fn the_library_asks_for_no_executable_stack() {
+fn the_library_requires_no_executable_stack() {
     let headers = run(tool("readelf").arg("-lW").arg(shared_library())).expect_success().text();
     let stack = headers.lines().find(|line| line.contains("GNU_STACK")).expect("a GNU_STACK header");
     assert!(stack.contains("RW ") && !stack.contains("RWE"), "{stack}");
 }
 
-/// What the library calls and names of its own is its own: no relocation of it is by a name that it exports, which another
-/// profiler in the program may have too. Its end would be the other's.
+/// No relocation of the library is by a name that it exports: another profiler in the program may
+/// define the same name.
 #[test]
 fn the_library_uses_none_of_its_exports_by_name() {
     let exports = run(tool("nm").args(["-D", "--defined-only", "--format=posix"]).arg(shared_library()));
     let exports = exports.expect_success().text();
     let relocations = run(tool("readelf").arg("-rW").arg(shared_library())).expect_success().text();
     assert!(relocations.contains("getpid"), "no relocations are listed: {relocations}");
-    // glibc's second name for `sigaction` stands in for a next definition, which a static program lacks; here there always is
-    // one, and the pointer is not used.
+    // `__sigaction` replaces a missing next definition of `sigaction` in static programs. Here
+    // there always is one, and the pointer is not used.
     let names = exports.lines().filter_map(|line| line.split([' ', '@']).next());
     for name in names.filter(|name| *name != "__sigaction") {
         let uses = relocations.lines().find(|line| line.split_whitespace().nth(4) == Some(name));

@@ -1,9 +1,10 @@
-//! Any system call of the profiler's may fail, at any time: the program runs and ends as without the profiler, and the
-//! profile is complete, or there is none and one line says why.
+//! Failing system calls of the profiler: the application runs and exits as without the profiler.
+//! The profile is complete, or missing with a line that states the reason.
 //!
-//! Which calls there are is not written here: a first run tells, in which the kernel asks `programs/fault_injector.c`
-//! about each. Then each call fails at its first, second, third ... occurrence, alone or with all that follow, until there
-//! are no more of it. The gate tries the first few occurrences and one error of each call, the full check all.
+//! The calls are not listed here. The kernel reports each call to `programs/fault_injector.c`,
+//! which finds them in a first run. Then each call fails at its first, second, third ...
+//! occurrence: only that one, or all from there. The gate tests the first few occurrences and one
+//! error of each call, the full check all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +15,8 @@ use crate::faults::{
 use crate::support::{Scratch, is_full, rounds, shared_library};
 use nix::errno::Errno;
 
-/// Calls that have no error for valid arguments, and the one by which the application toggles. The mask of signals is among them:
-/// the profiler asks it what it knows to be wrong, to get the error.
+/// Calls without errors for valid arguments, and the one by which the application toggles. The
+/// profiler calls `rt_sigprocmask` with invalid arguments on purpose, to get the error.
 const CANNOT_FAIL: &[i64] = &[
     libc::SYS_getpid,
     libc::SYS_gettid,
@@ -31,8 +32,8 @@ const CANNOT_FAIL: &[i64] = &[
     libc::SYS_tgkill,
 ];
 
-/// Errors that a call can have, each of another kind; for a call that is not listed those of a sandbox and of a system
-/// that is short of something.
+/// Errors that a call can have, each of another kind. For a call that is not listed: errors of a
+/// sandbox and of a system that lacks a resource.
 fn errors_of(call: i64) -> &'static [Errno] {
     use Errno::*;
     match call {
@@ -53,17 +54,17 @@ fn errors_of(call: i64) -> &'static [Errno] {
     }
 }
 
-/// How far a fault goes.
+/// How many occurrences of a call fail.
 #[derive(Clone, Copy)]
 enum Reach {
     One,
     AllFromThere,
-    /// As many as a program meets that is sent signal after signal.
+    /// As many as a program has that gets signal after signal.
     Hundred,
 }
 
-/// Runs `case` with `answer` for the first, the second, the third ... of `calls`, until there are fewer; gives what is
-/// wrong.
+/// Runs `case` with `answer` for the first, second, third ... of `calls`, until there are fewer.
+/// Returns the failures.
 fn sweep(
     bench: &Bench,
     case: &Case,
@@ -94,7 +95,7 @@ fn sweep(
     wrong
 }
 
-/// The calls that the profiler makes in `case`, with their number; the run itself is without fault.
+/// Returns the calls of the profiler in `case`, with their numbers, from a run without faults.
 #[track_caller]
 fn calls_of(bench: &Bench, case: &Case, hits_lines: bool) -> BTreeMap<i64, u64> {
     let none =
@@ -112,7 +113,7 @@ fn expect_nothing(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Lets every call of `case` fail in every way that fits.
+/// Makes each call of `case` fail with each of its errors.
 #[track_caller]
 fn expect_unharmed(case: &Case) {
     let bench = Bench::new(shared_library());
@@ -127,48 +128,44 @@ fn expect_unharmed(case: &Case) {
     expect_nothing(&wrong);
 }
 
-/// A program that is profiled by the environment, forks, has threads, flushes, and fails to become another program: each
-/// of the profiler's calls fails, and it and its child run and end as before; each profile is there or a line says why not.
-/// A fork or exec that fails, fails for the program, too, by the same error.
+/// A program that is profiled by the environment, forks, has threads, flushes, and fails to replace
+/// itself. It and its child run as before; each profile exists, or a line says why not. A failing
+/// fork or exec fails with the same error for the program.
 #[test]
 fn a_session_survives_every_failing_call() {
     expect_unharmed(&SESSION);
 }
 
-/// So for one that switches profiling on and off by a signal.
 #[test]
 fn a_toggle_survives_every_failing_call() {
     expect_unharmed(&TOGGLE);
 }
 
-/// So for one that starts, flushes and stops the profiler itself.
 #[test]
 fn starts_and_stops_survive_every_failing_call() {
     expect_unharmed(&CALLS);
 }
 
-/// So for one that ends by `_exit`.
 #[test]
-fn an_abrupt_end_survives_every_failing_call() {
+fn underscore_exit_survives_every_failing_call() {
     expect_unharmed(&ABRUPT);
 }
 
-/// So for one that becomes another program, which runs as before.
+/// A program that replaces itself by another, which runs as before.
 #[test]
 fn a_replaced_program_survives_every_failing_call() {
     expect_unharmed(&REPLACED);
 }
 
-/// The system has no memory left, from any call on: neither are there new mappings nor does the heap grow.
+/// From some call on, there are no new mappings, and the heap does not grow.
 #[test]
-fn a_session_survives_the_end_of_memory() {
+fn a_session_survives_a_lack_of_memory() {
     let bench = Bench::new(shared_library());
     let calls = [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk];
     let answer = Answer::Error(Errno::ENOMEM);
     expect_nothing(&sweep(&bench, &SESSION, &calls, answer, Reach::AllFromThere, false));
 }
 
-/// Signals interrupt calls that wait, again and again: they are repeated, and nothing is missing.
 #[test]
 fn interrupted_calls_are_repeated() {
     const INTERRUPTIBLE: &[i64] = &[
@@ -190,7 +187,7 @@ fn interrupted_calls_are_repeated() {
     expect_nothing(&wrong);
 }
 
-/// The kernel reads or writes less than it was asked to, once or always: the rest follows, and nothing is missing.
+/// The kernel reads or writes less than requested, once or always: the rest follows.
 #[test]
 fn partial_reads_and_writes_are_continued() {
     let bench = Bench::new(shared_library());
@@ -205,7 +202,7 @@ fn partial_reads_and_writes_are_continued() {
     expect_nothing(&wrong);
 }
 
-/// The lines on standard error cannot be written, nor can it be found out where they go: all else is as before.
+/// Lines to standard error cannot be written, or their target is unknown: all else is as before.
 #[test]
 fn lines_that_fail_change_nothing() {
     let bench = Bench::new(shared_library());
@@ -227,9 +224,9 @@ fn lines_that_fail_change_nothing() {
     assert!(tried > 1, "the profiler writes no line, or nothing tells where it goes");
 }
 
-/// What these tests look for is seen in a profiler that has it, and nothing is seen in one that has none of it.
+/// Finds each fault in a profiler that has it, and none in a profiler without.
 #[test]
-fn a_careless_profiler_is_caught() {
+fn detects_each_fault_of_a_careless_profiler() {
     use Errno::{EACCES, EINTR, ENOSPC};
     let open = (libc::SYS_openat, Answer::Error(EACCES), Reach::One);
     let write = (libc::SYS_write, Answer::Error(ENOSPC), Reach::One);
@@ -255,7 +252,7 @@ fn a_careless_profiler_is_caught() {
     fs::rename(library, &profiler).expect("our own file");
     let mut bench = Bench::new(&profiler);
     for (fault, (call, answer, reach), expected) in traps {
-        // An application hangs when its time is over, which may be too short for a busy machine.
+        // An application "hangs" after the time limit, which may be too short for a busy machine.
         if fault == "hangs" && !is_full() {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Programs that fork: the child of a program that the environment profiles continues in a file of its own, any other is
-//! off, and what the parent has gathered is the parent's alone.
+//! Programs that fork. The child of a program that the environment profiles continues in its own
+//! file; other children are not profiled. The parent's samples are only in its own profile.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use crate::support::{
     shared_library, skip,
 };
 
-/// A case of `programs/forks.c` with the library preloaded and profiling on. Its timer stays silent for the first second
-/// of CPU time.
+/// A case of `programs/forks.c` with the library preloaded and profiling on. The timer does
+/// not expire in the first second of CPU time.
 fn profiled_case(scratch: &Scratch, case: &str) -> Command {
     let mut command = profiled(scratch.compile("forks.c", Linkage::None, &[]), &scratch.path("prof"));
     command.env("CPUPROFILE_FREQUENCY", "1").arg(case).arg(scratch.root());
@@ -23,12 +23,12 @@ fn expect_success(finished: &Finished) {
     assert_eq!(finished.complaints(), Vec::<&str>::new());
 }
 
-/// The processes that the program reports under `name`, in order.
+/// The process IDs that the program reports under `name`, in order.
 fn reported<'f>(text: &'f str, name: &str) -> Vec<&'f str> {
     text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).collect()
 }
 
-/// Panics unless the files that begin with `prof` are these, with so many samples each.
+/// Panics unless the files with prefix `prof` are these, with these numbers of samples.
 #[track_caller]
 fn expect_files(scratch: &Scratch, expected: &[(String, usize)]) {
     let names = scratch.names("prof");
@@ -51,8 +51,8 @@ fn of_child(process: &str, samples: usize) -> (String, usize) {
     (format!("prof_{process}"), samples)
 }
 
-/// A child and a grandchild write profiles of their own, named by their process ids, and each profile holds what its
-/// own process did.
+/// A child and a grandchild write their own profiles, with their process IDs in the names: each
+/// profile has the samples of its process.
 #[test]
 fn each_generation_writes_its_own_profile() {
     let scratch = Scratch::new();
@@ -68,7 +68,7 @@ fn each_generation_writes_its_own_profile() {
     assert_eq!(finished.end_lines(), 3);
 }
 
-/// A child that exits without a tick writes no file, and no line is printed for it.
+/// A child exits without a tick: it writes no file, and prints no line.
 #[test]
 fn a_child_without_samples_writes_no_file() {
     let scratch = Scratch::new();
@@ -78,8 +78,8 @@ fn a_child_without_samples_writes_no_file() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// A relative name is relative to the directory in which the program started, also for a child that is forked in
-/// another one.
+/// A child forks in another directory: a relative name is relative to the directory in which the
+/// program started.
 #[test]
 fn a_childs_relative_name_belongs_to_the_start_directory() {
     let scratch = Scratch::new();
@@ -92,10 +92,10 @@ fn a_childs_relative_name_belongs_to_the_start_directory() {
     expect_files(&scratch, &[of_parent(9), of_child(child, 3)]);
 }
 
-/// CPUPROFILE_FOLLOW_FORK=0: a child has no timer and no session, its ticks are harmless, and the parent's profile is
-/// complete.
+/// `CPUPROFILE_FOLLOW_FORK` is 0: a child has no timer and no session, its ticks are harmless, and
+/// the parent's profile is complete.
 #[test]
-fn children_are_not_followed_where_the_environment_forbids_it() {
+fn children_are_not_profiled_if_the_environment_forbids_it() {
     let scratch = Scratch::new();
     let finished = run(profiled_case(&scratch, "unfollowed").env("CPUPROFILE_FOLLOW_FORK", "0"));
     expect_success(&finished);
@@ -103,10 +103,10 @@ fn children_are_not_followed_where_the_environment_forbids_it() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// A program starts the profiler by a call and forks: the child is off, leaves the parent's file alone, and profiles
-/// itself when it asks for that.
+/// A program starts the profiler by a call and forks: the child is not profiled, does not change
+/// the parent's file, and can start its own session.
 #[test]
-fn a_child_of_a_program_that_started_the_profiler_is_off() {
+fn a_child_of_a_program_that_started_the_profiler_is_not_profiled() {
     for linkage in [Linkage::Shared, Linkage::None] {
         let scratch = Scratch::new();
         let program = scratch.compile("forks.c", linkage, &[]);
@@ -123,9 +123,9 @@ fn a_child_of_a_program_that_started_the_profiler_is_off() {
     }
 }
 
-/// A child flushes and stops the profile that it continues in, and starts another.
+/// A child flushes and stops the session that it continues, and starts another: both have files.
 #[test]
-fn a_child_may_use_the_interface() {
+fn a_child_can_use_the_interface() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "interface-in-child"));
     expect_success(&finished);
@@ -135,7 +135,7 @@ fn a_child_may_use_the_interface() {
     assert_eq!(Profile::read(&scratch.path("own")).samples(), 2);
 }
 
-/// A child burns CPU time: it is sampled. In the full check all of its time is accounted for, and none of its parent's.
+/// A child uses CPU time: it is sampled; in the full check, exactly its time is accounted for.
 #[test]
 fn the_time_of_a_child_is_in_its_profile() {
     let scratch = Scratch::new();
@@ -149,7 +149,7 @@ fn the_time_of_a_child_is_in_its_profile() {
         seconds.parse().expect("seconds")
     };
     let profile = Profile::read(&scratch.path(&format!("prof_{child}")));
-    // The child ends first.
+    // The child exits first.
     let told = Told::all(&finished)[0];
     assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
     assert!(told.samples > 0, "{}", finished.stderr);
@@ -163,10 +163,10 @@ fn the_time_of_a_child_is_in_its_profile() {
     outcome.unwrap_or_else(|failure| panic!("{failure}; {text}"));
 }
 
-/// `_Fork` and a raw `clone` run no hooks: in their children ticks, from outside or of a timer of the child's own, are
-/// counted nowhere, and the interface says off.
+/// Children of `_Fork` and of a raw `clone`, which run no fork hooks, get ticks: these are not
+/// counted, and the interface reports that profiling is off.
 #[test]
-fn copies_without_hooks_have_no_part_in_the_profile() {
+fn children_without_fork_hooks_are_not_in_the_profile() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "copies"));
     expect_success(&finished);
@@ -174,7 +174,7 @@ fn copies_without_hooks_have_no_part_in_the_profile() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// Children of `vfork` and of a `clone` that shares the memory tick as threads do, and the parent continues.
+/// Children of `vfork` and of a `clone` with shared memory get ticks: they count as the parent's.
 #[test]
 fn children_that_share_the_memory_are_harmless() {
     let scratch = Scratch::new();
@@ -184,10 +184,10 @@ fn children_that_share_the_memory_are_harmless() {
     assert_eq!(finished.end_lines(), 1);
 }
 
-/// The first process of a namespace clones the first process of another: both have the id 1, and the child still
-/// leaves the parent's profile alone.
+/// The first process of a namespace clones the first process of another, with the same ID 1: the
+/// child does not change the parent's profile.
 #[test]
-fn a_copy_with_the_same_process_id_has_no_part_in_the_profile() {
+fn a_child_with_the_same_process_id_is_not_in_the_profile() {
     let scratch = Scratch::new();
     let program = scratch.compile("forks.c", Linkage::None, &[]);
     let script = "echo begun; LD_PRELOAD=$1 CPUPROFILE=$2 CPUPROFILE_FREQUENCY=1 exec \"$3\" same-id \"$4\"";
@@ -203,9 +203,9 @@ fn a_copy_with_the_same_process_id_has_no_part_in_the_profile() {
     assert_eq!(finished.end_lines(), 1, "the child has ended its parent's profile");
 }
 
-/// A program forks in a signal handler.
+/// A program forks in a signal handler: parent and child have profiles.
 #[test]
-fn a_fork_in_a_signal_handler_is_a_fork() {
+fn a_fork_in_a_signal_handler_has_its_own_profile() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "in-signal-handler"));
     expect_success(&finished);
@@ -214,18 +214,18 @@ fn a_fork_in_a_signal_handler_is_a_fork() {
     expect_files(&scratch, &[of_parent(4), of_child(child, 1)]);
 }
 
-/// A program's own handler of SIGPROF forks.
+/// A program forks in its handler of SIGPROF: the parent has a profile.
 #[test]
-fn a_fork_in_the_apps_own_profiling_handler_is_a_fork() {
+fn a_fork_in_a_sigprof_handler_leaves_the_profile_of_the_parent() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "in-own-profiling-handler"));
     expect_success(&finished);
     expect_files(&scratch, &[of_parent(0)]);
 }
 
-/// A program forks in an `atexit` function, and parent and child both continue with their end.
+/// A program forks in an `atexit` function, and parent and child exit: both have profiles.
 #[test]
-fn a_fork_at_exit_is_a_fork() {
+fn a_fork_at_exit_has_its_own_profile() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "at-exit"));
     expect_success(&finished);
@@ -234,9 +234,9 @@ fn a_fork_at_exit_is_a_fork() {
     expect_files(&scratch, &[of_parent(5), of_child(child, 3)]);
 }
 
-/// Hooks that the program registered before the library did run while the library holds its lock, and use it.
+/// Fork hooks that precede the library's run while it is locked: they can call the library.
 #[test]
-fn hooks_of_the_app_may_use_the_interface() {
+fn fork_hooks_of_the_application_can_use_the_interface() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "hooks"));
     expect_success(&finished);
@@ -245,21 +245,21 @@ fn hooks_of_the_app_may_use_the_interface() {
     expect_files(&scratch, &[of_parent(9), of_child(child, 3)]);
 }
 
-/// Such a hook forks itself.
+/// A fork hook of the application forks: parent and child have profiles.
 #[test]
-fn hooks_of_the_app_may_fork() {
+fn fork_hooks_of_the_application_can_fork() {
     let scratch = Scratch::new();
     let finished = run(&mut profiled_case(&scratch, "hooks-that-fork"));
     expect_success(&finished);
     let text = finished.text();
-    // The child of the hook has all signals blocked, as the hook has, and so no ticks.
+    // The hook's child inherits its mask, which blocks all signals: it has no ticks.
     let [_, child] = reported(&text, "child")[..] else { panic!("{text}") };
     expect_files(&scratch, &[of_parent(9), of_child(child, 3)]);
 }
 
-/// A hook in the child, before the library's, starts the profiler: that session is the child's own and continues.
+/// A hook in the child starts the profiler before the library's hook runs: the session continues.
 #[test]
-fn a_hook_of_the_app_may_start_the_childs_profile() {
+fn a_fork_hook_of_the_application_can_start_a_session() {
     let scratch = Scratch::new();
     let mut command = preload(scratch.compile("forks.c", Linkage::None, &[]));
     command.env("CPUPROFILE_FREQUENCY", "1").arg("started-in-hook").arg(scratch.root());

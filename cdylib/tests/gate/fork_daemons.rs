@@ -1,5 +1,5 @@
-//! Programs that become daemons: two forks, another directory, all descriptors closed. What the daemon does is in a
-//! profile of its own, where the user asked for it.
+//! Programs that become daemons: they fork twice, change the directory and close all descriptors.
+//! The daemon has its own profile at the requested path.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::support::{Linkage, Profile, Scratch, exit_code, line_in, profiled, ru
 /// As in `programs/daemon.c`.
 const TICKS: usize = 7;
 
-/// Lets `programs/daemon.c` become a daemon, with a profile named relative to the directory that it starts in.
+/// Runs `programs/daemon.c`, with a profile's name relative to the directory in which it starts.
 fn expect_daemon_with_profile(how: &str) {
     let scratch = Scratch::new();
     let program = scratch.compile("daemon.c", Linkage::None, &[]);
@@ -23,7 +23,7 @@ fn expect_daemon_with_profile(how: &str) {
     wait_for("the daemon's profile", || profile.exists().then_some(()));
     assert_eq!(Profile::read(&profile).samples(), TICKS, "the daemon's samples");
     wait_for_end(&daemon);
-    // Those between end without a tick, by whatever way.
+    // The intermediate processes exit without a tick.
     let names: Vec<_> =
         std::fs::read_dir(&start).expect("a directory").map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == "prof" || name == profile.file_name().unwrap()), "{names:?}");
@@ -31,19 +31,19 @@ fn expect_daemon_with_profile(how: &str) {
     assert_eq!(log, "log\n", "the daemon's own file is nobody else's");
 }
 
-/// A program forks twice, begins a session, goes to the root directory and closes each descriptor.
+/// A program forks twice and closes each descriptor: its profile is complete.
 #[test]
 fn a_daemon_that_closes_each_descriptor_has_a_complete_profile() {
     expect_daemon_with_profile("close-each");
 }
 
-/// The same, with all descriptors closed by one call of `close_range`.
+/// A program becomes a daemon and closes all descriptors by `close_range`: its profile is complete.
 #[test]
 fn a_daemon_that_closes_all_descriptors_at_once_has_a_complete_profile() {
     expect_daemon_with_profile("close-range");
 }
 
-/// A program calls `daemon(3)`.
+/// A program calls `daemon(3)`: its profile is complete.
 #[test]
 fn a_daemon_made_by_the_c_library_has_a_complete_profile() {
     expect_daemon_with_profile("daemon");

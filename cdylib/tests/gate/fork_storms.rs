@@ -1,4 +1,4 @@
-//! Forks in great number and under load: nothing hangs, nothing is lost, nothing is left over.
+//! Many forks under load: no process hangs, and no sample, file or resource is left or lost.
 
 use crate::support::outcome::expect_success_without_loss;
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, profiled, rounds, run};
@@ -24,10 +24,10 @@ fn storm(scratch: &Scratch, variables: &[(&str, &str)]) -> Finished {
     run(command.arg(forks().to_string()).arg(plugin))
 }
 
-/// A program forks while its other threads tick, flush, ask for the state, and open and close a library: no child hangs,
-/// each has its own ticks in its own file, and the parent has all of its own.
+/// A program forks while its other threads tick, flush, read the state, and open and close a
+/// library: no child hangs, and each process has its own ticks in its own file.
 #[test]
-fn children_of_a_program_with_busy_threads_are_sound() {
+fn children_of_a_program_with_busy_threads_have_their_profiles() {
     let scratch = Scratch::new();
     let finished = storm(&scratch, &[]);
     expect_success_without_loss(&finished);
@@ -42,14 +42,14 @@ fn children_of_a_program_with_busy_threads_are_sound() {
     let ticks: usize =
         text.lines().find_map(|line| line.strip_prefix("ticks ")).expect("a line").parse().expect("a number");
     let samples = Profile::read(&scratch.path("prof")).samples();
-    // The timer adds its own when a second of CPU time is over.
+    // The timer adds a tick after a second of CPU time.
     assert!(samples >= ticks, "{samples} of the parent's {ticks} ticks");
 }
 
-/// The same while a thread switches profiling on and off by its signal all the time: each child switches its own on, in a
-/// file of its own.
+/// A program forks while a thread toggles profiling continuously: each child can start its own
+/// session, with its own file.
 #[test]
-fn children_of_a_program_that_is_being_toggled_are_sound() {
+fn children_of_a_program_that_is_toggled_have_their_profiles() {
     let scratch = Scratch::new();
     let finished = storm(&scratch, &[("CPUPROFILESIGNAL", "SIGUSR2")]);
     expect_success_without_loss(&finished);
@@ -63,12 +63,12 @@ fn children_of_a_program_that_is_being_toggled_are_sound() {
     }
 }
 
-/// Many short children, one in ten with a tick: the parent holds no more descriptors, mappings or memory than
-/// before, and no file is left but profiles of those that ticked.
+/// Many short children run, one in ten with a tick: the parent keeps no more descriptors, mappings
+/// or memory than before, and the only files are profiles of children with ticks.
 #[test]
-fn many_short_children_leave_nothing_behind() {
+fn many_short_children_leave_no_resources() {
     let many = rounds(50, 3000);
-    /// As in `programs/many_forks.c`: before it begins to count.
+    /// As in `programs/many_forks.c`: forks before it starts to count.
     const FIRST: usize = 10;
     let scratch = Scratch::new();
     let mut command = profiled(scratch.compile("many_forks.c", Linkage::None, &[]), &scratch.path("prof"));

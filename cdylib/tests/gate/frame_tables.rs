@@ -1,5 +1,5 @@
-//! Objects whose call frame information has no table to search it by, or is not even mapped: walks through them are
-//! whole all the same.
+//! Complete stacks through objects with call frame information that has no search table, or is not
+//! mapped.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use crate::support::{
 };
 use object::{Object, ObjectSection};
 
-/// Leaves a program or library without a table of its `.eh_frame`.
+/// Links a program or library without a search table of its `.eh_frame`.
 const NO_TABLE: &str = "-Wl,--no-eh-frame-hdr";
-/// Leaves a library with nothing but its source's code.
+/// Links a library that has only its source's code.
 const ALONE: &str = "-nostdlib";
 
-/// The sections of a file that hold call frame information, in order of their names.
+/// The sections of a file that have call frame information, sorted by name.
 fn frame_sections(path: &Path) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let file = object::File::parse(bytes.as_slice()).expect("an ELF file");
@@ -25,7 +25,7 @@ fn frame_sections(path: &Path) -> Vec<String> {
     names
 }
 
-/// Has `programs/frame_tables.c`, compiled, profile a case.
+/// Profiles a case of the compiled `programs/frame_tables.c`.
 #[track_caller]
 fn profile_case(scratch: &Scratch, program: &Path, case: &str, libraries: &[&Path]) -> (Finished, Profile) {
     let path = scratch.path("prof");
@@ -35,15 +35,15 @@ fn profile_case(scratch: &Scratch, program: &Path, case: &str, libraries: &[&Pat
     (finished, Profile::read(&path))
 }
 
-/// The same in a program that has a table itself, and opens libraries.
+/// Profiles a case in a program that has a search table, and opens libraries.
 #[track_caller]
 fn profile_opening(scratch: &Scratch, case: &str, libraries: &[&Path]) -> (Finished, Profile) {
     let program = scratch.compile("frame_tables.c", Linkage::Shared, &[]);
     profile_case(scratch, &program, case, libraries)
 }
 
-/// The number of samples whose chain leads through the relay to the program's beginning; no other chain leads beyond
-/// the relay.
+/// The number of samples with a stack through the relay to `main`. Panics if another stack leads
+/// beyond the relay.
 #[track_caller]
 fn whole_through_relay(profile: &Profile) -> usize {
     let mut symbols = Symbolizer::default();
@@ -57,14 +57,14 @@ fn whole_through_relay(profile: &Profile) -> usize {
     profile.records.iter().filter(|record| is_whole(record)).map(|record| record.count).sum()
 }
 
-/// Compiles `programs/relay.c` into the library `name`, with its information in `.debug_frame` alone.
+/// Compiles `programs/relay.c` into the library `name`, described only in `.debug_frame`.
 fn relay_library(scratch: &Scratch, frame: u32) -> PathBuf {
     let library = scratch.compile_library("relay.c", &[ALONE, &format!("-DFRAME={frame}")]);
     assert_eq!(frame_sections(&library), [".debug_frame"]);
     library
 }
 
-/// What links `programs/relay.c` into a program, described in `section`.
+/// Compiler arguments that link `programs/relay.c` into a program, described in `section`.
 fn with_relay(section: &str) -> [String; 2] {
     let source = program_source("relay.c").into_os_string().into_string();
     [format!("-DSECTION=\"{section}\""), source.expect("a path in UTF-8")]
@@ -77,7 +77,7 @@ fn expect_whole(scratch: &Scratch, program: &Path, sections: &[&str]) {
     assert_eq!((profile.samples(), whole_through_relay(&profile)), (5, 5));
 }
 
-/// Links the program with the shared library, with and without a fixed place.
+/// Links the program with the shared library, as PIE and not.
 #[track_caller]
 fn expect_whole_without_table(section: &str, sections: &[&str]) {
     let relay = with_relay(section);
@@ -89,19 +89,19 @@ fn expect_whole_without_table(section: &str, sections: &[&str]) {
 }
 
 #[test]
-fn a_program_without_a_table_has_whole_chains() {
+fn a_program_without_a_table_has_complete_stacks() {
     expect_whole_without_table(".eh_frame", &[".eh_frame"]);
 }
 
-/// The C functions are in one section, the function in assembler in the other.
+/// The C functions are described in one section, the assembly function in the other.
 #[test]
-fn functions_described_in_the_unmapped_section_have_whole_chains() {
+fn functions_described_in_the_unmapped_section_have_complete_stacks() {
     expect_whole_without_table(".debug_frame", &[".debug_frame", ".eh_frame"]);
 }
 
-/// The linker has made the table's header and no table; an entry in the middle cannot be read.
+/// The linker made the table's header, but no table, because an entry in the middle is unreadable.
 #[test]
-fn a_program_whose_table_is_missing_has_whole_chains() {
+fn a_program_with_an_empty_table_has_complete_stacks() {
     let scratch = Scratch::new();
     let (unreadable, relay) = (program_source("unreadable_entry.c"), with_relay(".eh_frame"));
     let flags = [unreadable.to_str().expect("a path in UTF-8"), &relay[0], &relay[1]];
@@ -113,9 +113,9 @@ fn a_program_whose_table_is_missing_has_whole_chains() {
     expect_whole(&scratch, &program, &[".eh_frame", ".eh_frame_hdr"]);
 }
 
-/// Under a filter that ends who copies memory by `process_vm_readv`.
+/// Under a filter that kills a process for `process_vm_readv`.
 #[test]
-fn a_program_without_a_table_has_whole_chains_in_a_sandbox() {
+fn a_program_without_a_table_has_complete_stacks_in_a_sandbox() {
     let scratch = Scratch::new();
     let relay = with_relay(".eh_frame");
     let program = scratch.compile("frame_tables.c", Linkage::Shared, &[NO_TABLE, &relay[0], &relay[1]]);
@@ -127,9 +127,9 @@ fn a_program_without_a_table_has_whole_chains_in_a_sandbox() {
     assert_eq!((profile.samples(), whole_through_relay(&profile)), (5, 5));
 }
 
-/// Both sections where the loader has no look-up, and objects are those of a snapshot.
+/// Both sections, without the loader's look-up: objects come from a snapshot.
 #[test]
-fn a_static_program_with_both_sections_has_whole_chains() {
+fn a_static_program_with_both_sections_has_complete_stacks() {
     for place in ["-static", "-static-pie"] {
         let scratch = Scratch::new();
         let program = scratch.path("frame_tables");
@@ -144,7 +144,7 @@ fn a_static_program_with_both_sections_has_whole_chains() {
 }
 
 #[test]
-fn a_library_without_a_table_has_whole_chains() {
+fn a_library_without_a_table_has_complete_stacks() {
     let scratch = Scratch::new();
     let library = scratch.compile_library("relay.c", &[NO_TABLE, "-DSECTION=\".eh_frame\""]);
     assert_eq!(frame_sections(&library), [".eh_frame"]);
@@ -153,13 +153,13 @@ fn a_library_without_a_table_has_whole_chains() {
 }
 
 #[test]
-fn a_library_described_in_the_unmapped_section_has_whole_chains() {
+fn a_library_described_in_the_unmapped_section_has_complete_stacks() {
     let scratch = Scratch::new();
     let (_, profile) = profile_opening(&scratch, "opened-before", &[&relay_library(&scratch, 64)]);
     assert_eq!((profile.samples(), whole_through_relay(&profile)), (5, 5));
 }
 
-/// Nothing of ours runs when a library is opened: it is looked into at the next flush.
+/// The library runs no code when another is opened: its sections are read at the next flush.
 #[test]
 fn a_library_opened_while_profiling_is_known_after_a_flush() {
     let scratch = Scratch::new();
@@ -168,7 +168,7 @@ fn a_library_opened_while_profiling_is_known_after_a_flush() {
     assert!(whole_through_relay(&profile) >= 5, "rules from before the flush are still in use");
 }
 
-/// Or when another one is closed.
+/// Or when another library is closed.
 #[test]
 fn a_library_opened_while_profiling_is_known_after_a_close() {
     let (scratch, other) = (Scratch::new(), Scratch::new());
@@ -178,7 +178,7 @@ fn a_library_opened_while_profiling_is_known_after_a_close() {
     assert!(whole_through_relay(&profile) >= 5, "rules from before the close are still in use");
 }
 
-/// Libraries that come to the same addresses one after another have frames of their own each.
+/// Libraries that are loaded at the same addresses, one after another, have their own frames.
 #[test]
 fn another_library_at_the_same_addresses_has_its_own_frames() {
     let (scratch, other) = (Scratch::new(), Scratch::new());

@@ -1,4 +1,4 @@
-//! How programs are linked with the library, and what becomes of it.
+//! Ways to link programs with the library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,6 @@ use crate::support::{
     Profile, Scratch, exit_code, is_full, plain, repository_root, rounds, run, shared_library, tool,
 };
 
-/// System libraries that the static library needs in a program of the given kind.
 fn dependencies(is_static: bool) -> Vec<&'static str> {
     match (std::env::var_os("SIGPROF_TEST_LIBRARY"), is_static) {
         (Some(_), false) => vec!["-lstdc++", "-lunwind", "-lpthread"],
@@ -27,7 +26,7 @@ fn compiler(name: &str, flags: &[&str]) -> Command {
     compiler
 }
 
-/// The program says hello, and its profile has all five ticks.
+/// Panics unless the program prints hello and its profile has all five ticks.
 #[track_caller]
 fn expect_profile(scratch: &Scratch, command: Command, what: &str) {
     expect_ticks(scratch, command, what, |ticks| ticks == 5);
@@ -45,10 +44,10 @@ fn expect_ticks(scratch: &Scratch, mut command: Command, what: &str, is_right: i
     std::fs::remove_file(prof).expect("our own file");
 }
 
-/// A program has the static library inside, linked by the C or the C++ compiler into a program of each kind, with sections
-/// dropped that nobody uses, or optimised as a whole: it profiles by its own calls, and by the environment.
+/// A program of any kind is linked with the static library, also with section garbage collection or
+/// LTO: it is profiled by its own calls, and by the environment.
 #[test]
-fn the_static_library_in_programs_of_all_kinds() {
+fn the_static_library_works_in_programs_of_all_kinds() {
     let kinds: [(&[&str], bool); 7] = [
         (&[], false),
         (&["-no-pie", "-fno-pie"], false),
@@ -73,7 +72,7 @@ fn the_static_library_in_programs_of_all_kinds() {
             let mut by_environment = plain(&program);
             by_environment.env("CPUPROFILE", scratch.path("prof"));
             expect_profile(&scratch, by_environment, &what);
-            // Where threads are created by way of ours.
+            // With this clock, the library's `pthread_create` is used.
             let mut by_wall = plain(&program);
             by_wall.env("CPUPROFILE", scratch.path("prof")).env("CPUPROFILE_CLOCK", "wall");
             expect_ticks(&scratch, by_wall, &what, |ticks| ticks >= 5 && (!is_full() || ticks < 50));
@@ -81,7 +80,7 @@ fn the_static_library_in_programs_of_all_kinds() {
     }
 }
 
-/// Links a program that calls the profiler, or does not, with the shared library.
+/// Links a program, which may call the profiler, with the shared library.
 fn linked_with_shared(scratch: &Scratch, source: &str, flag: &str) -> PathBuf {
     let (program, directory) = (scratch.path("linked"), scratch.directory("lib"));
     for name in ["libprofiler.so", "libprofiler.so.0"] {
@@ -102,9 +101,9 @@ fn needs_profiler(program: &Path) -> bool {
     run(tool("readelf").arg("-dW").arg(program)).expect_success().text().contains("[libprofiler.so.0]")
 }
 
-/// A program is linked with `-lprofiler` after `--as-needed`, the default of many systems: it keeps the library if it calls it, and otherwise loses it, unless `--no-as-needed` is given.
+/// A program is linked with `--as-needed -lprofiler`: it keeps the library only if it calls it.
 #[test]
-fn only_who_calls_the_library_keeps_it() {
+fn only_a_program_that_calls_the_library_keeps_it_as_needed() {
     let scratch = Scratch::new();
     let calling = linked_with_shared(&scratch, "linked_app.c", "-Wl,--as-needed");
     assert!(needs_profiler(&calling));

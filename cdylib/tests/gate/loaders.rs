@@ -1,5 +1,5 @@
-//! The library comes and goes by the program's own doing: opened late, closed, opened again, alone in a namespace, or as a part
-//! of a plugin of the program's. The kernel and libc keep addresses of functions in it, so none of it may go.
+//! Programs that open the library late, close it, open it again, or load it in a namespace or
+//! inside a plugin. The kernel and libc hold addresses of its functions, so it must stay mapped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +14,8 @@ fn loading(scratch: &Scratch) -> PathBuf {
     scratch.compile("loading.c", Linkage::None, &[])
 }
 
-/// `programs/loading.c` with `orders`, in which LIBRARY and PROF stand for what they say; its timer is silent for the first
-/// second of CPU time.
+/// `programs/loading.c` with `orders`, in which LIBRARY, PLUGIN and PROF are replaced by
+/// paths. The timer does not expire in the first second of CPU time.
 fn command(scratch: &Scratch, program: &Path, orders: &str) -> Command {
     let mut command = plain(program);
     if orders.contains("thread ") {
@@ -54,10 +54,10 @@ fn samples(scratch: &Scratch) -> usize {
     Profile::read(&scratch.path("prof")).samples()
 }
 
-/// A program opens the library, profiles, and closes it, a hundred times, in each way there is to open it, and signals come
-/// afterwards: each session has its profile, and no signal meets code that is gone.
+/// A program opens the library, profiles, and closes it, a hundred times in each mode, and gets
+/// signals afterwards: each session has its profile, and no signal runs unmapped code.
 #[test]
-fn opened_and_closed_a_hundred_times() {
+fn can_be_opened_and_closed_a_hundred_times() {
     for (mode, place) in [("local", ""), ("global", ""), ("deep", ""), ("local", "thread ")] {
         let scratch = Scratch::new();
         let program = loading(&scratch);
@@ -70,9 +70,9 @@ fn opened_and_closed_a_hundred_times() {
     }
 }
 
-/// A program closes the library while its session runs: the session continues, and its profile is complete at the end.
+/// A program closes the library during a session: it continues, and its profile is complete.
 #[test]
-fn closed_while_a_session_runs() {
+fn can_be_closed_during_a_session() {
     for (mode, place) in [("local", ""), ("global", ""), ("deep", ""), ("apart", ""), ("local", "thread ")] {
         let scratch = Scratch::new();
         let program = loading(&scratch);
@@ -84,10 +84,10 @@ fn closed_while_a_session_runs() {
     }
 }
 
-/// CPUPROFILE is set when a program opens the library: it is profiled from then on to its end, though it closes the library
-/// and opens it again meanwhile.
+/// `CPUPROFILE` is set when a program opens the library: it is profiled until it exits, although it
+/// closes and opens the library.
 #[test]
-fn opened_with_the_environment_asking() {
+fn profiles_a_program_that_opens_it_with_cpuprofile_set() {
     let scratch = Scratch::new();
     let orders = "open LIBRARY local tick 3 close tick 2 times 9 open LIBRARY local tick 1 close";
     let mut command = command(&scratch, &loading(&scratch), orders);
@@ -97,10 +97,10 @@ fn opened_with_the_environment_asking() {
     assert_eq!(samples(&scratch), 14);
 }
 
-/// A program forks when it has closed the library: the child gets through its signals and its end, and the parent's profile is
-/// the parent's.
+/// A program forks after it closed the library: the child survives signals and exits, and the
+/// parent's profile is intact.
 #[test]
-fn a_fork_after_the_library_was_closed() {
+fn a_program_can_fork_after_it_closed_the_library() {
     for mode in ["local", "apart"] {
         let scratch = Scratch::new();
         let orders = format!("open LIBRARY {mode} start PROF tick 3 close fork tick 2 exit 0");
@@ -111,8 +111,8 @@ fn a_fork_after_the_library_was_closed() {
     }
 }
 
-/// A program has the library in two namespaces: the second is refused, with one line, since the signal has one handler; the
-/// first one's profile is complete.
+/// A program loads the library in two namespaces: the second is refused with a diagnostic, because
+/// the signal has one handler; the first one's profile is complete.
 #[test]
 fn a_second_namespace_is_refused() {
     let scratch = Scratch::new();
@@ -126,8 +126,8 @@ fn a_second_namespace_is_refused() {
     assert_eq!((finished.end_lines(), samples(&scratch)), (1, 5));
 }
 
-/// A program of several threads opens the library with CPUPROFILE set: the environment, which they may be reading, stays where
-/// it is.
+/// A program with several threads opens the library with `CPUPROFILE` set: the environment, which
+/// they may be reading, is not moved.
 #[test]
 fn the_environment_of_threads_is_not_moved() {
     let scratch = Scratch::new();
@@ -140,15 +140,14 @@ fn the_environment_of_threads_is_not_moved() {
     assert!(samples(&scratch) >= 2, "the application lost its profile");
 }
 
-/// Makes a plugin that has the static library inside.
 fn plugin(scratch: &Scratch) {
     scratch.compile_library_with("profiled_plugin.c", Linkage::Static, &[]);
 }
 
-/// A plugin has the static library inside, and its application closes it while a session runs, after it, or before any: signals that
-/// come later meet the handler, and the profile is complete.
+/// An application closes a plugin that contains the static library, during, after or before a
+/// session: later signals run the handler, and the profile is complete.
 #[test]
-fn a_plugin_with_the_profiler_inside_is_closed() {
+fn a_plugin_with_the_static_library_can_be_closed() {
     let cases = [
         ("open PLUGIN local call begin tick 3 close tick 2 exit 3", 5),
         ("open PLUGIN local call begin tick 3 call end close tick 2 exit 3", 3),
@@ -166,9 +165,9 @@ fn a_plugin_with_the_profiler_inside_is_closed() {
     }
 }
 
-/// An application opens such a plugin with CPUPROFILE set, and closes it: it is profiled to its end.
+/// An application opens and closes such a plugin with `CPUPROFILE` set: it is profiled.
 #[test]
-fn a_plugin_profiles_its_app_by_the_environment() {
+fn a_plugin_profiles_its_application_by_the_environment() {
     let scratch = Scratch::new();
     plugin(&scratch);
     let orders = "open PLUGIN local tick 3 close tick 2 exit 3";
@@ -177,14 +176,14 @@ fn a_plugin_profiles_its_app_by_the_environment() {
     assert_eq!((finished.end_lines(), samples(&scratch)), (1, 5));
 }
 
-/// A program opens the library and then other libraries, over and over, which it closes without telling it, and
-/// ticks come in each: none is walked where a library was before.
+/// A program opens the library, then opens and closes others unseen by it, with ticks in each: no
+/// stack is walked by rules of an earlier library.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn other_libraries_go_without_being_seen() {
+fn other_libraries_can_be_unloaded_unseen() {
     let scratch = Scratch::new();
     let settings = Settings { frequency: 1, rounds: 50, order: "calm" };
     let (_, profile) = run_unseen_unloading(&scratch, &settings);
-    // One while it is loaded, one of its own, one in what it calls, and one while it is unloaded.
+    // Ticks: while it is loaded, in it, in a function that it calls, and while it is unloaded.
     assert_eq!(profile.samples(), 4 * (50 + 2));
 }

@@ -1,5 +1,5 @@
-//! Two profilers in one program: two copies of the library, or ours and Debian's gperftools. The signal has one handler and
-//! the process one timer, so one of them profiles, whole, and the other says so in one line, or nothing.
+//! Two profilers in one program: copies of the library, or also Debian's gperftools. The signal has
+//! one handler and the process one timer: one profiles, and the other prints at most one line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,21 +9,20 @@ use crate::support::{
     skip, tool,
 };
 
-/// The library that comes with Debian's gperftools.
 const INCUMBENT: &str = "/usr/lib/x86_64-linux-gnu/libprofiler.so.0";
 
 fn loading(scratch: &Scratch) -> PathBuf {
     scratch.compile("loading.c", Linkage::None, &[])
 }
 
-/// A copy of the library under test, as another file of the given name.
+/// A copy of the library under test, as another file with the given name.
 fn copy(scratch: &Scratch, directory: &str, name: &str) -> PathBuf {
     let path = scratch.directory(directory).join(name);
     std::fs::copy(shared_library(), &path).expect("the library can be copied");
     path
 }
 
-/// Debian's library, as another file than the library under test; None where it is not installed.
+/// A copy of Debian's library, or `None` if it is not installed.
 fn incumbent(scratch: &Scratch) -> Option<PathBuf> {
     let path = scratch.path("incumbent.so");
     if std::fs::copy(INCUMBENT, &path).is_err() {
@@ -33,7 +32,7 @@ fn incumbent(scratch: &Scratch) -> Option<PathBuf> {
     Some(path)
 }
 
-/// `program` in a directory of its own for what it writes, with a timer that is silent for the first second of CPU time.
+/// `program` in a directory for output. The timer does not expire in the first second of CPU time.
 fn command(scratch: &Scratch, program: &Path, orders: &str) -> Command {
     let mut command = plain(program);
     command.env("CPUPROFILE_FREQUENCY", "1").current_dir(out(scratch)).args(orders.split(' '));
@@ -50,8 +49,8 @@ fn preload<const N: usize>(command: &mut Command, libraries: [&Path; N]) {
     command.env("LD_PRELOAD", libraries.join(" ")).env("CPUPROFILE", "prof");
 }
 
-/// The application ended with status 3 and "hello", one profile was written, with `ticks` samples, and at most one line was said, or
-/// `lines` of them.
+/// Panics unless the application printed "hello" and exited with status 3, and there is one profile
+/// with `ticks` samples and `lines` diagnostics.
 #[track_caller]
 fn expect_one_profile(scratch: &Scratch, finished: &Finished, ticks: usize, lines: usize, what: &str) {
     let text = finished.text();
@@ -69,9 +68,9 @@ fn expect_one_profile(scratch: &Scratch, finished: &Finished, ticks: usize, line
     );
 }
 
-/// Two files with the same library are preloaded, under one name or two: one profiles, and the other says in one line which.
+/// Two copies of the library are preloaded: one profiles, and a diagnostic names the other.
 #[test]
-fn two_copies_are_preloaded() {
+fn one_of_two_preloaded_copies_profiles() {
     for name in ["libprofiler.so.0", "another.so"] {
         for turned in [false, true] {
             let scratch = Scratch::new();
@@ -87,9 +86,9 @@ fn two_copies_are_preloaded() {
     }
 }
 
-/// One file is preloaded by two paths, of which one is a symbolic link: it is loaded once, and nothing is said.
+/// One file is preloaded by its path and a symbolic link: it is loaded once, without diagnostics.
 #[test]
-fn one_file_by_two_paths() {
+fn one_file_preloaded_by_two_paths_is_loaded_once() {
     let scratch = Scratch::new();
     let link = scratch.path("link.so");
     std::os::unix::fs::symlink(shared_library(), &link).expect("a symbolic link");
@@ -98,9 +97,9 @@ fn one_file_by_two_paths() {
     expect_one_profile(&scratch, &run(&mut command), 20, 0, "a link");
 }
 
-/// The library is preloaded together with gperftools', in either order: the application's time is in the one profile there is.
+/// The library and gperftools' are preloaded in either order: the only profile has all ticks.
 #[test]
-fn preloaded_beside_gperftools() {
+fn one_profiles_if_preloaded_with_gperftools() {
     for turned in [false, true] {
         let scratch = Scratch::new();
         let Some(other) = incumbent(&scratch) else { return };
@@ -112,9 +111,9 @@ fn preloaded_beside_gperftools() {
     }
 }
 
-/// A program is linked with one of the two, and the other is preloaded: they have one soname, so one is loaded.
+/// A program is linked with one of the two, and the other is preloaded: one is loaded.
 #[test]
-fn linked_with_one_and_preloaded_with_the_other() {
+fn one_profiles_if_linked_and_the_other_preloaded() {
     let scratch = Scratch::new();
     let Some(other) = incumbent(&scratch) else { return };
     let linked = scratch.compile("loading.c", Linkage::Shared, &[]);
@@ -135,10 +134,10 @@ fn linked_with_one_and_preloaded_with_the_other() {
     expect_one_profile(&scratch, &run(&mut command), 20, 0, "linked with gperftools'");
 }
 
-/// The static library is in the program, which shows its names to libraries or not, and the shared one is preloaded: one
-/// profiles the application.
+/// A program contains the static library, and exports its names or not, and the shared one is
+/// preloaded: one of them profiles.
 #[test]
-fn in_the_program_and_preloaded() {
+fn one_profiles_if_in_the_program_and_preloaded() {
     for flags in [&["-Wl,-u,ProfilerStart"][..], &["-Wl,-u,ProfilerStart", "-rdynamic"]] {
         let scratch = Scratch::new();
         let program = scratch.compile("loading.c", Linkage::Static, flags);
@@ -148,10 +147,10 @@ fn in_the_program_and_preloaded() {
     }
 }
 
-/// A program that runs under the profiler opens a second copy of it, close by or in a namespace of its own, and tries to start
-/// that: it is refused with one line each time, and the first one's profile has all.
+/// A program under the profiler opens a second copy, in its namespace or another, and tries to
+/// start it: each is refused with a diagnostic, and the first one's profile has all ticks.
 #[test]
-fn a_copy_is_opened_under_the_profiler() {
+fn a_copy_opened_under_the_profiler_is_refused() {
     for mode in ["local", "global", "deep", "apart"] {
         let scratch = Scratch::new();
         let other = copy(&scratch, "elsewhere", "libprofiler.so.0");
@@ -169,10 +168,10 @@ fn a_copy_is_opened_under_the_profiler() {
     }
 }
 
-/// A program opens two copies, and starts the second one while the first one's session runs, and after it: refused, with one
-/// line that names the file of the handler.
+/// A program opens two copies and starts the second one, during or after the first one's session:
+/// it is refused, and a diagnostic names the handler's file.
 #[test]
-fn a_second_copy_is_started() {
+fn a_second_copy_is_refused() {
     for stop in ["", "tick 5 stop "] {
         let scratch = Scratch::new();
         let other = copy(&scratch, "elsewhere", "libprofiler.so.0");
@@ -193,10 +192,10 @@ fn a_second_copy_is_started() {
     }
 }
 
-/// A program that runs under the profiler opens gperftools' library, which begins as well: the profile under the name that
-/// both were given is the one that has the application's time, and it is valid.
+/// A program under the profiler opens gperftools' library, which starts too: the profile at the
+/// common path is valid and has the application's time.
 #[test]
-fn gperftools_is_opened_under_the_profiler() {
+fn gperftools_opened_under_the_profiler_keeps_the_profile() {
     let scratch = Scratch::new();
     let Some(other) = incumbent(&scratch) else { return };
     let orders = format!("burn 5 open {} local default burn 10 print hello exit 3", other.display());
@@ -209,9 +208,9 @@ fn gperftools_is_opened_under_the_profiler() {
     assert!(found >= 10, "the application lost all but {found} of its samples: {}", finished.stderr);
 }
 
-/// A program that gperftools' library profiles opens ours: it is refused with one line, and the profile is gperftools'.
+/// A program under gperftools opens the library: it is refused with a diagnostic.
 #[test]
-fn opened_under_gperftools() {
+fn is_refused_under_gperftools() {
     let scratch = Scratch::new();
     let Some(other) = incumbent(&scratch) else { return };
     let library = shared_library().display();
@@ -223,7 +222,7 @@ fn opened_under_gperftools() {
     assert!(finished.text().starts_with("started 0\n"), "the application was told that it is profiled twice");
 }
 
-/// What the test below runs, as a program with the crate inside: this test, in a process of its own.
+/// The program of the test below, which contains the crate: it runs this test in its own process.
 #[test]
 fn program_with_the_crate() {
     let Some(path) = std::env::var_os("CRATE_PROFILE") else { return };
@@ -239,10 +238,10 @@ fn program_with_the_crate() {
     }
 }
 
-/// A program with the crate inside runs under the preloaded library: while the environment has that one profile the crate is
-/// refused by an error, and otherwise it profiles.
+/// A program that contains the crate runs under the preloaded library: the crate returns an error
+/// during the library's session, and otherwise profiles.
 #[test]
-fn the_crate_under_the_library() {
+fn the_crate_is_refused_under_the_library() {
     let program = std::env::current_exe().expect("this program");
     for (variable, told, name) in [("CPUPROFILE", "refused", "prof"), ("UNUSED", "profiled 5", "of-crate")] {
         let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Other libraries in the program: initialised before ours and behind it, with all that a constructor may do, and those that
-//! people preload. The application runs and ends as it would, and its profile is there.
+//! Other libraries in the program, with constructors and destructors that run before or after the
+//! library's, and commonly preloaded libraries. The application runs as before and has a profile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::support::{
     Finished, Lack, Linkage, Profile, Scratch, exit_code, plain, profiled, run, shared_library, skip, tool,
 };
 
-/// Ticks that the application sends itself; the timer is silent for the first second of CPU time.
+/// The application sends itself these ticks; the timer does not expire in the first second.
 const ORDERS: [&str; 6] = ["tick", "5", "print", "hello", "exit", "3"];
 
 fn loading(scratch: &Scratch) -> PathBuf {
@@ -32,16 +32,16 @@ fn expect_unharmed(finished: &Finished, what: &str) {
     assert_eq!(finished.complaints(), Vec::<&str>::new(), "{what}");
 }
 
-/// The samples of all profiles, which are valid.
+/// The number of samples in all profiles, which must be valid.
 #[track_caller]
 fn samples(scratch: &Scratch) -> usize {
     let names = scratch.names("prof");
     names.iter().map(|name| Profile::read(&scratch.path(name)).samples()).sum()
 }
 
-/// A library starts threads, forks, opens a library or asks for handlers in its constructor, before ours is initialised or after it: the application is profiled as before.
+/// A constructor starts threads, forks, opens a library or sets handlers: the profile is complete.
 #[test]
-fn constructors_before_and_behind() {
+fn constructors_of_other_libraries_are_harmless() {
     for action in ["threads", "fork", "open", "signal"] {
         for is_first in [true, false] {
             let scratch = Scratch::new();
@@ -57,9 +57,9 @@ fn constructors_before_and_behind() {
     }
 }
 
-/// A library replaces the program in its constructor: the new one is profiled.
+/// A constructor of another library replaces the program: the new one is profiled.
 #[test]
-fn a_constructor_that_replaces_the_program() {
+fn a_constructor_can_replace_the_program() {
     for is_first in [true, false] {
         let scratch = Scratch::new();
         let neighbour = scratch.compile_library("neighbour.c", &[]);
@@ -69,10 +69,10 @@ fn a_constructor_that_replaces_the_program() {
     }
 }
 
-/// A library ends the program in its constructor, before ours is initialised or after it: with its status, and what is written
-/// is valid.
+/// A constructor of another library, before or after ours, exits: the status is unchanged, and
+/// written profiles are valid.
 #[test]
-fn a_constructor_that_ends_the_program() {
+fn a_constructor_can_exit() {
     for (is_first, names) in [(true, &[][..]), (false, &["prof"])] {
         let scratch = Scratch::new();
         let neighbour = scratch.compile_library("neighbour.c", &[]);
@@ -85,9 +85,9 @@ fn a_constructor_that_ends_the_program() {
     }
 }
 
-/// A library starts the profiler in its constructor and stops it in its destructor, or leaves that to the end of the program.
+/// A constructor starts the profiler; a destructor or the exit stops it: the profile is complete.
 #[test]
-fn constructors_that_start_the_profiler() {
+fn a_constructor_can_start_the_profiler() {
     for (is_first, late) in [(true, "stop"), (false, "stop"), (true, ""), (false, "")] {
         let scratch = Scratch::new();
         let neighbour = scratch.compile_library("neighbour.c", &[]);
@@ -100,9 +100,9 @@ fn constructors_that_start_the_profiler() {
     }
 }
 
-/// A library stops the profiler in its destructor, though the environment has started it, or forks there.
+/// A destructor stops the profiler, forks, or opens a library: the profile is complete.
 #[test]
-fn destructors() {
+fn destructors_can_stop_fork_and_open_libraries() {
     for action in ["stop", "fork", "open"] {
         for is_first in [true, false] {
             let scratch = Scratch::new();
@@ -117,9 +117,9 @@ fn destructors() {
     }
 }
 
-/// The program's allocator calls `dlsym` and `sigaction` each time, also while we are initialised: nothing recurses.
+/// The allocator calls `dlsym` and `sigaction`, even during initialisation: none recurses.
 #[test]
-fn an_allocator_that_asks_the_loader() {
+fn an_allocator_can_call_the_loader() {
     for is_first in [true, false] {
         let scratch = Scratch::new();
         let neighbour = scratch.compile_library("odd_malloc.c", &["-fno-builtin"]);
@@ -129,11 +129,11 @@ fn an_allocator_that_asks_the_loader() {
     }
 }
 
-/// Preloaded beside allocators and libraries that change what the application sees of files and of time, in either order: the
-/// application is profiled as before. Debian's libjemalloc2, libtcmalloc-minimal4, libeatmydata1 and libfaketime; those that are not
-/// installed are skipped.
+/// Common allocators and libraries that change files and time are preloaded too, in either order:
+/// the application is profiled as before. (Debian's libjemalloc2, libtcmalloc-minimal4,
+/// libeatmydata1 and libfaketime, if installed.)
 #[test]
-fn beside_what_people_preload() {
+fn works_with_commonly_preloaded_libraries() {
     let directory = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
     let libraries =
         ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libeatmydata.so", "faketime/libfaketime.so.1"];
@@ -145,7 +145,7 @@ fn beside_what_people_preload() {
         for is_first in [true, false] {
             let scratch = Scratch::new();
             let mut command = beside(&scratch, &library, is_first);
-            // Time goes ten times as fast, and is another.
+            // Time is shifted and passes ten times as fast.
             let finished = run(command.env("FAKETIME", "-15d x10"));
             let what = format!("{}, first: {is_first}", library.display());
             expect_unharmed(&finished, &what);
@@ -154,9 +154,9 @@ fn beside_what_people_preload() {
     }
 }
 
-/// Started by tools that preload a library of their own: stdbuf and fakeroot, which is skipped if it is not installed.
+/// stdbuf or fakeroot, which preload a library, start the application: it is profiled.
 #[test]
-fn under_tools_that_preload() {
+fn works_under_tools_that_preload() {
     for words in [&["stdbuf", "-oL"][..], &["fakeroot"]] {
         if tool(words[0]).arg("--version").output().is_err() {
             skip(Lack::Tool, format_args!("no {}", words[0]));
@@ -172,10 +172,10 @@ fn under_tools_that_preload() {
     }
 }
 
-/// Under valgrind, which runs the program's code itself and prints a line for each unusual system call. Skipped if it is not installed.
+/// The application runs under valgrind: it is profiled, and valgrind prints nothing.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn under_valgrind() {
+fn works_under_valgrind() {
     if tool("valgrind").arg("--version").output().is_err() {
         return skip(Lack::Tool, "no valgrind");
     }

@@ -1,5 +1,5 @@
-//! What the library is preloaded into: programs without a loader, with another one, of another machine or with more rights, and
-//! all the ways in which the loader is told of it. It profiles or does nothing, and the application is as it would be.
+//! Programs without a loader, with another loader, for another machine, or privileged; and ways to
+//! name the library. The library profiles or does nothing, and the application runs as before.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,10 +11,10 @@ use crate::support::{
     shared_library, skip,
 };
 
-/// Computes for some periods, says hello and ends with status 3.
+/// Computes for some periods, prints hello and exits with status 3.
 const ORDERS: [&str; 6] = ["burn", "60", "print", "hello", "exit", "3"];
 
-/// Compiles `programs/application.c` by `compiler`, whose headers may be others than ours; None where that cannot be done.
+/// Compiles `programs/small_app.c` by `compiler`, which may have other headers, if that works.
 fn compiled_by(scratch: &Scratch, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = scratch.path("app");
     let mut command = crate::support::tool(compiler);
@@ -33,7 +33,7 @@ fn expect_unharmed(finished: &Finished, what: &str) {
     assert_eq!(ended, (3, "hello\n".to_owned()), "{what}: the application was harmed: {}", finished.stderr);
 }
 
-/// The application ran as before, and nothing was said or written.
+/// Panics unless the application ran as before, and nothing was printed or written.
 #[track_caller]
 fn expect_nothing(scratch: &Scratch, finished: &Finished, what: &str) {
     expect_unharmed(finished, what);
@@ -41,7 +41,7 @@ fn expect_nothing(scratch: &Scratch, finished: &Finished, what: &str) {
     assert_eq!(scratch.names("prof"), Vec::<String>::new(), "{what}");
 }
 
-/// The application ran as before, and was profiled.
+/// Panics unless the application ran as before and was profiled.
 #[track_caller]
 fn expect_profile(scratch: &Scratch, finished: &Finished, what: &str) {
     expect_unharmed(finished, what);
@@ -50,9 +50,9 @@ fn expect_profile(scratch: &Scratch, finished: &Finished, what: &str) {
     assert_eq!(scratch.names("prof"), ["prof"], "{what}");
 }
 
-/// A program without the dynamic loader, of either kind: nobody reads LD_PRELOAD, and nothing happens.
+/// A static program of either kind does not read LD_PRELOAD: it runs unprofiled.
 #[test]
-fn a_static_program() {
+fn a_static_program_is_not_profiled() {
     for (compiler, flag) in [("gcc", "-static"), ("gcc", "-static-pie"), ("musl-gcc", "-static")] {
         let scratch = Scratch::new();
         let Some(program) = compiled_by(&scratch, compiler, &[flag]) else { continue };
@@ -61,10 +61,10 @@ fn a_static_program() {
     }
 }
 
-/// A program for the processor's older instruction set: its loader says that the library is of another class, and continues.
+/// The loader of a 32-bit program reports that the library has the wrong class: it runs unprofiled.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_program_of_32_bits() {
+fn a_32_bit_program_runs_unprofiled() {
     let scratch = Scratch::new();
     let Some(program) = compiled_by(&scratch, "gcc", &["-m32"]) else { return };
     let finished = run(&mut profiled(program, &scratch.path("prof")));
@@ -75,10 +75,10 @@ fn a_program_of_32_bits() {
     assert_eq!(scratch.names("prof"), Vec::<String>::new());
 }
 
-/// A program of musl's: that loader ends it when a preloaded library lacks what only glibc has, and names the
-/// library. The program alone runs.
+/// The loader of a musl program exits if a preloaded library needs symbols that only glibc has, and
+/// names the library. Without it the program runs.
 #[test]
-fn a_program_of_musl() {
+fn the_musl_loader_refuses_the_library() {
     let scratch = Scratch::new();
     let Some(program) = compiled_by(&scratch, "musl-gcc", &[]) else { return };
     expect_nothing(&scratch, &run(&mut plain(&program)), "alone");
@@ -94,17 +94,17 @@ fn app(scratch: &Scratch) -> PathBuf {
     scratch.compile("app.c", Linkage::None, &[])
 }
 
-/// Programs that bind their symbols at once, as they go, or are told to by LD_BIND_NOW and LD_BIND_NOT, that use neither threads
-/// nor libdl, or stand at a fixed address: all are profiled.
+/// Programs bind symbols immediately, lazily, or as LD_BIND_NOW and LD_BIND_NOT say, use neither
+/// threads nor libdl, or have fixed addresses: all are profiled.
 #[test]
-fn programs_of_all_bindings() {
+fn programs_of_all_bindings_are_profiled() {
     let links: [(&[&str], Option<&str>); 6] = [
         (&["-Wl,-z,now"], None),
         (&["-Wl,-z,lazy"], None),
         (&["-Wl,-z,lazy"], Some("LD_BIND_NOW")),
         (&["-Wl,-z,lazy"], Some("LD_BIND_NOT")),
         (&["-Wl,--as-needed"], None),
-        // By the table of addresses all the same: what is asked of the library while it computes is no weak reference otherwise.
+        // Weak references to the library are in the GOT; in other code the linker makes them 0.
         (&["-no-pie", "-fPIE", "-Wl,-z,norelro", "-Wl,--hash-style=sysv"], None),
     ];
     for (flags, variable) in links {
@@ -116,10 +116,10 @@ fn programs_of_all_bindings() {
     }
 }
 
-/// The loader is started as a program, with the library by its own option or by LD_PRELOAD.
+/// The loader runs as a program, with the library by its option or by LD_PRELOAD: it is profiled.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn the_loader_as_a_program() {
+fn profiles_under_the_loader_as_a_program() {
     const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
     for by_option in [true, false] {
         let scratch = Scratch::new();
@@ -133,10 +133,10 @@ fn the_loader_as_a_program() {
     }
 }
 
-/// LD_PRELOAD names the library by a relative path, by its soname in LD_LIBRARY_PATH, with others around it and by a path
-/// that is no longer there for the programs that the application starts.
+/// LD_PRELOAD names the library by a relative path, by its soname in LD_LIBRARY_PATH, and among
+/// others: the application is profiled.
 #[test]
-fn the_library_by_all_its_names() {
+fn the_library_is_found_by_each_name() {
     for name in ["./lib/libprofiler.so.0", "libprofiler.so.0", "libm.so.6:libprofiler.so.0 libc.so.6"] {
         let scratch = Scratch::new();
         let library = scratch.directory("lib").join("libprofiler.so.0");
@@ -148,10 +148,10 @@ fn the_library_by_all_its_names() {
     }
 }
 
-/// LD_PRELOAD names the library by a path with a space, where the loader separates names: it says so for each, and the application
-/// runs on.
+/// LD_PRELOAD has a path with a space, at which the loader separates names: the loader reports each
+/// part, and the application runs.
 #[test]
-fn a_path_with_a_space() {
+fn a_path_with_a_space_is_reported_by_the_loader() {
     let scratch = Scratch::new();
     let library = scratch.directory("a b").join("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
@@ -163,10 +163,10 @@ fn a_path_with_a_space() {
     assert_eq!((finished.stderr.lines().count(), scratch.names("prof")), (2, vec![]));
 }
 
-/// The loader tells all it does to a file (LD_DEBUG=all), or to a library that audits it (LD_AUDIT), which has the first word
-/// at each binding.
+/// The loader logs to a file (LD_DEBUG=all), or runs an auditing library (LD_AUDIT), which sees
+/// each binding first: the application is profiled.
 #[test]
-fn the_loader_is_watched() {
+fn profiles_with_a_watched_loader() {
     let scratch = Scratch::new();
     let mut command = profiled(app(&scratch), &scratch.path("prof"));
     command.args(ORDERS).env("LD_DEBUG", "all").env("LD_DEBUG_OUTPUT", scratch.path("told"));
@@ -182,7 +182,7 @@ fn the_loader_is_watched() {
     assert!(audited.contains("sigaction"), "the auditor saw nothing of ours: {audited}");
 }
 
-/// A program as nobody runs it, with the library preloaded by `name`.
+/// A program that user 65534 (nobody) runs, with the library preloaded by `name`.
 fn by_nobody(scratch: &Scratch, program: &Path, name: &str) -> Command {
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
     let mut command = plain("setpriv");
@@ -192,10 +192,10 @@ fn by_nobody(scratch: &Scratch, program: &Path, name: &str) -> Command {
     command
 }
 
-/// Programs with another user's or group's rights, or with a capability, whom an ordinary user runs: the loader ignores the path
-/// that LD_PRELOAD names, and nothing is said or written. Without those rights they are profiled.
+/// An ordinary user runs set-user-ID and set-group-ID programs and one with a capability: the
+/// loader ignores the path in LD_PRELOAD, and nothing is printed or written.
 #[test]
-fn programs_with_more_rights() {
+fn privileged_programs_are_not_profiled() {
     if !is_root("make programs with more rights, and mount") {
         return;
     }
@@ -222,7 +222,7 @@ fn programs_with_more_rights() {
     }
 }
 
-/// Runs `script` by a shell with mounts of its own, and `arguments` as $1 and so on; None where that cannot be done.
+/// Runs `script` by a shell in its own mount namespace, if permitted; `arguments` are $1 and so on.
 fn with_own_mounts(script: &str, arguments: &[&Path]) -> Option<Finished> {
     let mut command = plain("unshare");
     command.args(["--mount", "sh", "-c", script, "sh"]).args(arguments);
@@ -230,10 +230,10 @@ fn with_own_mounts(script: &str, arguments: &[&Path]) -> Option<Finished> {
     (!lacks_mounts(&finished)).then_some(finished)
 }
 
-/// The library lies in a directory that the loader trusts, marked for programs with more rights: it is loaded into one, by its
-/// bare name, and does nothing.
+/// The library is in a trusted directory, with the set-user-ID bit: a set-user-ID program loads it
+/// by its name, and it does nothing.
 #[test]
-fn a_trusted_library_in_a_program_with_more_rights() {
+fn a_trusted_library_does_not_profile_a_privileged_program() {
     if !is_root("make programs with more rights, and mount") {
         return;
     }
@@ -244,7 +244,7 @@ fn a_trusted_library_in_a_program_with_more_rights() {
     let program = scratch.compile("loading.c", Linkage::None, &[]);
     chown(&program, Some(0), None).expect("root may");
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o777)).expect("our own directory");
-    // Another library's file, in this shell's mounts alone, is ours. That it is loaded shows in what can be called.
+    // Here the library replaces another library's file. Calls to it prove that it is loaded.
     let script = "target=$(ldconfig -p | awk '$1 == \"libprofiler.so.0\" { print $NF; exit }')
         [ -n \"$target\" ] && mount --bind \"$1\" \"$(readlink -f \"$target\")\" || exit 77
         exec setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD=libprofiler.so.0 CPUPROFILE=\"$2\" \
@@ -252,7 +252,7 @@ fn a_trusted_library_in_a_program_with_more_rights() {
     let prof = scratch.path("prof");
     let arguments = [library.as_path(), &prof, &program];
     let Some(finished) = with_own_mounts(script, &arguments) else { return };
-    // Without the privilege all of this profiles.
+    // Without the set-user-ID bit, all of this profiles.
     expect_unharmed(&finished, "an ordinary program");
     assert_eq!((finished.end_lines(), scratch.names("prof").len()), (1, 1), "{}", finished.stderr);
     fs::remove_file(&prof).expect("it was written");
@@ -261,10 +261,10 @@ fn a_trusted_library_in_a_program_with_more_rights() {
     expect_nothing(&scratch, &finished, "a setuid program");
 }
 
-/// /etc/ld.so.preload names the library, so that every program has it: without CPUPROFILE none is other than before, and with it
-/// each is profiled.
+/// /etc/ld.so.preload names the library, so that every program loads it: programs are unchanged
+/// without `CPUPROFILE`, and profiled with it.
 #[test]
-fn preloaded_into_every_program() {
+fn can_be_preloaded_into_every_program() {
     if !is_root("make programs with more rights, and mount") {
         return;
     }

@@ -1,7 +1,8 @@
-//! Tests of the shared library that prove behaviour. They are one program because linking each file takes longer than
-//! running it. A test that changes process-wide state does so in a child process.
+//! Tests of the shared library's behaviour. They are one program, because linking each file takes
+//! longer than running it. A test that changes process-wide state does so in a child process.
 //!
-//! Two files beside this folder are built alone: `whole_stacks`, for other machines, and `kill_points`, with optimizations.
+//! Two files beside this folder are built separately: `whole_stacks`, for other machines, and
+//! `kill_points`, with optimisations.
 
 #[path = "../support/mod.rs"]
 mod support;

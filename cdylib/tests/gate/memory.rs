@@ -1,5 +1,5 @@
-//! However many call chains an application has, the profiler's memory stays within its bound; what fills it is moved to a file
-//! beside the profile, or lost and counted.
+//! The bound of the profiler's memory, with any number of different stacks. Records that do not fit
+//! are spilled to a file beside the profile, or lost and counted.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sigprof::recover::{self, Recovered};
 
-/// Chains of 26 frames take 224 bytes each: so many fill the least memory five times, or ten.
+/// Stacks of 26 frames take 224 bytes each: they fill the smallest table five or ten times.
 fn ticks() -> usize {
     rounds(100_000, 200_000)
 }
@@ -40,7 +40,7 @@ impl App {
         self.profiles().join("prof")
     }
 
-    /// The application with the least memory, a spool of its own, and words as at the head of its source.
+    /// The application with the least memory, its own spool directory, and words (see its source).
     fn command(&self, threads: usize, action: &str) -> Command {
         let mut command = profiled(&self.program, &self.profile());
         command
@@ -52,7 +52,6 @@ impl App {
         command
     }
 
-    /// Recovers the one spool there is.
     #[track_caller]
     fn recover(&self) -> Recovered {
         let spools = recover::spools(&self.scratch.path("spools")).expect("the directory can be read").spools;
@@ -60,8 +59,8 @@ impl App {
         spool.recover().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Panics unless the profile has so many samples, each chain whole and once, but for the timer's own; and no other
-    /// file is left.
+    /// Panics unless the profile has so many samples, apart from the timer's own, and no other file
+    /// is left.
     #[track_caller]
     fn expect_samples(&self, samples: usize) -> Profile {
         let profile = Profile::read(&self.profile());
@@ -78,14 +77,13 @@ fn expect_done(finished: &Finished) {
     assert!(finished.text().ends_with("done\n"), "{}", finished.text());
 }
 
-/// By how many KiB the application grew.
+/// The growth of the application's memory, in KiB.
 fn growth(finished: &Finished) -> usize {
     let text = finished.text();
     let (_, rest) = text.split_once("grew ").expect("the application's line");
     rest.split_once('\n').expect("a line").0.parse().expect("a number")
 }
 
-/// A figure of the statistics line.
 #[track_caller]
 fn figure(finished: &Finished, name: &str) -> usize {
     let (_, rest) =
@@ -93,9 +91,9 @@ fn figure(finished: &Finished, name: &str) -> usize {
     rest.split_once(' ').expect("it is not the last").0.parse().expect("a number")
 }
 
-/// The application has far more chains than fit into the memory: all are in its profile, and it grew by less than the bound.
+/// The application's stacks exceed the memory: all are in the profile, and the bound is kept.
 #[test]
-fn chains_without_end_take_no_more_memory_than_allowed() {
+fn many_stacks_take_no_more_memory_than_allowed() {
     let app = App::new();
     let finished = run(&mut app.command(1, "end"));
     expect_done(&finished);
@@ -105,9 +103,9 @@ fn chains_without_end_take_no_more_memory_than_allowed() {
     assert!(figure(&finished, "spilled") > ticks() / 2, "{}", finished.stderr);
 }
 
-/// The same without a spool.
+/// The application's stacks exceed the memory, and there is no spool: all are in the profile.
 #[test]
-fn chains_without_end_need_no_spool() {
+fn many_stacks_need_no_spool() {
     let app = App::new();
     let finished = run(app.command(1, "end").env("CPUPROFILE_SPOOL", "off"));
     expect_done(&finished);
@@ -115,30 +113,30 @@ fn chains_without_end_need_no_spool() {
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
-/// Four threads have such chains at once: all are in the profile, or lost and counted where a thread kept its half in use.
+/// Four threads' stacks exceed the memory: all are in the profile, or counted as lost.
 #[test]
-fn threads_with_chains_without_end_lose_nothing_silently() {
+fn threads_with_many_stacks_count_each_lost_sample() {
     let app = App::new();
     let finished = run(&mut app.command(4, "end"));
     expect_done(&finished);
-    // How long a thread that has no processor keeps its half in use is the scheduler's choice, and so is how much is lost.
+    // The scheduler decides how long a preempted thread uses its half, and how much is lost.
     let lost = figure(&finished, "table_full") + figure(&finished, "no_slot");
     app.expect_samples(ticks() - lost);
     assert!(figure(&finished, "spilled") > 0, "{}", finished.stderr);
     assert!(growth(&finished) <= BOUND, "{}", finished.text());
 }
 
-/// The application ends by `_exit`: what was moved is in its profile, too.
+/// The application exits by `_exit`: spilled records are in its profile.
 #[test]
-fn what_was_moved_is_there_behind_a_quick_end() {
+fn spilled_records_are_written_at_underscore_exit() {
     let app = App::new();
     expect_done(&run(&mut app.command(1, "_exit")));
     app.expect_samples(ticks());
 }
 
-/// The application is killed: the profile is recovered with all ticks, of the spool and of what was moved.
+/// The application is killed: the recovered profile has all ticks of the spool and the spill file.
 #[test]
-fn what_was_moved_outlives_a_kill() {
+fn spilled_records_are_recovered_after_a_kill() {
     let app = App::new();
     let mut child = start(&mut app.command(1, "wait"));
     let mut line = String::new();
@@ -154,9 +152,9 @@ fn what_was_moved_outlives_a_kill() {
     assert_eq!(names_in(&app.scratch.path("spools"), ""), Vec::<String>::new());
 }
 
-/// The application closes all descriptors, as daemons do: records continue being moved.
+/// The application closes all descriptors, as daemons do: records are still spilled.
 #[test]
-fn a_app_may_close_all_descriptors() {
+fn records_are_spilled_after_all_descriptors_are_closed() {
     let app = App::new();
     let finished = run(&mut app.command(1, "close-all"));
     expect_done(&finished);
@@ -164,9 +162,9 @@ fn a_app_may_close_all_descriptors() {
     app.expect_samples(2 * ticks());
 }
 
-/// The application removes the file of moved records: they are lost, and counted.
+/// The application removes the spill file: its records are counted as lost.
 #[test]
-fn moved_records_that_are_removed_are_counted_as_lost() {
+fn spilled_records_that_are_removed_are_counted_as_lost() {
     let app = App::new();
     let finished = run(app.command(1, "lose-records").arg(app.profiles()));
     expect_done(&finished);
@@ -179,9 +177,9 @@ fn moved_records_that_are_removed_are_counted_as_lost() {
     app.expect_samples(ticks() - lost);
 }
 
-/// The application forks when records have been moved: parent and child have profiles of their own, each with its own ticks.
+/// The application forks after a spill: parent and child have profiles with their own ticks.
 #[test]
-fn a_child_moves_its_own_records() {
+fn a_child_spills_its_own_records() {
     let app = App::new();
     let finished = run(&mut app.command(1, "fork"));
     expect_done(&finished);
@@ -193,10 +191,9 @@ fn a_child_moves_its_own_records() {
     }
 }
 
-/// The application replaces itself when records have been moved: the first image's profile has all of them, and so has the
-/// second's.
+/// The application replaces itself after a spill: both programs' profiles have all of their ticks.
 #[test]
-fn the_next_program_moves_its_own_records() {
+fn the_next_program_spills_its_own_records() {
     let app = App::new();
     expect_done(&run(&mut app.command(1, "exec")));
     let names = names_in(&app.profiles(), "");
@@ -207,18 +204,18 @@ fn the_next_program_moves_its_own_records() {
     }
 }
 
-/// The application fails to replace itself when records have been moved: it continues, and its profile has all ticks.
+/// The application's exec fails after a spill: it continues, and its profile has all ticks.
 #[test]
-fn records_are_moved_on_when_no_program_took_over() {
+fn records_are_spilled_after_a_failed_exec() {
     let app = App::new();
     expect_done(&run(&mut app.command(1, "exec-fails")));
     app.expect_samples(2 * ticks());
 }
 
-/// The application may write short files only, too short for its profile: no signal ends it, one line says why the rest could not
-/// be moved, and what was not lost is recovered.
+/// The application's file size limit is too small for its profile: no signal kills it, a line says
+/// why records could not be spilled, and the others are recovered.
 #[test]
-fn a_limit_on_files_costs_records_and_not_the_app() {
+fn a_file_size_limit_loses_records_without_killing_the_application() {
     let app = App::new();
     let profiled = app.command(1, "end");
     // 8 MiB. The shell itself is not profiled.

@@ -1,5 +1,5 @@
-//! Programs that may use little memory: they get what they got without the library, but for what it takes itself, and never
-//! come to harm.
+//! Programs with memory limits: they get as much memory as without the library, minus the library's
+//! share, and are never killed.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,16 +9,16 @@ use crate::support::{
     Finished, Linkage, Profile, Scratch, exit_code, names_in, plain, profiled, rounds, run,
 };
 
-/// What the profiler may take of a limit, in KiB: its library, the rules, the handlers' stacks, and a table of the least
-/// size; and what glibc takes for the arenas of a program whose memory is short.
+/// The profiler's share of a limit, in KiB: its library, rules, handler stacks and a table of the
+/// least size, and glibc's arenas of a program with little memory.
 const OWN_SHARE: usize = 6 << 10;
 
-/// Seconds after which a program that has not ended is. Python waits for itself under some limits, with the library and without.
+/// Seconds until a program is killed. Under some limits Python hangs, even without the library.
 const PATIENCE: u32 = 12;
-/// The same where it has ended without the library: a busy machine may keep it so long, and a hang outlasts this, too.
+/// Seconds if it exits without the library: enough for a busy machine, and less than a hang.
 const LAST_PATIENCE: u32 = 300;
 
-/// The same command under a limit of so many KiB; `what` is the letter of `ulimit`.
+/// Runs the command under a limit of so many KiB; `what` is the letter of `ulimit`.
 fn limited(command: &Command, what: char, kibibytes: usize, patience: u32) -> Finished {
     let mut shell = plain("sh");
     let script = format!("ulimit -{what} {kibibytes}; exec timeout {patience} env \"$@\"");
@@ -35,9 +35,9 @@ fn limited(command: &Command, what: char, kibibytes: usize, patience: u32) -> Fi
     run(&mut shell)
 }
 
-/// Runs a program under each of these limits, with the library and without. Under any of them it must not be ended by a
-/// signal; and where it succeeds with what is left of a limit beside our share, it must succeed as before under the limit.
-/// And it is profiled under more than one in `share` of them.
+/// Runs a program under each of these limits, with and without the library. No signal may kill it.
+/// It must succeed with the library if it does so without it in the limit minus the profiler's
+/// share. It must be profiled under more than one in `share` of the limits.
 #[track_caller]
 fn expect_unharmed(
     program: &Path,
@@ -59,11 +59,11 @@ fn expect_unharmed(
             .env("CPUPROFILE_FREQUENCY", "1000")
             .args(words);
         let bare = limited(plain(program).args(words), what, limit.saturating_sub(OWN_SHARE), PATIENCE);
-        // What ends without the library must end with it.
+        // A program that exits without the library must exit with it.
         let patience = if bare.status.success() { LAST_PATIENCE } else { PATIENCE };
         let found = limited(&command, what, limit, patience);
         let status = exit_code(found.status);
-        // An interpreter that finds no memory for its own start aborts.
+        // An interpreter aborts if it finds no memory at its start.
         let is_own_end = found.stderr.contains("Fatal Python error");
         assert!(status < 128 || is_own_end, "{limit} KiB: {status}: {}", found.stderr);
         if bare.status.success() {
@@ -74,7 +74,7 @@ fn expect_unharmed(
             continue;
         }
         match names_in(&scratch.path("."), "prof").as_slice() {
-            // Whatever was left out was told.
+            // A missing profile was reported.
             [] => {
                 assert!(!found.stderr.is_empty(), "{limit} KiB: no profile, and no word");
                 without += 1;
@@ -91,26 +91,26 @@ fn expect_unharmed(
     assert!(profiles * share > number, "profiled {profiles} times of {number}, {without} times not");
 }
 
-/// A C program under limits of its address space, from where nothing fits to where all does.
+/// A C program runs under many limits of its address space: it is not harmed.
 #[test]
-fn a_limit_of_address_space_harms_no_app() {
+fn an_address_space_limit_does_not_harm_the_application() {
     let scratch = Scratch::new();
     let program = scratch.compile("tight.c", Linkage::None, &[]);
     expect_unharmed(&program, &["8192"], 'v', 4 << 10..48 << 10, rounds(4093, 509), 4);
 }
 
-/// The same under limits of its data.
+/// A C program runs under many limits of its data segment: it is not harmed.
 #[test]
-fn a_limit_of_data_harms_no_app() {
+fn a_data_limit_does_not_harm_the_application() {
     let scratch = Scratch::new();
     let program = scratch.compile("tight.c", Linkage::None, &[]);
     expect_unharmed(&program, &["4096"], 'd', 1 << 10..32 << 10, rounds(4093, 509), 6);
 }
 
-/// Python under limits of its address space.
+/// Python runs under many limits of its address space: it is not harmed.
 #[test]
-fn a_limit_of_address_space_harms_no_interpreter() {
-    // What it ignores is a tick all the same if it is profiled, and nothing otherwise.
+fn an_address_space_limit_does_not_harm_an_interpreter() {
+    // The signal that the script ignores is a tick if it is profiled.
     let script = "import os, signal
 signal.signal(signal.SIGPROF, signal.SIG_IGN)
 os.kill(os.getpid(), signal.SIGPROF)

@@ -1,11 +1,11 @@
-//! Code that does odd things with its stack: chains are right as far as anything leads, and end there.
+//! Code that uses its stack in unusual ways: stacks are correct as far as they lead.
 
 use crate::support::{
     Linkage, Profile, Record, Root, Scratch, Symbolizer, preload, profiled, quietly_with_threads,
     repository_root, run, tool,
 };
 
-/// Runs a case of `programs/odd_code.c` with a silent timer; gives what it printed and its profile.
+/// Runs a case of `programs/odd_code.c` without timer ticks. Returns its output and profile.
 #[track_caller]
 fn run_case(scratch: &Scratch, case: &str) -> (String, Profile) {
     let program = scratch.compile("odd_code.c", Linkage::None, &[]);
@@ -15,8 +15,8 @@ fn run_case(scratch: &Scratch, case: &str) -> (String, Profile) {
     (finished.text(), Profile::read(&path))
 }
 
-/// Runs a case, and panics unless each of its `ticks` has a chain that begins with `chain`, behind libc's functions
-/// that sent it, and ends as `root` says.
+/// Runs a case. Panics unless each of its `ticks` has a stack with `chain` after libc's functions
+/// that sent the tick, and `root` accepts its end.
 #[track_caller]
 fn expect_chains(case: &str, ticks: usize, chain: &[&str], root: impl Fn(&[String], Root)) {
     let scratch = Scratch::new();
@@ -30,10 +30,10 @@ fn expect_chains(case: &str, ticks: usize, chain: &[&str], root: impl Fn(&[Strin
     }
 }
 
-/// A signal comes while the stack pointer and the frame pointer hold anything at all; the handler has another stack.
-/// Nothing breaks, and the interrupted function is in the profile.
+/// A signal arrives while the stack and frame pointers have arbitrary values; the handler has
+/// another stack. No fault occurs, and the interrupted function is in the profile.
 #[test]
-fn a_garbage_stack_pointer_is_survived() {
+fn survives_a_garbage_stack_pointer() {
     let scratch = Scratch::new();
     let (text, profile) = run_case(&scratch, "garbage-stack-pointer");
     let ticks: usize = text.trim().parse().expect("the number of ticks");
@@ -47,8 +47,8 @@ fn a_garbage_stack_pointer_is_survived() {
     }
 }
 
-/// Code without tables keeps a frame pointer, and is called by code of a library that keeps none, and has a number in that
-/// register: only how to go on from there is in the tables. Both were opened by the program.
+/// Code without tables keeps a frame pointer. Its caller, in a library, keeps none, and has a
+/// number in that register: only the tables lead further. The program opened both.
 #[test]
 fn a_frame_pointer_leads_to_code_that_keeps_none() {
     let scratch = Scratch::new();
@@ -76,21 +76,21 @@ fn a_frame_pointer_leads_to_code_that_keeps_none() {
     }
 }
 
-/// The return address of a call that a function ends with belongs to the next function.
+/// The return address of a call at a function's end belongs to the next function.
 #[test]
 fn a_call_that_does_not_return_belongs_to_its_caller() {
     let chain = ["raise", "tick", "leaves", "ends_in_call", "calls_what_does_not_return"];
     expect_chains("noreturn", 100, &chain, |names, root| assert_eq!(root, Root::Process, "{names:?}"));
 }
 
-/// Where in the chain the page lies that the program made its code in.
+/// Returns the position in the stack of a PC in the page in which the program generated code.
 fn place_of_page(record: &Record, text: &str) -> Option<usize> {
     let page = usize::from_str_radix(text.trim().trim_start_matches("0x"), 16).expect("the page's address");
     record.pcs.iter().position(|pc| (page..page + 4096).contains(pc))
 }
 
-/// Runs a case whose ticks come from the page, and shows each chain to `check`: its record, its names, where the page is in
-/// it, and where it ends.
+/// Runs a case with ticks from that page, and calls `check` with each stack's record, names, the
+/// page's position, and root.
 #[track_caller]
 fn expect_in_made_code(case: &str, check: impl Fn(&Record, &[String], usize, Root)) {
     let scratch = Scratch::new();
@@ -106,30 +106,29 @@ fn expect_in_made_code(case: &str, check: impl Fn(&Record, &[String], usize, Roo
 }
 
 #[test]
-fn code_made_at_run_time_is_crossed_by_its_frame_pointer() {
+fn generated_code_is_walked_by_its_frame_pointer() {
     expect_in_made_code("made-with-frames", |_, names, place, root| {
         assert_eq!(names[place + 1], "run_made_code", "{names:?}");
         assert_eq!(root, Root::Process, "{names:?}");
     });
 }
 
-/// Without a frame pointer nothing leads on; nothing is made up either.
+/// Without a frame pointer, the stack ends; no frame is invented.
 #[test]
-fn code_made_at_run_time_without_frame_pointers_ends_the_chain() {
+fn generated_code_without_frame_pointers_ends_the_stack() {
     expect_in_made_code("made-without-frames", |record, names, place, _| {
         assert_eq!(record.pcs.len(), place + 1, "{names:?}");
     });
 }
 
-/// A frame whose return address is undefined is the outermost one, whatever stands beyond it.
 #[test]
-fn an_undefined_return_address_ends_the_chain() {
+fn an_undefined_return_address_ends_the_stack() {
     expect_chains("undefined", 100, &["tick", "fiber", "outermost_on_stack"], |names, _| {
         assert_eq!(names.last().map(String::as_str), Some("outermost_on_stack"), "{names:?}");
     });
 }
 
-/// A thread with a small stack, of which seventeen ticks use up all but a few kilobytes.
+/// A thread's small stack, of which seventeen ticks use all except a few kilobytes.
 #[test]
 fn a_small_stack_is_walked_to_its_end() {
     let scratch = Scratch::new();
@@ -137,7 +136,7 @@ fn a_small_stack_is_walked_to_its_end() {
     assert_eq!(profile.samples(), 17);
     let mut symbols = Symbolizer::default();
     let mut depths = Vec::new();
-    // A compiler may make a variant of the function and name it `descend.isra.0` or the like.
+    // A compiler may name a variant of the function `descend.isra.0` or the like.
     let is_descending = |name: &str| name == "descend" || name.starts_with("descend.");
     for record in &profile.records {
         let names = symbols.names(&profile, record);
@@ -149,14 +148,14 @@ fn a_small_stack_is_walked_to_its_end() {
     assert_eq!(depths, (1..=17).collect::<Vec<_>>());
 }
 
-/// Whoever hands in any registers, with any bytes on the stack, gets some addresses or none, and no fault.
+/// With arbitrary registers and stack contents, a caller gets some addresses or none, and no fault.
 #[test]
-fn a_stack_of_garbage_is_survived() {
+fn survives_a_garbage_stack() {
     const WALKS: usize = 150_000;
     let scratch = Scratch::new();
     let program = scratch.compile("garbage.c", Linkage::None, &[]);
     let finished = run(preload(program).arg(WALKS.to_string())).expect_success();
     let led_on: usize = finished.text().trim().parse().expect("a number of walks");
-    // With fewer the garbage would not say much.
+    // With fewer, the test would prove little.
     assert!(led_on * 10 > WALKS, "{led_on} of {WALKS} walks led anywhere");
 }

@@ -1,10 +1,10 @@
-//! Applications with stacks of their own making: small alternate ones, coroutines, and code that moves the stack pointer itself.
+//! Applications with small alternate stacks, coroutines, or code that switches stacks.
 
 use crate::support::{Linkage, Scratch, expect_status, plain, preload, quietly, run, samples_at};
 #[cfg(target_arch = "x86_64")]
 use crate::support::{Profile, Record, Root, Symbolizer, profiled, quietly_with_threads};
 
-/// Alternate stacks that have room for little more than the kernel's own frame, or less: no tick uses them.
+/// Alternate stacks with little or no more room than the kernel's frame needs: no tick uses them.
 #[test]
 fn small_alternate_stacks_are_not_used() {
     let scratch = Scratch::new();
@@ -23,7 +23,7 @@ fn small_alternate_stacks_are_not_used() {
     }
 }
 
-/// Runs a case of `programs/switched_stacks.c`, and gives its profile: one tick in each of a hundred rounds.
+/// Runs a case of `programs/switched_stacks.c`: one tick in each of a hundred rounds.
 #[track_caller]
 #[cfg(target_arch = "x86_64")]
 fn profile_on_switched_stack(scratch: &Scratch, case: &str) -> Profile {
@@ -35,10 +35,10 @@ fn profile_on_switched_stack(scratch: &Scratch, case: &str) -> Profile {
     profile
 }
 
-/// The chains of a coroutine lead to its entry function, and end as the C library's call frame information says.
+/// A coroutine's stacks lead to its entry function, and end as libc's call frame information says.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_coroutines_chains_lead_to_its_entry() {
+fn stacks_of_a_coroutine_lead_to_its_entry() {
     let scratch = Scratch::new();
     let profile = profile_on_switched_stack(&scratch, "coroutine");
     let mut symbols = Symbolizer::default();
@@ -51,10 +51,10 @@ fn a_coroutines_chains_lead_to_its_entry() {
     }
 }
 
-/// Code that moved the stack pointer itself is walked by what it says about that, to the thread's beginning.
+/// Code that switches stacks is walked by its call frame information, to the thread's entry point.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn chains_lead_from_one_stack_to_another() {
+fn a_walk_leads_from_one_stack_to_another() {
     for case in ["above", "below"] {
         let scratch = Scratch::new();
         let profile = profile_on_switched_stack(&scratch, case);

@@ -1,5 +1,5 @@
-//! Profiles at the place of a file that is there: behind links, or not to be written by everybody. Links stay, and so do
-//! permissions; what cannot be replaced by a whole profile stays as it is.
+//! Profiles at paths of links and of existing files, also without write permission. Links and
+//! permissions are kept; a file that cannot be replaced by a complete profile is unchanged.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,9 +15,9 @@ fn app(scratch: &Scratch) -> PathBuf {
     scratch.compile("app.c", Linkage::None, &[])
 }
 
-/// A symbolic link stays a link; the file behind it, and behind another one, holds the profile.
+/// A symbolic link remains; its target, also through another link, has the profile.
 #[test]
-fn the_file_behind_a_link_is_written() {
+fn the_target_of_a_link_is_written() {
     let scratch = Scratch::new();
     let program = app(&scratch);
     scratch.directory("far");
@@ -36,9 +36,8 @@ fn the_file_behind_a_link_is_written() {
     assert_eq!(fs::read_dir(scratch.path("far")).expect("our own directory").count(), 1);
 }
 
-/// A link to a file that is not there yet: the file is made.
 #[test]
-fn the_missing_file_behind_a_link_is_created() {
+fn the_missing_target_of_a_link_is_created() {
     let scratch = Scratch::new();
     let link = scratch.path("link");
     symlink("target", &link).expect("our own directory");
@@ -48,9 +47,9 @@ fn the_missing_file_behind_a_link_is_created() {
     assert_eq!(scratch.names(""), ["app", "link", "target"]);
 }
 
-/// The profile does not fit: the file behind the link is the old one, whole, or is not there.
+/// The profile does not fit: the link's target has its old contents, or does not exist.
 #[test]
-fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
+fn a_profile_that_does_not_fit_keeps_the_target_of_a_link() {
     for old in [None, Some("old")] {
         let scratch = Scratch::new();
         let program = app(&scratch);
@@ -73,7 +72,7 @@ fn a_profile_that_does_not_fit_leaves_no_part_behind_a_link() {
     }
 }
 
-/// A file that the user may not write, in a directory where another could take its place: it stays as it is.
+/// A file without write permission, in a writable directory, is unchanged.
 #[test]
 fn a_read_only_file_is_not_replaced() {
     let scratch = Scratch::new();
@@ -90,7 +89,7 @@ fn a_read_only_file_is_not_replaced() {
     assert_eq!(fs::read_to_string(&path).expect("the file is there"), "old");
 }
 
-/// The program with the profiler, run by a user whom permissions bind: by nobody, when the tests run as root.
+/// The program under the profiler, run by an unprivileged user (65534 if the tests run as root).
 fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Option<Command> {
     if !nix::unistd::geteuid().is_root() {
         return Some(profiled(program, profile));
@@ -98,7 +97,7 @@ fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Option
     if !Path::new("/usr/bin/setpriv").exists() {
         return None;
     }
-    // A copy, since the build's own folder may be closed to others.
+    // A copy: other users may have no access to the build's directory.
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
     let mut command = plain("setpriv");
@@ -107,7 +106,6 @@ fn as_ordinary_user(scratch: &Scratch, program: &Path, profile: &Path) -> Option
     Some(command)
 }
 
-/// A profile that takes the place of a file has that file's permissions.
 #[test]
 fn permissions_of_an_existing_file_are_kept() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Profiles that would come under one name: what a process has written it keeps.
+//! Several profiles with one name: a process keeps the files that it has written.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, profiled, start, wait};
 
-/// `places.c` under the profiler, with these orders. The timer is silent for the first second of CPU time: the only
-/// ticks are those that the program sends itself.
+/// `places.c` under the profiler with these orders. In the first second of CPU time, the
+/// program sends itself the only ticks.
 fn places(scratch: &Scratch, orders: &str) -> Command {
     let program = scratch.path("places");
     if !program.exists() {
@@ -19,7 +19,7 @@ fn places(scratch: &Scratch, orders: &str) -> Command {
     command
 }
 
-/// Runs it to its end, which must be status 3, without a complaint; gives its process id too.
+/// Panics unless it exits with status 3 and without diagnostics. Returns its process ID, too.
 #[track_caller]
 fn finish(mut command: Command) -> (u32, Finished) {
     let child = start(&mut command);
@@ -32,14 +32,14 @@ fn finish(mut command: Command) -> (u32, Finished) {
         finished.text(),
         finished.stderr
     );
-    // The incumbent says that it listens to the signal; that is not what is tested here.
+    // gperftools prints that it uses the signal, which is not tested here.
     let mut complaints = finished.complaints();
     complaints.retain(|line| !line.starts_with("Using signal"));
     assert_eq!(complaints, Vec::<&str>::new());
     (process, finished)
 }
 
-/// Panics unless the profiles in the directory are these, with these samples.
+/// Panics unless these are the profiles in the directory, with these samples.
 #[track_caller]
 fn expect_profiles(scratch: &Scratch, expected: &[(&str, usize)]) {
     let mut names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
@@ -51,7 +51,6 @@ fn expect_profiles(scratch: &Scratch, expected: &[(&str, usize)]) {
     assert_eq!(scratch.names(".sigprof"), Vec::<String>::new());
 }
 
-/// The process that `fork` reports.
 #[track_caller]
 fn child_of(finished: &Finished) -> String {
     let text = finished.text();
@@ -70,15 +69,15 @@ fn programs_that_follow_each_other_by_exec_keep_their_profiles() {
     expect_profiles(&scratch, &[("prof", 1), (&named(""), 2), (&named(".2"), 3), (&named(".3"), 4)]);
 }
 
-/// The same in an environment that does not ask for process ids: all are told the very same name.
+/// Programs that replace each other have the same `CPUPROFILE`: each has its own profile.
 #[test]
-fn programs_told_the_same_name_keep_their_profiles() {
+fn programs_with_the_same_name_keep_their_profiles() {
     let scratch = Scratch::new();
     finish(places(&scratch, "tick 1 exec-bare tick 2 exec-bare tick 3 exit 3"));
     expect_profiles(&scratch, &[("prof", 1), ("prof.2", 2), ("prof.3", 3)]);
 }
 
-/// A forked child that has its own profile replaces itself by a profiled program: both profiles stay.
+/// A forked child with a profile replaces itself by a profiled program: both profiles remain.
 #[test]
 fn a_forked_childs_profile_survives_its_exec() {
     let scratch = Scratch::new();
@@ -87,7 +86,7 @@ fn a_forked_childs_profile_survives_its_exec() {
     expect_profiles(&scratch, &[("prof", 1), (&format!("prof_{child}"), 2), (&format!("prof_{child}.2"), 3)]);
 }
 
-/// Profiling is toggled in a program, in the one that replaces it, and in a child of that: no file is used twice.
+/// Profiling is toggled in a program, in the next one, and in its child: no file is used twice.
 #[test]
 fn toggled_profiles_survive_an_exec() {
     let scratch = Scratch::new();
@@ -107,7 +106,7 @@ fn toggled_profiles_survive_an_exec() {
     );
 }
 
-/// Runs that follow each other at once, as in a loop: each replaces the profile of the one before.
+/// Runs follow each other immediately, as in a loop: each replaces the profile of the last one.
 #[test]
 fn a_later_run_replaces_the_profile_of_an_earlier_one() {
     let scratch = Scratch::new();
@@ -117,7 +116,7 @@ fn a_later_run_replaces_the_profile_of_an_earlier_one() {
     }
 }
 
-/// A shell that has just written a lot replaces itself by the program, beside a profile of yesterday: it is replaced.
+/// A shell writes much and replaces itself by the program: a profile of yesterday is replaced.
 #[test]
 fn an_old_profile_is_replaced_by_a_process_that_has_written_much() {
     let scratch = Scratch::new();
@@ -130,7 +129,7 @@ fn an_old_profile_is_replaced_by_a_process_that_has_written_much() {
         .expect("our own file");
     let inner = places(&scratch, "tick 2 exit 3");
     let mut shell = crate::support::plain("perl");
-    // One process: perl writes 100 kB of its own and then becomes the program.
+    // One process: perl writes 100 kB and then replaces itself by the program.
     shell.args([
         "-e",
         r#"print "x" x 100_000; $| = 1; print "\n"; %ENV = (%ENV, splice @ARGV, 0, 6); exec @ARGV"#,
@@ -145,7 +144,7 @@ fn an_old_profile_is_replaced_by_a_process_that_has_written_much() {
     expect_profiles(&scratch, &[("prof", 2)]);
 }
 
-/// An empty file that was made for the profile, as by mktemp, takes it.
+/// The file exists and is empty, as mktemp creates it: it gets the profile.
 #[test]
 fn an_empty_file_made_beforehand_is_used() {
     let scratch = Scratch::new();
@@ -154,9 +153,9 @@ fn an_empty_file_made_beforehand_is_used() {
     expect_profiles(&scratch, &[("prof", 2)]);
 }
 
-/// A file that stands under the next number, and that nobody has named, is passed over whatever its age.
+/// A user's file has the next numbered name: it is never replaced, whatever its age.
 #[test]
-fn a_numbered_file_of_the_users_is_never_replaced() {
+fn a_numbered_file_of_the_user_is_never_replaced() {
     let scratch = Scratch::new();
     let kept = scratch.write("prof.2", "kept by the user");
     let old = SystemTime::now() - Duration::from_secs(1_000_000);
@@ -171,7 +170,7 @@ fn a_numbered_file_of_the_users_is_never_replaced() {
     assert_eq!(Profile::read(&scratch.path("prof.3")).samples(), 3);
 }
 
-/// A session that the program itself starts in a file that it has already written replaces it: the program said so.
+/// A program starts a second session with the name of a file that it wrote: it is replaced.
 #[test]
 fn a_file_named_to_the_interface_is_replaced() {
     let scratch = Scratch::new();
@@ -184,7 +183,7 @@ fn a_file_named_to_the_interface_is_replaced() {
     expect_profiles(&scratch, &[("prof", 2)]);
 }
 
-/// A session that writes its file several times has one.
+/// A session writes its file several times: there is one file.
 #[test]
 fn flushes_go_to_one_file() {
     let scratch = Scratch::new();
@@ -192,7 +191,7 @@ fn flushes_go_to_one_file() {
     expect_profiles(&scratch, &[("prof", 3)]);
 }
 
-/// A program with a relative name changes its directory and forks: the child's profile is beside its parent's.
+/// A program with a relative name changes directory and forks: both profiles are in the first one.
 #[test]
 fn a_childs_profile_is_beside_its_parents() {
     let scratch = Scratch::new();
@@ -204,9 +203,9 @@ fn a_childs_profile_is_beside_its_parents() {
     expect_empty(&elsewhere);
 }
 
-/// So are profiles that a signal switches on later.
+/// A signal starts a session after a change of directory: the start directory has the profile.
 #[test]
-fn toggled_profiles_are_where_the_program_started() {
+fn toggled_profiles_are_in_the_start_directory() {
     let scratch = Scratch::new();
     let elsewhere = scratch.directory("elsewhere");
     let mut command = places(&scratch, "chdir elsewhere toggle tick 2 toggle exit 3");

@@ -1,5 +1,5 @@
-//! Descriptors that the application has as it likes: pipes that are full or that nobody reads, for the line on stderr and for the
-//! profile, and a profile that would go where the program's own output goes.
+//! Pipes that are full or have no reader, as stderr or for the profile, and profiles that would
+//! overwrite the program's output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -11,7 +11,7 @@ use crate::support::{
     quietly, run, samples_at, shared_library, tool,
 };
 
-/// What makes a profile larger than a pipe: chains that differ, each half as large.
+/// Makes a profile larger than a pipe: different stacks, each half as large.
 const LARGE_PROFILE: [&str; 15] =
     ["deep", "4000", "1", "deep", "3999", "1", "deep", "3998", "1", "deep", "3997", "1", "deep", "3996", "1"];
 
@@ -19,7 +19,7 @@ fn app(scratch: &Scratch) -> PathBuf {
     scratch.compile("app.c", Linkage::None, &[])
 }
 
-/// Runs `program` under the profiler with one descriptor a pipe that is `state`: `full` or `closed`.
+/// Runs `program` under the profiler with a pipe as `descriptor`, which is `full` or `closed`.
 fn with_pipe(scratch: &Scratch, state: &str, descriptor: u32, program: &Path, profile: &Path) -> Command {
     let mut command = plain(scratch.compile("with_pipe.c", Linkage::None, &[]));
     command.args([state, &descriptor.to_string(), "env"]);
@@ -30,9 +30,9 @@ fn with_pipe(scratch: &Scratch, state: &str, descriptor: u32, program: &Path, pr
     command
 }
 
-/// Nobody reads stderr any more: the line that cannot be written raises no SIGPIPE.
+/// Stderr has no reader: the line that cannot be written raises no SIGPIPE.
 #[test]
-fn a_reader_of_stderr_that_is_gone_changes_nothing() {
+fn a_missing_reader_of_stderr_changes_nothing() {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
     let finished =
@@ -41,7 +41,7 @@ fn a_reader_of_stderr_that_is_gone_changes_nothing() {
     Profile::read(&path);
 }
 
-/// Stderr is a full pipe: the line is left out, and the program ends.
+/// Stderr is a full pipe: the line is dropped, and the program exits.
 #[test]
 fn a_full_pipe_on_stderr_is_not_waited_for() {
     let scratch = Scratch::new();
@@ -52,7 +52,7 @@ fn a_full_pipe_on_stderr_is_not_waited_for() {
     Profile::read(&path);
 }
 
-/// CPUPROFILE names a pipe by its descriptor, and the pipe takes nothing: given up within seconds, with one line.
+/// `CPUPROFILE` names a full pipe by its descriptor: the write times out, with a diagnostic.
 #[test]
 fn a_full_pipe_for_a_profile_is_given_up() {
     let scratch = Scratch::new();
@@ -63,7 +63,7 @@ fn a_full_pipe_for_a_profile_is_given_up() {
     expect_one_line(&finished, path, "timed out");
 }
 
-/// A named pipe that a test holds open at both ends, so that neither opening it nor reading it waits for the other.
+/// A named pipe that the test holds open at both ends, so that neither opening nor reading blocks.
 fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
     let path = scratch.path("pipe");
     run(tool("mkfifo").arg(&path)).expect_success();
@@ -71,9 +71,9 @@ fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
     (path, both_ends)
 }
 
-/// CPUPROFILE names a FIFO whose reader does not read: given up when it is full.
+/// `CPUPROFILE` names a FIFO that is not read: the write times out when it is full.
 #[test]
-fn a_named_pipe_that_nobody_empties_is_given_up() {
+fn a_named_pipe_that_is_never_read_is_given_up() {
     let scratch = Scratch::new();
     let (path, _never_read) = named_pipe(&scratch);
     let mut command = profiled(app(&scratch), &path);
@@ -85,7 +85,7 @@ fn a_named_pipe_that_nobody_empties_is_given_up() {
     expect_one_line(&finished, &path, "timed out");
 }
 
-/// CPUPROFILE names a FIFO that nobody has opened for reading: refused at once, since opening it would wait.
+/// `CPUPROFILE` names a FIFO without a reader: refused immediately, because opening it would block.
 #[test]
 fn a_named_pipe_without_a_reader_is_given_up() {
     let scratch = Scratch::new();
@@ -96,9 +96,9 @@ fn a_named_pipe_without_a_reader_is_given_up() {
     expect_one_line(&finished, &path, "no such device");
 }
 
-/// CPUPROFILE names a FIFO with a reader: it gets the whole profile, though that is larger than the pipe.
+/// `CPUPROFILE` names a FIFO with a reader: it gets the complete profile, which exceeds the pipe.
 #[test]
-fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
+fn a_named_pipe_with_a_reader_gets_the_complete_profile() {
     let scratch = Scratch::new();
     let (path, both_ends) = named_pipe(&scratch);
     let mut reader = File::open(&path).expect("the pipe is ours");
@@ -111,7 +111,7 @@ fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
         .env("CPUPROFILE_MAX_DEPTH", "4096")
         .args(LARGE_PROFILE)
         .args(["exit", "3"]));
-    // The last writer goes: the reader sees the end.
+    // The last writer closes it: the reader finds the end.
     drop(both_ends);
     let bytes = reading.join().expect("the reader does not panic").expect("a pipe can be read");
     expect_status(&finished, 3);
@@ -120,7 +120,7 @@ fn a_named_pipe_with_a_reader_gets_the_whole_profile() {
     assert_eq!(samples_at(&scratch.write("prof", bytes)), 5);
 }
 
-/// CPUPROFILE leads to the file that the program's own output goes to: refused, and the output is all there.
+/// `CPUPROFILE` names the file of the program's output: refused, and the output is complete.
 #[test]
 fn the_programs_own_output_is_not_overwritten() {
     let scratch = Scratch::new();

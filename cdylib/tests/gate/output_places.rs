@@ -1,4 +1,4 @@
-//! Programs that change what their profile's path depends on: root, directory, user, descriptors, limits.
+//! Programs that change root, directory, user, descriptors or limits, on which the path depends.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -14,11 +14,11 @@ use crate::support::{
     lacks_mounts, plain, profiled, run, shared_library,
 };
 
-/// A user who owns nothing.
+/// A user that owns no files.
 const NOBODY: u32 = 65534;
 
-/// A directory for a test that each user may enter, with `places.c` in it, and the library under a path that each user
-/// may read.
+/// A directory that each user may enter, with `places.c` in it, and the library at a path that each
+/// user may read.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).expect("our own directory");
@@ -26,14 +26,14 @@ fn scratch() -> Scratch {
     scratch
 }
 
-/// The program under the profiler with these orders, its timer silent: the only ticks are those it sends itself.
+/// The program under the profiler. In the first second of CPU time, it sends itself the only ticks.
 fn places(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     let mut command = profiled(scratch.path("places"), profile);
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders);
     command
 }
 
-/// The same with the rights that it takes to change root and user.
+/// The program with the privileges to change root and user.
 fn privileged(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     if nix::unistd::geteuid().is_root() {
         return places(scratch, profile, orders);
@@ -63,7 +63,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A program goes to another root: its profile is where it was meant to be, in the old one, and so is its child's.
+/// A program changes its root: its profile and its child's are at the path in the old root.
 #[test]
 fn a_changed_root_changes_nothing() {
     let scratch = scratch();
@@ -84,7 +84,7 @@ fn a_changed_root_changes_nothing() {
     assert_eq!(names(&jail), Vec::<String>::new());
 }
 
-/// A program goes to another root, and only there starts to be profiled, by a signal.
+/// A program changes its root and starts profiling by a signal: its profile is in the old root.
 #[test]
 fn a_changed_root_changes_nothing_for_toggled_profiles() {
     let scratch = scratch();
@@ -98,8 +98,8 @@ fn a_changed_root_changes_nothing_for_toggled_profiles() {
     assert_eq!(names(&jail), Vec::<String>::new());
 }
 
-/// A program goes to another root and closes all descriptors, ours too: the path would lead to another file there. One
-/// line, and nothing is written in that root.
+/// A program changes its root and closes all descriptors, also the profiler's: a diagnostic is
+/// printed, and nothing is written at that path in the new root.
 #[test]
 fn nothing_is_written_at_the_same_path_of_another_root() {
     let scratch = scratch();
@@ -117,7 +117,7 @@ fn nothing_is_written_at_the_same_path_of_another_root() {
     assert_eq!((names(&twin), names(&out)), (vec![], vec![]));
 }
 
-/// A program changes its directory: a relative name belongs to the one it started in, though its descriptor is closed.
+/// A program changes its directory and closes all descriptors: a relative name is in the first one.
 #[test]
 fn a_changed_directory_changes_nothing() {
     for orders in
@@ -130,7 +130,7 @@ fn a_changed_directory_changes_nothing() {
     }
 }
 
-/// The directory gets another name while the program runs: the profile is in it.
+/// The directory is renamed while the program runs: the profile is in it.
 #[test]
 fn a_renamed_directory_gets_the_profile() {
     let scratch = scratch();
@@ -141,7 +141,7 @@ fn a_renamed_directory_gets_the_profile() {
     assert_eq!(names(&after), ["prof"]);
 }
 
-/// A missing directory is reported by the first program, and not by those that it starts. They are profiled if it is there by then.
+/// A directory is missing: only the first program reports it. Later programs are profiled.
 #[test]
 fn a_missing_directory_is_reported_once() {
     let scratch = scratch();
@@ -155,9 +155,9 @@ fn a_missing_directory_is_reported_once() {
     assert!(!names(&missing).is_empty(), "{}", finished.stderr);
 }
 
-/// The directory is removed while the program runs: one line.
+/// The directory is removed while the program runs: a diagnostic reports it.
 #[test]
-fn a_removed_directory_is_one_line() {
+fn reports_a_removed_directory() {
     let scratch = scratch();
     let directory = scratch.directory("gone");
     let path = directory.join("prof");
@@ -165,9 +165,9 @@ fn a_removed_directory_is_one_line() {
     expect_words(&finished, &path, &["directory", "No such file or directory"]);
 }
 
-/// The directory is removed and made anew: the profile is in the new one.
+/// The directory is removed and created again: the profile is in the new one.
 #[test]
-fn a_directory_made_anew_gets_the_profile() {
+fn a_directory_that_is_created_again_gets_the_profile() {
     let scratch = scratch();
     let directory = scratch.directory("gone");
     let orders = ["tick", "2", "rmdir", text(&directory), "mkdir", text(&directory), "exit", "3"];
@@ -175,9 +175,9 @@ fn a_directory_made_anew_gets_the_profile() {
     expect_profile(&finished, &directory.join("prof"), 2);
 }
 
-/// A directory takes the name while the program runs: one line, and it stays empty.
+/// A directory with the profile's name is created: a diagnostic reports it, and it stays empty.
 #[test]
-fn a_directory_in_the_profiles_place_is_one_line() {
+fn reports_a_directory_with_the_name_of_the_profile() {
     let scratch = scratch();
     let path = scratch.path("prof");
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "mkdir", text(&path), "exit", "3"]));
@@ -186,9 +186,9 @@ fn a_directory_in_the_profiles_place_is_one_line() {
     assert_eq!(scratch.names(""), ["places", "prof"]);
 }
 
-/// A program gives its rights up, and may not write where its profile goes: one line that says so.
+/// A program becomes a user that may not write the profile: a diagnostic reports it.
 #[test]
-fn a_user_who_may_not_write_there_is_one_line() {
+fn reports_a_user_without_write_permission() {
     let Some(scratch) = root_scratch() else { return };
     let out = scratch.directory("out");
     let path = out.join("prof");
@@ -198,7 +198,7 @@ fn a_user_who_may_not_write_there_is_one_line() {
     assert_eq!(names(&out), Vec::<String>::new());
 }
 
-/// A program gives its rights up, and its profile is a file of the user that it becomes: that is written.
+/// A program becomes a user that owns the profile's file: it is written.
 #[test]
 fn a_file_of_the_user_that_the_program_becomes_is_written() {
     let Some(scratch) = root_scratch() else { return };
@@ -217,7 +217,7 @@ fn root_scratch() -> Option<Scratch> {
     is_root("become another user").then(scratch)
 }
 
-/// The program with a copy of the library, since the build's own folder may be closed to others.
+/// The program with a copy of the library: users may have no access to the build's directory.
 fn as_library_of_all(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Command {
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
@@ -226,17 +226,17 @@ fn as_library_of_all(scratch: &Scratch, profile: &Path, orders: &[&str]) -> Comm
     command
 }
 
-/// A program closes every descriptor but the standard ones: the profile is there.
+/// A program closes all descriptors except the standard ones: the profile is complete.
 #[test]
-fn closed_descriptors_are_not_missed() {
+fn closed_descriptors_do_not_matter() {
     let scratch = scratch();
     let path = scratch.path("prof");
     expect_profile(&run(&mut places(&scratch, &path, &["tick", "2", "close", "exit", "3"])), &path, 2);
 }
 
-/// A program replaces every descriptor by its own file: nothing is written to that.
+/// A program replaces all descriptors by its own file: nothing is written to it.
 #[test]
-fn a_file_of_the_apps_in_our_descriptors_place_is_left_alone() {
+fn does_not_write_to_an_application_file_with_its_descriptor() {
     let scratch = scratch();
     let (path, own) = (scratch.path("prof"), scratch.path("own"));
     let finished = run(&mut places(&scratch, &path, &["tick", "2", "take", text(&own), "exit", "3"]));
@@ -248,9 +248,9 @@ fn a_file_of_the_apps_in_our_descriptors_place_is_left_alone() {
     expect_profile(&finished, &path, 2);
 }
 
-/// Sessions that the program starts leave no descriptor behind, here and in forked children.
+/// Sessions that a program starts, and its forked children, leave no descriptors open.
 #[test]
-fn no_descriptor_is_left_behind() {
+fn leaves_no_descriptors_open() {
     let scratch = Scratch::new();
     let program = scratch.compile("places.c", Linkage::Shared, &[]);
     let prof = scratch.path("prof");
@@ -266,7 +266,7 @@ fn no_descriptor_is_left_behind() {
     assert_eq!(run_with(&["start", prof, "exec", "descriptors", "exit", "3"]), before);
 }
 
-/// Few descriptors are allowed, none of them high: the profile is there.
+/// The limit of descriptors is low: the profile is complete.
 #[test]
 fn a_low_limit_on_open_files_is_enough() {
     let scratch = scratch();
@@ -281,9 +281,9 @@ fn a_low_limit_on_open_files_is_enough() {
     expect_profile(&run(&mut command), &path, 2);
 }
 
-/// A program has opened all the files it may at its end: one line.
+/// A program opens as many files as it may: a diagnostic reports it.
 #[test]
-fn no_descriptor_left_is_one_line() {
+fn reports_a_lack_of_descriptors() {
     let scratch = scratch();
     let path = scratch.path("prof");
     let mut command = places(&scratch, &path, &["tick", "2", "leak", "exit", "3"]);
@@ -293,17 +293,17 @@ fn no_descriptor_left_is_one_line() {
     assert_eq!(scratch.names(""), ["places"]);
 }
 
-/// A path as long as the kernel takes, which leaves no room for a longer name beside it, with and without our
-/// descriptor.
+/// The path is as long as the kernel permits, without room for a longer name, with and without the
+/// profiler's descriptor: the profile is written.
 #[test]
 fn the_longest_path_is_written() {
     for orders in [&["tick", "2", "exit", "3"][..], &["tick", "2", "close", "exit", "3"]] {
         let scratch = scratch();
-        // PATH_MAX counts the NUL: 4095 bytes are left, the last two for a slash and a name of one.
+        // PATH_MAX includes the NUL: of 4095 bytes, the last two are a slash and a one-byte name.
         let mut directory = scratch.root().canonicalize().expect("our own directory");
         while directory.as_os_str().len() < 4093 {
             let left = 4093 - directory.as_os_str().len() - 1;
-            // No name of zero bytes may be left for the last step.
+            // Leaves at least one byte for the last name.
             let length = if left <= 200 { left } else { 200.min(left - 2) };
             directory.push("d".repeat(length));
         }
@@ -315,9 +315,9 @@ fn the_longest_path_is_written() {
     }
 }
 
-/// Names that are not UTF-8, and names with line breaks, are names like others; a message stays one line.
+/// Names are not UTF-8, or have line breaks: they work, and a diagnostic is still one line.
 #[test]
-fn a_name_may_hold_any_bytes() {
+fn a_name_can_have_any_bytes() {
     let scratch = scratch();
     for name in [&b"new\nline"[..], b"\xff\xfe not text", b"tab\tand space ", b"-"] {
         let path = scratch.path("").join(OsStr::from_bytes(name));
@@ -329,9 +329,9 @@ fn a_name_may_hold_any_bytes() {
     }
 }
 
-/// A daemon clears its umask, to set the permissions of its own files itself: the profile has those of the start.
+/// A daemon clears its umask: the profile has the permissions of the umask at the start.
 #[test]
-fn a_new_file_has_the_permissions_of_the_starts_umask() {
+fn a_new_file_has_the_permissions_of_the_umask_at_the_start() {
     for (at_start, later, expected) in [("027", "0", 0o640), ("022", "0", 0o644), ("022", "077", 0o600)] {
         let scratch = scratch();
         let path = scratch.path("prof");

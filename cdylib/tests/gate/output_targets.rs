@@ -1,4 +1,4 @@
-//! What CPUPROFILE may name besides a new file: devices, pipes, links, files of others; and file systems that refuse.
+//! Devices, pipes, links and others' files as `CPUPROFILE`; file systems that refuse files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -13,11 +13,10 @@ use crate::support::{
     lacks_mounts, plain, profiled, run, shared_library, tool,
 };
 
-/// A user who owns nothing else, and another.
+/// A user that owns no other file, and another user.
 const NOBODY: u32 = 65534;
 const STRANGER: u32 = 1234;
 
-/// A directory that each user may enter, with `places.c` in it.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
     fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).expect("our own directory");
@@ -25,7 +24,7 @@ fn scratch() -> Scratch {
     scratch
 }
 
-/// The program under the profiler with these orders, its timer silent: the only ticks are those it sends itself.
+/// The program under the profiler. In the first second of CPU time, it sends itself the only ticks.
 fn places(scratch: &Scratch, profile: &Path, orders: &str) -> Command {
     let mut command = profiled(scratch.path("places"), profile);
     command.env("CPUPROFILE_FREQUENCY", "1").args(orders.split_whitespace());
@@ -37,8 +36,8 @@ fn content(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).expect("the file is there")).into_owned()
 }
 
-/// Runs `script` where it may mount file systems of its own. The script finds the program and its variables as "$@", a
-/// directory to mount on as $0, and is to end as the program did.
+/// Runs `script` in its own mount namespace. The script has the program and its variables as "$@"
+/// and a mount point as $0, and must exit with the program's status.
 #[track_caller]
 fn with_own_mounts(
     script: &str,
@@ -60,13 +59,13 @@ fn assignment(name: &str, value: &Path) -> OsString {
     [OsStr::new(name), value.as_os_str()].join(OsStr::new("="))
 }
 
-/// CPUPROFILE=/dev/null: the ticks are counted, and nothing is written anywhere, by no child either.
+/// `CPUPROFILE` is /dev/null: ticks are counted, and no process writes a file.
 #[test]
 fn the_null_device_takes_the_profile() {
     let scratch = scratch();
     let before = devices();
     let finished = run(&mut places(&scratch, Path::new("/dev/null"), "tick 2 fork tick 1 exec exit 3"));
-    // First of all the directory of everybody is cleaned.
+    // Cleans the shared directory first.
     let unexpected: Vec<String> = devices().into_iter().filter(|name| !before.contains(name)).collect();
     unexpected.iter().for_each(|name| fs::remove_file(Path::new("/dev").join(name)).expect("our own file"));
     assert_eq!(unexpected, Vec::<String>::new(), "files were made in /dev");
@@ -81,15 +80,15 @@ fn devices() -> Vec<String> {
     names.filter(|name| name.starts_with("null") || name.starts_with(".sigprof")).collect()
 }
 
-/// CPUPROFILE=/dev/full: one line with the reason.
+/// `CPUPROFILE` is /dev/full: a diagnostic states the reason.
 #[test]
-fn the_full_device_is_one_line() {
+fn reports_the_full_device() {
     let path = Path::new("/dev/full");
     let finished = run(&mut places(&scratch(), path, "tick 2 exit 3"));
     expect_words(&finished, path, &["No space left on device"]);
 }
 
-/// CPUPROFILE=/dev/stdout or /dev/stderr, which are pipes: the profile comes out of it, whole.
+/// `CPUPROFILE` is /dev/stdout or /dev/stderr, a pipe: it gets the complete profile.
 #[test]
 fn a_pipe_on_standard_output_gets_the_profile() {
     let scratch = scratch();
@@ -112,9 +111,9 @@ fn a_pipe_on_standard_output_gets_the_profile() {
     );
 }
 
-/// A descriptor that CPUPROFILE names becomes a file of the application's own: that is left alone.
+/// `CPUPROFILE` names a descriptor that the application reuses: its file is not written.
 #[test]
-fn a_named_descriptor_that_becomes_the_apps_is_left_alone() {
+fn does_not_write_to_a_named_descriptor_that_was_replaced() {
     let scratch = scratch();
     let own = scratch.path("own");
     let mut command = plain("sh");
@@ -128,7 +127,7 @@ fn a_named_descriptor_that_becomes_the_apps_is_left_alone() {
     expect_words(&finished, Path::new("/dev/fd/9"), &["taken its place"]);
 }
 
-/// CPUPROFILE names a FIFO: it gets one profile, that of the program that was started with it, and no file appears.
+/// `CPUPROFILE` names a FIFO: it gets the first program's profile, and no file is created.
 #[test]
 fn a_named_pipe_gets_one_profile() {
     let scratch = scratch();
@@ -140,14 +139,14 @@ fn a_named_pipe_gets_one_profile() {
     assert_eq!(scratch.names("pipe"), ["pipe"]);
 }
 
-/// The FIFO's reader goes away in the middle of the profile: one line, and no SIGPIPE.
+/// The FIFO's reader exits during the profile: a diagnostic reports it, without SIGPIPE.
 #[test]
-fn a_reader_that_goes_away_is_one_line() {
+fn reports_a_reader_that_exits() {
     let scratch = Scratch::new();
     let (path, reading) = read_pipe(&scratch, 1000);
     let mut command = profiled(scratch.compile("app.c", Linkage::None, &[]), &path);
     command.env("CPUPROFILE_FREQUENCY", "1").env("CPUPROFILE_MAX_DEPTH", "4096");
-    // Five chains of 32 kB each, of which a pipe takes two.
+    // Five stacks of 32 kB each, of which a pipe holds two.
     for depth in ["4000", "4001", "4002", "4003", "4004"] {
         command.args(["deep", depth, "1"]);
     }
@@ -156,17 +155,17 @@ fn a_reader_that_goes_away_is_one_line() {
     expect_words(&finished, &path, &["Broken pipe", "keep a reader connected until"]);
 }
 
-/// A FIFO, and a thread that reads at most that many bytes of it.
+/// A FIFO, and a thread that reads at most `most` bytes of it.
 fn read_pipe(scratch: &Scratch, most: usize) -> (PathBuf, std::thread::JoinHandle<Vec<u8>>) {
     let path = scratch.path("pipe");
     run(tool("mkfifo").arg(&path)).expect_success();
     let opened = path.clone();
-    // Both ends, so that opening waits for nobody; then the reading one alone.
+    // Both ends, so that opening does not block; then only the reading one.
     let both = File::options().read(true).write(true).open(&path).expect("the pipe is ours");
     let reader = File::open(&opened).expect("the pipe is ours");
     drop(both);
     let reading = std::thread::spawn(move || {
-        // Until a writer comes, reading gives the end at once.
+        // Until a writer opens it, reading returns the end immediately.
         let mut bytes = Vec::new();
         while bytes.is_empty() {
             (&reader).take(most as u64).read_to_end(&mut bytes).expect("a pipe can be read");
@@ -177,9 +176,9 @@ fn read_pipe(scratch: &Scratch, most: usize) -> (PathBuf, std::thread::JoinHandl
     (path, reading)
 }
 
-/// CPUPROFILE names a socket, which cannot be opened: refused at the start, with one line.
+/// `CPUPROFILE` names a socket, which cannot be opened: a diagnostic at the start reports it.
 #[test]
-fn a_socket_is_one_line() {
+fn reports_a_socket() {
     let scratch = scratch();
     let path = scratch.path("socket");
     let _listener = UnixListener::bind(&path).expect("our own directory");
@@ -187,7 +186,7 @@ fn a_socket_is_one_line() {
     expect_words(&finished, &path, &["socket", "No such device or address"]);
 }
 
-/// The program as nobody, in a directory like /tmp with `prof` in it, which belongs to a stranger.
+/// Runs the program as nobody (65534) or root, in a directory like /tmp with another user's `prof`.
 #[track_caller]
 fn run_in_shared_directory(make: impl FnOnce(&Path), as_root: bool) -> Option<(Scratch, PathBuf, Finished)> {
     if !is_root("make a file of another user") {
@@ -205,7 +204,7 @@ fn run_in_shared_directory(make: impl FnOnce(&Path), as_root: bool) -> Option<(S
 }
 
 fn as_nobody(scratch: &Scratch, profile: &Path) -> Command {
-    // A copy, since the build's own folder may be closed to others.
+    // A copy: other users may have no access to the build's directory.
     let library = scratch.path("libprofiler.so.0");
     fs::copy(shared_library(), &library).expect("the library can be copied");
     let mut command = plain("setpriv");
@@ -215,10 +214,10 @@ fn as_nobody(scratch: &Scratch, profile: &Path) -> Command {
     command
 }
 
-/// In a directory like /tmp a stranger has laid a link to a file of root's, or to its directory: root's profile does not
-/// destroy that.
+/// In a directory like /tmp, another user made a link to a file of root's, or to its directory:
+/// root's profile does not overwrite the file.
 #[test]
-fn a_strangers_link_in_a_shared_directory_is_refused() {
+fn the_link_of_another_user_in_a_shared_directory_is_refused() {
     for link in ["prof", "prof/below"] {
         let scratch = scratch();
         if !is_root("make a link of another user") {
@@ -237,9 +236,9 @@ fn a_strangers_link_in_a_shared_directory_is_refused() {
     }
 }
 
-/// A link of one's own in such a directory is followed.
+/// In a directory like /tmp, the user made a link: it is followed.
 #[test]
-fn a_link_of_ones_own_in_a_shared_directory_is_followed() {
+fn the_link_of_the_user_in_a_shared_directory_is_followed() {
     let scratch = scratch();
     let (shared, far) = (scratch.directory("shared"), scratch.directory("far"));
     fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("our own directory");
@@ -247,22 +246,22 @@ fn a_link_of_ones_own_in_a_shared_directory_is_followed() {
     expect_profile(&run(&mut places(&scratch, &shared.join("prof"), "tick 2 exit 3")), &far.join("prof"), 2);
 }
 
-/// A stranger's file in such a directory, which everybody may write: not written into.
+/// In a directory like /tmp, another user's file is writable by all: it is not written.
 #[test]
-fn a_strangers_file_in_a_shared_directory_is_refused() {
+fn the_file_of_another_user_in_a_shared_directory_is_refused() {
     let make = |path: &Path| {
         fs::write(path, "theirs").expect("our own directory");
         fs::set_permissions(path, Permissions::from_mode(0o666)).expect("our own file");
     };
     let Some((_scratch, path, finished)) = run_in_shared_directory(make, false) else { return };
     assert_eq!(content(&path), "theirs", "a stranger's file was written into");
-    // Unprofiled, the application is ended by its own tick.
+    // Unprofiled, the application is killed by its own tick.
     assert!(finished.stderr.contains("another user's file"), "{}", finished.stderr);
 }
 
-/// A stranger's FIFO in such a directory: whoever reads it would learn what root runs.
+/// In a directory like /tmp, another user made a FIFO: a root profile is not written to it.
 #[test]
-fn a_strangers_pipe_in_a_shared_directory_is_refused() {
+fn the_pipe_of_another_user_in_a_shared_directory_is_refused() {
     let make = |path: &Path| {
         run(tool("mkfifo").args(["-m", "666"]).arg(path)).expect_success();
     };
@@ -272,17 +271,17 @@ fn a_strangers_pipe_in_a_shared_directory_is_refused() {
     }
 }
 
-/// The directory takes no new file, and the one that is there is the user's own: it is written in place.
+/// The directory is not writable, and the existing file is the user's: it is overwritten in place.
 #[test]
-fn a_file_of_ones_own_in_a_closed_directory_is_written() {
+fn the_file_of_the_user_in_a_closed_directory_is_written() {
     let Some((scratch, path, finished)) = run_in_closed_directory(NOBODY) else { return };
     expect_profile(&finished, &path, 2);
     assert_eq!(names_of_closed(&scratch), ["prof"]);
 }
 
-/// The same, and the file is another user's, though everybody may write it: refused.
+/// The directory is not writable, and the existing file is another user's: it is refused.
 #[test]
-fn a_file_of_anothers_in_a_closed_directory_is_refused() {
+fn the_file_of_another_user_in_a_closed_directory_is_refused() {
     let Some((scratch, path, finished)) = run_in_closed_directory(STRANGER) else { return };
     assert_eq!(content(&path), "before", "a stranger's file was written into");
     assert!(finished.stderr.contains("another user's file"), "{}", finished.stderr);
@@ -309,7 +308,7 @@ fn names_of_closed(scratch: &Scratch) -> Vec<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The file is a mount point, whose name cannot be taken over: it is written in place.
+/// The file is a mount point, which cannot be replaced: it is overwritten in place.
 #[test]
 fn a_mounted_file_is_written() {
     let scratch = scratch();
@@ -324,9 +323,9 @@ fn a_mounted_file_is_written() {
     assert_eq!(fs::read_dir(&directory).expect("our own directory").count(), 1);
 }
 
-/// A file system that may not be written, with and without an older profile: one line, and the application runs on.
+/// The file system is read-only, with or without an older profile: a diagnostic reports it.
 #[test]
-fn a_read_only_file_system_is_one_line() {
+fn reports_a_read_only_file_system() {
     let scratch = scratch();
     let directory = scratch.directory("fixed");
     for name in ["old", "new"] {
@@ -338,7 +337,7 @@ fn a_read_only_file_system_is_one_line() {
     }
 }
 
-/// The file system is full, of data or of files: an older profile stays, nothing else remains, one line says why.
+/// The file system has no space or no inodes: an older profile remains, and a diagnostic says why.
 #[test]
 fn a_full_file_system_keeps_the_older_profile() {
     let scratch = scratch();
@@ -352,7 +351,7 @@ fn a_full_file_system_keeps_the_older_profile() {
             "mount -t tmpfs -o {options} none \"$0\" && echo older > \"$0/prof\" || exit 78
             {fill}; \"$@\"; status=$?; cat \"$0/prof\"; ls -A \"$0\"; exit $status"
         );
-        // One file more is made when the program has started, so that the start finds room for it.
+        // Another file is created after the program has started, so that the start finds room.
         let orders = format!("tick 2 take {} exit 3", directory.join("own").display());
         let orders = if options.starts_with("nr") { orders } else { "tick 2 exit 3".to_owned() };
         let Some(finished) = with_own_mounts(&script, &directory, &path, &scratch, &orders) else { return };
@@ -362,7 +361,7 @@ fn a_full_file_system_keeps_the_older_profile() {
     }
 }
 
-/// The application may make no large files, and handles or does not handle the signal for it: it gets none from us.
+/// The file size limit is small, with and without a handler of SIGXFSZ: no signal is delivered.
 #[test]
 fn a_limit_on_the_size_of_files_raises_no_signal() {
     for orders in ["size 100 tick 2 exit 3", "handle-size size 100 tick 2 exit 3"] {

@@ -1,4 +1,4 @@
-//! The programs of all tests compile: the gate runs none of the full check's.
+//! Compiles the programs of all tests: the gate runs none of the full check's.
 
 use crate::support::{check_syntax, program_source};
 

@@ -1,13 +1,13 @@
-//! Everything that the library can do in a signal handler, on the way out of the process, across a fork and in a call that
-//! is legal in handlers, by its own code: `docs/signal-safety.md` lists it with the reason why it may, and the lists and the
-//! library cannot part.
+//! Everything that the library's own code can do in a signal handler, at exit, across a fork, and
+//! in async-signal-safe functions. `docs/signal-safety.md` lists it with the reason why it is safe;
+//! the tests compare the lists and the library.
 //!
-//! The library under test is the one that is shipped: its symbol table and its line tables are what a release build has. Its
-//! instructions are followed from each entry through calls, jumps, jump tables and every address of a function that is taken.
-//! What is called by a pointer is listed by its place in the source, with what the pointer can hold. The code behind a
+//! The library under test is the release build, with its symbol and line tables. Instructions are
+//! followed from each entry through calls, jumps, jump tables and function addresses. A call by a
+//! pointer is listed by its place in the source, with the pointer's possible targets. Code after a
 //! panic is not followed: a panic is a finding.
 //!
-//! x86-64 alone is decoded. The other processors' code is made of the same sources but for `src/sys/arch/`.
+//! Only x86-64 is decoded. Except for `src/sys/arch/`, other processors' code has the same sources.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,10 +19,9 @@ use crate::calls::{
 };
 use crate::support::{Linkage, Scratch, repository_root, run, shared_library, tool};
 
-/// The handler of the profiling signal.
 const TICK: &str = "sigprof::sample::handler::on_signal";
 
-/// What the kernel and libc call of ours in handlers and across a fork, by what the document calls it.
+/// Functions that the kernel and libc call in handlers and across a fork, by the document's names.
 const HOOKS: &[(&str, &str)] = &[
     ("tick", TICK),
     ("toggle", "sigprof::control::toggle::on_toggle"),
@@ -32,14 +31,14 @@ const HOOKS: &[(&str, &str)] = &[
     ("fork", "sigprof::control::fork::after_in_child"),
 ];
 
-/// The bytes that own frames may take of a stack. `src/sys/signal/alternate_stack.rs` reckons with 2048 for a tick, half of
-/// which is so left to functions of libc; programs call `_exit` and `exec` on alternate stacks that have no more than 768 beside
-/// the kernel's frame; and a walk has the 64 KiB of its slot.
+/// Stack bytes that the library's own frames may use. `src/sys/signal/alternate_stack.rs` assumes
+/// 2048 for a tick: half of it is left to libc. Programs call `_exit` and `exec` on alternate
+/// stacks with only 768 bytes besides the kernel's frame. A walk has its slot's 64 KiB.
 const STACKS: &[(&str, u64)] = &[("tick", 1024), ("end", 512), ("exec", 512), ("walk", 32 << 10)];
 
-/// Each function of another library, each system call and each variable of the thread that is reached is listed.
+/// Each reached function of another library, system call and thread-local variable is listed.
 #[test]
-fn the_calls_are_the_listed_ones() {
+fn all_calls_are_listed() {
     let library = fs::read(shared_library()).expect("the library");
     expect_listed("call", &library, |_, reached| {
         let name = |target: &Target| match target {
@@ -56,9 +55,9 @@ fn the_calls_are_the_listed_ones() {
     });
 }
 
-/// Each place where something is called by a pointer that is set while the program runs is listed.
+/// Each place that calls by a pointer, which is set at run time, is listed.
 #[test]
-fn the_pointers_are_the_listed_ones() {
+fn all_pointer_calls_are_listed() {
     let library = fs::read(shared_library()).expect("the library");
     expect_listed("pointer", &library, |names, reached| {
         let unknown = reached.targets.iter().filter(|(_, target)| *target == Target::Unknown);
@@ -66,9 +65,9 @@ fn the_pointers_are_the_listed_ones() {
     });
 }
 
-/// Each place where Rust's libraries could panic, allocate, lock or format is listed.
+/// Each place at which Rust's libraries could panic, allocate, lock or format is listed.
 #[test]
-fn what_handlers_should_not_do_is_listed_with_the_reason_why_it_does_not_happen() {
+fn all_panics_allocations_and_locks_are_listed() {
     let library = fs::read(shared_library()).expect("the library");
     expect_listed("exception", &library, |names, reached| {
         let finding = |(place, kind): &(Place, _)| (format!("{kind} in {}", names.site(*place)), *place);
@@ -76,7 +75,7 @@ fn what_handlers_should_not_do_is_listed_with_the_reason_why_it_does_not_happen(
     });
 }
 
-/// The loader resolves nothing while a handler runs: it has done so when the library is loaded.
+/// The loader resolves symbols when the library is loaded, and nothing while a handler runs.
 #[test]
 fn every_symbol_is_resolved_when_the_library_is_loaded() {
     let dynamic = run(tool("readelf").arg("-dW").arg(shared_library())).expect_success().text();
@@ -88,8 +87,8 @@ fn every_symbol_is_resolved_when_the_library_is_loaded() {
     );
 }
 
-/// A program that is linked with the static library, to be bound lazily, calls other libraries in a tick by addresses that
-/// are filled in at its start nevertheless: nothing goes by a stub of the linker's, which would run the loader in the handler.
+/// A lazily bound program with the static library calls other libraries in a tick only by addresses
+/// that are resolved at the start. A linker's stub would run the loader in the handler.
 #[test]
 fn a_tick_in_a_lazily_bound_program_calls_nothing_by_a_stub() {
     let scratch = Scratch::new();
@@ -105,7 +104,7 @@ fn a_tick_in_a_lazily_bound_program_calls_nothing_by_a_stub() {
     assert!(stub.is_none_or(|stub| panic!("{}", way(&image, &reached, stub))));
 }
 
-/// The handlers' own frames leave room for what they call: before they go to a stack of their own, and a walk on that.
+/// The handlers' own frames leave room for the functions that they call, as does a walk.
 #[test]
 fn the_handlers_take_little_of_the_interrupted_stack() {
     let library = fs::read(shared_library()).expect("the library");
@@ -123,8 +122,8 @@ fn the_handlers_take_little_of_the_interrupted_stack() {
     }
 }
 
-/// Panics unless the table whose first column is `title` lists what `select` takes of what is reached from each entry, no
-/// less and no more.
+/// Panics unless the table with first column `title` lists exactly the items that `select` returns
+/// for each entry.
 #[track_caller]
 fn expect_listed(title: &str, library: &[u8], select: impl Fn(&Names<'_>, &Reached) -> Vec<(String, Place)>) {
     let path = repository_root().join("docs/signal-safety.md");
@@ -157,7 +156,7 @@ fn expect_listed(title: &str, library: &[u8], select: impl Fn(&Names<'_>, &Reach
     );
 }
 
-/// Where each entry begins: the hooks, and the functions of libc that are interposed and legal in handlers.
+/// The addresses of each entry: the hooks, and the interposed async-signal-safe functions of libc.
 fn entries(image: &Image) -> BTreeMap<&'static str, Vec<u64>> {
     let mut entries = BTreeMap::<&str, Vec<u64>>::new();
     let mut add = |from, name: &str| {
@@ -175,14 +174,14 @@ fn entries(image: &Image) -> BTreeMap<&'static str, Vec<u64>> {
             "dlclose" | "pthread_create" => {}
             _ if name.starts_with("Profil") => {}
             _ if name.starts_with("exec") || name == "fexecve" => add("exec", name),
-            // Whatever else is interposed sets something that is the application's.
+            // All other interposed functions set something of the application's.
             _ => add("setting", name),
         }
     }
     entries
 }
 
-/// The functions of the library's own that the table says are called by the pointer at `site`.
+/// The library's own functions that, according to the table, the pointer at `site` calls.
 fn pointed(image: &Image, pointers: &[Row], site: &str) -> Vec<u64> {
     let row = pointers.iter().filter(|row| row.names.iter().any(|name| name == site));
     let names = row.flat_map(|row| listed::quoted(&row.reason)).filter(|name| name.contains("::"));

@@ -1,5 +1,5 @@
-//! Unmodified programs under the preloaded library: the same output and exit status as without it, and a profile.
-//! `full/real_programs.rs` looks at where their time went.
+//! Unmodified programs under the preloaded library: output and exit status are as without it, and
+//! there is a profile. `full/real_programs.rs` examines the profiles.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::support::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// At this rate a program that computes is interrupted as often as the kernel can.
+/// A program that computes is interrupted as often as the kernel can.
 const FREQUENCY: u32 = 1000;
 
-/// A script that sends itself ticks has each of them in its profile, in the interpreter's loop, from its entry point on.
+/// Panics unless each tick of a script has a stack through the interpreter to the entry point.
 #[track_caller]
 fn expect_ticks_of_a_script(interpreter: &str, script: &str, chain: &[&str]) {
     const TICKS: usize = 20;
@@ -70,7 +70,7 @@ fn gzip_and_sort_run_unchanged() {
     let input = scratch.write("input", generated_lines(50_000));
     run_both(&scratch, "/usr/bin/gzip", FREQUENCY, |command| command.arg("-9cn").arg(&input));
     Profile::read(&scratch.path("prof"));
-    // It handles SIGPROF itself, to clean up before it dies.
+    // It handles SIGPROF itself, to remove files before it dies.
     for threads in ["--parallel=1", "--parallel=2"] {
         run_both(&scratch, "/usr/bin/sort", FREQUENCY, |command| {
             command.args([threads, "-k2n", "-k1r", "-S", "1M", "-T"]).arg(scratch.root()).arg(&input)
@@ -79,7 +79,7 @@ fn gzip_and_sort_run_unchanged() {
     }
 }
 
-/// The driver writes the plain name, each child its own.
+/// The driver writes the plain name, and each child its own file.
 #[test]
 fn gcc_and_its_children_run_unchanged() {
     let scratch = Scratch::new();
@@ -112,8 +112,8 @@ fn git_runs_unchanged() {
     Profile::read(&scratch.path("prof"));
 }
 
-/// A C++ program with threads, exceptions, and a plugin that is loaded and unloaded all the time; a Rust program without frame
-/// pointers.
+/// A C++ program with threads, exceptions, and a plugin that is loaded and unloaded; a Rust program
+/// without frame pointers.
 #[test]
 fn compiled_programs_run_unchanged() {
     let scratch = Scratch::new();
@@ -127,9 +127,9 @@ fn compiled_programs_run_unchanged() {
     Profile::read(&scratch.path("prof"));
 }
 
-/// `kill -PROF` is sort's business: its handler removes its temporary files and lets the signal kill it.
+/// sort handles SIGPROF: it removes its temporary files and kills itself by the signal.
 #[test]
-fn sort_cleans_up_when_it_is_sent_the_signal() {
+fn sort_removes_its_files_when_it_gets_the_signal() {
     let scratch = Scratch::new();
     let without = kill_sort_at_work(&scratch, plain("/usr/bin/sort"));
     let with = kill_sort_at_work(&scratch, profiled("/usr/bin/sort", &scratch.path("prof")));
@@ -137,7 +137,7 @@ fn sort_cleans_up_when_it_is_sent_the_signal() {
     assert_eq!(exit_code(with.status), 128 + Signal::SIGPROF as i32, "stderr: {}", with.stderr);
 }
 
-/// Sends SIGPROF to a sort that waits for more input with temporary files written, and panics if one remains.
+/// Sends SIGPROF to a sort that waits for input and has temporary files; panics if one remains.
 #[track_caller]
 fn kill_sort_at_work(scratch: &Scratch, mut sort: Command) -> Finished {
     let temporary = tempfile::tempdir_in(scratch.root()).expect("a temporary directory");

@@ -1,5 +1,5 @@
-//! Programs in a sandbox whose filter forbids `process_vm_readv`, be it by an error, by a signal or by the program's
-//! end: they run as without it, and their stacks are whole.
+//! Programs in a sandbox with a filter that rejects `process_vm_readv` by an error or a signal, or
+//! kills the process: they run as without the profiler, and their stacks are complete.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::support::{
     Linkage, Profile, Record, Root, Scratch, Symbolizer, Told, is_full, plain, profiled, run, shared_library,
 };
 
-/// Runs `program` under the profiler in `sandbox`, with a silent timer; without a sandbox where that is empty.
+/// Runs `program` under the profiler in `sandbox` (none if empty), without timer ticks.
 #[track_caller]
 fn profile_in_sandbox(scratch: &Scratch, sandbox: &str, program: &Path, arguments: &[&str]) -> Profile {
     let path = scratch.path(&format!("prof-{sandbox}"));
@@ -18,7 +18,7 @@ fn profile_in_sandbox(scratch: &Scratch, sandbox: &str, program: &Path, argument
         assignment("LD_PRELOAD", shared_library()),
         assignment("CPUPROFILE", &path),
         "CPUPROFILE_FREQUENCY=1".to_owned(),
-        // No thread's own timer ticks.
+        // No per-thread timer ticks.
         "CPUPROFILE_CLOCK=itimer".to_owned(),
         program.display().to_string(),
     ];
@@ -29,10 +29,10 @@ fn profile_in_sandbox(scratch: &Scratch, sandbox: &str, program: &Path, argument
     Profile::read(&path)
 }
 
-/// What a filter may do to a program that makes a forbidden call.
+/// The actions of a filter for a forbidden call.
 const SANDBOXES: [&str; 3] = ["errno", "trap", "kill"];
 
-/// The chains of `programs/large_frames.c`, innermost first.
+/// The stacks of `programs/large_frames.c`, innermost frame first.
 const CHAINS: [&[&str]; 3] = [
     &["tick", "run_rounds"],
     &["tick", "under_20_kib", "run_rounds"],
@@ -61,10 +61,9 @@ fn frames_larger_than_pages_are_crossed_in_a_sandbox() {
     }
 }
 
-/// So are switches from one stack to another.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn chains_lead_from_one_stack_to_another_in_a_sandbox() {
+fn a_walk_leads_from_one_stack_to_another_in_a_sandbox() {
     let scratch = Scratch::new();
     let program = scratch.compile("switched_stacks.c", Linkage::None, &[]);
     for sandbox in SANDBOXES {
@@ -85,9 +84,9 @@ fn chains_lead_from_one_stack_to_another_in_a_sandbox() {
     }
 }
 
-/// Where the system refuses events, threads have timers, and one line says so.
+/// If the system refuses events, threads have timers, and a diagnostic reports it.
 #[test]
-fn without_events_the_clock_is_another_and_a_line_says_so() {
+fn reports_another_clock_without_events() {
     let scratch = Scratch::new();
     let program = scratch.compile("callers.c", Linkage::None, &[]);
     let path = scratch.path("prof");
@@ -105,10 +104,10 @@ fn without_events_the_clock_is_another_and_a_line_says_so() {
     assert_eq!(Profile::read(&path).samples(), 150);
 }
 
-/// A program that will be ended for timers and threads' ids, which its libraries never need, is not ended by ticks of a clock
-/// that gives threads timers of their own.
+/// A filter kills the program for timers and `gettid`, which its own libraries never need: ticks of
+/// a clock with per-thread timers do not kill it.
 #[test]
-fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
+fn a_program_that_forbids_itself_timers_is_not_killed_by_ticks() {
     let scratch = Scratch::new();
     let program = scratch.compile("sandboxed.c", Linkage::None, &["-O2", "-pthread"]);
     let forbidden = run(plain(&program).arg("gettid"));
@@ -137,11 +136,11 @@ fn a_program_that_forbids_itself_timers_is_not_ended_by_ticks() {
             assert!(samples > 100, "{signal}: {samples} ms");
             continue;
         }
-        // The program computes for 1.7 s, with three threads at a time at most.
+        // The program computes for 1.7 s, with at most three threads at a time.
         let told = Told::only(&finished);
         assert!(told.used > 1.7 && told.samples == samples, "{clock}, {signal}: {}", finished.stderr);
         assert!(samples > 0, "{clock}, {signal}");
-        // How much is in no sample is the scheduler's choice.
+        // The scheduler decides how much time is unaccounted for.
         told.adds_up(1e-3, 3).unwrap_or_else(|failure| panic!("{clock}, {signal}: {failure}"));
     }
 }

@@ -1,22 +1,22 @@
-//! What the signal handler must not do to the code that it interrupts: allocate, lock, change errno, need much stack.
+//! The signal handler must not allocate, lock, change `errno` or need much stack.
 
 use std::path::Path;
 
 use crate::support::{Finished, Linkage, Profile, Scratch, exit_code, plain, quietly_with_threads, run};
 
-/// The exit status of a process that `programs/detector.c` ends.
+/// The exit status of a process in which `programs/detector.c` detects a call.
 const DETECTED: i32 = 70;
 
-/// What the handler may need of the interrupted stack beside the kernel's signal frame. Rust programs run signal
-/// handlers on an alternate stack of 8 KiB, most of which the kernel's frame takes on machines with AVX-512.
+/// The handler's limit of the interrupted stack, besides the kernel's signal frame. Rust programs
+/// have alternate stacks of 8 KiB; on machines with AVX-512, the kernel's frame takes most of it.
 const STACK_LIMIT: usize = 2048;
 
-/// Runs a case of `programs/watched.c`, with the detecting allocator when `detected`.
+/// Runs a case of `programs/watched.c`, with the detecting allocator if `detected`.
 fn run_watched(scratch: &Scratch, case: &str, detected: bool) -> Finished {
     let program = scratch.compile("watched.c", Linkage::Shared, &[]);
     let detector = scratch.compile_library("detector.c", &[]);
     let mut command = plain(program);
-    // The only ticks are those that the program sends itself.
+    // The program sends itself all ticks.
     quietly_with_threads(&mut command).arg(case).arg(scratch.path("prof"));
     if detected {
         command.env("LD_PRELOAD", detector);
@@ -24,8 +24,8 @@ fn run_watched(scratch: &Scratch, case: &str, detected: bool) -> Finished {
     run(&mut command)
 }
 
-/// Panics unless all ticks that the program says it sent are in the profile, and no others but those of a timer that
-/// fires once in a second of CPU time: the program prints how many it sent and how much time it used.
+/// Panics unless the profile has all ticks that the program reports, and at most one other for each
+/// second of CPU time that it reports.
 #[track_caller]
 fn expect_all_ticks(scratch: &Scratch, finished: &Finished) {
     let figures: Vec<usize> =
@@ -35,8 +35,7 @@ fn expect_all_ticks(scratch: &Scratch, finished: &Finished) {
     assert!((sent..=sent + seconds_begun).contains(&samples), "{samples} samples, {sent} ticks sent");
 }
 
-/// At hundreds of code addresses never met before, in callbacks from libc, on new threads and beside flushes: no
-/// allocation, no lock, no wait.
+/// At hundreds of new code addresses, in callbacks from libc, on new threads and during flushes.
 #[test]
 fn a_tick_neither_allocates_nor_locks() {
     let scratch = Scratch::new();
@@ -45,7 +44,7 @@ fn a_tick_neither_allocates_nor_locks() {
     expect_all_ticks(&scratch, &finished);
 }
 
-/// The detector detects: what a filter callback does is done in the handler.
+/// A filter callback runs in the handler: the detector finds its calls.
 #[test]
 fn the_detector_sees_allocations_locks_and_waits_in_the_handler() {
     for (case, function) in
@@ -59,7 +58,6 @@ fn the_detector_sees_allocations_locks_and_waits_in_the_handler() {
     }
 }
 
-/// The interrupted code's errno is what it was.
 #[test]
 fn a_tick_keeps_errno() {
     let scratch = Scratch::new();
@@ -68,7 +66,7 @@ fn a_tick_keeps_errno() {
     expect_all_ticks(&scratch, &finished);
 }
 
-/// The handler stays on little of the interrupted stack, at addresses met for the first time as at known ones.
+/// The handler uses little of the interrupted stack, at new addresses and at known ones.
 #[test]
 fn a_tick_needs_little_of_the_interrupted_stack() {
     let scratch = Scratch::new();
@@ -80,11 +78,11 @@ fn a_tick_needs_little_of_the_interrupted_stack() {
         println!("{when}: {needed} bytes beyond an empty handler's {empty}");
         assert!(needed < STACK_LIMIT, "{when}: {used} bytes, an empty handler {empty}");
     }
-    // 256 functions and some comparisons, twice: proof that the handler measured was the profiler's.
+    // 256 functions and some comparisons, twice: proves that the profiler's handler was measured.
     assert!(Profile::read(&scratch.path("prof")).samples() > 512);
 }
 
-/// On an alternate stack with just that much room above a guard page, ticks do not overflow it.
+/// Ticks do not overflow an alternate stack with exactly that much room above a guard page.
 #[test]
 fn a_tick_fits_an_alternate_stack_with_little_room() {
     let scratch = Scratch::new();
@@ -96,7 +94,7 @@ fn a_tick_fits_an_alternate_stack_with_little_room() {
     expect_all_ticks(&scratch, &finished);
 }
 
-/// The most bytes that a tick touched: at addresses met for the first time, and at the same addresses again.
+/// The most bytes that a tick used: at new addresses, and at the same addresses again.
 #[track_caller]
 fn stack_use(program: &Path, argument: &Path) -> [usize; 2] {
     let finished = run(plain(program).arg(argument).env("CPUPROFILE_FREQUENCY", "1")).expect_success();

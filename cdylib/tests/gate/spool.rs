@@ -1,5 +1,5 @@
-//! Programs that are killed or crash: their samples outlive them in a spool, which is private, small, and gone when it is
-//! not needed.
+//! Programs that are killed or crash: their samples remain in a spool, which is private, small, and
+//! removed if it is not needed.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -14,10 +14,10 @@ use crate::support::{
 use nix::sys::signal::Signal;
 use sigprof::recover::{self, Owner};
 
-/// Ticks in the program itself and in a plugin that it opens later and closes again, and then the end.
+/// Ticks in the program, and in a plugin that it opens later and closes again.
 const TICKS: &str = "ticks 20 open PLUGIN plugin 30 close";
 
-/// Runs the application to an end by `signal`, and checks that all its samples are recovered, with their names.
+/// Runs the application until `signal` kills it; checks that all samples and names are recovered.
 #[track_caller]
 fn survives(end: &str, signal: Signal) {
     let rig = SpoolRig::new();
@@ -31,43 +31,43 @@ fn survives(end: &str, signal: Signal) {
     assert_eq!(rig.spool_names(), Vec::<String>::new(), "and the spool is gone");
 }
 
-/// The application is killed by SIGKILL, of which it never learns.
+/// SIGKILL kills the application: its samples are recovered.
 #[test]
-fn a_killed_program_keeps_its_samples() {
+fn samples_survive_sigkill() {
     survives("kill", Signal::SIGKILL);
 }
 
-/// The application is told to end by SIGTERM, and has no handler for it.
+/// SIGTERM kills the application, which has no handler for it: its samples are recovered.
 #[test]
-fn a_terminated_program_keeps_its_samples() {
+fn samples_survive_sigterm() {
     survives("raise 15", Signal::SIGTERM);
 }
 
-/// The application calls abort.
+/// The application calls `abort`: its samples are recovered.
 #[test]
-fn an_aborting_program_keeps_its_samples() {
+fn samples_survive_abort() {
     survives("abort", Signal::SIGABRT);
 }
 
-/// The application writes to address 8.
+/// The application writes to address 8: its samples are recovered.
 #[test]
-fn a_crashing_program_keeps_its_samples() {
+fn samples_survive_a_crash() {
     survives("segv", Signal::SIGSEGV);
 }
 
-/// The application recurses until its stack is used up, where no handler could run.
+/// The application's stack overflows, so that no handler can run: its samples are recovered.
 #[test]
-fn a_stack_overflow_keeps_its_samples() {
+fn samples_survive_a_stack_overflow() {
     survives("overflow", Signal::SIGSEGV);
 }
 
-/// A second thread of the application raises SIGABRT.
+/// A second thread of the application raises SIGABRT: the samples are recovered.
 #[test]
-fn a_signal_in_a_thread_keeps_its_samples() {
+fn samples_survive_a_signal_in_a_thread() {
     survives("thread ticks 0 raise 6", Signal::SIGABRT);
 }
 
-/// The application opens its plugin by a relative path, goes to another directory, and is killed.
+/// The application opens a plugin by a relative path and is killed elsewhere: the plugin is named.
 #[test]
 fn a_plugin_opened_by_a_relative_path_is_named() {
     let rig = SpoolRig::new();
@@ -76,9 +76,9 @@ fn a_plugin_opened_by_a_relative_path_is_named() {
     assert_eq!(samples_in(&rig.recover().1, "in_plugin"), 30);
 }
 
-/// The application ends as programs should: by a return from main, and by exit in a thread.
+/// The application exits by a return from `main`, or by `exit` in a thread: no spool remains.
 #[test]
-fn a_normal_end_leaves_no_spool() {
+fn a_normal_exit_leaves_no_spool() {
     for end in ["return", "exit 3", "thread exit 3"] {
         let rig = SpoolRig::new();
         let finished = run(&mut rig.command(&format!("{TICKS} {end}")));
@@ -89,7 +89,7 @@ fn a_normal_end_leaves_no_spool() {
     }
 }
 
-/// The application ends without a sample, by itself or killed.
+/// The application has no sample, and exits or is killed: there is nothing to recover.
 #[test]
 fn a_program_without_samples_leaves_nothing_to_recover() {
     let rig = SpoolRig::new();
@@ -102,12 +102,12 @@ fn a_program_without_samples_leaves_nothing_to_recover() {
     assert!(!rig.profile().exists() && rig.spool_names().is_empty());
 }
 
-/// CPUPROFILE_SPOOL=off: the application keeps its samples to itself.
+/// `CPUPROFILE_SPOOL` is `off`: the application has no spool.
 #[test]
-fn no_spool_is_made_where_none_is_wanted() {
+fn makes_no_spool_if_it_is_off() {
     let rig = SpoolRig::new();
     let mut command = rig.with_default_spools("ticks 20 say ticked await return");
-    // Where a directory of that name would be made.
+    // In the directory in which a directory of that name would be made.
     command.current_dir(rig.scratch.root());
     let mut child = start(command.env("CPUPROFILE_SPOOL", "off").stdin(Stdio::piped()));
     read_line(&mut child);
@@ -118,9 +118,9 @@ fn no_spool_is_made_where_none_is_wanted() {
     assert_eq!(rig.scratch.names("off"), Vec::<String>::new());
 }
 
-/// Nobody says where spools go: they go to memory that only this user can read, and stay there while the application runs.
+/// `CPUPROFILE_SPOOL` is not set: the spool is in memory, and only this user can read it.
 #[test]
-fn the_default_place_is_private() {
+fn the_default_directory_is_private() {
     let rig = SpoolRig::new();
     let mut child = start(rig.with_default_spools("ticks 20 say ticked await return").stdin(Stdio::piped()));
     read_line(&mut child);
@@ -131,14 +131,14 @@ fn the_default_place_is_private() {
     assert_eq!((mode(spool.path()), mode(&recover::default_directory())), (0o600, 0o700));
     assert!(spool.recover().expect_err("it runs").to_string().contains("is still running"));
     child.kill().expect("it runs");
-    // `wait` would tidy up behind an application that was killed.
+    // `wait` would remove the killed application's spool.
     child.wait().expect("it was killed");
     let recovered = spool.recover().expect("it is gone");
     assert_eq!((recovered.samples, samples_at(&rig.profile())), (20, 20));
     assert!(!spool.path().exists());
 }
 
-/// There is no /dev/shm, or one that cannot be written to: the application is profiled all the same, and nothing is said.
+/// /dev/shm is missing or not writable: the application is profiled, and nothing is printed.
 #[test]
 fn a_system_without_shared_memory_goes_without_a_spool() {
     for mount in
@@ -161,7 +161,7 @@ fn a_system_without_shared_memory_goes_without_a_spool() {
     }
 }
 
-/// What CPUPROFILE_SPOOL names cannot be trusted or used: one line names it and tells why, and the application is profiled.
+/// `CPUPROFILE_SPOOL` names an unusable directory: a diagnostic states the reason.
 #[test]
 fn a_directory_that_is_not_the_users_own_is_refused() {
     type Prepare = fn(&Path);
@@ -204,9 +204,9 @@ fn a_directory_that_is_not_the_users_own_is_refused() {
     }
 }
 
-/// CPUPROFILE_SPOOL names a directory that cannot be made: one line, and the application is profiled.
+/// `CPUPROFILE_SPOOL` names a directory that cannot be created: a diagnostic reports it.
 #[test]
-fn a_directory_that_cannot_be_made_is_told() {
+fn reports_a_directory_that_cannot_be_created() {
     let rig = SpoolRig::new();
     let missing = rig.scratch.path("missing/spools");
     let finished = run(rig.command("ticks 20 exit 3").env("CPUPROFILE_SPOOL", &missing));
@@ -215,9 +215,9 @@ fn a_directory_that_cannot_be_made_is_told() {
     assert_eq!((exit_code(finished.status), samples_at(&rig.profile())), (3, 20));
 }
 
-/// A program with another user's rights starts the profiler: its environment does not choose the directory.
+/// A set-user-ID program starts the profiler: its environment does not choose the directory.
 #[test]
-fn a_setuid_program_does_not_let_its_environment_choose() {
+fn the_environment_of_a_setuid_program_does_not_choose_the_directory() {
     if !is_root("make a program of another user") {
         return;
     }
@@ -244,14 +244,14 @@ fn a_setuid_program_does_not_let_its_environment_choose() {
     let was_there = default.exists();
     assert_eq!(run_program("others"), (false, true));
     if !was_there {
-        // Fails where another program of that user has a spool there by now.
+        // Fails if another program of that user has a spool there.
         let _ = fs::remove_dir(default);
     }
 }
 
-/// The application's umask takes all rights away, or none: the spool is the user's own to read, and nobody else's.
+/// The umask removes all permissions, or none: only the user can read the spool.
 #[test]
-fn a_umask_does_not_change_who_may_read_a_spool() {
+fn a_umask_does_not_change_the_mode_of_a_spool() {
     for umask in ["0777", "0000", "0277"] {
         let rig = SpoolRig::new();
         let mut command = plain("sh");
@@ -268,10 +268,10 @@ fn a_umask_does_not_change_who_may_read_a_spool() {
     }
 }
 
-/// The application may write short files only: it is profiled to its end, and as far as the spool reaches if it is killed.
+/// The file size limit is small: the profile is complete, and a spool is truncated or missing.
 #[test]
-fn a_limit_of_file_sizes_makes_the_spool_short() {
-    // In units of 512 bytes: too short for any spool, and long enough for a short one.
+fn a_file_size_limit_truncates_the_spool() {
+    // In units of 512 bytes: too small for any spool, and large enough for a truncated one.
     for (blocks, spool, recovered) in [(1000, "unavailable", false), (3000, "truncated", true)] {
         let rig = SpoolRig::new();
         let script = format!("ulimit -f {blocks}; exec \"$@\"");
@@ -284,7 +284,7 @@ fn a_limit_of_file_sizes_makes_the_spool_short() {
             command.arg("CPUPROFILE_STATISTICS=1").arg(&rig.program).args(rig.words(orders));
             run(&mut command)
         };
-        // The profile itself stays within the limit.
+        // The profile itself is within the limit.
         let finished = limited("chains 0 1200 exit 3");
         let lines = &finished.stderr;
         let fits = lines.contains(&format!("spool={spool}"));
@@ -302,9 +302,9 @@ fn a_limit_of_file_sizes_makes_the_spool_short() {
     }
 }
 
-/// The application may use little address space: it keeps nearly all of it, and its samples outlive it.
+/// The address space limit is small: most of it remains, and the samples are recovered.
 #[test]
-fn a_limit_of_the_address_space_is_shared() {
+fn leaves_most_of_a_limited_address_space() {
     let rig = SpoolRig::new();
     let mut command = plain("sh");
     command.args(["-c", "ulimit -v 131072; exec \"$@\"", "sh", "env"]);
@@ -316,7 +316,7 @@ fn a_limit_of_the_address_space_is_shared() {
     assert!(rig.recover().1.samples() >= 500);
 }
 
-/// The application locks all of its memory: what is reserved for records does not become resident, nor take room in the file.
+/// The application locks its memory: reserved memory does not become resident, nor fill the file.
 #[test]
 fn locked_memory_stays_small() {
     let rig = SpoolRig::new();
@@ -339,9 +339,9 @@ fn locked_memory_stays_small() {
     assert_eq!(rig.recover().1.samples(), 1020);
 }
 
-/// 256 programs have left spools already: the application has none, which is reported if the user named the directory.
+/// The directory has 256 spools: the application has none, which is reported if the user chose it.
 #[test]
-fn a_directory_full_of_spools_takes_no_more() {
+fn a_directory_holds_at_most_256_spools() {
     let rig = SpoolRig::new();
     fs::create_dir(rig.spools()).expect("a directory");
     fs::set_permissions(rig.spools(), Permissions::from_mode(0o700)).expect("our own directory");
@@ -358,7 +358,7 @@ fn a_directory_full_of_spools_takes_no_more() {
     assert_eq!(finished.complaints(), Vec::<&str>::new(), "there is room for one");
 }
 
-/// Programs without a sample are killed again and again, as the idle workers of a server are: their spools are swept away.
+/// Programs without samples, such as idle workers, are often killed: their spools are removed.
 #[test]
 fn spools_of_idle_programs_do_not_pile_up() {
     let rig = SpoolRig::new();
@@ -371,7 +371,7 @@ fn spools_of_idle_programs_do_not_pile_up() {
     assert_eq!(rig.recover().1.samples(), 20);
 }
 
-/// The application runs another program: its own samples are written, its spool is gone, and the new image has one of its own.
+/// The application replaces itself: its samples are written, and the next program has a spool.
 #[test]
 fn exec_leaves_no_spool_and_the_new_image_has_its_own() {
     let rig = SpoolRig::new();
@@ -388,7 +388,7 @@ fn exec_leaves_no_spool_and_the_new_image_has_its_own() {
     assert_eq!(rig.spool_names(), Vec::<String>::new());
 }
 
-/// The application forks, and the child is killed: the child's samples are in its own spool, the parent's in its profile.
+/// The application forks, and the child is killed: its own spool has its samples.
 #[test]
 fn a_forked_child_has_a_spool_of_its_own() {
     let rig = SpoolRig::new();
@@ -400,7 +400,7 @@ fn a_forked_child_has_a_spool_of_its_own() {
     assert!(recovered.path.expect("a profile").to_string_lossy().contains("/prof_"));
 }
 
-/// A child by vfork runs another program: there is no spool but the parent's meanwhile, and it is not touched.
+/// A child of `vfork` replaces itself: the only spool is the parent's, and it is intact.
 #[test]
 fn a_child_by_vfork_has_no_spool() {
     let rig = SpoolRig::new();
@@ -412,7 +412,7 @@ fn a_child_by_vfork_has_no_spool() {
     assert_eq!(rig.recover().1.samples(), 30);
 }
 
-/// A signal switches profiling on and off: each session has a spool, and only the one that was killed leaves it.
+/// A signal toggles profiling: each session has a spool, and only the killed one leaves it.
 #[test]
 fn each_session_of_a_toggle_has_a_spool() {
     let rig = SpoolRig::new();
@@ -425,7 +425,7 @@ fn each_session_of_a_toggle_has_a_spool() {
     assert_eq!((recovered.path, profile.samples()), (Some(rig.scratch.path("prof.1")), 30));
 }
 
-/// A linked program starts the profiler itself, twice, and is killed in the second session.
+/// A linked program starts the profiler twice and is killed: the second session's spool remains.
 #[test]
 fn each_session_of_a_program_has_a_spool() {
     let rig = SpoolRig::new();
@@ -440,7 +440,7 @@ fn each_session_of_a_program_has_a_spool() {
     assert!(profile.samples() >= 30);
 }
 
-/// Reads the line that says that the child has come to where it waits.
+/// Reads the line that the child prints when it waits.
 #[track_caller]
 fn read_line(child: &mut Child) {
     use std::io::Read;
@@ -451,12 +451,12 @@ fn read_line(child: &mut Child) {
     }
 }
 
-/// Lets a child continue that waits.
+/// Continues a child that waits.
 fn release(child: &mut Child) {
     child.stdin.take().expect("it is ours").write_all(b"\n").expect("it reads");
 }
 
-/// The spool in the default place that belongs to this very child; others' are none of our business.
+/// The spool of this child in the default directory, which may have others.
 fn default_spool_of(child: &Child) -> Option<recover::Spool> {
     let path = spool_file_of(child, &recover::default_directory())?;
     Some(recover::Spool::open(&path).expect("a spool"))

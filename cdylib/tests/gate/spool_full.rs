@@ -1,8 +1,8 @@
-//! Full file systems, of spools, of profiles, and both: the application is not harmed, what is lost is told, and what can be
-//! written is valid.
+//! Full file systems of spools, profiles, or both: the application is not harmed, losses are
+//! reported, and written files are valid.
 //!
-//! Each test mounts small file systems that only its own thread and the programs that it starts can see. That takes root;
-//! otherwise the tests are skipped.
+//! Each test mounts small file systems in its thread's mount namespace, which takes root; otherwise
+//! the tests are skipped.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use crate::support::{
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
-/// Gives the calling thread mounts of its own. False, and the test is skipped, if it may not have them.
+/// Moves the calling thread to a new mount namespace. If not permitted, skips the test.
 fn has_own_mounts() -> bool {
-    // Before the thread is on its own: cargo builds in the directories that all see.
+    // Before that: cargo builds in directories that all threads see.
     crate::support::shared_library();
     let private = unshare(CloneFlags::CLONE_NEWNS).and_then(|()| {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
@@ -30,13 +30,12 @@ fn has_own_mounts() -> bool {
     private.is_ok()
 }
 
-/// A small file system.
 struct Small {
     path: PathBuf,
 }
 
 impl Small {
-    /// Of `kibibytes`, in memory, over the existing directory `path`.
+    /// In memory, with a size of `kibibytes`, over the directory `path`.
     fn in_memory(path: PathBuf, kibibytes: usize) -> Self {
         fs::create_dir_all(&path).expect("a place for it");
         let options = format!("size={kibibytes}k,mode=700");
@@ -45,7 +44,7 @@ impl Small {
         Self { path }
     }
 
-    /// Of `kibibytes`, on a disk that is a file; None where the kernel has no devices for that.
+    /// On a file as disk, with a size of `kibibytes`; `None` if the kernel has no loop devices.
     fn on_disk(rig: &SpoolRig, path: PathBuf, kibibytes: u64) -> Option<Self> {
         fs::create_dir_all(&path).expect("a place for it");
         let disk = rig.scratch.path("disk");
@@ -61,7 +60,7 @@ impl Small {
         Some(Self { path })
     }
 
-    /// Uses up what is left, but for `kibibytes`.
+    /// Fills the file system except for `kibibytes`.
     fn fill(&self, kibibytes: usize) {
         let mut file = File::create(self.filler()).expect("room for a name");
         let block = vec![1; 4096];
@@ -69,12 +68,11 @@ impl Small {
         while file.write_all(&block).is_ok() {
             written += 4096;
         }
-        // On a disk, room is given away when it is written.
+        // On a disk, blocks are allocated when they are written.
         let _ = file.sync_all();
         file.set_len(written.saturating_sub((kibibytes as u64) << 10)).expect("shorter is possible");
     }
 
-    /// Gives it back.
     fn clear(&self) {
         fs::remove_file(self.filler()).expect("it was filled");
     }
@@ -90,10 +88,10 @@ impl Drop for Small {
     }
 }
 
-/// What stands at the end of a session whose spool was cut.
+/// The summary line of a session with a truncated spool.
 const CUT: &str = "the spool was full";
 
-/// Reads the line that says that the application waits.
+/// Reads the line that the application prints when it waits.
 #[track_caller]
 fn read_line(child: &mut Child) {
     let stdout = child.stdout.as_mut().expect("it is captured");
@@ -112,9 +110,9 @@ fn expect_unharmed(finished: &Finished) {
     assert_eq!((exit_code(finished.status), finished.text().as_str()), (3, "hello\n"), "{}", finished.stderr);
 }
 
-/// Shared memory of 2 MiB is full before the application starts: it goes without a spool, and its profile is complete.
+/// Shared memory is full at the start: the application has no spool, and a complete profile.
 #[test]
-fn shared_memory_that_is_full_is_gone_without() {
+fn profiles_without_a_spool_if_shared_memory_is_full() {
     if !has_own_mounts() {
         return;
     }
@@ -132,9 +130,9 @@ fn shared_memory_that_is_full_is_gone_without() {
     assert_eq!(samples_at(&rig.profile()), 5000);
 }
 
-/// Shared memory of 2 MiB fills with the application's own records: the switch is told at the end, and no sample is missing.
+/// The application's records fill shared memory: it is reported, and no sample is lost.
 #[test]
-fn shared_memory_that_the_records_fill_is_told() {
+fn reports_that_records_filled_shared_memory() {
     if !has_own_mounts() {
         return;
     }
@@ -148,10 +146,10 @@ fn shared_memory_that_the_records_fill_is_told() {
     assert_eq!((profile.samples(), samples_in(&profile, "in_program")), (5010, 5010));
 }
 
-/// Another process fills the file system of the spools between two ticks of the application, at many moments: no write of a
-/// tick ends the application, and the profile is complete.
+/// Another process fills the spools' file system between two ticks, at many moments: no write kills
+/// the application, and the profile is complete.
 #[test]
-fn a_file_system_that_others_fill_meanwhile_is_no_harm() {
+fn a_file_system_that_others_fill_is_harmless() {
     if !has_own_mounts() {
         return;
     }
@@ -170,9 +168,9 @@ fn a_file_system_that_others_fill_meanwhile_is_no_harm() {
     }
 }
 
-/// The file system is filled and cleared over and over while four of the application's threads tick.
+/// The file system is filled and cleared repeatedly while four of the application's threads tick.
 #[test]
-fn a_file_system_that_is_full_at_times_is_no_harm() {
+fn a_file_system_that_is_full_at_times_is_harmless() {
     if !has_own_mounts() {
         return;
     }
@@ -187,7 +185,7 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
         }
         let finished = wait(child);
         expect_unharmed(&finished);
-        // Ticks that need memory while another one switches are lost, and counted; on a busy machine that takes a while.
+        // Ticks that need memory while another one switches are lost, and counted.
         let figure = |name: &str| -> usize {
             let (_, figure) = finished.stderr.split_once(&format!(" {name}=")).expect("the statistics");
             figure.split(' ').next().and_then(|figure| figure.parse().ok()).expect("a number")
@@ -197,9 +195,9 @@ fn a_file_system_that_is_full_at_times_is_no_harm() {
     }
 }
 
-/// The application is killed when its spool had been cut: recovery says so, and gives all that fitted.
+/// The application is killed with a truncated spool: recovery reports that, and returns the rest.
 #[test]
-fn a_cut_spool_is_recovered_and_said_to_be_cut() {
+fn recovery_reports_a_truncated_spool() {
     if !has_own_mounts() {
         return;
     }
@@ -217,8 +215,8 @@ fn a_cut_spool_is_recovered_and_said_to_be_cut() {
     assert_eq!(twice, 10, "chains that fitted are still counted");
 }
 
-/// The disk for the profile is full: one line tells, another where the samples are, and they are recovered when there is
-/// room again.
+/// The profile's disk is full: a diagnostic names the spool, from which the profile is recovered
+/// when there is space.
 #[test]
 fn a_profile_that_does_not_fit_stays_in_its_spool() {
     if !has_own_mounts() {
@@ -247,9 +245,9 @@ fn a_profile_that_does_not_fit_stays_in_its_spool() {
     drop(small);
 }
 
-/// Both file systems are full: the application is not harmed, the loss is told, and what the spool holds is recovered.
+/// Both file systems are full: the loss is reported, and the spool's samples are recovered.
 #[test]
-fn both_file_systems_may_be_full() {
+fn both_file_systems_can_be_full() {
     if !has_own_mounts() {
         return;
     }
@@ -272,9 +270,9 @@ fn both_file_systems_may_be_full() {
     assert_eq!(samples_at(&elsewhere) as u64, recovered.samples);
 }
 
-/// The spools lie on a disk, which others fill meanwhile, and from which pages are written back: as in memory.
+/// The spools are on a disk that others fill, and from which pages are written back: as in memory.
 #[test]
-fn a_full_disk_for_spools_is_no_harm() {
+fn a_full_disk_for_spools_is_harmless() {
     if !has_own_mounts() {
         return;
     }
@@ -284,7 +282,7 @@ fn a_full_disk_for_spools_is_no_harm() {
         let orders = format!("chains 0 {chains} say hello await chains {chains} 4000 chains 0 4000");
         let mut child = start(rig.command(&format!("{orders} exit 3")).stdin(Stdio::piped()));
         read_line(&mut child);
-        // What was written is clean now, and is written to again.
+        // Its pages are clean now, and are written to again.
         nix::unistd::sync();
         small.fill(0);
         release(&mut child);

@@ -1,5 +1,4 @@
-//! Recovery of what killed programs leave: whose spools are taken, what becomes of files that are there already, and what
-//! damaged spools come to.
+//! Recovery of killed programs' spools: their owners, existing files, and damaged spools.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +14,7 @@ use nix::unistd::Pid;
 use sigprof::format::{CpuProfile, SlotWidth};
 use sigprof::recover::{self, Owner, RecoverError, Spool};
 
-/// Offsets of the head's numbers, as `src/format/spool.rs` lists them.
+/// Offsets of the head's numbers, as in `src/format/spool.rs`.
 mod field {
     pub(crate) const MAGIC: u64 = 0;
     pub(crate) const VERSION: u64 = 8;
@@ -31,14 +30,14 @@ mod field {
 }
 const ARENA: u64 = (64 << 10) + (960 << 10) + (192 << 10) + (128 << 10);
 
-/// An application that has been killed behind 20 ticks.
+/// An application that was killed after 20 ticks.
 fn killed() -> SpoolRig {
     let rig = SpoolRig::new();
     run(&mut rig.command("ticks 20 kill"));
     rig
 }
 
-/// The path of the one spool, whatever is in it.
+/// The path of the only spool, even if it is invalid.
 fn spool_path(rig: &SpoolRig) -> PathBuf {
     let [name] = &rig.spool_names()[..] else {
         panic!("the application's samples are lost: {:?}", rig.spool_names())
@@ -63,7 +62,6 @@ fn expect_refusal<T: std::fmt::Debug>(result: Result<T, RecoverError>, reason: &
     assert!(error.contains(reason), "not {reason:?}: {error}");
 }
 
-/// The process has ended, and its parent has not asked for it yet.
 #[test]
 fn a_zombies_spool_is_recovered() {
     let rig = SpoolRig::new();
@@ -75,7 +73,6 @@ fn a_zombies_spool_is_recovered() {
     wait(child);
 }
 
-/// A spool is recovered once; then there is nothing more to recover.
 #[test]
 fn a_second_recovery_finds_nothing() {
     let rig = killed();
@@ -87,10 +84,10 @@ fn a_second_recovery_finds_nothing() {
     assert_eq!(recover::spools(&rig.scratch.path("missing")).expect("there is none").spools.len(), 0);
 }
 
-/// Of two recoveries of one spool one makes the profile, and the other says why it does not; what it would have written
-/// under another name is never there.
+/// One of two recoveries of a spool writes the profile, and the other returns the reason why not.
+/// It never creates a file under another name.
 #[test]
-fn of_two_recoveries_at_once_one_is_refused() {
+fn one_of_two_simultaneous_recoveries_is_refused() {
     let rig = killed();
     let spools = [rig.only_spool(), rig.only_spool()];
     let file = File::open(spools[0].path()).expect("our own spool");
@@ -114,8 +111,8 @@ fn of_two_recoveries_at_once_one_is_refused() {
     }
 }
 
-/// A profile that was there before the program was started is replaced, as the program would have done it itself, even
-/// if it is of the same second; one that was written since stays, and the recovered one stands beside it.
+/// A file from before the program's start, even from the same second, is replaced, as by the
+/// program itself. A later one is kept, and the recovered profile is written next to it.
 #[test]
 fn a_newer_file_stays_and_an_older_one_is_replaced() {
     let rig = SpoolRig::new();
@@ -126,7 +123,7 @@ fn a_newer_file_stays_and_an_older_one_is_replaced() {
 
     run(&mut rig.command("ticks 30 kill"));
     fs::write(rig.profile(), "newer").expect("a file");
-    // File systems note times by the kernel's ticks, and the one before is hardly older than that.
+    // File times have the resolution of the kernel's tick, and the other file is hardly older.
     let file = fs::File::options().write(true).open(rig.profile()).expect("our own file");
     file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("our own file");
     let process = rig.only_spool().process();
@@ -136,7 +133,6 @@ fn a_newer_file_stays_and_an_older_one_is_replaced() {
     assert_eq!(rig.scratch.names(".sigprof"), Vec::<String>::new(), "no temporary file stays");
 }
 
-/// What the process has written itself is replaced by what it gathered until it was killed.
 #[test]
 fn a_flushed_profile_is_replaced() {
     let rig = SpoolRig::new();
@@ -146,9 +142,9 @@ fn a_flushed_profile_is_replaced() {
     assert_eq!((recovered.path, profile.samples()), (Some(rig.profile()), 30));
 }
 
-/// The directory for the profile is gone: the spool stays, until somebody names another.
+/// The profile's directory is missing: the spool remains until another path is given.
 #[test]
-fn a_profile_without_a_place_stays_in_its_spool() {
+fn a_profile_without_a_directory_stays_in_its_spool() {
     let rig = SpoolRig::new();
     let directory = rig.scratch.directory("gone");
     let mut command = rig.command("ticks 20 kill");
@@ -161,9 +157,8 @@ fn a_profile_without_a_place_stays_in_its_spool() {
     assert_eq!(rig.spool_names(), Vec::<String>::new());
 }
 
-/// A directory or a link stands where the profile was meant to be.
 #[test]
-fn what_is_no_file_is_not_replaced() {
+fn does_not_replace_directories_and_links() {
     let rig = killed();
     fs::create_dir(rig.profile()).expect("a directory");
     expect_refusal(rig.only_spool().recover(), "not a regular file");
@@ -174,14 +169,14 @@ fn what_is_no_file_is_not_replaced() {
     assert_eq!(fs::read(&valuable).expect("it stays"), b"mine");
 }
 
-/// The owner of a spool is a process by its number and beginning, as one container sees it. Of another container's only
-/// somebody who knows that it is gone can name the file to write.
+/// A spool's owner is a process ID with a start time in one container. A spool of another container
+/// is recovered only to a given path: the user states that its process is gone.
 #[test]
-fn a_spools_owner_is_told_from_others_of_its_number() {
+fn distinguishes_owners_with_the_same_process_id() {
     let rig = killed();
     let path = spool_path(&rig);
     let owner = || Spool::open(&path).expect("a spool").owner();
-    // As if this very process had made it.
+    // As if this process had made it.
     let process = std::process::id();
     let line = fs::read_to_string("/proc/self/stat").expect("our own");
     let fields: Vec<&str> = line[line.rfind(')').expect("a name") + 2..].split(' ').collect();
@@ -206,9 +201,9 @@ fn a_spools_owner_is_told_from_others_of_its_number() {
     assert_eq!(samples_at(&elsewhere), 20);
 }
 
-/// A spool of another user, or behind a link, or of something else: it names a file to be written, so it is left alone.
+/// Spools of other users, links and other files are not used: a spool names a file to be written.
 #[test]
-fn only_spools_of_the_users_own_are_taken() {
+fn only_spools_of_the_user_are_used() {
     let rig = killed();
     let path = spool_path(&rig);
     let link = rig.spools().join("link.spool");
@@ -232,7 +227,7 @@ fn only_spools_of_the_users_own_are_taken() {
     assert!(path.exists() && !rig.profile().exists());
 }
 
-/// A head that cannot be: refused with the reason, and the file stays.
+/// Invalid heads are refused with the reason, and the file remains.
 #[test]
 fn damaged_heads_are_refused() {
     let rig = killed();
@@ -264,9 +259,9 @@ fn damaged_heads_are_refused() {
     assert!(path.exists());
 }
 
-/// Damage behind the head, of all kinds: what comes of it is a valid profile, or none.
+/// Damage of all kinds after the head: the result is a valid profile, or none.
 #[test]
-fn damaged_records_come_to_a_valid_profile() {
+fn damaged_records_give_a_valid_profile() {
     let rig = SpoolRig::new();
     run(&mut rig.command("chains 0 60 kill"));
     let path = spool_path(&rig);
@@ -303,9 +298,9 @@ fn damaged_records_come_to_a_valid_profile() {
     assert!(recovered_some > rounds / 2, "{recovered_some} of {rounds}");
 }
 
-/// A spool of a program of 32 bits comes to a profile with words of 4 bytes.
+/// A 32-bit program's spool becomes a profile with words of 4 bytes.
 #[test]
-fn a_spool_of_narrow_words_comes_to_a_narrow_profile() {
+fn a_spool_of_narrow_words_gives_a_narrow_profile() {
     let rig = killed();
     let path = spool_path(&rig);
     let mark = 0xffc0_0000u32;
@@ -315,7 +310,7 @@ fn a_spool_of_narrow_words_comes_to_a_narrow_profile() {
     file.write_all_at(&vec![0; 4096], ARENA).expect("our own spool");
     file.write_all_at(&bytes, ARENA).expect("our own spool");
     set(&path, field::WORD_BYTES, 4);
-    // The lines of a program of 64 bits have addresses that such a profile cannot hold.
+    // The lines of a 64-bit program have addresses that such a profile cannot hold.
     set(&path, field::TEXT_BYTES, 0);
     let recovered = Spool::open(&path).expect("a spool").recover().expect("its process is gone");
     assert_eq!(recovered.samples, 8);
@@ -326,7 +321,7 @@ fn a_spool_of_narrow_words_comes_to_a_narrow_profile() {
     assert_eq!(records, [(7, vec![0x1000, 0x2000]), (1, vec![0xf000_0000])]);
 }
 
-/// The profile was written in full, and only the spool stayed: it is removed, and the profile is not touched.
+/// The profile was written completely, and only the spool remained: the profile is not touched.
 #[test]
 fn a_complete_spool_is_only_removed() {
     let rig = killed();
@@ -339,7 +334,6 @@ fn a_complete_spool_is_only_removed() {
     assert_eq!(fs::read(rig.profile()).expect("it stays"), b"written by the program");
 }
 
-/// Samples that nobody wants are discarded with their spool; nothing else in the directory is touched.
 #[test]
 fn a_discarded_spool_is_gone() {
     let rig = killed();

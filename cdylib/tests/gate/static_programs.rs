@@ -1,4 +1,4 @@
-//! Programs without a dynamic loader, linked with the archive: they profile themselves, and their chains are whole.
+//! Static programs, linked with the archive: they profile themselves, with complete stacks.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,6 @@ use crate::support::{
     shared_library, tool,
 };
 
-/// Links `programs/static_program.c` with the static library and without the dynamic loader.
 fn compile_static(scratch: &Scratch, flags: &[&str]) -> PathBuf {
     let program = scratch.path("static_program");
     let mut compiler = tool("gcc");
@@ -19,7 +18,7 @@ fn compile_static(scratch: &Scratch, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs the static program, which profiles itself, and panics unless all chains lead to its entry point.
+/// Runs the static program, which profiles itself; panics unless all stacks are complete.
 #[track_caller]
 fn expect_whole_chains_in_a_static_program(flags: &[&str]) {
     let scratch = Scratch::new();
@@ -38,21 +37,20 @@ fn expect_whole_chains_in_a_static_program(flags: &[&str]) {
     }
 }
 
-/// Linked with `-static`, which leaves no index of the call frame information: whole chains all the same.
+/// `-static` leaves no search table of the call frame information.
 #[test]
-fn a_static_programs_chains_are_whole() {
+fn stacks_of_a_static_program_are_complete() {
     expect_whole_chains_in_a_static_program(&["-static"]);
 }
 
-/// Linked with `-static` and an index of the call frame information: whole chains.
 #[test]
-fn an_indexed_static_programs_chains_are_whole() {
+fn stacks_of_a_static_program_with_a_table_are_complete() {
     expect_whole_chains_in_a_static_program(&["-static", "-Wl,--eh-frame-hdr"]);
 }
 
-/// Linked with `-static-pie`, which has that index unless told otherwise: whole chains, wherever the program is loaded.
+/// `-static-pie` has a search table by default; the program is loaded at any address.
 #[test]
-fn a_static_program_that_is_loaded_anywhere_has_whole_chains() {
+fn stacks_of_a_static_pie_are_complete() {
     expect_whole_chains_in_a_static_program(&["-static-pie"]);
     expect_whole_chains_in_a_static_program(&["-static-pie", "-Wl,--no-eh-frame-hdr"]);
 }

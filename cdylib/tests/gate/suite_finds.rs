@@ -1,10 +1,10 @@
-//! What the test suites of other programs asked for or found (`ci/suites.sh`).
+//! Requirements and faults that other programs' test suites found (`ci/suites.sh`).
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use crate::support::{Linkage, Profile, Scratch, profiled, run};
 
-/// `programs/forks.c` with a child and a grandchild, each of which has ticks; nothing but the figures is to be told.
+/// `programs/forks.c` with a child and a grandchild, which have ticks; only figures are printed.
 fn generations(scratch: &Scratch, statistics: &Path) -> Command {
     let mut command = profiled(scratch.compile("forks.c", Linkage::None, &[]), &scratch.path("prof"));
     command
@@ -16,8 +16,8 @@ fn generations(scratch: &Scratch, statistics: &Path) -> Command {
     command
 }
 
-/// The application and its children are asked for figures in a file: each adds its lines to what stands there, and stderr is the
-/// application's alone.
+/// `CPUPROFILE_STATISTICS` names a file: the application and its children append their lines to it,
+/// and stderr has only the application's.
 #[test]
 fn figures_of_all_processes_go_to_one_file() {
     let scratch = Scratch::new();
@@ -38,9 +38,9 @@ fn figures_of_all_processes_go_to_one_file() {
     }
 }
 
-/// The application closes its stderr, and lives on, asked to be quiet: who reads it finds its end at once, as without us.
+/// An application with `CPUPROFILE_QUIET` closes its stderr: the reader finds its end immediately.
 #[test]
-fn a_quiet_app_lets_go_of_its_stderr() {
+fn a_quiet_application_can_close_its_stderr() {
     let scratch = Scratch::new();
     let program = scratch.compile("closes_stderr.c", Linkage::None, &[]);
     let mut command = profiled(program, &scratch.path("prof"));
@@ -53,9 +53,9 @@ fn a_quiet_app_lets_go_of_its_stderr() {
     assert!(Profile::read(&scratch.path("prof")).samples() > 0);
 }
 
-/// The file of figures is a link, or lies where nothing can be made: nothing is written anywhere, and the application runs on.
+/// The statistics file is a link, or its directory is missing: nothing is written.
 #[test]
-fn figures_that_cannot_be_written_are_left_out() {
+fn figures_that_cannot_be_written_are_omitted() {
     let scratch = Scratch::new();
     let target = scratch.write("target", "");
     let link = scratch.path("link");

@@ -1,7 +1,8 @@
-//! Which threads the samples are of: by the lines of `CPUPROFILE_STATISTICS`, and with `CPUPROFILE_THREADS=1` by each sample of
-//! what a killed application leaves behind. The profile's own file is the same with and without that.
+//! The threads of samples: in the lines of `CPUPROFILE_STATISTICS`, and with `CPUPROFILE_THREADS=1`
+//! in each sample of a killed application's spool. The profile is the same with and without that.
 //!
-//! The application sends its ticks itself, and each is counted. `full/threads.rs` looks at threads that compute.
+//! The application sends itself all ticks, which are counted. `full/threads.rs` tests threads that
+//! compute.
 
 use crate::support::thread_lines::{figure, threads};
 use crate::support::{
@@ -14,7 +15,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// `programs/named_threads.c`, with a directory for its spools.
 struct App {
     scratch: Scratch,
     program: PathBuf,
@@ -32,8 +32,8 @@ impl App {
         self.scratch.path("prof")
     }
 
-    /// The application with words as at the head of its source. There is one tick of the timer for a second of CPU time, so that what
-    /// counts is what it sends.
+    /// Runs the application with words (listed at the head of its source). The timer ticks once in
+    /// a second of CPU time, so nearly all ticks are sent.
     fn command(&self, words: &str) -> Command {
         let mut command = profiled(&self.program, &self.profile());
         quietly_with_threads(&mut command)
@@ -49,7 +49,6 @@ impl App {
         command
     }
 
-    /// The one spool that was left behind.
     #[track_caller]
     fn spool(&self) -> Spool {
         let spools = recover::spools(&self.scratch.spools()).expect("the directory can be read").spools;
@@ -57,7 +56,7 @@ impl App {
         spool
     }
 
-    /// The same, of an application that these words have killed.
+    /// The only spool, after these words made the application kill itself.
     #[track_caller]
     fn spool_of_killed(&self, words: &str) -> (Finished, Spool) {
         let finished = run(&mut self.by_thread(words));
@@ -66,14 +65,12 @@ impl App {
     }
 }
 
-/// The ids that the application has printed, by name.
 fn printed_ids(finished: &Finished) -> BTreeMap<String, u64> {
     let text = finished.text();
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs.map(|(name, id)| (name.to_owned(), id.parse().expect("an id"))).collect()
 }
 
-/// Samples by the name and id of their threads.
 fn by_thread(samples: &[SpooledSample]) -> BTreeMap<(String, u64), u64> {
     let mut counts = BTreeMap::new();
     for sample in samples {
@@ -83,7 +80,7 @@ fn by_thread(samples: &[SpooledSample]) -> BTreeMap<(String, u64), u64> {
     counts
 }
 
-/// The profile's chains, each once, where a second PC may be one lower (`src/format/second_frame.rs`).
+/// The profile's different stacks; a second PC may be one lower (`src/format/second_frame.rs`).
 fn chains(profile: &Profile) -> BTreeSet<Vec<usize>> {
     let mut chains: BTreeSet<_> = profile.records.iter().map(|record| record.pcs.clone()).collect();
     let usual = |chain: &Vec<usize>| {
@@ -98,7 +95,7 @@ fn chains(profile: &Profile) -> BTreeSet<Vec<usize>> {
     chains
 }
 
-/// Panics where a profile has a word that is no place in one of the mapped objects.
+/// Panics if a profile has a word that is not an address in a mapping.
 #[track_caller]
 fn expect_clean(profile: &Profile) {
     for record in &profile.records {
@@ -108,7 +105,7 @@ fn expect_clean(profile: &Profile) {
 
 const NAMED: &str = "one 10 two 20 late-three 30 twice-four 40";
 
-/// Each thread is told of by its own name, whenever it got that, with its id and all of its ticks.
+/// Each thread has a line with its last name, its ID and all of its ticks.
 #[test]
 fn each_thread_has_its_name_and_its_samples() {
     let app = App::new();
@@ -127,9 +124,9 @@ fn each_thread_has_its_name_and_its_samples() {
     }
 }
 
-/// More threads than are told of, which have ended: the busiest sixteen have lines, and no clocks any more.
+/// More exited threads than lines: the sixteen busiest have lines, without CPU time.
 #[test]
-fn ended_threads_are_told_of_without_a_clock() {
+fn exited_threads_are_listed_without_cpu_time() {
     let app = App::new();
     let finished = run(&mut app.command("ways exit 20 3")).expect_success();
     let threads = threads(&finished);
@@ -140,9 +137,9 @@ fn ended_threads_are_told_of_without_a_clock() {
     }
 }
 
-/// The file has each chain once, whichever threads were in it, at a flush and at the end.
+/// The file has each stack once, even if several threads had it, at a flush and at exit.
 #[test]
-fn a_file_by_thread_is_as_one_without() {
+fn a_file_by_thread_is_like_one_without_threads() {
     let app = App::new();
     let words = "ways exit 5 40";
     run(&mut app.command(words)).expect_success();
@@ -166,10 +163,10 @@ fn a_file_by_thread_is_as_one_without() {
     assert_eq!(Profile::read(&app.profile()).samples(), 200);
 }
 
-/// An application is killed: what it leaves behind says whose its samples are, by the name that a thread had at the last of its ticks
-/// that doubled their number; the profile that is recovered is as before.
+/// A killed application's spool has each sample's thread, with the name that the thread had when
+/// its number of ticks last doubled. The recovered profile is as before.
 #[test]
-fn a_killed_app_leaves_its_threads_behind() {
+fn the_spool_of_a_killed_application_has_its_threads() {
     let app = App::new();
     let (finished, spool) = app.spool_of_killed(&format!("threads kill {NAMED}"));
     let ids = printed_ids(&finished);
@@ -197,13 +194,12 @@ fn a_killed_app_leaves_its_threads_behind() {
     let profile = Profile::read(&app.profile());
     expect_clean(&profile);
     assert_eq!((profile.samples(), chains(&profile).len()), (200, 40));
-    // For the sake of google/pprof a chain may take two records.
+    // For google/pprof, a stack may take two records.
     assert!(profile.records.len() <= 80, "{}", profile.records.len());
 }
 
-/// Without CPUPROFILE_THREADS nothing says whose samples are.
 #[test]
-fn a_spool_has_no_threads_unless_they_are_asked_for() {
+fn a_spool_has_no_threads_by_default() {
     let app = App::new();
     assert_eq!(exit_code(run(&mut app.command("threads kill one 10")).status), 128 + 9);
     let spool = app.spool();
@@ -212,10 +208,10 @@ fn a_spool_has_no_threads_unless_they_are_asked_for() {
     assert!(!spool.is_by_thread() && samples.iter().all(|sample| sample.thread.is_none()));
 }
 
-/// More records than fit into the memory, of chains that do fit: they are moved to a file, and folded at the end, be that the
-/// application's own or a recovery.
+/// Records with threads exceed the memory, but their stacks do not: they are spilled, and merged at
+/// exit or by recovery.
 #[test]
-fn moved_records_are_folded() {
+fn spilled_records_are_merged() {
     let app = App::new();
     let least = |mut command: Command| {
         command.env("CPUPROFILE_MAX_MEMORY", "8M");
@@ -228,7 +224,7 @@ fn moved_records_are_folded() {
         (profile.samples(), chains(&profile).len(), figure(&finished, "table_full")),
         (20_000, 2500, 0)
     );
-    // For the sake of google/pprof a chain may take two records.
+    // For google/pprof, a stack may take two records.
     assert!(profile.records.len() <= 5000, "{}", profile.records.len());
     expect_clean(&profile);
 
@@ -244,9 +240,9 @@ fn moved_records_are_folded() {
     expect_clean(&profile);
 }
 
-/// Chains that do not fit into the memory for it are not folded, and stand in the file without their threads.
+/// Stacks that exceed the memory for merging are written separately, without their threads.
 #[test]
-fn what_cannot_be_folded_is_written_all_the_same() {
+fn stacks_that_cannot_be_merged_are_written() {
     let app = App::new();
     let mut command = app.by_thread("ways exit 2 20000");
     let finished = run(command.env("CPUPROFILE_MAX_MEMORY", "8M")).expect_success();
@@ -257,9 +253,9 @@ fn what_cannot_be_folded_is_written_all_the_same() {
     expect_clean(&profile);
 }
 
-/// The deepest chain has one frame less than else.
+/// The deepest stack has one frame less than otherwise.
 #[test]
-fn the_deepest_chain_has_room_for_its_thread() {
+fn the_deepest_stack_has_room_for_its_thread() {
     let app = App::new();
     for (limit, expected) in [("4096", 4095), ("4095", 4095), ("4094", 4094), ("1", 1)] {
         let mut command = app.by_thread("deep exit 9000");
@@ -277,7 +273,6 @@ fn the_deepest_chain_has_room_for_its_thread() {
     );
 }
 
-/// A forked child tells threads apart as its parent does.
 #[test]
 fn a_child_is_by_thread_as_its_parent_is() {
     let app = App::new();
@@ -291,9 +286,8 @@ fn a_child_is_by_thread_as_its_parent_is() {
     expect_clean(&parent);
 }
 
-/// So does what a signal switches on.
 #[test]
-fn a_profile_that_a_signal_switches_on_is_by_thread() {
+fn a_session_that_a_signal_starts_is_by_thread() {
     let app = App::new();
     let program = app.scratch.compile("spooled.c", Linkage::None, &[]);
     let mut command = profiled(program, &app.profile());
@@ -306,9 +300,9 @@ fn a_profile_that_a_signal_switches_on_is_by_thread() {
     assert!(matches!(&counts[..], [((name, _), 3)] if name == "spooled"), "{counts:?}");
 }
 
-/// More threads than can be told apart: no sample is lost, and those of the rest are counted together.
+/// More threads than entries: no sample is lost, and those of the rest are counted together.
 #[test]
-fn threads_beyond_the_table_are_sampled_as_any() {
+fn threads_beyond_the_table_are_sampled() {
     const CROWD: u64 = 6000;
     let app = App::new();
     let finished = run(&mut app.by_thread(&format!("crowd exit {CROWD}"))).expect_success();
@@ -352,9 +346,9 @@ for name, ticks in ("py-small", 30), ("py-large", 200):
     }
 }
 
-/// The application forbids itself what tells threads apart, and would be ended for it: its samples are nobody's, and it runs on.
+/// The application's filter kills it for `gettid`: samples have no threads, and it is not killed.
 #[test]
-fn a_sandboxed_app_is_not_asked_for_its_threads() {
+fn a_sandboxed_application_is_not_killed_for_its_threads() {
     let scratch = Scratch::new();
     let program = scratch.compile("sandboxed.c", Linkage::None, &["-O2", "-pthread"]);
     for clock in ["cpu", "itimer"] {
@@ -363,7 +357,7 @@ fn a_sandboxed_app_is_not_asked_for_its_threads() {
         command.env("CPUPROFILE_THREADS", "1").env("CPUPROFILE_STATISTICS", "1");
         let finished = run(&mut command);
         assert!(finished.status.success(), "{clock}: {}, {}", finished.status, finished.stderr);
-        // Whether a tick comes after that is the scheduler's choice.
+        // The scheduler decides if a tick comes after the filter.
         assert!(!is_full() || figure(&finished, "unnamed_samples") > 0, "{}", finished.stderr);
         expect_sum(&scratch.path("prof"), &finished);
     }

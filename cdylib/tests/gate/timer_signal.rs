@@ -1,4 +1,4 @@
-//! `CPUPROFILE_TIMER_SIGNAL`: ticks have the signal that the user says, and leave the timers' own ones to the program.
+//! `CPUPROFILE_TIMER_SIGNAL` is the signal of ticks; the timers' own signals are the program's.
 
 use crate::support::{Finished, Linkage, Profile, Scratch, plain, profiled, run};
 use std::process::Command;
@@ -16,7 +16,7 @@ fn ticking(scratch: &Scratch, signal: &str, order: &str) -> Command {
     command
 }
 
-/// What the library complains of, except that a system has no events.
+/// The first diagnostic, other than the one that the system has no events.
 fn complaint(finished: &Finished) -> Option<&str> {
     let is_usual = |line: &&str| {
         ["sigprof: statistics: ", "sigprof: thread: "].iter().any(|start| line.starts_with(start))
@@ -25,9 +25,9 @@ fn complaint(finished: &Finished) -> Option<&str> {
     finished.complaints().into_iter().find(|line| !is_usual(line))
 }
 
-/// By each clock, with the first and the last real-time signal: ticks come, and neither SIGPROF nor SIGALRM has a handler.
+/// With each clock and the first and last real-time signal, SIGPROF and SIGALRM have no handler.
 #[test]
-fn ticks_have_the_signal_that_is_asked_for() {
+fn ticks_have_the_requested_signal() {
     for clock in ["cpu", "itimer", "perf", "wall"] {
         for signal in [FIRST, LAST] {
             let scratch = Scratch::new();
@@ -39,7 +39,7 @@ fn ticks_have_the_signal_that_is_asked_for() {
     }
 }
 
-/// A signal that the program handles before it starts its profiler stays its own: one line, and ticks are SIGPROF.
+/// The program handles the signal before a start: a diagnostic, and ticks use SIGPROF.
 #[test]
 fn a_signal_that_is_in_use_is_left_to_the_program() {
     let scratch = Scratch::new();
@@ -52,9 +52,9 @@ fn a_signal_that_is_in_use_is_left_to_the_program() {
     assert!(Profile::read(&scratch.path("prof")).samples() >= 20);
 }
 
-/// An application that handles the signal later is called for what is sent to it, and for nothing else; one that ignores it does so.
+/// An application that handles the signal later gets only sent signals; it can also ignore it.
 #[test]
-fn what_others_send_is_the_app_s() {
+fn sent_signals_belong_to_the_application() {
     for order in ["serves", "ignores", "queues", "wakes", "files"] {
         for signal in if order == "serves" { &[FIRST, LAST][..] } else { &[FIRST] } {
             for clock in ["cpu", "perf", "wall"] {
@@ -68,9 +68,8 @@ fn what_others_send_is_the_app_s() {
     }
 }
 
-/// SIGPROF and its timer are the application's alone.
 #[test]
-fn the_interval_timer_is_the_app_s() {
+fn sigprof_and_its_timer_belong_to_the_application() {
     for clock in ["cpu", "itimer"] {
         let scratch = Scratch::new();
         let mut command = ticking(&scratch, FIRST, "keeps-prof");
@@ -80,9 +79,8 @@ fn the_interval_timer_is_the_app_s() {
     }
 }
 
-/// A signal that switches profiling cannot be that of its ticks.
 #[test]
-fn the_toggle_s_signal_is_not_that_of_ticks() {
+fn refuses_the_toggle_signal_for_ticks() {
     let scratch = Scratch::new();
     let mut command = ticking(&scratch, FIRST, "ends");
     command.env("CPUPROFILESIGNAL", FIRST).env("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN");

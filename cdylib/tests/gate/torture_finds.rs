@@ -1,8 +1,8 @@
-//! What `torture.rs` has found, each as a row of its own.
+//! Faults that `torture.rs` found, each as a row.
 
 use crate::support::{Linkage, Scratch, exit_code, profiled, run};
 
-/// A program forks while another thread flushes the profile, and its children open libraries: none of them hangs.
+/// A program forks while another thread flushes, and its children open libraries: none hangs.
 #[test]
 fn a_child_forked_during_a_flush_can_open_libraries() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Libraries that come and go under ticks: no chain is walked by the rules of another library that was there before,
-//! and looking up code that is just going is no fault. And the loader finds what it found without us.
+//! Libraries that are loaded and unloaded under ticks: no stack is walked by rules of an unloaded
+//! library, look-ups in its code are safe, and the loader finds the same libraries.
 
 use std::path::Path;
 
@@ -7,23 +7,23 @@ use std::path::Path;
 use crate::support::unloading::{CALLERS, Settings, run_unloading, ticks_in_right_chains};
 use crate::support::{Linkage, Profile, Scratch, plain, preload, profiled, run};
 
-/// Each chain through the library leads to its caller by the library's own rules, in each round.
+/// Each stack through the library leads to its caller by the library's own rules, in each round.
 ///
-/// Fails when `while_unloading` in `src/interface/objects.rs` leaves out `engine.rules().retain(..)`: `in_library` was called
-/// by whatever stands in the middle of its frame.
+/// Fails if `while_unloading` in `src/interface/objects.rs` omits `engine.rules().retain(..)`: the
+/// caller of `in_library` was then a value in the middle of its frame.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn no_chain_is_walked_by_the_rules_of_a_library_that_is_gone() {
+fn no_stack_is_walked_by_rules_of_an_unloaded_library() {
     const ROUNDS: usize = 50;
     let scratch = Scratch::new();
     let settings = Settings { frequency: 1, rounds: ROUNDS, order: "calm" };
     let (outcome, profile) = run_unloading(&scratch, &settings);
     assert!(outcome.at_same_place > 0, "the libraries had no place in common: nothing is shown");
-    // Two rounds more, which are not counted, come first.
+    // Two rounds that are not counted come first.
     assert_eq!(ticks_in_right_chains(&outcome, &profile), [ROUNDS + 2; CALLERS.len()]);
 }
 
-/// Compiles a library that opens another by its bare name, which only its own RUNPATH leads to, and the program.
+/// Compiles the program, and a library that opens another by a name that needs its RUNPATH.
 fn opening_by_runpath(scratch: &Scratch) -> [std::path::PathBuf; 2] {
     let inner = scratch.compile_library("plugin_tick.c", &[]);
     let below = scratch.directory("below");
@@ -32,7 +32,7 @@ fn opening_by_runpath(scratch: &Scratch) -> [std::path::PathBuf; 2] {
     [scratch.compile("opens_by_name.c", Linkage::None, &[]), opener]
 }
 
-/// The loader looks for a library where its caller's RUNPATH says; a `dlopen` of ours would be the caller.
+/// The loader uses the RUNPATH of the library that calls `dlopen`: ours must not be the caller.
 #[test]
 fn a_library_is_found_through_its_callers_own_runpath() {
     let scratch = Scratch::new();
@@ -44,7 +44,7 @@ fn a_library_is_found_through_its_callers_own_runpath() {
     Profile::read(&scratch.path("prof"));
 }
 
-/// What the test above is there for: with a `dlopen` in front of the C library's, that library is not found.
+/// Proves the test above: if a library wraps `dlopen`, the other library is not found.
 #[test]
 fn a_wrapped_dlopen_does_not_find_the_library() {
     let scratch = Scratch::new();

@@ -1,11 +1,11 @@
-//! Clock `wall`: threads that wait are in the profile, and system calls go on after a tick. `full/wall.rs` measures for how
-//! long they are in it.
+//! Clock `wall`: threads that wait are in the profile, and system calls continue after a tick.
+//! `full/wall.rs` measures their time.
 
 use crate::support::wall::Run;
 use crate::support::{Profile, Scratch, Symbolizer, shared_library};
 
-/// Runs the program until each of these functions is in a sample: with more samples each time, because the scheduler decides
-/// when a thread takes its tick.
+/// Runs the program until each of these functions has a sample, with more samples each time: the
+/// scheduler decides when a thread takes its tick.
 #[track_caller]
 fn run_until_sampled(scratch: &Scratch, order: &str, functions: &[String]) -> Run {
     let mut missing = Vec::new();
@@ -19,9 +19,9 @@ fn run_until_sampled(scratch: &Scratch, order: &str, functions: &[String]) -> Ru
     panic!("in no sample: {missing:?}");
 }
 
-/// What signal(7) lists as restarted under SA_RESTART is, and each of these waits is in the profile.
+/// System calls that signal(7) lists as restarted with SA_RESTART are; each wait is in the profile.
 #[test]
-fn waits_go_on_behind_ticks_and_are_sampled() {
+fn waits_continue_after_ticks_and_are_sampled() {
     let scratch = Scratch::new();
     let kinds = ["read", "waitpid", "mutex", "cond", "semaphore", "flock", "open", "accept", "recv"];
     let mut run = run_until_sampled(&scratch, "waits", &kinds.map(|kind| format!("waits_in_{kind}")));
@@ -29,7 +29,7 @@ fn waits_go_on_behind_ticks_and_are_sampled() {
         let said: Vec<_> = run.finished.text().lines().map(str::to_owned).collect();
         assert!(!said.iter().any(|line| line.starts_with(kind)), "{said:?}");
     }
-    // New threads go on to their functions by a jump: from there on no call chain has a frame of ours.
+    // New threads jump to their functions: from there on, no stack has a frame of the library.
     let library = shared_library().file_name().expect("a name").to_string_lossy().into_owned();
     let is_ours = |pc: &usize| {
         let mapping = run.profile.mapping_of(*pc);
@@ -42,31 +42,29 @@ fn waits_go_on_behind_ticks_and_are_sampled() {
     }
 }
 
-/// A thread that no `pthread_create` has started is found, too.
 #[test]
-fn a_thread_made_otherwise_is_found() {
+fn a_thread_without_pthread_create_is_found() {
     let scratch = Scratch::new();
     run_until_sampled(&scratch, "other-ways", &["made_otherwise".to_owned()]);
 }
 
-/// A program that handles SIGALRM itself gets all of its own, and one line names the threads that are missing.
+/// A program that handles SIGALRM gets all of its signals; a diagnostic names missing threads.
 #[test]
-fn a_program_that_handles_the_signal_is_told_of_the_others() {
+fn reports_missing_threads_of_a_program_that_handles_the_signal() {
     let scratch = Scratch::new();
     let run = Run::of(&scratch, &["handles"], &[("CPUPROFILE_FREQUENCY", "250")]);
     let [line] = run.finished.complaints()[..] else { panic!("{}", run.finished.stderr) };
     assert!(line.starts_with("sigprof: only the first thread is sampled in the profile at "), "{line}");
     assert!(line.contains("CPUPROFILE_TIMER_SIGNAL"), "{line}");
-    // By another signal nothing is missing.
+    // With another signal nothing is missing.
     let settings = [("CPUPROFILE_FREQUENCY", "250"), ("CPUPROFILE_TIMER_SIGNAL", "SIGRTMIN+5")];
     let mut run = Run::of(&scratch, &["handles"], &settings);
     assert_eq!(run.finished.complaints(), <[&str; 0]>::default());
     assert!(run.sampled_in("waits_with_others") > 0.0);
 }
 
-/// A forked child's own profile has the child's threads.
 #[test]
-fn a_child_s_threads_are_in_its_own_profile() {
+fn threads_of_a_child_are_in_its_own_profile() {
     let scratch = Scratch::new();
     let parent = Run::of(&scratch, &["forks"], &[("CPUPROFILE_FREQUENCY", "1000")]);
     let names = scratch.names("prof_");
@@ -76,9 +74,8 @@ fn a_child_s_threads_are_in_its_own_profile() {
     assert!(child.sampled_in("waits_with_others") > 0.0);
 }
 
-/// The first thread may end before the others.
 #[test]
-fn a_first_thread_may_end_before_the_others() {
+fn the_main_thread_can_exit_before_the_others() {
     let scratch = Scratch::new();
     let mut run = Run::of(&scratch, &["leader-ends"], &[("CPUPROFILE_FREQUENCY", "250")]);
     assert!(run.sampled_in("outlives") > 0.0);

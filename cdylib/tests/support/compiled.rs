@@ -1,6 +1,7 @@
-//! What has been compiled before, by this test or another: most tests want the same few programs.
+//! Compiled programs of earlier tests: most tests use the same few.
 //!
-//! It is kept in cargo's directory for what tests leave, under a hash of all that goes into it.
+//! They are kept in cargo's temporary directory for tests, under a hash of everything that
+//! determines them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -15,10 +16,11 @@ use super::library::include_directory;
 use super::process::{run, tool};
 use super::scratch::program_source;
 
-/// Runs `compiler`, which writes `output`, a file in `root`, or takes what the same command has made before.
+/// Runs `compiler`, which writes `output`, a file in `root`, or copies the result of the same
+/// command.
 ///
-/// A command that names `root` is run: what it makes may have the path in it. Directories to look for libraries in are not
-/// kept.
+/// A command that contains `root` always runs, because its result may contain the path. The hash
+/// omits library directories.
 pub(super) fn compile(compiler: &mut Command, output: &Path, root: &Path) {
     let root = root.to_str().expect("a plain path");
     let words: Vec<&str> = std::iter::once(compiler.get_program())
@@ -36,17 +38,16 @@ pub(super) fn compile(compiler: &mut Command, output: &Path, root: &Path) {
     }
     compile_anew(compiler, output);
     if sources() != *SOURCES {
-        // Somebody edits them: nobody knows which have been compiled.
+        // The sources are being edited: it is unknown which version was compiled.
         return;
     }
     fs::create_dir_all(directory()).expect("cargo's directory for tests");
-    // Complete or not there, whoever else makes it.
+    // Complete or missing, even if another process writes it too.
     let part = tempfile::Builder::new().tempdir_in(directory()).expect("cargo's directory for tests");
     copy(output, &part.path().join("part"));
     fs::rename(part.path().join("part"), &kept).expect("our own file");
 }
 
-/// Runs `compiler`, which writes `output`.
 pub(super) fn compile_anew(compiler: &mut Command, output: &Path) {
     let finished = run(compiler.arg("-o").arg(output));
     assert!(finished.status.success(), "{compiler:?} failed:\n{}", finished.stderr);
@@ -56,13 +57,13 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")
 }
 
-/// By another process: a program that this one has written cannot be started while a child that another thread has just
-/// forked still has it open.
+/// Copies by another process: if this one wrote a program, it could not be executed while a child
+/// that another thread forked has it open.
 fn copy(from: &Path, to: &Path) {
     run(tool("cp").args(["--remove-destination", "--"]).arg(from).arg(to)).expect_success();
 }
 
-/// Changes with each file of ours that may be compiled.
+/// Changes with each source file that may be compiled.
 static SOURCES: LazyLock<u64> = LazyLock::new(sources);
 
 fn sources() -> u64 {
@@ -74,7 +75,7 @@ fn sources() -> u64 {
     hasher.finish()
 }
 
-/// Changes with the command, with the sources, and with the compiler.
+/// Changes with the command, the sources, and the compiler.
 fn hash(words: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (words, *SOURCES, changed(words[0])).hash(&mut hasher);
@@ -96,8 +97,8 @@ fn hash_files(directory: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
     Ok(())
 }
 
-/// A compiler's file, which PATH may find in several places, when that was made, and what it says of itself: the file may be
-/// another's wrapper.
+/// The compiler's file in PATH, its date, and its version text: the file may be a wrapper of
+/// another compiler.
 fn changed(compiler: &str) -> (PathBuf, SystemTime, String) {
     let path = std::env::var_os("PATH").expect("it was found there");
     let places = std::env::split_paths(&path).map(|directory| directory.join(compiler));

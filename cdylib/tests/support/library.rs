@@ -1,4 +1,4 @@
-//! The library under test: as this checkout builds it, or another one, which `SIGPROF_TEST_LIBRARY` names.
+//! The library under test: from this checkout, or the one that `SIGPROF_TEST_LIBRARY` names.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,18 +8,16 @@ use super::built::Libraries;
 /// Names a library to test instead of ours.
 const OVERRIDE: &str = "SIGPROF_TEST_LIBRARY";
 
-/// The absolute path of the shared library.
 pub(crate) fn shared_library() -> &'static Path {
     &libraries().shared
 }
 
-/// The absolute path of the static library.
 pub(crate) fn static_library() -> &'static Path {
     &libraries().archive
 }
 
-/// What a program that links the static library needs besides: the system libraries of Rust's standard library, or
-/// those of the incumbent, which is C++ and unwinds with libunwind.
+/// System libraries that a program with the static library needs: those of Rust's standard library,
+/// or of gperftools, which is C++ and uses libunwind.
 pub(crate) fn archive_dependencies() -> &'static [&'static str] {
     match std::env::var_os(OVERRIDE) {
         Some(_) => &["-lstdc++", "-lunwind"],
@@ -27,7 +25,7 @@ pub(crate) fn archive_dependencies() -> &'static [&'static str] {
     }
 }
 
-/// The folder to put on a compiler's include path for `gperftools/profiler.h`.
+/// The include directory that has `gperftools/profiler.h`.
 pub(crate) fn include_directory() -> PathBuf {
     match std::env::var_os(OVERRIDE) {
         Some(_) => system_header_directory(),
@@ -35,7 +33,7 @@ pub(crate) fn include_directory() -> PathBuf {
     }
 }
 
-/// Where Debian's libgoogle-perftools-dev puts the incumbent's header.
+/// The directory in which Debian's libgoogle-perftools-dev installs the header.
 pub(crate) fn system_header_directory() -> PathBuf {
     let directory = PathBuf::from("/usr/include");
     assert!(
@@ -45,7 +43,6 @@ pub(crate) fn system_header_directory() -> PathBuf {
     directory
 }
 
-/// The root of the workspace.
 pub(crate) fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is a folder of the workspace")
 }

@@ -1,12 +1,12 @@
-//! What the tests of the shared library have in common: building it, running programs under it, and reading what
-//! it wrote.
+//! Common code of the shared library's tests: it builds the library, runs programs under it, and
+//! reads their profiles.
 //!
-//! `SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0 cargo test -p sigprof-cdylib` runs the same tests against
-//! another library with the same interface, to compare with the incumbent.
+//! `SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0 cargo test -p sigprof-cdylib` runs the same
+//! tests with another library with the same interface, such as gperftools'.
 //!
-//! `SIGPROF_TEST_EMULATOR="qemu-aarch64 -L /usr/aarch64-linux-gnu"` runs the programs under test by an emulator; the
-//! library has to be one for its machine, and so has the compiler that PATH finds as `gcc`. Of the tests those can be
-//! run so that profile only programs that they have compiled.
+//! `SIGPROF_TEST_EMULATOR="qemu-aarch64 -L /usr/aarch64-linux-gnu"` runs the programs under test by
+//! an emulator. The library and the `gcc` in PATH must be for its machine. Only tests that compile
+//! all programs that they profile can run this way.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
 #[path = "../../../tests/support/built.rs"]

@@ -1,25 +1,24 @@
-//! What programs under the profiler should have come to.
+//! Checks of the results of programs under the profiler.
 
 use std::path::Path;
 
 use super::process::{Finished, exit_code};
 use super::profile::Profile;
 
-/// Panics unless the program ended with `status`.
 #[track_caller]
 pub(crate) fn expect_status(finished: &Finished, status: i32) {
     let text = finished.text();
     assert_eq!(exit_code(finished.status), status, "stdout: {text}\nstderr: {}", finished.stderr);
 }
 
-/// Panics unless the program ended as it does without a profiler, which is with status 3.
+/// Panics unless the program exited with status 3, as without a profiler.
 #[track_caller]
 pub(crate) fn expect_unharmed(finished: &Finished) {
     let text = finished.text();
     assert_eq!(exit_code(finished.status), 3, "the application was harmed: {text}{}", finished.stderr);
 }
 
-/// Panics unless the program ended well, with one end line and no other, and wrote the profile at `path`.
+/// Panics unless the status is 3, the only line is the summary line, and the profile is written.
 #[track_caller]
 pub(crate) fn expect_profile(finished: &Finished, path: &Path, samples: usize) {
     expect_unharmed(finished);
@@ -34,7 +33,7 @@ pub(crate) fn expect_one_line(finished: &Finished, path: &Path, reason: &str) {
     assert!(line.to_lowercase().contains(reason), "not {reason:?}: {line}");
 }
 
-/// Panics unless the program ended well and standard error is one line that names the profile and has these words.
+/// Panics unless the status is 3, and standard error is one line with the path and these words.
 #[track_caller]
 pub(crate) fn expect_words(finished: &Finished, path: &Path, words: &[&str]) {
     expect_unharmed(finished);
@@ -44,7 +43,7 @@ pub(crate) fn expect_words(finished: &Finished, path: &Path, words: &[&str]) {
     }
 }
 
-/// The one line on standard error, which has the path in it.
+/// The only line on standard error, which must have the path in it.
 #[track_caller]
 fn only_line<'f>(finished: &'f Finished, path: &Path) -> &'f str {
     let [line] = finished.stderr.lines().collect::<Vec<_>>()[..] else {
@@ -54,8 +53,8 @@ fn only_line<'f>(finished: &'f Finished, path: &Path) -> &'f str {
     line
 }
 
-/// Panics unless a run that was asked for statistics ended with status 0, no tick of any process was lost, and none found a
-/// handler that never came back.
+/// Panics unless a run with statistics exited with status 0, no process lost a tick, and none found
+/// a handler that never returned.
 #[track_caller]
 pub(crate) fn expect_success_without_loss(finished: &Finished) {
     assert_eq!(exit_code(finished.status), 0, "{}", finished.stderr);

@@ -1,4 +1,4 @@
-//! Running programs: with a known environment, under the profiler or not, and never for ever.
+//! Runs programs with a known environment, with or without the profiler, and with a time limit.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -16,37 +16,33 @@ use nix::unistd::Pid;
 use super::library::shared_library;
 use super::skip::{Lack, skip};
 
-/// No program of these tests takes more than a fiftieth of this, and on a machine with twenty programs at a time a fifth: one that
-/// does hangs.
+/// A program that exceeds this hangs: each takes at most 1/50 of it, or 1/5 with twenty programs at
+/// a time.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a program left behind.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
-    /// Seconds of CPU time that the process had used when it had ended, those of programs that it was before included.
+    /// Seconds of CPU time that the process used, including programs that it replaced.
     pub(crate) used: f64,
 }
 
 impl Finished {
-    /// Standard output as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The lines on standard error, the end line of the profiler left out.
+    /// The lines on standard error except the profiler's summary lines.
     pub(crate) fn complaints(&self) -> Vec<&str> {
         self.stderr.lines().filter(|line| !is_end_line(line)).collect()
     }
 
-    /// How many end lines of the profiler stand on standard error.
     pub(crate) fn end_lines(&self) -> usize {
         self.stderr.lines().filter(|line| is_end_line(line)).count()
     }
 
-    /// Panics unless the program ended with status 0.
     #[track_caller]
     pub(crate) fn expect_success(self) -> Self {
         assert!(self.status.success(), "{}\nstdout: {}\nstderr: {}", self.status, self.text(), self.stderr);
@@ -54,9 +50,9 @@ impl Finished {
     }
 }
 
-/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`, with ` (clock NAME)` if it is not gperftools'. In parentheses may
-/// follow the reason for no interrupts, or
-/// how much time is in no sample: on a busy machine ticks pass a program by, and some block the signal.
+/// Whether `line` is `PROFILE: interrupts/evictions/bytes = N/N/N`, with ` (clock NAME)` if it is
+/// not gperftools'. It may be followed in parentheses by the reason for no interrupts, or by the
+/// unaccounted time, which a busy machine can cause.
 fn is_end_line(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("PROFILE: interrupts/evictions/bytes = ") else { return false };
     let (figures, reason) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -76,13 +72,12 @@ fn is_end_line(line: &str) -> bool {
 /// Names the program, with its arguments, that runs the programs under test.
 const EMULATOR: &str = "SIGPROF_TEST_EMULATOR";
 
-/// Whether the programs under test are aarch64 ones.
 pub(crate) fn is_for_aarch64() -> bool {
     cfg!(target_arch = "aarch64")
         || std::env::var(EMULATOR).is_ok_and(|emulator| emulator.contains("aarch64"))
 }
 
-/// A program with nothing in its environment that the test did not put there.
+/// A program with an empty environment, except for the variables that every program needs.
 pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
     let emulator = std::env::var(EMULATOR).unwrap_or_default();
     let mut words = emulator.split_whitespace();
@@ -115,7 +110,7 @@ pub(crate) fn profiled(program: impl AsRef<OsStr>, profile: &Path) -> Command {
 pub(crate) fn preload(program: impl AsRef<OsStr>) -> Command {
     let mut command = plain(program);
     match std::env::var_os(EMULATOR) {
-        // For the program alone: the emulator is of another machine. (qemu(1), "User Mode Emulation".)
+        // The emulator itself must not load the library (qemu(1), "User Mode Emulation").
         Some(_) => {
             let library = shared_library().to_str().expect("a plain path");
             command.env("QEMU_SET_ENV", format!("LD_PRELOAD={library}"))
@@ -125,14 +120,14 @@ pub(crate) fn preload(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A tool that the tests use, with the environment of the tests: a compiler, a reader of profiles.
+/// A tool of the tests, with their environment: a compiler, a reader of profiles.
 pub(crate) fn tool(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH").env("LC_ALL", "C");
     command
 }
 
-/// Whether a script exited with status 77 because it could not create its namespaces or mounts; skips the test then.
+/// Whether a script exited with status 77 because it may not create mounts; skips the test then.
 #[track_caller]
 pub(crate) fn lacks_mounts(finished: &Finished) -> bool {
     let lacks = exit_code(finished.status) == 77 || finished.stderr.contains("unshare:");
@@ -152,14 +147,14 @@ pub(crate) fn is_root(purpose: &str) -> bool {
     is_root
 }
 
-/// Runs `command` to its end, with nothing on its standard input.
+/// Runs `command` until it exits, with an empty standard input.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Finished {
     command.stdin(Stdio::null());
     wait(start(command))
 }
 
-/// Starts `command` in a process group of its own, its output captured.
+/// Starts `command` in its own process group and captures its output.
 #[track_caller]
 pub(crate) fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -172,7 +167,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
     })
 }
 
-/// Waits for the end of a program that `start` started; kills its group and panics when it hangs.
+/// Waits until a program that `start` started exits; kills its group and panics if it hangs.
 #[track_caller]
 pub(crate) fn wait(mut child: Child) -> Finished {
     let child_id = child.id();
@@ -180,7 +175,7 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     let (ended, end) = mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
         let hangs = end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
-        // A group that has ended meanwhile is what we want: nothing to report.
+        // If the group has exited since, there is nothing to report.
         hangs && killpg(group, Signal::SIGKILL).is_ok()
     });
     drop(child.stdin.take());
@@ -188,7 +183,7 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     let reader = std::thread::spawn(move || read(stderr));
     let stdout = read(stdout);
     let stderr = reader.join().expect("the reader does not panic");
-    // Before it is reaped: its clock goes with it.
+    // Before it is reaped, because its clock is removed then.
     waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
         .expect("nobody else has waited for the program");
     let used = cpu_seconds(group);
@@ -201,7 +196,6 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     Finished { status, stdout, stderr, used }
 }
 
-/// Whether a program that `start` started has ended; it can still be waited for.
 #[track_caller]
 pub(crate) fn has_ended(child: &Child) -> bool {
     let process = Pid::from_raw(child.id().try_into().expect("a process id"));
@@ -209,7 +203,6 @@ pub(crate) fn has_ended(child: &Child) -> bool {
     waitid(Id::Pid(process), flags).expect("it is ours") != WaitStatus::StillAlive
 }
 
-/// All that comes from a program's output, if that is ours to read.
 fn read(output: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut output) = output {
@@ -218,15 +211,15 @@ fn read(output: Option<impl Read>) -> Vec<u8> {
     bytes
 }
 
-/// What a process that nobody has reaped has used.
+/// The CPU time of an exited process that is not yet reaped.
 fn cpu_seconds(process: Pid) -> f64 {
     let clock = ClockId::pid_cpu_clock_id(process).expect("the process is there");
     let time = clock_gettime(clock).expect("its clock can be read");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-/// Removes the spools that a program has left in the default place, since it was killed or could not write its profile;
-/// tests that want them have a place of their own.
+/// Removes the spools in the default directory of a program that was killed or could not write its
+/// profile. Tests of spools have their own directory.
 fn discard_spools(process: u32, stderr: &str) {
     let directory = sigprof::recover::default_directory();
     let own = format!("{process}-");
@@ -244,12 +237,11 @@ fn discard_spools(process: u32, stderr: &str) {
     }
 }
 
-/// The exit code, or the signal that ended the program as shells report it: 128 plus its number.
+/// The exit status, or 128 plus the number of the signal that killed the program, as in shells.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).expect("the program has ended")
 }
 
-/// The Debian package that ships `program`.
 fn package_of(program: &str) -> &str {
     let name = program.rsplit('/').next().unwrap_or(program);
     match name {
@@ -262,18 +254,18 @@ fn package_of(program: &str) -> &str {
     }
 }
 
-/// Adds the variables that turn the profiler on; its timer stays silent for the first second of CPU time.
+/// Starts the profiler; its timer does not expire in the first second of CPU time.
 pub(crate) fn quietly(command: &mut Command) -> &mut Command {
     command.env("CPUPROFILE_FREQUENCY", "1")
 }
 
-/// The same for programs with threads: in other clocks the first tick of a thread's own timer is at a random place in the first
-/// second.
+/// The same for programs with threads: with other clocks, the first tick of a per-thread timer is
+/// at a random time in the first second.
 pub(crate) fn quietly_with_threads(command: &mut Command) -> &mut Command {
     quietly(command).env("CPUPROFILE_CLOCK", "itimer")
 }
 
-/// Runs `program` under the profiler in a shell that first does what `preparation` says.
+/// Runs `program` under the profiler in a shell that first runs `preparation`.
 pub(crate) fn in_shell(preparation: &str, program: &Path, profile: &Path) -> Command {
     let script = format!(
         "{preparation}; LD_PRELOAD=$1 CPUPROFILE=$2; export LD_PRELOAD CPUPROFILE; shift 2; exec \"$@\""
@@ -283,7 +275,6 @@ pub(crate) fn in_shell(preparation: &str, program: &Path, profile: &Path) -> Com
     command
 }
 
-/// `NAME=VALUE`, as `env` takes it.
 pub(crate) fn assignment(name: &str, value: &Path) -> String {
     format!("{name}={}", value.display())
 }

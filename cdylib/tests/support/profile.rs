@@ -1,12 +1,11 @@
-//! A reader of profiles that is independent of the crate's own, so that one mistake cannot hide in both, and that
-//! accepts nothing but what the format's document says a writer writes.
+//! A strict reader of profiles, independent of the crate's own, so that both do not have the same
+//! fault.
 
 use std::path::{Path, PathBuf};
 
 /// Bytes of one slot: the width of a pointer.
 const SLOT: usize = size_of::<usize>();
 
-/// A profile as the file holds it.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) path: PathBuf,
@@ -15,15 +14,15 @@ pub(crate) struct Profile {
     pub(crate) mappings: Vec<Mapping>,
 }
 
-/// One call chain and how often it was met.
+/// A call stack with its number of samples.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) count: usize,
-    /// Innermost first; all but the first are return addresses.
+    /// Innermost first; all except the first are return addresses.
     pub(crate) pcs: Vec<usize>,
 }
 
-/// One line of the list of mapped objects.
+/// One line of the list of mappings.
 #[derive(Debug, Clone)]
 pub(crate) struct Mapping {
     pub(crate) start: usize,
@@ -34,18 +33,18 @@ pub(crate) struct Mapping {
 }
 
 impl Profile {
-    /// Reads the profile and panics at the first breach of the format.
+    /// Reads the profile and panics at the first violation of the format.
     #[track_caller]
     pub(crate) fn read(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
     }
 
-    /// Reads the profile, or says what breach of the format is in it; for who reads thousands.
+    /// Reads the profile, or returns the first violation of the format.
     pub(crate) fn try_read(path: &Path) -> Result<Self, String> {
         parse(path, &std::fs::read(path).map_err(|error| error.to_string())?)
     }
 
-    /// The sum of the counts of a profile that may have no list of mapped objects: its program had no /proc.
+    /// The number of samples of a profile that may lack mappings, because there was no /proc.
     #[track_caller]
     pub(crate) fn samples_without_list(path: &Path) -> usize {
         let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -59,24 +58,22 @@ impl Profile {
         }
     }
 
-    /// The sum of all counts.
     pub(crate) fn samples(&self) -> usize {
         self.records.iter().map(|record| record.count).sum()
     }
 
-    /// The number of PCs in the longest chain.
+    /// The number of PCs in the longest stack.
     pub(crate) fn deepest(&self) -> usize {
         self.records.iter().map(|record| record.pcs.len()).max().unwrap_or(0)
     }
 
-    /// The share of samples, from 0 to 1, whose record fulfils `condition`.
+    /// The share of samples, from 0 to 1, that have a record for which `condition` holds.
     pub(crate) fn share(&self, mut condition: impl FnMut(&Record) -> bool) -> f64 {
         let selected: usize =
             self.records.iter().filter(|record| condition(record)).map(|record| record.count).sum();
         selected as f64 / self.samples() as f64
     }
 
-    /// The executable mapping that holds `pc`.
     pub(crate) fn mapping_of(&self, pc: usize) -> Option<&Mapping> {
         self.mappings.iter().find(|mapping| mapping.executable && (mapping.start..mapping.end).contains(&pc))
     }
@@ -104,7 +101,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Profile, String> {
     Ok(Profile { path: path.to_owned(), period_micros, records, mappings })
 }
 
-/// The next record, or `None` at the trailer.
+/// Returns the next record, or `None` at the trailer.
 fn parse_record(slots: &mut Slots<'_>) -> Result<Option<Record>, String> {
     let start = slots.offset;
     let (count, depth) = (slots.next()?, slots.next()?);
@@ -117,7 +114,6 @@ fn parse_record(slots: &mut Slots<'_>) -> Result<Option<Record>, String> {
     }
 }
 
-/// The words of the file, in order.
 struct Slots<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -132,7 +128,7 @@ impl Slots<'_> {
     }
 }
 
-/// Parses `start-end rwxp offset major:minor inode path`, the path optional.
+/// Parses `start-end rwxp offset major:minor inode path`; the path is optional.
 fn parse_mapping(line: &str) -> Result<Mapping, String> {
     let fault = || format!("not a mapping: {line:?}");
     let hex = |text: &str| usize::from_str_radix(text, 16).map_err(|_| fault());

@@ -1,4 +1,4 @@
-//! The standard readers of CPU profiles, and what they print.
+//! The standard readers of CPU profiles, and their output.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) struct Report {
 struct Row {
     /// Share of samples in the function itself, in percent.
     own: f64,
-    /// Share of samples in the function and what it calls, in percent.
+    /// Share of samples in the function and its callees, in percent.
     total: f64,
     name: String,
 }
@@ -24,7 +24,7 @@ impl Report {
         Self { rows, text }
     }
 
-    /// Panics unless a function whose name contains `name` is the first row and holds `percent` or more itself.
+    /// Panics unless the first row is a function named `name` with at least `percent` flat.
     #[track_caller]
     pub(crate) fn expect_hottest(&self, name: &str, percent: f64) {
         let hottest = self.rows.first().unwrap_or_else(|| panic!("the report is empty:\n{}", self.text));
@@ -35,14 +35,14 @@ impl Report {
         );
     }
 
-    /// Panics unless one function whose name contains `name` holds at least `percent` including what it calls.
+    /// Panics unless a function named `name` has at least `percent`, including its callees.
     #[track_caller]
     pub(crate) fn expect_total(&self, name: &str, percent: f64) {
         let found = self.rows.iter().any(|row| row.name.contains(name) && row.total >= percent);
         assert!(found, "no row for {name} with {percent} % or more:\n{}", self.text);
     }
 
-    /// Panics unless some function, whatever a stripped program's are called, holds `percent` with what it calls.
+    /// Panics unless any function, even of a stripped program, has `percent` with its callees.
     #[track_caller]
     pub(crate) fn expect_any_total(&self, percent: f64) {
         self.expect_total("", percent);
@@ -59,7 +59,6 @@ fn parse_row(line: &str) -> Option<Row> {
     (!name.is_empty()).then_some(Row { own: percent(own)?, total: percent(total)?, name })
 }
 
-/// What `go tool pprof -top` says.
 #[track_caller]
 pub(crate) fn go_pprof_top(program: &Path, profile: &Path) -> Report {
     let options = ["-top", "-nodefraction=0", "-nodecount=1000"];
@@ -74,7 +73,7 @@ pub(crate) fn callers_in_go_pprof(name: &str, program: &Path, profile: &Path) ->
     for line in text.lines() {
         let Some((figures, function)) = line.split_once('|') else { continue };
         if figures.split_whitespace().count() > 2 {
-            // The row of the function itself: what follows are the functions that it calls.
+            // The row of the function itself; its callees follow.
             assert!(function.contains(name), "{name} is not what pprof shows:\n{text}");
             return callers;
         }
@@ -90,7 +89,6 @@ fn go_pprof(options: &[&str], program: &Path, profile: &Path) -> String {
     run(&mut command).expect_success().text()
 }
 
-/// What `google-pprof --text` says.
 #[track_caller]
 pub(crate) fn google_pprof_text(program: &Path, profile: &Path) -> Report {
     let finished = run(tool("google-pprof").arg("--text").arg(program).arg(profile)).expect_success();

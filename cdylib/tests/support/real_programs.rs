@@ -1,4 +1,4 @@
-//! Runs programs of Debian without and with the profiler, and makes what they work on.
+//! Runs programs of Debian without and with the profiler, and generates their input.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -10,9 +10,9 @@ use super::process::{Finished, exit_code, plain, profiled, run, tool};
 use super::profile::Profile;
 use super::scratch::{Scratch, program_source};
 
-/// Runs a program without and with the profiler, and panics where a user could tell the difference: by the exit
-/// status, the output, or a line on standard error that is not the profiler's own. `configure` gives both runs the same
-/// arguments. The profile is in the file `prof`.
+/// Runs a program without and with the profiler. Panics if the exit status, output or standard
+/// error differ, except for the profiler's own lines. `configure` adds the same arguments to both
+/// runs. The profile is in the file `prof`.
 #[track_caller]
 pub(crate) fn run_both(
     scratch: &Scratch,
@@ -40,8 +40,7 @@ pub(crate) fn run_both(
     finished
 }
 
-/// Runs a program without and with the library at 1000 ticks a second, and panics where a user could tell the difference.
-/// The profile is in the file `prof`.
+/// Runs a program as [`run_both`] at 1000 Hz. It must succeed and print something.
 #[track_caller]
 pub(crate) fn run_both_busily(
     scratch: &Scratch,
@@ -55,7 +54,7 @@ pub(crate) fn run_both_busily(
     finished
 }
 
-/// Text that compresses and sorts with some work, the same every time.
+/// Text that takes work to compress and sort, the same every time.
 pub(crate) fn generated_lines(count: u32) -> String {
     let mut state = 12345_u32;
     let mut text = String::new();
@@ -66,7 +65,7 @@ pub(crate) fn generated_lines(count: u32) -> String {
     text
 }
 
-/// A C file that keeps an optimizing compiler busy.
+/// A C file that keeps an optimising compiler busy.
 pub(crate) fn generated_c(functions: u32) -> String {
     let mut text = String::from("#include <stddef.h>\n");
     for i in 0..functions {
@@ -120,18 +119,17 @@ fn generated_history(commits: usize) -> String {
     stream
 }
 
-/// Compiles a C file to an object file, with optimization.
 pub(crate) fn compile_c<'a>(command: &'a mut Command, source: &Path, object: &Path) -> &'a mut Command {
     command.args(["-O2", "-c"]).arg(source).arg("-o").arg(object)
 }
 
-/// `programs/collatz.rs`, optimized and without frame pointers.
+/// `programs/collatz.rs`, optimised and without frame pointers.
 pub(crate) fn compile_rust(scratch: &Scratch) -> PathBuf {
     let executable = scratch.path("collatz");
     let mut compiler = tool("rustc");
     compiler.args(["--edition=2024", "-O", "-g", "-Cforce-frame-pointers=no"]);
-    // Go 1.19's pprof takes the start of the code segment for the start of its page and then names the wrong
-    // functions; with the code on pages of its own the two are the same.
+    // Go 1.19's pprof treats the start of the code segment as the start of its page, and then names
+    // wrong functions. With code on its own pages both are the same.
     compiler.arg("-Clink-arg=-Wl,-z,separate-code");
     compiler.arg("-o").arg(&executable).arg(program_source("collatz.rs"));
     run(&mut compiler).expect_success();
@@ -143,7 +141,7 @@ pub(crate) fn compiler_proper() -> PathBuf {
     PathBuf::from(finished.text().trim()).canonicalize().expect("gcc knows its compiler proper")
 }
 
-/// The one file `prof_PID` whose process ran `program`.
+/// The only file `prof_PID` of a process that ran `program`.
 #[track_caller]
 pub(crate) fn profile_of_child(scratch: &Scratch, program: &Path) -> PathBuf {
     let names = scratch.names("prof_");

@@ -14,17 +14,15 @@ use super::compiled;
 use super::library::{archive_dependencies, include_directory, shared_library, static_library};
 use super::process::{run, tool};
 
-/// What a linker and a loader look for.
+/// The names for which a linker and a loader search.
 const LIBRARY_NAMES: [&str; 2] = ["libprofiler.so", "libprofiler.so.0"];
 
-/// How a compiled program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linkage {
-    /// Not at all: it is profiled by preloading, if at all.
+    /// It is profiled by preloading, or not at all.
     None,
     /// `-lprofiler`, resolved to the shared library under test.
     Shared,
-    /// The static library.
     Static,
 }
 
@@ -37,7 +35,7 @@ pub(crate) struct Scratch {
 fn temporary_directory() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     static PREFIX: LazyLock<String> = LazyLock::new(|| {
-        // By this name `ci/run_tests.py` finds what is left behind.
+        // `ci/run_tests.py` finds leftover files by this name.
         std::env::var("SIGPROF_TEST_RUN").unwrap_or_else(|_| "sigprof-test".to_owned()) + "-"
     });
     builder.prefix(&**PREFIX);
@@ -55,14 +53,13 @@ impl Drop for Scratch {
 }
 
 impl Scratch {
-    /// A fresh, empty directory.
     pub(crate) fn new() -> Self {
         let directory = temporary_directory().tempdir().expect("a temporary directory");
         Self { directory, memory: OnceCell::new() }
     }
 
-    /// A path for a directory of spools, which the profiler makes: in memory, where they are by default and cost least, if the
-    /// system has a place for that. It is removed with this directory.
+    /// A path of a spool directory, which the profiler creates: in memory, as by default, if the
+    /// system has a place for it. It is removed with this directory.
     pub(crate) fn spools(&self) -> PathBuf {
         let make = || temporary_directory().tempdir_in("/dev/shm");
         let memory = self.memory.get_or_init(|| {
@@ -71,18 +68,16 @@ impl Scratch {
         memory.path().join("spools")
     }
 
-    /// The directory itself.
     pub(crate) fn root(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The path of `name` in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
     }
 
-    /// Lets other users in. They may write here, and their programs that link the library find it, although its own directory
-    /// may be closed to them.
+    /// Gives other users access. They can write here, and their programs find the library that they
+    /// are linked with.
     pub(crate) fn open_to_all(&self) {
         fs::set_permissions(self.root(), Permissions::from_mode(0o777)).expect("our own directory");
         for name in LIBRARY_NAMES {
@@ -94,26 +89,23 @@ impl Scratch {
         }
     }
 
-    /// Makes the directory `name`.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         path
     }
 
-    /// Writes `contents` to the file `name`.
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         path
     }
 
-    /// The names in the directory that begin with `prefix`, sorted.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         names_in(self.root(), prefix)
     }
 
-    /// Compiles `programs/<source>` with `flags`, every warning an error, into a program of the same stem.
+    /// Compiles `programs/<source>`, with warnings as errors, into a program of the same stem.
     pub(crate) fn compile(&self, source: &str, linkage: Linkage, flags: &[&str]) -> PathBuf {
         let program = self.path(Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name"));
         let mut compiler = compiler_for(source);
@@ -133,7 +125,7 @@ impl Scratch {
         self.compile_library_with(source, Linkage::None, flags)
     }
 
-    /// The same, with the static library inside where `linkage` says so.
+    /// The same, with the static library inside if `linkage` is `Static`.
     pub(crate) fn compile_library_with(&self, source: &str, linkage: Linkage, flags: &[&str]) -> PathBuf {
         let stem = Path::new(source).file_stem().and_then(OsStr::to_str).expect("a plain name");
         let library = self.path(&format!("lib{stem}.so"));
@@ -147,7 +139,7 @@ impl Scratch {
         library
     }
 
-    /// Has `output` made by `compiler`, unless that was done before. Our own library changes from build to build.
+    /// Makes `output` by `compiler`, unless it exists already. Our library changes with each build.
     fn run_compiler(&self, mut compiler: Command, linkage: Linkage, output: &Path) {
         if linkage == Linkage::None {
             compiled::compile(&mut compiler, output, self.root());
@@ -156,7 +148,7 @@ impl Scratch {
         }
     }
 
-    /// Lets `compiler` find the shared library under both names that a linker and a loader look for.
+    /// Makes the shared library available under both names for which a linker and a loader search.
     fn link_shared(&self, compiler: &mut Command) {
         let directory = self.path("lib");
         if !directory.exists() {
@@ -182,12 +174,11 @@ pub(crate) fn names_in(directory: &Path, prefix: &str) -> Vec<String> {
     names
 }
 
-/// The committed source of a test program.
 pub(crate) fn program_source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// Fails if the source of a program does not compile; every warning is an error.
+/// Panics if a program's source does not compile; every warning is an error.
 pub(crate) fn check_syntax(source: &Path) {
     let name = source.to_str().expect("a plain path");
     run(compiler_for(name).arg("-fsyntax-only").arg(source)).expect_success();

@@ -1,4 +1,4 @@
-//! Names for the PCs of a profile, from the symbol tables of the files that it lists.
+//! Names for the PCs of a profile, from the symbol tables of the mapped files.
 
 use std::collections::HashMap;
 
@@ -6,21 +6,21 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::profile::{Profile, Record};
 
-/// Room for the few instructions of `_start`, counted from the entry point.
+/// Room for the few instructions of `_start`, from the entry point.
 const START_BYTES: u64 = 64;
 
-/// Where a chain ends.
+/// The end of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
     /// In the entry point of the program or of the dynamic loader.
     Process,
-    /// In the C library, at this file offset, outside of any entry point.
+    /// In libc, at this file offset, outside of any entry point.
     LibC(u64),
-    /// Anywhere else: the chain was cut.
+    /// Anywhere else: the stack is truncated.
     Elsewhere,
 }
 
-/// Reads each listed file once.
+/// Names PCs; reads each file once.
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     files: HashMap<String, Option<File>>,
@@ -35,7 +35,7 @@ struct File {
 }
 
 impl Symbolizer {
-    /// The names of the functions of a chain, innermost first; a PC without a symbol is named by its file.
+    /// The names of a stack's functions, innermost first; without a symbol the file's name.
     pub(crate) fn names(&mut self, profile: &Profile, record: &Record) -> Vec<String> {
         let pcs = record.pcs.iter().enumerate();
         // A return address may already belong to the next function; the call before it does not.
@@ -50,10 +50,9 @@ impl Symbolizer {
             .any(|names| names.iter().zip(chain).all(|(name, part)| name.contains(part)))
     }
 
-    /// Where the chain of `record` ends.
     pub(crate) fn root(&mut self, profile: &Profile, record: &Record) -> Root {
         let pc = *record.pcs.last().expect("a record has at least one PC");
-        // An entry point has no caller: a walk that goes on from there, round and round, has missed its end.
+        // An entry point has no caller: a walk that repeats it has missed its end.
         if record.pcs.iter().filter(|other| **other == pc).count() > 1 {
             return Root::Elsewhere;
         }
@@ -96,7 +95,7 @@ impl File {
         Some(Self { entry: object.entry(), segments: object.segments().map(segment).collect(), functions })
     }
 
-    /// The address, as the file's own tables count, of a position in the file.
+    /// Converts a position in the file to an address, as in the file's own tables.
     fn address(&self, offset: u64) -> Option<u64> {
         let segment = self.segments.iter().find(|(start, size, _)| (*start..start + size).contains(&offset));
         segment.map(|(start, _, address)| offset - start + address)
@@ -109,7 +108,7 @@ impl File {
     }
 }
 
-/// The file that `pc` lies in, and where in it.
+/// The file that contains `pc`, and the offset in it.
 fn file_position(profile: &Profile, pc: usize) -> Option<(String, u64)> {
     let mapping = profile.mapping_of(pc)?;
     Some((mapping.path.clone(), (pc - mapping.start + mapping.file_offset) as u64))

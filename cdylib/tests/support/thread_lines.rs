@@ -2,7 +2,6 @@
 
 use super::process::Finished;
 
-/// What a line tells of a thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) id: u64,
@@ -11,7 +10,7 @@ pub(crate) struct Thread {
     pub(crate) name: String,
 }
 
-/// The threads that the lines on stderr tell of, in their order.
+/// The threads in the lines on stderr, in their order.
 #[track_caller]
 pub(crate) fn threads(finished: &Finished) -> Vec<Thread> {
     let lines = finished.stderr.lines().filter_map(|line| line.strip_prefix("sigprof: thread: "));
@@ -31,7 +30,6 @@ pub(crate) fn threads(finished: &Finished) -> Vec<Thread> {
     lines.map(thread).collect()
 }
 
-/// A figure of the statistics line.
 #[track_caller]
 pub(crate) fn figure(finished: &Finished, name: &str) -> u64 {
     let line = finished.stderr.lines().find(|line| line.starts_with("sigprof: statistics: "));

@@ -1,10 +1,10 @@
-//! Where a session's time is: in samples, or told to be in none.
+//! A session's time: in samples, or unaccounted for.
 //!
-//! How much is in none is the scheduler's choice. The kernel sends ticks of CPU time at its own ticks alone, and to the thread
-//! that these meet: what a thread uses between the last of those and its end is in no sample, and on a busy machine, where the
-//! processor goes to others all the time, that may be much. The sum of both is the time used, whatever the machine does, so
-//! that is what a test may ask for to within little. A program that computes on until it has seen a tick come knows more: what it
-//! had used before is in samples, whatever the scheduler does.
+//! The scheduler decides how much is unaccounted for. The kernel sends ticks of CPU time only at
+//! its own ticks, to the thread that they interrupt. The time of a thread after the last of those
+//! is in no sample, and on a busy machine it may be much. The sum of both is the time used on any
+//! machine, so tests check that closely. A program that computes until it sees a tick can check
+//! more: samples represent all time before that tick.
 
 use std::path::Path;
 
@@ -12,41 +12,40 @@ use nix::time::{ClockId, clock_getres};
 
 use super::process::Finished;
 
-/// To which programs and lines cut their times.
+/// The resolution of times that programs and lines print.
 const ROUNDED: f64 = 1e-5;
 
-/// Seconds between two ticks of the kernel: the coarse clock goes by them.
+/// Seconds between two ticks of the kernel, the resolution of the coarse clock.
 pub(crate) fn kernel_tick() -> f64 {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).expect("Linux has this clock");
     tick.tv_nsec() as f64 / 1e9
 }
 
-/// What the lines of `CPUPROFILE_STATISTICS` tell of a session of CPU time, in seconds.
+/// The figures of a session of CPU time in the lines of `CPUPROFILE_STATISTICS`, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) samples: usize,
-    /// What no tick stands for.
+    /// The unaccounted time.
     pub(crate) untold: f64,
-    /// What the process used meanwhile.
+    /// The time that the process used during the session.
     pub(crate) used: f64,
 }
 
 impl Told {
-    /// Of each session, in the order of their ends.
+    /// Each session's figures, in the order in which they stopped.
     #[track_caller]
     pub(crate) fn all(finished: &Finished) -> Vec<Self> {
         let lines = finished.stderr.lines().filter(|line| line.starts_with("sigprof: statistics: "));
         lines.map(Self::parse).collect()
     }
 
-    /// Of the only session.
     #[track_caller]
     pub(crate) fn only(finished: &Finished) -> Self {
         let [told] = Self::all(finished)[..] else { panic!("not one session: {}", finished.stderr) };
         told
     }
 
-    /// Of the session whose profile has this path.
+    /// The figures of the session with this profile.
     #[track_caller]
     pub(crate) fn of(finished: &Finished, path: &Path) -> Self {
         let end = format!(" profile={}", path.display());
@@ -68,10 +67,10 @@ impl Told {
         }
     }
 
-    /// Says what is wrong unless samples of so many seconds, and what is in none, are the time used.
+    /// Fails unless samples and unaccounted time are the time used.
     ///
-    /// A tick stands for whole periods, so each of the threads that had ticks at a time may be one ahead; and something is used
-    /// between the looks at the clock and at the counts.
+    /// A tick represents whole periods, so each of `threads` with simultaneous ticks may be one
+    /// ahead. Some time passes between reading the clock and the counts.
     pub(crate) fn adds_up(&self, period: f64, threads: usize) -> Result<(), String> {
         let sampled = self.samples as f64 * period;
         let margin = period * threads as f64 + kernel_tick();
@@ -79,21 +78,21 @@ impl Told {
         is_true.then_some(()).ok_or_else(|| format!("{sampled:.4} s sampled, margin {margin:.4}: {self:?}"))
     }
 
-    /// Says what is wrong unless the session's time is no less than what the program has seen go by within it, and no more than
-    /// the whole process's.
+    /// Fails unless the session's time is between `least`, which the program measured within it,
+    /// and the whole process's time.
     pub(crate) fn is_of(&self, least: f64, finished: &Finished) -> Result<(), String> {
         self.is_between(least, finished.used)
     }
 
-    /// The same, where somebody else has measured what it may be at most.
+    /// Fails unless the session's time is between `least` and `most`.
     pub(crate) fn is_between(&self, least: f64, most: f64) -> Result<(), String> {
         let is_true = least <= self.used + ROUNDED && self.used <= most + ROUNDED;
         is_true.then_some(()).ok_or_else(|| format!("{least:.6} to {most:.6} s: {self:?}"))
     }
 
-    /// Says what is wrong if more is in no sample than what came behind a moment after which the program saw a tick come. That tick
-    /// stood for all time until then, but for half a period, and for what other threads with timers of their own had used: `rest`
-    /// has what was used since, and what those had at most.
+    /// Fails if more is unaccounted for than the time after a moment that a tick followed. That
+    /// tick represented all earlier time, except half a period and the time of other threads with
+    /// timers. `rest` is the time used since then, plus the most that those threads used.
     pub(crate) fn is_told_but_for(&self, rest: f64, period: f64) -> Result<(), String> {
         let most = rest + period + ROUNDED;
         (self.untold <= most)

@@ -1,4 +1,4 @@
-//! Runs of `programs/unloading.c`: libraries that come and go under ticks.
+//! Runs of `programs/unloading.c`: libraries that are loaded and unloaded under ticks.
 
 use std::process::Command;
 
@@ -8,7 +8,6 @@ use super::profile::{Profile, Record};
 use super::scratch::{Linkage, Scratch};
 use super::symbols::{Root, Symbolizer};
 
-/// What a run of `programs/unloading.c` prints.
 pub(crate) struct Outcome {
     /// The library's first address.
     library: usize,
@@ -18,10 +17,8 @@ pub(crate) struct Outcome {
     guess_page: usize,
 }
 
-/// How the program is run.
 pub(crate) struct Settings {
     pub(crate) frequency: u32,
-    /// How many there are at most.
     pub(crate) rounds: usize,
     /// As in the program's usage; may be empty.
     pub(crate) order: &'static str,
@@ -34,7 +31,7 @@ pub(crate) fn run_unloading(scratch: &Scratch, settings: &Settings) -> (Outcome,
     run_with(scratch, profiled(program, &scratch.path("prof")), settings)
 }
 
-/// The same in a program that opens the profiler itself, and closes the libraries without its knowledge.
+/// The same in a program that opens the profiler itself, which does not see libraries close.
 #[track_caller]
 pub(crate) fn run_unseen_unloading(scratch: &Scratch, settings: &Settings) -> (Outcome, Profile) {
     let mut command = plain(scratch.compile("unloading.c", Linkage::None, &[]));
@@ -46,7 +43,7 @@ pub(crate) fn run_unseen_unloading(scratch: &Scratch, settings: &Settings) -> (O
 #[track_caller]
 fn run_with(scratch: &Scratch, mut command: Command, settings: &Settings) -> (Outcome, Profile) {
     let libraries = ["2048", "1024"].map(|block| {
-        // The compiler's own start files have code without call frame information, and ticks come there, too.
+        // The compiler's start files have code without call frame information, in which ticks come.
         let flags = ["-nostartfiles", &format!("-DBLOCK={block}")];
         let library = scratch.compile_library("unloaded.c", &flags);
         let path = scratch.path(&format!("with_{block}.so"));
@@ -57,7 +54,7 @@ fn run_with(scratch: &Scratch, mut command: Command, settings: &Settings) -> (Ou
     command.args(libraries).arg(settings.rounds.to_string());
     command.args(Some(settings.order).filter(|order| !order.is_empty()));
     let finished = run(&mut command).expect_success();
-    // The end line says so when ticks were lost.
+    // The summary line reports lost ticks.
     assert_eq!((finished.end_lines(), finished.complaints()), (1, vec![]));
     (parse(&finished), Profile::read(&scratch.path("prof")))
 }
@@ -71,7 +68,7 @@ fn parse(finished: &Finished) -> Outcome {
     Outcome { library: hex(library), rounds, at_same_place, guess_page: hex(guess_page) }
 }
 
-/// The functions of the library in the order of the chain, and what must follow on them, outwards.
+/// The library's functions in the order of the stack, and their callers.
 pub(crate) const CALLERS: [(&str, &str); 4] = [
     ("innermost", "in_library"),
     ("in_library", "use_library"),
@@ -80,8 +77,8 @@ pub(crate) const CALLERS: [(&str, &str); 4] = [
     ("on_unload", "ld-linux"),
 ];
 
-/// Panics unless each frame in the library has its caller next, and the chain leads to the program's start. Gives the
-/// innermost of the library's functions in the chain.
+/// Panics unless each frame in the library is followed by its caller, and the stack leads to the
+/// entry point. Returns the innermost of the library's functions in the stack.
 #[track_caller]
 fn expect_right_chain(symbols: &mut Symbolizer, profile: &Profile, record: &Record) -> Option<&'static str> {
     let names = symbols.names(profile, record);
@@ -100,8 +97,8 @@ fn expect_right_chain(symbols: &mut Symbolizer, profile: &Profile, record: &Reco
     found
 }
 
-/// Panics unless all chains are right that do not come from guessed frames. Returns, for each function of [`CALLERS`], the
-/// ticks for which it is the library's innermost one.
+/// Panics unless all stacks are right that do not come from guessed frames. Returns, for each
+/// function of [`CALLERS`], the ticks for which it is the library's innermost one.
 #[track_caller]
 pub(crate) fn ticks_in_right_chains(outcome: &Outcome, profile: &Profile) -> [usize; CALLERS.len()] {
     let mut symbols = Symbolizer::default();
@@ -112,7 +109,7 @@ pub(crate) fn ticks_in_right_chains(outcome: &Outcome, profile: &Profile) -> [us
         }
         let found = expect_right_chain(&mut symbols, profile, record);
         let in_library = record.pcs.iter().any(|&pc| outcome.is_in_library(pc));
-        // The other way round it may be otherwise: in a few rounds the library is elsewhere.
+        // The reverse may be false: in a few rounds the library is at another address.
         assert!(!in_library || found.is_some(), "{:?}", symbols.names(profile, record));
         if let Some(place) = CALLERS.iter().position(|(function, _)| Some(*function) == found) {
             counts[place] += record.count;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Waits until `done` returns a value; panics if it has none after nine minutes.
+/// Waits until `done` returns a value; panics after nine minutes.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -16,13 +16,13 @@ pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// The only line of a file, once it has been written to its end.
+/// The only line of a file, after it has been written completely.
 pub(crate) fn line_in(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.strip_suffix('\n').map(str::to_owned)
 }
 
-/// Waits for the end of a process, which stays a zombie if nobody collects orphans.
+/// Waits until a process exits. It stays a zombie if no process reaps orphans.
 #[track_caller]
 pub(crate) fn wait_for_end(process: &str) {
     wait_for("the end of a process", || {

@@ -1,4 +1,4 @@
-//! Runs of `programs/wall.c`, whose threads wait, by clock `wall`.
+//! Runs of `programs/wall.c`, with threads that wait, with clock `wall`.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::scratch::{Linkage, Scratch};
 use super::symbols::Symbolizer;
 
-/// A program of `programs/wall.c` that has ended well, and its profile.
+/// A successful run of `programs/wall.c`, and its profile.
 pub(crate) struct Run {
     pub(crate) finished: Finished,
     pub(crate) profile: Profile,
@@ -27,7 +27,6 @@ impl Run {
         self.profile.period_micros as f64 / 1e6
     }
 
-    /// A number of seconds that the program printed.
     #[track_caller]
     pub(crate) fn said(&self, name: &str) -> f64 {
         let text = self.finished.text();
@@ -35,7 +34,6 @@ impl Run {
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
-    /// A figure of the line of statistics.
     #[track_caller]
     pub(crate) fn counted(&self, name: &str) -> u64 {
         let words = self.finished.stderr.split_whitespace();
@@ -43,7 +41,7 @@ impl Run {
         figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
     }
 
-    /// A figure of the last line of statistics.
+    /// A figure of the last statistics line.
     #[track_caller]
     pub(crate) fn last(&self, name: &str) -> f64 {
         let words = self.finished.stderr.split_whitespace();
@@ -51,7 +49,6 @@ impl Run {
         figure.unwrap_or_else(|| panic!("no {name} in {}", self.finished.stderr)).parse().expect("a number")
     }
 
-    /// Seconds of the samples within a function.
     pub(crate) fn sampled_in(&mut self, function: &str) -> f64 {
         let is_within = |names: &[String]| names.iter().any(|name| name == function);
         let share = self.profile.share(|record| is_within(&self.symbols.names(&self.profile, record)));

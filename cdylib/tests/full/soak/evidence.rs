@@ -1,4 +1,4 @@
-//! What the threads of a program that hangs are doing: what the kernel says, and, where it is installed, what gdb finds.
+//! The state of a hanging program's threads, from the kernel and, if it is installed, gdb.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 /// The most that is shown of one process.
 const BYTES: usize = 60_000;
 
-/// Tells of all processes in the group.
+/// Describes all processes of the group.
 pub(super) fn gather(group: u32) -> String {
     processes_of(group).into_iter().map(of_process).collect()
 }
 
-/// The processes of a group: the fifth field of proc(5)'s `stat`.
+/// The processes of a group: the fifth field of `stat` in proc(5).
 pub(super) fn processes_of(group: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! An application under torture, who watches it, and what must have come of it.
+//! The tortured application, its watcher, and the checks of the results.
 
 mod evidence;
 mod rig;

@@ -1,4 +1,4 @@
-//! The program (`programs/torture/`), and the ways in which it is run.
+//! The program (`programs/torture/`), and the ways to run it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,17 +8,15 @@ use std::process::{Child, Stdio};
 
 use crate::support::{Linkage, Scratch, plain, program_source, shared_library};
 
-/// How many seconds a run takes.
 const SECONDS: &str = "SIGPROF_TORTURE_SECONDS";
 const DEFAULT_SECONDS: u32 = 6;
 /// Names a library to test instead of ours.
 const OTHER_LIBRARY: &str = "SIGPROF_TEST_LIBRARY";
 
-/// The plugins, as in `programs/torture/torture.h`, and the bytes of the page that takes the progress.
+/// The number of plugins, as in `programs/torture/torture.h`, and the size of the progress page.
 const PLUGINS: usize = 4;
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// How the program gets the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
     None,
@@ -26,7 +24,6 @@ pub(crate) enum Profiler {
     Linked,
 }
 
-/// One way to run the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
@@ -34,9 +31,9 @@ pub(crate) struct Variant {
     /// As at the head of `torture.c`.
     orders: Vec<&'static str>,
     environment: Vec<(&'static str, &'static str)>,
-    /// KiB of address space.
+    /// The address space limit, in KiB.
     limit: Option<u32>,
-    /// Each forked child that ticks leaves a profile.
+    /// Each forked child with a tick leaves a profile.
     has_children: bool,
 }
 
@@ -46,18 +43,17 @@ impl Variant {
         Self { name, profiler, orders, environment, limit: None, has_children: false }
     }
 
-    /// Without any profiler.
     pub(crate) fn alone(name: &'static str) -> Self {
         Self::new(name, Profiler::None)
     }
 
-    /// With the library preloaded and CPUPROFILE set: one session from the start to the end.
+    /// With the library preloaded and `CPUPROFILE` set: one session from start to exit.
     pub(crate) fn preloaded(name: &'static str) -> Self {
         Self { has_children: true, ..Self::new(name, Profiler::Preloaded) }
             .with("CPUPROFILE_FREQUENCY", "1000")
     }
 
-    /// With the library preloaded, and a signal that switches it.
+    /// With the library preloaded, and a toggle signal.
     pub(crate) fn switched(name: &'static str) -> Self {
         let variant = Self::new(name, Profiler::Preloaded).ordered("switched");
         variant.with("CPUPROFILESIGNAL", "SIGUSR2").with("CPUPROFILE_FREQUENCY", "1000")
@@ -68,7 +64,7 @@ impl Variant {
         Self::new(name, Profiler::Linked).with("CPUPROFILE_FREQUENCY", "1000")
     }
 
-    /// The program handles the profiling signal itself, and so do its children.
+    /// The program and its children handle the profiling signal.
     pub(crate) fn with_handler(mut self) -> Self {
         self.has_children = false;
         self.ordered("handler")
@@ -79,7 +75,7 @@ impl Variant {
         self
     }
 
-    /// With a variable of the environment, in place of another value of it.
+    /// Sets a variable of the environment, or replaces its value.
     pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
         self.environment.retain(|&(other, _)| other != name);
         self.environment.push((name, value));
@@ -88,18 +84,17 @@ impl Variant {
 
     pub(crate) fn limited_to(mut self, kib: u32) -> Self {
         self.limit = Some(kib);
-        // A child may find no memory for a session.
+        // A child may have no memory for a session.
         self.has_children = false;
         self.ordered("tight")
     }
 
-    /// One session from the start to the end, whose every tick can be accounted for.
+    /// Whether there is one session from start to exit, in which every tick is accounted for.
     pub(crate) fn has_one_session(&self) -> bool {
         self.profiler == Profiler::Preloaded && !self.orders.contains(&"switched")
     }
 }
 
-/// The compiled program, and a directory for what it leaves.
 pub(crate) struct Rig {
     pub(crate) scratch: Scratch,
     program: PathBuf,
@@ -124,7 +119,7 @@ impl Rig {
         Self { scratch, program }
     }
 
-    /// Where the profile goes, or the profiles with a number behind it.
+    /// The profile's path, or the prefix of numbered profiles.
     pub(crate) fn profile(&self) -> PathBuf {
         self.scratch.path("prof")
     }
@@ -142,10 +137,10 @@ impl Rig {
         std::fs::read_to_string(self.scratch.path("stdout")).expect("our own file")
     }
 
-    /// Starts the program, in a process group of its own.
+    /// Starts the program in its own process group.
     pub(crate) fn start(&self, variant: &Variant) -> Child {
         let mut command = match variant.limit {
-            // The limit is on the program alone, and so is what is preloaded.
+            // Only the program has the limit and the preloaded library.
             Some(kib) => {
                 let mut command = plain("sh");
                 command.args(["-c", "ulimit -v \"$0\" && exec env \"$@\"", &kib.to_string()]);
@@ -188,7 +183,7 @@ impl Rig {
         if variant.profiler == Profiler::Linked {
             arguments.push(format!("started={profile}"));
         }
-        // What only our library does must not keep another from going on.
+        // Other libraries do not have these features.
         if variant.profiler == Profiler::Preloaded && !is_other_library() {
             arguments.push(format!("profile={profile}"));
             arguments.extend(variant.has_children.then(|| "children".to_owned()));
@@ -197,17 +192,15 @@ impl Rig {
     }
 }
 
-/// True when the library under test is not ours.
 pub(super) fn is_other_library() -> bool {
     std::env::var_os(OTHER_LIBRARY).is_some()
 }
 
-/// The seconds that a run takes.
 pub(super) fn seconds() -> u32 {
     std::env::var(SECONDS).ok().and_then(|value| value.parse().ok()).unwrap_or(DEFAULT_SECONDS)
 }
 
-/// All sources in C beside `torture.c`.
+/// All C sources except `torture.c`.
 fn other_sources() -> Vec<String> {
     let entries = std::fs::read_dir(program_source("torture")).expect("the program's folder");
     let paths = entries.map(|entry| entry.expect("a directory entry").path());

@@ -1,4 +1,4 @@
-//! What must have come of a run: the program's own checks held, and each profile is whole and accounts for the ticks.
+//! The checks of a run: its own, and that each profile is complete and accounts for the ticks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,14 +7,14 @@ use super::rig::{Rig, Variant, is_other_library, seconds};
 use super::watch::Outcome;
 use crate::support::{Profile, Record, Symbolizer, exit_code, names_in};
 
-/// The function that sends ticks to its own thread: each of them is found again.
+/// The function that sends ticks to its own thread: each of them is found in the profile.
 const OWN_TICK: &str = "torture_own_tick";
 
-/// Figures of the library's line at the end of a session.
+/// Figures of the library's statistics line.
 struct Statistics(HashMap<String, usize>);
 
 impl Statistics {
-    /// Those of the profile at `path`, of the last session there.
+    /// Returns those of the last session with the profile at `path`.
     fn find(errors: &str, path: &Path) -> Option<Self> {
         let end = format!(" profile={}", path.display());
         let mut lines =
@@ -28,14 +28,14 @@ impl Statistics {
         *self.0.get(name).unwrap_or_else(|| panic!("no figure {name}"))
     }
 
-    /// Ticks that came and are in no profile.
+    /// Ticks that are in no profile.
     #[track_caller]
     fn lost(&self) -> usize {
         self.get("no_slot") + self.get("table_full") + self.get("no_pc")
     }
 }
 
-/// Panics unless the program and its profiles came through, and prints a line with all figures.
+/// Panics unless the program and its profiles pass, and prints a line with all figures.
 #[track_caller]
 pub(crate) fn check(rig: &Rig, variant: &Variant, outcome: &Outcome) {
     let rounds: Vec<String> = outcome
@@ -66,14 +66,14 @@ pub(crate) fn check(rig: &Rig, variant: &Variant, outcome: &Outcome) {
     println!("torture: {name}: well {after}; {account}; rounds {rounds}");
 }
 
-/// Lines that say nothing of a fault: the library's at the end of a profile.
+/// Lines that report no fault: the library's at the end of a session.
 fn is_expected(line: &str) -> bool {
     ["PROFILE: interrupts/evictions/bytes = ", "sigprof: statistics: ", "sigprof: thread: "]
         .iter()
         .any(|start| line.starts_with(start))
 }
 
-/// Reads all profiles, and says what became of the ticks.
+/// Reads all profiles, and returns a description of the ticks.
 #[track_caller]
 fn account(rig: &Rig, variant: &Variant) -> String {
     let names = rig.scratch.names("prof");
@@ -90,7 +90,7 @@ fn account(rig: &Rig, variant: &Variant) -> String {
         let samples: usize = profiles.iter().map(Profile::samples).sum();
         return format!("{sent} signals sent, {} profiles with {samples} samples", profiles.len());
     }
-    // Others are of a child's child that a tick of the timer came upon.
+    // Others are of a grandchild with a tick of the timer.
     let profile = profiles.first().filter(|_| names[0] == "prof").expect("the program's own profile");
     let samples = profile.samples();
     let statistics = Statistics::find(&rig.errors(), &rig.profile());
@@ -116,12 +116,12 @@ fn account(rig: &Rig, variant: &Variant) -> String {
     )
 }
 
-/// The samples that the function for it has sent.
+/// The samples that [`OWN_TICK`] sent.
 fn own_ticks(profile: &Profile) -> usize {
     let mut symbols = Symbolizer::default();
     let mut known: HashMap<Vec<usize>, bool> = HashMap::new();
     let mut is_own = |record: &&Record| {
-        // The system call, and who called it.
+        // The system call and its caller.
         let pcs: Vec<usize> = record.pcs.iter().take(2).copied().collect();
         *known.entry(pcs.clone()).or_insert_with(|| {
             let inner = Record { count: record.count, pcs };

@@ -1,5 +1,5 @@
-//! Watches the program from outside: each worker must get on. One that does not is a hang, and the program is ended with
-//! a message that says who hangs, where, and what all its threads do.
+//! Watches the program from outside: a worker without progress hangs. The program is then killed,
+//! with a message that says which workers hang, where, and the state of all threads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,16 +12,14 @@ use nix::unistd::Pid;
 use super::evidence::{gather, processes_of};
 use super::rig::{PAGE_BYTES, Rig};
 
-/// Between two looks. Looks are counted and not time: a machine that stands still has no looks either.
+/// Between two looks, which are counted instead of time: a suspended machine has none either.
 const LOOK: Duration = Duration::from_millis(250);
-/// A worker that has got nowhere for so many looks hangs: a round takes milliseconds.
+/// A worker without progress for so many looks hangs: a round takes milliseconds.
 const LOOKS: u32 = 400;
-/// Or for so many seconds of the program's own CPU time, if those come first.
+/// Or for so many seconds of the program's own CPU time.
 const CPU_SECONDS: u64 = 120;
-/// Bytes of a worker in the page.
 const WORKER_BYTES: usize = 128;
 
-/// What one worker has written of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) name: String,
@@ -29,18 +27,17 @@ pub(crate) struct Progress {
     pub(crate) rounds: u64,
 }
 
-/// How a run went.
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) workers: Vec<Progress>,
-    /// Who hung, and all that is known of it.
+    /// The hanging workers, and all information about them.
     pub(crate) hang: Option<String>,
-    /// Processes that were still there when the program was over.
+    /// Processes that remained after the program exited.
     pub(crate) leftovers: Vec<u32>,
     pub(crate) seconds: u64,
 }
 
-/// When a worker last got on.
+/// A worker's last progress.
 struct Watched {
     last: Progress,
     looks: u32,
@@ -48,7 +45,7 @@ struct Watched {
     at: Instant,
 }
 
-/// Waits for the program's end, or ends it when a worker hangs.
+/// Waits until the program exits, or kills it when a worker hangs.
 pub(crate) fn watch(rig: &Rig, mut program: Child) -> Outcome {
     let (page, start) = (rig.page(), Instant::now());
     let mut watched: Vec<Watched> = Vec::new();
@@ -92,7 +89,7 @@ fn read(page: &File) -> Vec<Progress> {
     bytes.chunks_exact(WORKER_BYTES).map(worker).filter(|worker| !worker.name.is_empty()).collect()
 }
 
-/// What is left of the group, once those have gone that are just going.
+/// The remaining processes of the group, after a wait for those that are exiting.
 fn leftovers(group: u32) -> Vec<u32> {
     for _ in 0..40 {
         if processes_of(group).is_empty() {
@@ -103,7 +100,7 @@ fn leftovers(group: u32) -> Vec<u32> {
     processes_of(group)
 }
 
-/// The first look is the start of all.
+/// Updates the progress of all workers, which starts at the first look.
 fn note(watched: &mut Vec<Watched>, now: &[Progress], cpu_seconds: u64) {
     for (i, progress) in now.iter().enumerate() {
         let fresh = || Watched { last: progress.clone(), looks: 0, cpu_seconds, at: Instant::now() };
@@ -115,7 +112,7 @@ fn note(watched: &mut Vec<Watched>, now: &[Progress], cpu_seconds: u64) {
     }
 }
 
-/// Says who hangs, if anybody does: workers that are over hang together with the end of the program.
+/// Describes the workers that hang, if any. Finished workers hang if the program does not exit.
 fn stalled(watched: &[Watched], cpu_seconds: u64, start: Instant) -> Option<String> {
     let hangs = |worker: &&Watched| {
         worker.looks > LOOKS || cpu_seconds.saturating_sub(worker.cpu_seconds) > CPU_SECONDS

@@ -1,8 +1,8 @@
-//! What one function does: the calls that its instructions can come to, with the stack that it has used by then.
+//! One function: the calls that its instructions can make, with the stack that it has used at each.
 //!
-//! Instructions are followed from the function's first one, by both ways of each branch and by all entries of jump tables.
-//! What only an unwinder enters (the clean-up behind a panic) is not found so, and is not meant to be: it runs only
-//! behind a panic, which is a finding of its own.
+//! Instructions are followed from the function's first one, through both sides of each branch and
+//! all entries of jump tables. Code that only an unwinder enters (clean-up after a panic) is
+//! deliberately not found: a panic is a separate finding.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,18 +15,18 @@ use super::{
     stack::Stack,
 };
 
-/// What an instruction can lead to.
+/// The target of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
-    /// A function of the library's own: called, jumped to, or its address taken.
+    /// A function of the library: called, jumped to, or its address taken.
     Own(u64),
     /// Another library's symbol: called, or its address taken.
     Import(String),
-    /// The kernel, by this number; None where the number is not written beside the instruction.
+    /// The kernel, by the system call's number; `None` if that is not a constant.
     System(Option<i64>),
-    /// A variable of the thread's own, at a place that the loader has chosen.
+    /// A thread-local variable, at an address that the loader chooses.
     ThreadLocal,
-    /// What a pointer holds when the program runs.
+    /// The value of a pointer at run time.
     Unknown,
 }
 
@@ -35,21 +35,20 @@ pub(crate) enum Target {
 pub(crate) struct Exit {
     pub(crate) at: u64,
     pub(crate) target: Target,
-    /// Bytes of stack that the function has used there, the return address of this call among them; None where the
-    /// target is not called on this stack, or its address is only taken.
+    /// Stack bytes used by the function at that point, including this call's return address; `None`
+    /// if the target is not called on this stack, or only its address is taken.
     pub(crate) stack: Option<u64>,
 }
 
-/// One function.
 pub(crate) struct Body {
     pub(crate) exits: Vec<Exit>,
-    /// The most bytes of stack that the function uses itself.
+    /// The most stack bytes that the function itself uses.
     pub(crate) stack: u64,
-    /// Whether it can come back to its caller.
+    /// Whether it can return to its caller.
     pub(crate) returns: bool,
 }
 
-/// Follows the instructions of the function at `range`; `returns` says whether a target can come back.
+/// Follows the instructions of the function at `range`; `returns` tests whether a target returns.
 pub(crate) fn follow(image: &Image, range: Range<u64>, returns: &mut dyn FnMut(&Target) -> bool) -> Body {
     let body = Body { exits: Vec::new(), stack: 0, returns: false };
     let mut walk = Walk { image, start: range.start, code: Code::decode(image, range.clone()), body };
@@ -75,7 +74,7 @@ struct Walk<'i> {
 }
 
 impl Walk<'_> {
-    /// Notes what the instruction at `address` leads to, and says where it goes on in the function, with which stack.
+    /// Records targets of the instruction at `address`. Returns the following ones, with stacks.
     fn step(
         &mut self,
         address: u64,
@@ -84,7 +83,7 @@ impl Walk<'_> {
     ) -> Vec<(u64, Stack)> {
         let Some(instruction) = self.code.at(address) else {
             let name = self.image.name_at(self.start);
-            // A call that stands last is one that never comes back, whatever is known of it.
+            // A call that is the last instruction never returns.
             assert!(
                 self.code.ends_in_calls(address),
                 "{name} goes on at {address:#x}, where it has no instruction"
@@ -127,7 +126,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A jump: inside of the function, or a call in its last place.
+    /// A jump inside the function, or a tail call.
     fn branch(&mut self, at: u64, target: u64, stack: Stack) -> Vec<(u64, Stack)> {
         if self.code.holds(target) {
             return vec![(target, stack)];
@@ -149,7 +148,7 @@ impl Walk<'_> {
         Vec::new()
     }
 
-    /// What a call or an indirect jump calls.
+    /// The target of a call or an indirect jump.
     fn callee(&self, instruction: &Instruction) -> Target {
         match instruction.op0_kind() {
             OpKind::NearBranch64 => Target::Own(instruction.near_branch_target()),
@@ -160,7 +159,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What the pointer that the instruction reads leads to; None where it reads none that the loader sets for good.
+    /// The target of the pointer that the instruction reads, if the loader sets it finally.
     fn pointed(&self, instruction: &Instruction) -> Option<Target> {
         match self.image.pointer_at(instruction.ip_rel_memory_address())? {
             Pointer::Import(name) => Some(Target::Import(name.clone())),
@@ -168,7 +167,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Functions whose addresses the instruction takes: whoever gets them may call them. And variables of the thread's.
+    /// Records functions of which the instruction takes the address, and thread-locals.
     fn note_addresses(&mut self, instruction: &Instruction) {
         let target = self.taken_address(instruction);
         let of_thread = instruction.op_kinds().any(|kind| kind == OpKind::Memory)
@@ -189,8 +188,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Finds what only the ways to an instruction tell: what a register holds that is called, and the numbers of system
-    /// calls.
+    /// Resolves targets that depend on the instructions before: registers that are called, and the
+    /// numbers of system calls.
     fn name_pointers(&mut self) {
         for exit in std::mem::take(&mut self.body.exits) {
             let targets = match self.code.at(exit.at) {
@@ -202,7 +201,7 @@ impl Walk<'_> {
             for target in targets.unwrap_or_else(|| vec![exit.target.clone()]) {
                 let number = match &target {
                     Target::System(_) => Some(Register::RAX),
-                    // The C library's function for all system calls.
+                    // libc's function for all system calls.
                     Target::Import(name) if name == "syscall" && exit.stack.is_some() => Some(Register::RDI),
                     _ => None,
                 };
@@ -219,7 +218,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The functions whose addresses every way to the call at `at` puts into `register`.
+    /// The functions with addresses that each way to the call at `at` puts into `register`.
     fn called_through(&self, at: u64, register: Register) -> Option<Vec<Target>> {
         let definitions = self.code.definitions(at, register)?;
         definitions.iter().map(|definition| self.taken_address(definition)).collect()

@@ -1,4 +1,4 @@
-//! The instructions of one function, and how they follow each other.
+//! The instructions of one function, and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,15 +10,14 @@ use iced_x86::{
 
 use super::image::Image;
 
-/// Registers that a callee leaves as they were.
+/// Callee-saved registers.
 const PRESERVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
-/// See the module.
 pub(crate) struct Code {
     range: Range<u64>,
     instructions: BTreeMap<u64, Instruction>,
-    /// The instructions from which each one is come to.
+    /// The instructions that can precede each one.
     ways: BTreeMap<u64, BTreeSet<u64>>,
 }
 
@@ -38,18 +37,18 @@ impl Code {
         self.range.contains(&address)
     }
 
-    /// True for the function's end, where every way to it is a call.
+    /// True for the function's end, if only calls precede it.
     pub(crate) fn ends_in_calls(&self, address: u64) -> bool {
         let mut ways = self.ways.get(&address).into_iter().flatten();
         self.range.end == address && ways.all(|way| is_call(&self.instructions[way]))
     }
 
-    /// Notes that the instruction at `from` can be followed by the one at `to`.
+    /// Records that the instruction at `to` can follow the one at `from`.
     pub(crate) fn note_way(&mut self, from: u64, to: u64) {
         self.ways.entry(to).or_default().insert(from);
     }
 
-    /// True where the jump's target was just added up, which is what a table of offsets is for; a pointer is not.
+    /// True if the jump's target was just computed by an addition, as from a table of offsets.
     pub(crate) fn jumps_by_table(&self, jump: &Instruction) -> bool {
         let mut factory = InstructionInfoFactory::new();
         let register = jump.op0_register();
@@ -60,8 +59,8 @@ impl Code {
                 .is_some_and(|sum| sum.mnemonic() == Mnemonic::Add)
     }
 
-    /// The places that the function's jump tables name: offsets of 32 bits from the table's own start, which is an
-    /// address that the function takes. A table ends where an entry leads out of the function.
+    /// The targets in the function's jump tables: 32-bit offsets from the table's start, an address
+    /// that the function takes. A table ends at an entry that leads out of the function.
     pub(crate) fn jump_tables(&self, image: &Image) -> BTreeSet<u64> {
         let takes_address = |instruction: &&Instruction| {
             instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand()
@@ -79,8 +78,8 @@ impl Code {
         })
     }
 
-    /// The constants that `register` can hold before the instruction at `address`; None among them where it can hold
-    /// something else.
+    /// The constants that `register` can hold before the instruction at `address`, with `None` for
+    /// other values.
     pub(crate) fn constants(&self, address: u64, register: Register) -> BTreeSet<Option<i64>> {
         let constant = |definition: &Instruction| match (definition.mnemonic(), definition.op1_kind()) {
             (Mnemonic::Mov, OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64) => {
@@ -93,8 +92,8 @@ impl Code {
         definitions.map_or_else(|| BTreeSet::from([None]), |found| found.iter().map(constant).collect())
     }
 
-    /// The instructions that have put into `register` what it holds before the instruction at `address`; None where one
-    /// of them is unknown: a caller, a callee, or the stack.
+    /// The instructions that set the value of `register` before the instruction at `address`;
+    /// `None` if one is unknown: in a caller, a callee, or on the stack.
     pub(crate) fn definitions(&self, address: u64, register: Register) -> Option<Vec<Instruction>> {
         let mut factory = InstructionInfoFactory::new();
         let mut found = Vec::new();
@@ -104,12 +103,12 @@ impl Code {
             if !seen.insert((address, register)) {
                 continue;
             }
-            // The function's first instruction has its caller before it.
+            // The instruction before the function's first one is in its caller.
             let ways = self.ways.get(&address).filter(|_| address != self.range.start)?;
             for &way in ways {
                 let before = self.instructions[&way];
                 let is_call = is_call(&before);
-                // The kernel keeps all registers but three, of which the processor's manual tells two.
+                // The kernel preserves all registers except rax, rcx and r11.
                 if before.mnemonic() == Mnemonic::Syscall && register != Register::RAX {
                     pending.push((way, register));
                     continue;

@@ -1,4 +1,4 @@
-//! The library's file as the loader will have it: code, functions, and what each pointer in it will hold.
+//! The library's file as the loader maps it: code, functions, and the values of pointers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTar
 /// Bytes of a stub in `.plt`, which has no symbol.
 const STUB_BYTES: u64 = 16;
 
-/// What the loader puts into a word of the file.
+/// A word that the loader sets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pointer {
     /// The address of another library's symbol.
@@ -17,19 +17,17 @@ pub(crate) enum Pointer {
     Own(u64),
 }
 
-/// One loadable section with contents.
 struct Section {
     addresses: Range<u64>,
     contents: Vec<u8>,
     is_code: bool,
-    /// Nothing but the loader writes to it, and only before any code of the library runs.
+    /// Only the loader writes to it, before any code of the library runs.
     is_final: bool,
 }
 
-/// See the module.
 pub(crate) struct Image {
     sections: Vec<Section>,
-    /// End and names, by address; more than one name where the compiler merged functions.
+    /// End and names, by address; several names if the compiler merged functions.
     functions: BTreeMap<u64, (u64, Vec<String>)>,
     pointers: HashMap<u64, Pointer>,
     exports: Vec<String>,
@@ -72,7 +70,7 @@ impl Image {
                     symbol if symbol.is_definition() => Pointer::Own(symbol.address()),
                     symbol => Pointer::Import(symbol.name().expect("a name in UTF-8").to_owned()),
                 },
-                // Offsets of thread-locals, and variables that a program has taken over from a library: no code.
+                // Offsets of thread-locals, and copied variables: no code.
                 elf::R_X86_64_DTPMOD64
                 | elf::R_X86_64_DTPOFF64
                 | elf::R_X86_64_TPOFF64
@@ -88,18 +86,17 @@ impl Image {
         Self { sections, functions, pointers, exports }
     }
 
-    /// Where the functions called `name` begin: generic ones have a place for each type.
+    /// The addresses of functions with this name: a generic one has several.
     pub(crate) fn addresses_of(&self, name: &str) -> Vec<u64> {
         let named = self.functions.iter().filter(|(_, (_, names))| names.iter().any(|own| own == name));
         named.map(|(start, _)| *start).collect()
     }
 
-    /// The names of the functions that other libraries find.
     pub(crate) fn exports(&self) -> &[String] {
         &self.exports
     }
 
-    /// The addresses of the function that begins at `start`; None where none does.
+    /// The range of the function at `start`, if there is one.
     pub(crate) fn function_at(&self, start: u64) -> Option<Range<u64>> {
         match self.functions.get(&start) {
             Some((end, _)) => Some(start..*end),
@@ -107,32 +104,31 @@ impl Image {
         }
     }
 
-    /// The name of the function that begins at `start`.
     pub(crate) fn name_at(&self, start: u64) -> &str {
         self.functions.get(&start).map_or("a stub of the linker's", |(_, names)| names[0].as_str())
     }
 
-    /// What the loader puts at `place` for good; None for what the library may change.
+    /// The loader's final value at `place`; `None` if the library can change it.
     pub(crate) fn pointer_at(&self, place: u64) -> Option<&Pointer> {
         self.sections.iter().find(|section| section.is_final && section.addresses.contains(&place))?;
         self.pointers.get(&place)
     }
 
-    /// The file's bytes at `addresses`; None where it has none.
+    /// The file's bytes at `addresses`, if it has them.
     pub(crate) fn bytes(&self, addresses: Range<u64>) -> Option<&[u8]> {
         let section = self.sections.iter().find(|section| section.addresses.contains(&addresses.start))?;
         let offset = |address: u64| (address - section.addresses.start) as usize;
         section.contents.get(offset(addresses.start)..offset(addresses.end))
     }
 
-    /// True for code without a symbol: that is what the linker has made, to call other libraries' functions.
+    /// True for code without a symbol: a linker's stub that calls another library's function.
     pub(crate) fn is_stub(&self, start: u64) -> bool {
         let inside = self.functions.range(..=start).next_back().is_some_and(|(_, (end, _))| start < *end);
         !inside && self.sections.iter().any(|section| section.is_code && section.addresses.contains(&start))
     }
 }
 
-/// A symbol as it was written, without the compiler's hash.
+/// A symbol as in the source, without the compiler's hash.
 pub(crate) fn plain_name(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }

@@ -1,11 +1,11 @@
-//! Functions of Rust's library that code in a signal handler has to do without, known by their names.
+//! Functions of Rust's libraries that a signal handler must not call, identified by their names.
 
 use std::fmt;
 
-/// Why a function is one that a handler should not call.
+/// The reason why a handler must not call a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// It panics or aborts: it never comes back.
+    /// It panics or aborts, and never returns.
     Panic,
     /// It allocates or frees.
     Allocation,
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Formatting,
 }
 
-/// The kinds by what names contain.
+/// Kinds by parts of names.
 const MARKS: &[(&str, Kind)] = &[
     ("core::panicking::", Kind::Panic),
     ("core::option::unwrap_failed", Kind::Panic),
@@ -47,23 +47,22 @@ const MARKS: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// The kind of the function called `name`; None for any other function.
     pub(crate) fn of(name: &str) -> Option<Self> {
         MARKS.iter().find(|(mark, _)| name.contains(mark)).map(|(_, kind)| *kind)
     }
 
-    /// The kind of another library's function; None for one that has to be listed by its own name.
+    /// The kind of another library's function; `None` if it must be listed by its name.
     pub(crate) fn of_import(name: &str) -> Option<Self> {
         ["malloc", "calloc", "realloc", "posix_memalign", "free"].contains(&name).then_some(Self::Allocation)
     }
 
-    /// Whether what such a function calls in its turn is looked at: what formats calls back.
+    /// Whether calls of such a function are followed: formatting calls back.
     pub(crate) fn is_followed(self) -> bool {
         self == Self::Formatting
     }
 }
 
-/// As `docs/signal-safety.md` writes it.
+/// As in `docs/signal-safety.md`.
 impl fmt::Display for Kind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

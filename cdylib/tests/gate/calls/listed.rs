@@ -1,17 +1,16 @@
-//! The tables of `docs/signal-safety.md`: what may be reached, from where, and why.
+//! The tables of `docs/signal-safety.md`: targets, the entries that reach them, and reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One row of a table of three columns: names, where they are reached from, and the reason.
+/// A row of three columns: names, the entries that reach them, and the reason.
 pub(crate) struct Row {
-    /// The line in the document.
     line: usize,
     pub(crate) names: Vec<String>,
     from: BTreeSet<String>,
     pub(crate) reason: String,
 }
 
-/// The rows of the tables in `document` whose first column is called `title`.
+/// The rows of the tables in `document` with first column `title`.
 pub(crate) fn rows(document: &str, title: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut is_inside = false;
@@ -47,12 +46,12 @@ impl Row {
     }
 }
 
-/// What stands between backticks.
+/// The parts of `text` between backticks.
 pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Where the rows and what was found differ. `found` has, by name and by where it is reached from, the way there.
+/// Differences between the rows and `found`, which has the way to each name from each entry.
 pub(crate) fn differences(rows: &[Row], found: &BTreeMap<(String, &str), String>) -> Vec<String> {
     let is_listed = |name: &str, from: &str| {
         rows.iter().any(|row| row.from.contains(from) && row.names.iter().any(|listed| listed == name))

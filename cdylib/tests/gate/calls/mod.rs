@@ -1,7 +1,8 @@
-//! What code of the library can reach, by its instructions.
+//! Code that the library's instructions can reach.
 //!
-//! `object` reads the file, `iced-x86` decodes it, `addr2line` names what was inlined. Output of `objdump` would have to be
-//! parsed for operands, registers and moves of the stack pointer, and its wording is no interface.
+//! `object` reads the file, `iced-x86` decodes it, `addr2line` names inlined functions. Output of
+//! `objdump` would have to be parsed for operands, registers and stack pointer changes, and its
+//! format is not an interface.
 
 mod body;
 mod code;

@@ -1,5 +1,5 @@
-//! Names for places in the library, by its line tables: they tell inlined functions too, so that a name depends on the
-//! source and little on what a compiler makes of it.
+//! Names for places in the library, from its line tables. These include inlined functions, so a
+//! name depends on the source and little on the compiler.
 
 use std::path::Path;
 
@@ -17,7 +17,6 @@ type Reader<'b> = EndianSlice<'b, LittleEndian>;
 /// Rust's own libraries, and the allocator that they call.
 const OF_RUST: [&str; 4] = ["core/", "alloc/", "std/", "cdylib/src/reserve.rs"];
 
-/// See the module.
 pub(crate) struct Names<'b> {
     context: Context<Reader<'b>>,
     image: &'b Image,
@@ -25,7 +24,7 @@ pub(crate) struct Names<'b> {
 }
 
 impl<'b> Names<'b> {
-    /// Of the library with these bytes; sources below `root` are told without it.
+    /// Reads the library with these bytes; paths of sources are relative to `root`.
     pub(crate) fn read(bytes: &'b [u8], image: &'b Image, root: &'b Path) -> Self {
         let file = object::File::parse(bytes).expect("an ELF file");
         let load = |id: SectionId| -> Result<Reader<'b>, addr2line::gimli::Error> {
@@ -38,8 +37,8 @@ impl<'b> Names<'b> {
         Self { context: Context::from_dwarf(dwarf).expect("line tables"), image, root }
     }
 
-    /// The function of ours, or of a library that we use, whose source has the instruction: `file: function`. Where there is
-    /// none, the symbol of the function of Rust's libraries.
+    /// The function of the crate, or of a crate that it uses, that has the instruction in its
+    /// source: `file: function`. Otherwise the symbol of the function in Rust's libraries.
     pub(crate) fn site(&self, place: Place) -> String {
         let chain = self.chain(place);
         let is_own = |(file, function): &&(String, String)| {
@@ -51,12 +50,11 @@ impl<'b> Names<'b> {
         }
     }
 
-    /// What stands at `place` in the source: a line for each function, innermost first, the inlined ones too.
+    /// A line for each function at `place` in the source, inlined ones too, innermost first.
     pub(crate) fn lines(&self, place: Place) -> Vec<String> {
         self.chain(place).into_iter().map(|(file, function)| format!("{file}: {function}")).collect()
     }
 
-    /// File and function of each frame at `place`, innermost first.
     fn chain(&self, place: Place) -> Vec<(String, String)> {
         let mut frames = self.context.find_frames(place.at).skip_all_loads().expect("line tables");
         let mut chain = Vec::new();
@@ -69,7 +67,7 @@ impl<'b> Names<'b> {
         chain
     }
 
-    /// A source's path without what depends on the machine: its checkout, the registry's folder, the crate's version.
+    /// A source's path without parts that depend on the machine: checkout, registry, version.
     fn plain_file(&self, file: &str) -> String {
         let file = Path::new(file).strip_prefix(self.root).ok().and_then(Path::to_str).unwrap_or(file);
         if let Some((_, rust)) = file.split_once("/library/") {
@@ -82,7 +80,6 @@ impl<'b> Names<'b> {
     }
 }
 
-/// A function's name without its path and its types.
 fn without_parameters(name: &str) -> String {
     let end = name.char_indices().skip(1).find(|(_, letter)| *letter == '<').map_or(name.len(), |(at, _)| at);
     let name = if name.starts_with('<') { name } else { &name[..end] };

@@ -1,4 +1,4 @@
-//! Everything that can be reached from some functions, and by which way.
+//! All code that is reachable from given functions, and the ways to it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use super::{
     kinds::Kind,
 };
 
-/// Functions of other libraries that never come back.
+/// Functions of other libraries that never return.
 const LAST_CALLS: [&str; 3] = ["abort", "_Unwind_Resume", "exit"];
 
 /// The functions of an image, each followed once.
@@ -17,21 +17,20 @@ pub(crate) struct Program<'i> {
     bodies: HashMap<u64, Option<Body>>,
 }
 
-/// A function, and an instruction in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) function: u64,
     pub(crate) at: u64,
 }
 
-/// What was reached, in the order of the ways' lengths.
+/// All that was reached, shortest ways first.
 #[derive(Default)]
 pub(crate) struct Reached {
-    /// Where each function was first reached from; None for those that it all began with.
+    /// The place from which each function was first reached; `None` for entries.
     functions: BTreeMap<u64, Option<Place>>,
-    /// Where something leaves the library, or goes on by a pointer.
+    /// Places that leave the library, or call by a pointer.
     pub(crate) targets: Vec<(Place, Target)>,
-    /// Where a function is called that a handler has to do without, and why it has to.
+    /// Places that call a function that a handler must not call, and the reason.
     pub(crate) findings: Vec<(Place, Kind)>,
 }
 
@@ -40,8 +39,8 @@ impl<'i> Program<'i> {
         Self { image, bodies: HashMap::new() }
     }
 
-    /// What can be reached from the functions at `entries`. A call by the pointer at a place can come to the functions that
-    /// `pointed` gives; those that `is_other_entry` are installed somewhere, which is not to call them.
+    /// Finds all that is reachable from `entries`. `pointed` returns the targets of a call by a
+    /// pointer. Functions that `is_other_entry` accepts are installed as handlers, and not called.
     pub(crate) fn reach(
         &mut self,
         entries: &[u64],
@@ -85,8 +84,8 @@ impl<'i> Program<'i> {
         reached
     }
 
-    /// The most bytes that the function at `start` and its callees in the library use of the stack that it is called on,
-    /// and the functions that it is so by, outermost first.
+    /// The most bytes that the function at `start` and its callees in the library use of the stack
+    /// on which it is called, with the functions on that way, outermost first.
     pub(crate) fn stack_of(&mut self, start: u64) -> (u64, Vec<u64>) {
         self.stack_below(start, &mut Vec::new())
     }
@@ -120,7 +119,7 @@ impl<'i> Program<'i> {
         if self.bodies.contains_key(&start) {
             return;
         }
-        // Whoever calls itself is taken to come back.
+        // A function that calls itself is assumed to return.
         self.bodies.insert(start, None);
         let image = self.image;
         let range = image.function_at(start).unwrap_or_else(|| panic!("no function begins at {start:#x}"));
@@ -144,12 +143,11 @@ impl<'i> Program<'i> {
 }
 
 impl Reached {
-    /// Where the functions begin that were reached.
     pub(crate) fn starts(&self) -> impl Iterator<Item = u64> {
         self.functions.keys().copied()
     }
 
-    /// The functions by which `function` was reached, it included.
+    /// The functions on the way to `function`, including it.
     pub(crate) fn way(&self, function: u64) -> Vec<u64> {
         let mut way = vec![function];
         while let Some(Some(place)) = self.functions.get(way.last().expect("a step")) {

@@ -1,18 +1,18 @@
-//! The stack that a function uses, by the instructions that move the stack pointer.
+//! The stack that a function uses, from the instructions that change the stack pointer.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Where the stack pointer stands at an instruction.
+/// The stack pointer's position at an instruction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stack {
-    /// Bytes of the stack that the function was called on.
+    /// Bytes used of the stack on which the function was called.
     pub(crate) used: u64,
-    /// The stack pointer is on another stack, and will be brought back.
+    /// The stack pointer is on another stack, and will be restored.
     is_elsewhere: bool,
 }
 
 impl Stack {
-    /// Where it stands behind `instruction`, and behind what that calls.
+    /// The position after `instruction`, and after its callee returned.
     pub(crate) fn behind(self, instruction: &Instruction) -> Self {
         if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
             return self;
@@ -38,12 +38,12 @@ impl Stack {
         if self.is_elsewhere { self } else { Self { used: self.used.saturating_add_signed(moved), ..self } }
     }
 
-    /// Where a callee finds it.
+    /// The position at a callee's entry.
     pub(crate) fn with_return_address(self) -> Self {
         if self.is_elsewhere { self } else { Self { used: self.used + 8, ..self } }
     }
 
-    /// The bytes used, where the stack pointer is on the stack that the function was called on.
+    /// The bytes used, if the stack pointer is on the stack on which the function was called.
     pub(crate) fn here(self) -> Option<u64> {
         (!self.is_elsewhere).then_some(self.used)
     }

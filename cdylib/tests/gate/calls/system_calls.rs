@@ -1,8 +1,7 @@
-//! Names of system calls.
 
 macro_rules! names {
     ($($constant:ident $name:literal),* $(,)?) => {
-        /// The name of the system call with this number; None for one that the profiler never made.
+        /// The name of the system call `number`; `None` for one that the profiler never made.
         pub(crate) fn name(number: i64) -> Option<&'static str> {
             match number {
                 $(libc::$constant => Some($name),)*

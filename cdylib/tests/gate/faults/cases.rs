@@ -1,16 +1,16 @@
-//! What the application does, and what is known of its profiles.
+//! Actions of the application, and the expected profiles.
 
-/// One way of `programs/fault_app.c`.
+/// A case of `programs/fault_app.c`.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) is_started_by_environment: bool,
     pub(crate) variables: &'static [(&'static str, &'static str)],
     pub(crate) status: i32,
-    /// The profiles, by their names; a child's is known by its beginning.
+    /// The names of the profiles, without the child's.
     pub(crate) names: &'static [&'static str],
     /// Ticks in each of them.
     pub(crate) ticks: usize,
-    /// Ticks in those that are written before the end, and stay where a later one cannot be written.
+    /// Ticks in profiles written before the exit, which remain if a later one cannot be written.
     pub(crate) stages: &'static [usize],
     /// Ticks of a forked child that is profiled, too.
     pub(crate) ticks_of_child: Option<usize>,

@@ -1,4 +1,4 @@
-//! What must be true of every run, whatever has failed.
+//! Checks that each run must pass, whichever calls failed.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::cases::Case;
 use super::run::{Answer, Fault, OLD, Outcome};
 use crate::support::{Finished, Profile, exit_code};
 
-/// What is wrong with a run, if anything.
+/// Returns the first fault of a run, if any.
 pub(crate) fn check(case: &Case, fault: &Fault, undisturbed: &str, outcome: &Outcome) -> Result<(), String> {
     let Outcome { report, finished, files, .. } = outcome;
     let holds = |condition: bool, otherwise: String| if condition { Ok(()) } else { Err(otherwise) };
@@ -18,19 +18,19 @@ pub(crate) fn check(case: &Case, fault: &Fault, undisturbed: &str, outcome: &Out
     check_end(case, fault, undisturbed, finished)?;
     let is_missing = check_profiles(case, fault, outcome)?;
 
-    // Who may not remove a file leaves it; so does who cannot tell whether it is the right one.
+    // A file that cannot be removed remains, and so does one that may be another file.
     let may_stay = fault.hits(&[libc::SYS_unlinkat]) || fault.hits(STATUS);
     for name in files.keys() {
         let is_profile =
             case.names.contains(&name.as_str()) || is_numbered(case, name) || name.starts_with(CHILD);
         holds(is_profile || may_stay && name.starts_with(".sigprof-"), format!("the file {name} is left"))?;
     }
-    // What a spool has kept is recovered where its profile could not be written.
+    // If a profile could not be written, the spool is kept for recovery.
     let may_be_kept = may_stay || is_missing;
     holds(outcome.left_in_spool == 0 || may_be_kept, "files are left in the spool".to_owned())
 }
 
-/// The program says and ends as the undisturbed one, but for calls of its own that failed: it is told of those.
+/// Output and status are as undisturbed, except for failed calls that the program reports.
 fn check_end(case: &Case, fault: &Fault, undisturbed: &str, finished: &Finished) -> Result<(), String> {
     let mut expected = (case.status, undisturbed.to_owned());
     if let (Answer::Error(error), 1) = (fault.answer, fault.first) {
@@ -42,7 +42,7 @@ fn check_end(case: &Case, fault: &Fault, undisturbed: &str, finished: &Finished)
             expected.1 = undisturbed.replace("no program: ENOENT", &format!("no program: {error:?}"));
         }
     }
-    // A call that is answered here does not close the file; and one that may have become the program's is not closed.
+    // A failed close leaves it open, and a descriptor that may be the program's is not closed.
     let may_stay_open = fault.hits(&[libc::SYS_close, libc::SYS_fcntl]) || fault.hits(STATUS);
     let text = finished.text();
     let text = if may_stay_open { text.replace("files are left open\n", "") } else { text };
@@ -53,17 +53,17 @@ fn check_end(case: &Case, fault: &Fault, undisturbed: &str, finished: &Finished)
     Err(format!("the program ends with {ended:?} instead of {expected:?}: {}", finished.stderr))
 }
 
-/// Calls that tell what a file is.
+/// Calls that return a file's status.
 const STATUS: &[i64] = &[libc::SYS_newfstatat, libc::SYS_fstat, libc::SYS_statx];
 
-/// Calls of the program's own that count with the profiler's: what fails is to reach it.
+/// Calls of the program itself that count with the profiler's: a failure must reach it.
 const FORKS: &[i64] = &[libc::SYS_clone, libc::SYS_clone3];
 const EXECS: &[i64] = &[libc::SYS_execve];
 
-/// What the profile of a forked child is called.
+/// The prefix of a forked child's profile.
 const CHILD: &str = "prof_";
 
-/// Each profile is complete, or one line says why it is missing; true if one is.
+/// Checks that each profile is complete, or a line says why it is missing; true if one is missing.
 fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool, String> {
     let Outcome { finished, files, .. } = outcome;
     let lines: Vec<_> = finished.stderr.lines().filter(|line| !line.starts_with("PROFILE: ")).collect();
@@ -95,7 +95,7 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
     let mut is_missing = false;
     let complete =
         |name: &str| is_complete(&outcome.profile.with_file_name(name), case.ticks, case.stages, finished);
-    // A file that the process may have written itself is kept, and another name taken.
+    // A file that the process may have written itself is kept, and another name used.
     let mut others = files.keys().filter(|name| is_numbered(case, name));
     for name in case.names {
         if !complete(name)? && others.next().is_none_or(|other| complete(other) != Ok(true)) {
@@ -108,7 +108,7 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
         let is_there = child.is_some_and(|path| path.exists())
             && is_complete(child.expect("just seen"), ticks, &[], finished)?;
         is_child_missing = !is_there;
-        // A program whose own profiling never began has no profiled children.
+        // A program that was never profiled has no profiled children.
         if is_child_missing && !is_missing {
             tells(CHILD)?;
         }
@@ -120,29 +120,28 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
     Ok(is_missing || is_child_missing)
 }
 
-/// Whether a file has the name of a profile with a number behind it that is not expected.
+/// Whether a file has a profile's name with an unexpected number.
 fn is_numbered(case: &Case, name: &str) -> bool {
     let number = name.strip_prefix("prof.").and_then(|number| number.parse::<u32>().ok());
     number.is_some() && !case.names.contains(&name)
 }
 
-/// The C library's words for an error.
 fn description(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// What is said of a spool that goes on in anonymous memory.
+/// The message about a spool that continues in anonymous memory.
 const SPOOL_CUT: &str = "the spool was full";
 
-/// What is said of a profile that nobody can read names from.
+/// The message about a profile without mappings, and so without names.
 const NO_LIST: &str = "no list of mapped files in the profile at ";
 
-/// What stands behind the number of ticks that a profile lacks.
+/// The text after the number of ticks that a profile lacks.
 const LOST: &str = " lost for the profile at ";
 
-/// True for a profile with all ticks, but for those that the end line counts as lost; false for none, an older one, or
-/// one that was written on the way.
+/// True for a profile with all ticks, except those that are counted as lost; false for none, an
+/// older one, or one that was written before the exit.
 fn is_complete(path: &Path, ticks: usize, stages: &[usize], finished: &Finished) -> Result<bool, String> {
     if !path.exists() || fs::read(path).is_ok_and(|bytes| bytes == OLD.as_bytes()) {
         return Ok(false);
@@ -154,7 +153,7 @@ fn is_complete(path: &Path, ticks: usize, stages: &[usize], finished: &Finished)
         Err(fault) => return Err(format!("{}: {fault}", path.display())),
     };
     let accounts_for_all = |line: &str| {
-        // At the end, or, where no end comes, before another program.
+        // In the summary line, or, without one, before another program.
         let lost = match line.rsplit_once('(') {
             Some((_, rest)) if line.contains(&format!("= {samples}/0/")) => rest.strip_suffix(" lost)"),
             _ => line.strip_prefix("sigprof: ").and_then(|rest| rest.split_once(LOST)).map(|(lost, _)| lost),

@@ -1,4 +1,4 @@
-//! Runs of an application in which system calls of the profiler's fail, and what they must leave.
+//! Runs of an application with failing system calls of the profiler, and checks of the results.
 
 mod cases;
 mod check;

@@ -1,4 +1,4 @@
-//! One run of the application, with one fault, and what it left.
+//! One run of the application, with one fault, and its results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,19 @@ use nix::errno::Errno;
 use super::cases::Case;
 use crate::support::{Finished, Linkage, Scratch, exit_code, plain, run};
 
-/// Seconds in which each application ends that does not hang, on any machine.
+/// Seconds in which each application exits on any machine, unless it hangs.
 pub(crate) const PATIENCE_SECONDS: u32 = 540;
 
-/// The programs of one test, and where they run.
+/// The programs of one test, and their directory.
 pub(crate) struct Bench {
     scratch: Scratch,
     injector: PathBuf,
     shim: PathBuf,
     app: PathBuf,
     profiler: PathBuf,
-    /// An application that has not ended by then hangs. They end within a tenth of a second, on an idle machine.
+    /// Seconds after which an application hangs. On an idle machine they take a tenth of a second.
     pub(crate) patience_seconds: u32,
-    /// Added to the application's environment.
+    /// Additional environment variables of the application.
     pub(crate) variables: Vec<(&'static str, &'static str)>,
 }
 
@@ -44,10 +44,10 @@ impl Bench {
         finished.text()
     }
 
-    /// Runs the application with the profiler and `fault`; an older file stands under the profile's name if `is_old_there`.
+    /// Runs the application with the profiler and `fault`, with an older profile if `is_old_there`.
     pub(crate) fn run(&self, case: &Case, fault: &Fault, is_old_there: bool) -> Outcome {
         let directory = self.scratch.directory("run");
-        // The profiler makes it.
+        // The profiler creates it.
         let spool = self.scratch.spools();
         let (profile, report) = (directory.join("prof"), self.scratch.path("report"));
         if is_old_there {
@@ -76,7 +76,6 @@ impl Bench {
         }
     }
 
-    /// Removes what a run left.
     pub(crate) fn clear(&self) {
         for path in [self.scratch.path("run"), self.scratch.spools()].iter().filter(|path| path.exists()) {
             fs::remove_dir_all(path).expect("our own directory");
@@ -85,33 +84,32 @@ impl Bench {
     }
 }
 
-/// What stands under the profile's name before.
 pub(crate) const OLD: &str = "an older profile";
 
-/// Makes such a file, of an hour ago: one that the program itself may have written stays beside the next.
+/// Makes an older profile, an hour old: one that the program may have written itself would be kept.
 fn make_old(path: &Path) {
     fs::write(path, OLD).expect("our own directory");
     let file = fs::File::options().write(true).open(path).expect("our own file");
     file.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("our own file");
 }
 
-/// What happens to calls of the profiler's.
+/// The faults of the profiler's calls.
 #[derive(Clone)]
 pub(crate) struct Fault {
-    /// Numbers of system calls; none for all there are.
+    /// Numbers of system calls; empty for all.
     pub(crate) calls: Vec<i64>,
     pub(crate) answer: Answer,
     /// Occurrences, from 1; an empty range for none.
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Whether lines on standard error fail, too.
+    /// Whether lines to standard error fail, too.
     pub(crate) hits_lines: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Answer {
     Error(Errno),
-    /// A read or write is done with half of its bytes.
+    /// Reads or writes half of the bytes.
     Half,
 }
 
@@ -141,7 +139,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a run left.
 pub(crate) struct Outcome {
     pub(crate) report: Report,
     pub(crate) finished: Finished,
@@ -150,7 +147,6 @@ pub(crate) struct Outcome {
     pub(crate) left_in_spool: usize,
 }
 
-/// What the injector saw.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) has_begun: bool,
