@@ -115,7 +115,7 @@ test_i686() {
     # Not here: real_programs, ends_of_programs, single_step and two of exec, which run Debian's own programs (of 64 bits)
     # under the library, and what says nothing of the machine: bad_output, sandbox, frame_tables, odd_code, unloading.
     say "i686: the shared library in programs of 32 bits"
-    cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
+    cross i686 cargo test --locked --package sigprof-cdylib --test complete_stacks
     cross i686 cargo test --locked --package sigprof-cdylib --no-fail-fast --test gate -- c_abi:: environment:: ends:: \
         exec:: exports:: app_edges:: odd_stacks:: output_links:: output_pipes:: signals:: signal_context:: \
         static_programs:: --skip app_signals:: --skip a_program_that_replaces_another \
@@ -141,7 +141,7 @@ test_aarch64() {
     # messages.
     say "aarch64: the shared library in programs"
     cross aarch64 cargo build --locked --release --package sigprof-cdylib
-    test_aarch64_programs release --package sigprof-cdylib --test whole_stacks
+    test_aarch64_programs release --package sigprof-cdylib --test complete_stacks
     # shellcheck disable=SC2046 # Words.
     test_aarch64_programs release --package sigprof-cdylib --no-fail-fast --test gate -- exec:: $(what '' ends::) \
         --skip a_linked_program --skip a_signal_kills_the_program --skip a_stack_leads --skip a_failed_call \
@@ -219,10 +219,10 @@ test_alone() {
 smoke() {
     say "i686: stacks"
     cross i686 cargo build --locked --package sigprof-cdylib
-    SIGPROF_TEST_LIBRARY=$(library i686 debug) cross i686 cargo test --locked --package sigprof-cdylib --test whole_stacks
+    SIGPROF_TEST_LIBRARY=$(library i686 debug) cross i686 cargo test --locked --package sigprof-cdylib --test complete_stacks
     say "aarch64: stacks"
     cross aarch64 cargo build --locked --package sigprof-cdylib
-    test_aarch64_programs debug --workspace --test whole_stacks
+    test_aarch64_programs debug --workspace --test complete_stacks
 }
 
 if [ "$extent" = smoke ]; then

@@ -216,7 +216,7 @@ mod steps {
             let spool = File::open(victim.rig.only_spool().path()).expect("our own spool");
             let mut stepped =
                 Self { victim, child, copies: Scratch::new(), spool, looks: 0, instructions: 0 };
-            stepped.go_on();
+            stepped.resume();
             stepped
         }
 
@@ -225,7 +225,7 @@ mod steps {
         }
 
         /// Runs to the next breakpoint, through one tick.
-        pub(super) fn go_on(&mut self) {
+        pub(super) fn resume(&mut self) {
             let mut signal = None;
             loop {
                 ptrace::cont(self.pid(), signal).expect("it is stopped");
@@ -397,7 +397,7 @@ mod steps {
 
     /// Steps through a tick: at each instruction, a recovery must find it complete or not at all.
     #[track_caller]
-    pub(super) fn expect_one_more(stepped: &mut Stepped, stride: usize) {
+    pub(super) fn expect_another(stepped: &mut Stepped, stride: usize) {
         let before = stepped.look();
         assert_eq!(stepped.step(stride), [before, before + 1]);
     }
@@ -410,7 +410,7 @@ mod steps {
 fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
     let mut stepped = steps::Stepped::start(None);
     assert_eq!((stepped.arena_bytes(), stepped.look()), (0, 0));
-    steps::expect_one_more(&mut stepped, stride(600));
+    steps::expect_another(&mut stepped, stride(600));
     assert_eq!(stepped.arena_bytes(), 64 << 10);
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
@@ -421,8 +421,8 @@ fn a_kill_at_any_instruction_of_the_first_tick_loses_none() {
 fn a_kill_at_any_instruction_of_the_first_tick_by_thread_loses_none() {
     let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_THREADS", "1")]);
     assert_eq!((stepped.arena_bytes(), stepped.look()), (0, 0));
-    steps::expect_one_more(&mut stepped, stride(60));
-    steps::expect_one_more(&mut stepped, stride(60));
+    steps::expect_another(&mut stepped, stride(60));
+    steps::expect_another(&mut stepped, stride(60));
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
@@ -433,16 +433,16 @@ fn a_kill_at_any_instruction_of_a_new_record_loses_none() {
     let stride = stride(19);
     let mut stepped = steps::Stepped::start(None);
     for _ in 0..20 {
-        stepped.go_on();
+        stepped.resume();
     }
     let before = stepped.used_bytes();
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     let record = stepped.used_bytes() - before;
     assert!(record > 24 * 8, "{record} bytes");
     while stepped.used_bytes() + record + AHEAD <= stepped.arena_bytes() {
-        stepped.go_on();
+        stepped.resume();
     }
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     assert_eq!(stepped.arena_bytes(), 128 << 10, "it grew");
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
@@ -454,15 +454,15 @@ fn a_kill_at_any_instruction_of_a_spill_loses_none() {
     // Each slice takes a hundred thousand instructions, and each recovery reads some megabytes.
     let stride = 300 * stride(100);
     let mut stepped = steps::Stepped::start_with(None, &[("CPUPROFILE_MAX_MEMORY", MIN_MEMORY)]);
-    stepped.go_on();
+    stepped.resume();
     let (record, half) = (stepped.used_bytes(), stepped.half_bytes());
     assert!(half > 1 << 20 && stepped.is_clean(), "{half}");
     for _ in 1..half / record {
-        stepped.go_on();
+        stepped.resume();
     }
     assert!(stepped.is_clean() && stepped.moved_bytes() == 0);
     // The halves are switched, and the first slice is spilled to a new file; then the next slice.
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     assert_eq!(stepped.gone_bytes(), Some(stepped.moved_bytes()));
     let slice = stepped.moved_bytes();
     assert!(slice > 60 << 10);
@@ -470,10 +470,10 @@ fn a_kill_at_any_instruction_of_a_spill_loses_none() {
     // the others, and looks before and after each of them.
     let step_or_run = |stepped: &mut steps::Stepped| {
         if is_full() {
-            steps::expect_one_more(stepped, stride);
+            steps::expect_another(stepped, stride);
         } else {
             let before = stepped.look();
-            stepped.go_on();
+            stepped.resume();
             assert_eq!(stepped.look(), before + 1);
         }
     };
@@ -483,16 +483,16 @@ fn a_kill_at_any_instruction_of_a_spill_loses_none() {
     assert_eq!(stepped.call(), [before, before + 1]);
     assert_eq!(stepped.moved_bytes(), 3 * slice);
     while stepped.gone_bytes().is_some_and(|gone| gone + slice < half / record * record) {
-        stepped.go_on();
+        stepped.resume();
     }
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     assert!(stepped.gone_bytes().is_none() && !stepped.is_clean());
     // Each following tick zeroes a part of the half.
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     while !stepped.is_clean() {
         step_or_run(&mut stepped);
     }
-    steps::expect_one_more(&mut stepped, stride);
+    steps::expect_another(&mut stepped, stride);
     println!("{} instructions, {} looks", stepped.instructions, stepped.looks);
 }
 
@@ -504,18 +504,18 @@ fn a_kill_at_any_instruction_of_the_switch_loses_nothing_in_the_spool() {
     // Room for the head and 64 KiB of records.
     let blocks = (steps::ARENA + (64 << 10)) / 512;
     let mut stepped = steps::Stepped::start(Some(blocks));
-    stepped.go_on();
+    stepped.resume();
     let record = stepped.used_bytes();
     // The tick that finds no more room still has a place.
     while stepped.used_bytes() + record + AHEAD <= 64 << 10 {
-        stepped.go_on();
+        stepped.resume();
     }
     let before = stepped.look();
     assert!(!stepped.is_cut() && before > 10, "{before}");
     assert_eq!(stepped.step(stride(23)), [before, before + 1]);
     assert!(stepped.is_cut());
     while stepped.used_bytes() + record <= 64 << 10 {
-        stepped.go_on();
+        stepped.resume();
     }
     let last = stepped.look();
     assert!(last > before + 10, "{last}");

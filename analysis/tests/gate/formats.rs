@@ -200,7 +200,7 @@ fn work_until_sampled(summary: impl Fn() -> sigprof::Summary) {
     let begin = Instant::now();
     let is_busy = |one: &&sigprof::ThreadUse| one.thread.name.to_string() == "busy";
     while summary().threads.busiest().iter().find(is_busy).is_none_or(|busy| busy.samples < ENOUGH) {
-        assert!(begin.elapsed() < PATIENCE, "no samples come");
+        assert!(begin.elapsed() < TIMEOUT, "no samples come");
         crate::service::work(Duration::from_millis(20));
     }
 }
@@ -208,7 +208,7 @@ fn work_until_sampled(summary: impl Fn() -> sigprof::Summary) {
 /// Periods of 4 ms.
 const ENOUGH: u64 = 25;
 /// It ends a test that would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(540);
+const TIMEOUT: Duration = Duration::from_secs(540);
 
 /// Where the child of the next test is told the directory to work in.
 const CHILD: &str = "SIGPROF_TEST_SPOOL";

@@ -11,8 +11,8 @@
 
 use crate::chance::{longest_unfound, margin};
 use crate::support::{
-    Finished, Lack, Linkage, Profile, Scratch, Symbolizer, Told, kernel_tick, plain, preload, profiled, run,
-    shared_library, skip,
+    Finished, Lack, Linkage, Profile, Scratch, SessionTime, Symbolizer, kernel_tick, plain, preload,
+    profiled, run, shared_library, skip,
 };
 use std::path::Path;
 use std::process::Command;
@@ -72,14 +72,14 @@ impl Measured {
     /// Compares the total with the time that the program used; `threads` have ticks simultaneously.
     #[track_caller]
     fn total(&self, threads: usize) {
-        let told = Told::only(&self.finished);
-        assert_eq!(told.samples, self.profile.samples(), "{}", self.finished.stderr);
+        let time = SessionTime::only(&self.finished);
+        assert_eq!(time.samples, self.profile.samples(), "{}", self.finished.stderr);
         // The main thread's next tick is still to come.
-        let rest = self.finished.used - self.said("told_until") + self.said("first");
-        let outcome = told
+        let rest = self.finished.used - self.said("represented_until") + self.said("first");
+        let outcome = time
             .adds_up(self.period, threads)
-            .and_then(|()| told.is_of(self.said("all"), &self.finished))
-            .and_then(|()| told.is_told_but_for(rest, self.period));
+            .and_then(|()| time.is_of(self.said("all"), &self.finished))
+            .and_then(|()| time.is_accounted_except(rest, self.period));
         outcome.unwrap_or_else(|wrong| panic!("{wrong}; {}{}", self.finished.text(), self.finished.stderr));
     }
 
@@ -91,10 +91,10 @@ impl Measured {
             let name = format!("part_{part}");
             let of = |figure: &str| self.said(&format!("{name}_{figure}"));
             let sampled = self.sampled_in(&mut symbols, &name);
-            let told = of("last") - of("first");
+            let time = of("last") - of("first");
             // The tick that finds the thread may represent all earlier time of the process.
-            if !(told - around..=told + of("others") + around).contains(&sampled) {
-                return Err(format!("{sampled:.4} s in {name}, of which {told:.4} had ticks"));
+            if !(time - around..=time + of("others") + around).contains(&sampled) {
+                return Err(format!("{sampled:.4} s in {name}, of which {time:.4} had ticks"));
             }
             let latest =
                 longest_unfound(self.period, kernel_tick(), parts + 1) + kernel_tick() * of("preempted");
@@ -183,8 +183,8 @@ fn one_thread_has_its_time_at_every_rate() {
                 // thread's, and represents only the time since then.
                 let last = measured.sampled_in(&mut Symbolizer::default(), "until_told");
                 let most = measured.finished.used - measured.said("met_until") + measured.said("first");
-                let is_told = last <= most + 2.0 * measured.period;
-                is_told.then_some(()).ok_or_else(|| format!("{last:.4} s were left, and not {most:.4}"))
+                let is_accounted = last <= most + 2.0 * measured.period;
+                is_accounted.then_some(()).ok_or_else(|| format!("{last:.4} s were left, and not {most:.4}"))
             });
         }
     }
@@ -284,12 +284,12 @@ fn expect_all_places(clock: &'static str) {
 fn reports_time_of_threads_that_block_signals() {
     measure_at("cpu", 250, &["blocked", "2"], |measured| {
         let stderr = &measured.finished.stderr;
-        let told = Told::only(&measured.finished);
-        told.adds_up(measured.period, 2)?;
+        let time = SessionTime::only(&measured.finished);
+        time.adds_up(measured.period, 2)?;
         let (missing, of) = stderr
             .split_once(" s unaccounted: ")
             .and_then(|(line, _)| line.rsplit_once(" (")?.1.split_once(" of "))
-            .ok_or_else(|| format!("nothing is told: {stderr}"))?;
+            .ok_or_else(|| format!("nothing is reported: {stderr}"))?;
         // Truncated to hundredths.
         let missing: f64 = missing.parse().expect("seconds");
         let least = measured.said("part_0") - 2.0 * measured.period - 0.01;

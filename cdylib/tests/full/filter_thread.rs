@@ -24,10 +24,10 @@ fn a_filter_of_one_thread_selects_its_time() {
         let sampled = profile.samples() as f64 / 250.0;
         // A tick represents whole periods, and is recorded a little later than it comes. The first
         // may represent all time that the process has used so far.
-        let (told, around) = (last - first, 2.0 / 250.0 + kernel_tick());
+        let (time, around) = (last - first, 2.0 / 250.0 + kernel_tick());
         assert!(
-            (told - around..=told + others + around).contains(&sampled),
-            "{linkage:?}: {sampled:.3} of {told:.3} s, and {others:.3} before"
+            (time - around..=time + others + around).contains(&sampled),
+            "{linkage:?}: {sampled:.3} of {time:.3} s, and {others:.3} before"
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::outcome::expect_success_without_loss;
-use crate::support::{Linkage, Profile, Scratch, Told, profiled, run};
+use crate::support::{Linkage, Profile, Scratch, SessionTime, profiled, run};
 
 /// A server with eight workers serves a load and is shut down: there are nine profiles, each with
 /// its process's time, except for the time that it reports as unaccounted.
@@ -40,14 +40,14 @@ fn the_profiles_of_a_prefork_server_add_up_to_the_time_used() {
         );
         for (name, served) in &served {
             let path = scratch.path(name);
-            let (profile, told) = (Profile::read(&path), Told::of(&finished, &path));
-            assert_eq!(profile.samples(), told.samples, "{name}");
-            told.adds_up(profile.period_micros as f64 / 1e6, 1)
+            let (profile, time) = (Profile::read(&path), SessionTime::of(&finished, &path));
+            assert_eq!(profile.samples(), time.samples, "{name}");
+            time.adds_up(profile.period_micros as f64 / 1e6, 1)
                 .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-            assert!(told.used + ROUNDED >= *served, "{name} served for {served} s: {told:?}");
+            assert!(time.used + ROUNDED >= *served, "{name} served for {served} s: {time:?}");
             // No figure has the parent's time after its last line.
             if let Some(ended) = ended.get(name) {
-                assert!(told.used <= ended + ROUNDED, "{name} had used {ended} s: {told:?}");
+                assert!(time.used <= ended + ROUNDED, "{name} had used {ended} s: {time:?}");
             }
         }
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::chance::longest_unfound;
 use crate::support::thread_lines::{Thread, figure, threads};
-use crate::support::{Finished, Linkage, Profile, Scratch, Told, kernel_tick, plain, profiled, run};
+use crate::support::{Finished, Linkage, Profile, Scratch, SessionTime, kernel_tick, plain, profiled, run};
 
 /// A thread's own figures.
 struct Said<'t> {
@@ -22,8 +22,8 @@ struct Said<'t> {
 #[track_caller]
 fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
     const PERIOD: f64 = 1e-3;
-    let told = Told::only(finished);
-    told.adds_up(PERIOD, threads.len()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let time = SessionTime::only(finished);
+    time.adds_up(PERIOD, threads.len()).unwrap_or_else(|wrong| panic!("{wrong}"));
     let all: f64 = said.iter().map(|of| of.preempted).sum();
     for Said { name, used, preempted } in said {
         let thread = threads.iter().find(|thread| thread.name == *name).expect("a line of each thread");
@@ -32,7 +32,7 @@ fn expect_shares(finished: &Finished, threads: &[Thread], said: &[Said<'_>]) {
         let unfound = longest_unfound(PERIOD, tick, threads.len());
         let least = used - unfound - 2.0 * tick - tick * preempted;
         // The time of others, and of the rest of the process, until they are found.
-        let rest = told.used - said.iter().map(|of| of.used).sum::<f64>();
+        let rest = time.used - said.iter().map(|of| of.used).sum::<f64>();
         let others = said.iter().filter(|of| of.name != *name).map(|of| of.used);
         let of_others: f64 = others.chain([rest]).map(|used| used.min(unfound)).sum();
         let most = used + of_others + 2.0 * tick + tick * all;
@@ -99,7 +99,7 @@ done.wait()
         said.push(Said { name, used, preempted });
     }
     assert_eq!(said.len(), 2, "{text}");
-    expect_all_told(&scratch, &finished, &threads);
+    expect_all_accounted(&scratch, &finished, &threads);
     expect_shares(&finished, &threads, &said);
 }
 
@@ -119,15 +119,15 @@ fn threads_of_sort_are_listed() {
     assert!(finished.stdout == plainly.stdout, "sort does not sort under the profiler");
     let threads = threads(&finished);
     assert!(threads.len() >= 2 && threads.iter().all(|thread| thread.name == "sort"), "{threads:?}");
-    expect_all_told(&scratch, &finished, &threads);
+    expect_all_accounted(&scratch, &finished, &threads);
 }
 
 /// Panics unless all samples of the profile belong to the listed threads.
 #[track_caller]
-fn expect_all_told(scratch: &Scratch, finished: &Finished, threads: &[Thread]) {
+fn expect_all_accounted(scratch: &Scratch, finished: &Finished, threads: &[Thread]) {
     let profile = Profile::read(&scratch.path("prof"));
-    let told: u64 = threads.iter().map(|thread| thread.samples).sum();
-    assert_eq!((told, figure(finished, "unnamed_samples")), (profile.samples() as u64, 0));
+    let samples: u64 = threads.iter().map(|thread| thread.samples).sum();
+    assert_eq!((samples, figure(finished, "unnamed_samples")), (profile.samples() as u64, 0));
     expect_clean_but_for_the_kernels(&profile);
 }
 

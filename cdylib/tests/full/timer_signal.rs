@@ -1,6 +1,6 @@
 //! With any clock and signal, the samples represent the time that was used.
 
-use crate::support::{Finished, Linkage, Profile, Scratch, Told, profiled, run};
+use crate::support::{Finished, Linkage, Profile, Scratch, SessionTime, profiled, run};
 
 #[track_caller]
 fn seconds(finished: &Finished) -> f64 {
@@ -21,13 +21,13 @@ fn sampled(scratch: &Scratch, finished: &Finished, clock: &str) -> f64 {
     let profile = Profile::read(&scratch.path("prof"));
     let period = profile.period_micros as f64 / 1e6;
     if clock != "wall" {
-        let told = Told::only(finished);
-        assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
-        let rest = finished.used - said(finished, "told_until ") + said(finished, "others ");
-        let outcome = told
+        let time = SessionTime::only(finished);
+        assert_eq!(time.samples, profile.samples(), "{}", finished.stderr);
+        let rest = finished.used - said(finished, "represented_until ") + said(finished, "others ");
+        let outcome = time
             .adds_up(period, 1)
-            .and_then(|()| told.is_of(seconds(finished), finished))
-            .and_then(|()| told.is_told_but_for(rest, period));
+            .and_then(|()| time.is_of(seconds(finished), finished))
+            .and_then(|()| time.is_accounted_except(rest, period));
         outcome.unwrap_or_else(|failure| panic!("{clock}: {failure}; {}", finished.text()));
     }
     profile.samples() as f64 * period

@@ -98,7 +98,7 @@ fn threads_of_a_child_are_in_its_own_profile() {
     assert!((sampled - lived).abs() < 4.0 * child.period(), "{sampled} of {lived} s");
 }
 
-/// Threads without timers, because of the user's limit, are in no sample. The summary line reports
+/// Threads without timers, because of the user's limit, are not sampled. The summary line reports
 /// their time, to within a twentieth of a second at either end of each look for threads.
 #[test]
 fn reports_threads_without_a_timer() {

@@ -198,7 +198,7 @@ fn reports_that_all_threads_block_the_signal() {
         finished.stderr.contains(
             "(no samples: no tick arrived, although the program used CPU time: it blocks the profiling signal"
         ),
-        "the reason is not told: {}",
+        "the reason is not reported: {}",
         finished.stderr
     );
 }

@@ -104,8 +104,13 @@ fn an_expiry_while_the_signal_is_blocked_is_not_lost() {
 fn a_signal_that_is_pending_when_the_timer_is_armed_stays_pending() {
     // The kernel drops the application's signal if a tick is pending: none comes for a second.
     let finished = run_preloaded_at("1", &Scratch::new(), "pending-stays-pending", false);
-    let told = (exit_code(finished.status), finished.text());
-    assert_eq!(told, (0, "done\n".to_owned()), "a signal of the application's is gone: {}", finished.stderr);
+    let outcome = (exit_code(finished.status), finished.text());
+    assert_eq!(
+        outcome,
+        (0, "done\n".to_owned()),
+        "a signal of the application's is gone: {}",
+        finished.stderr
+    );
 }
 
 /// The application waits for its timer by `sigwaitinfo`: it gets all expiries and no tick; ticks
@@ -239,8 +244,8 @@ fn the_application_keeps_its_alarms() {
 fn an_alarm_without_a_handler_kills_the_application() {
     for realtime in [false, true] {
         let finished = run_preloaded(&Scratch::new(), "dies-of-an-alarm", realtime);
-        let told = (exit_code(finished.status), finished.text());
-        assert_eq!(told, (128 + 14, "armed\n".to_owned()), "{}", finished.stderr);
+        let outcome = (exit_code(finished.status), finished.text());
+        assert_eq!(outcome, (128 + 14, "armed\n".to_owned()), "{}", finished.stderr);
     }
 }
 

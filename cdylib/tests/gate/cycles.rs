@@ -1,7 +1,7 @@
 //! Many sessions at a high rate while threads compute: they leave no resources. Sessions that a
 //! signal starts and stops inside the allocator and the loader.
 
-use crate::support::{Linkage, Profile, Scratch, Told, is_full, plain, profiled, rounds, run};
+use crate::support::{Linkage, Profile, Scratch, SessionTime, is_full, plain, profiled, rounds, run};
 
 #[track_caller]
 fn expect_nothing_left(clock: &str, sessions: usize) {
@@ -67,18 +67,18 @@ fn a_signal_toggles_inside_malloc_and_dlopen() {
         "{}",
         finished.stderr
     );
-    let sessions = Told::all(&finished);
+    let sessions = SessionTime::all(&finished);
     assert_eq!((sessions.len(), lines.clone().count()), (PAIRS, PAIRS));
-    for (number, (told, line)) in sessions.iter().zip(lines).enumerate() {
+    for (number, (time, line)) in sessions.iter().zip(lines).enumerate() {
         let profile = Profile::read(&scratch.path(&format!("prof.{number}")));
-        assert_eq!(profile.samples(), told.samples, "profile {number}");
-        assert!(told.samples > 0, "profile {number}");
+        assert_eq!(profile.samples(), time.samples, "profile {number}");
+        assert!(time.samples > 0, "profile {number}");
         if !is_full() {
             continue;
         }
         let (least, most) = line.split_once(' ').expect("two times");
         let (least, most) = (least.parse().expect("seconds"), most.parse().expect("seconds"));
-        let outcome = told.adds_up(1e-3, 1).and_then(|()| told.is_between(least, most));
+        let outcome = time.adds_up(1e-3, 1).and_then(|()| time.is_between(least, most));
         outcome.unwrap_or_else(|failure| panic!("profile {number}: {failure}"));
     }
     assert_eq!(scratch.names("prof.").len(), PAIRS);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::{
-    Finished, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
+    Finished, Linkage, Profile, Scratch, SessionTime, exit_code, is_full, plain, preload, profiled, run,
 };
 
 fn app(scratch: &Scratch) -> PathBuf {
@@ -174,21 +174,22 @@ fn the_default_frequency_is_100() {
 /// represent the 300 ms that the application used.
 #[track_caller]
 fn expect_burnt(finished: &Finished, path: &Path) {
-    let (profile, told) = (Profile::read(path), Told::only(finished));
-    assert_eq!((profile.period_micros, profile.samples()), (10_000, told.samples), "{}", finished.stderr);
-    assert!(told.samples > 0, "{}", finished.stderr);
+    let (profile, time) = (Profile::read(path), SessionTime::only(finished));
+    assert_eq!((profile.period_micros, profile.samples()), (10_000, time.samples), "{}", finished.stderr);
+    assert!(time.samples > 0, "{}", finished.stderr);
     if !is_full() {
         return;
     }
     let text = finished.text();
-    let told_until = text.lines().find_map(|line| line.strip_prefix("told_until ")).expect("a line");
-    let told_until: f64 = told_until.parse().expect("seconds");
+    let represented_until =
+        text.lines().find_map(|line| line.strip_prefix("represented_until ")).expect("a line");
+    let represented_until: f64 = represented_until.parse().expect("seconds");
     // The resolution of libc's `clock`.
     let burnt = 0.3 - 1e-6;
-    let outcome = told
+    let outcome = time
         .adds_up(0.01, 1)
-        .and_then(|()| told.is_of(burnt, finished))
-        .and_then(|()| told.is_told_but_for(finished.used - told_until, 0.01));
+        .and_then(|()| time.is_of(burnt, finished))
+        .and_then(|()| time.is_accounted_except(finished.used - represented_until, 0.01));
     outcome.unwrap_or_else(|failure| panic!("{failure}; {text}"));
 }
 

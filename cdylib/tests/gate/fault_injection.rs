@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::faults::{
-    ABRUPT, Answer, Bench, CALLS, Case, Fault, PATIENCE_SECONDS, REPLACED, SESSION, TOGGLE, check,
+    ABRUPT, Answer, Bench, CALLS, Case, Fault, REPLACED, SESSION, TIMEOUT_SECONDS, TOGGLE, check,
 };
 use crate::support::{Scratch, is_full, rounds, shared_library};
 use nix::errno::Errno;
@@ -256,11 +256,11 @@ fn detects_each_fault_of_a_careless_profiler() {
         if fault == "hangs" && !is_full() {
             continue;
         }
-        (bench.variables, bench.patience_seconds) = (vec![], PATIENCE_SECONDS);
+        (bench.variables, bench.timeout_seconds) = (vec![], TIMEOUT_SECONDS);
         expect_nothing(&sweep(&bench, &CALLS, &[call], answer, reach, false));
         bench.variables = vec![("CARELESS", fault)];
         if fault == "hangs" {
-            bench.patience_seconds = 2;
+            bench.timeout_seconds = 2;
         }
         let wrong = sweep(&bench, &CALLS, &[call], answer, reach, false);
         assert!(wrong.iter().any(|what| what.contains(expected)), "{fault}: not seen in {wrong:?}");

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{
-    Finished, Lack, Linkage, Profile, Scratch, Told, exit_code, is_full, plain, preload, profiled, run,
-    shared_library, skip,
+    Finished, Lack, Linkage, Profile, Scratch, SessionTime, exit_code, is_full, plain, preload, profiled,
+    run, shared_library, skip,
 };
 
 /// A case of `programs/forks.c` with the library preloaded and profiling on. The timer does
@@ -150,16 +150,16 @@ fn the_time_of_a_child_is_in_its_profile() {
     };
     let profile = Profile::read(&scratch.path(&format!("prof_{child}")));
     // The child exits first.
-    let told = Told::all(&finished)[0];
-    assert_eq!(told.samples, profile.samples(), "{}", finished.stderr);
-    assert!(told.samples > 0, "{}", finished.stderr);
+    let time = SessionTime::all(&finished)[0];
+    assert_eq!(time.samples, profile.samples(), "{}", finished.stderr);
+    assert!(time.samples > 0, "{}", finished.stderr);
     if !is_full() {
         return;
     }
-    let outcome = told
+    let outcome = time
         .adds_up(0.01, 1)
-        .and_then(|()| told.is_between(seconds("burnt"), seconds("ended")))
-        .and_then(|()| told.is_told_but_for(seconds("ended") - seconds("told_until"), 0.01));
+        .and_then(|()| time.is_between(seconds("burnt"), seconds("ended")))
+        .and_then(|()| time.is_accounted_except(seconds("ended") - seconds("represented_until"), 0.01));
     outcome.unwrap_or_else(|failure| panic!("{failure}; {text}"));
 }
 

@@ -243,7 +243,8 @@ fn program_with_the_crate() {
 #[test]
 fn the_crate_is_refused_under_the_library() {
     let program = std::env::current_exe().expect("this program");
-    for (variable, told, name) in [("CPUPROFILE", "refused", "prof"), ("UNUSED", "profiled 5", "of-crate")] {
+    for (variable, outcome, name) in [("CPUPROFILE", "refused", "prof"), ("UNUSED", "profiled 5", "of-crate")]
+    {
         let scratch = Scratch::new();
         let mut command =
             command(&scratch, &program, "--exact loaders_copies::program_with_the_crate --nocapture");
@@ -252,7 +253,7 @@ fn the_crate_is_refused_under_the_library() {
         command.env(variable, "prof").env("CRATE_PROFILE", "of-crate");
         let finished = run(&mut command).expect_success();
         let text = finished.text();
-        assert!(text.lines().any(|line| line == told), "{variable}: not {told:?}: {text}");
+        assert!(text.lines().any(|line| line == outcome), "{variable}: not {outcome:?}: {text}");
         assert_eq!(crate::support::names_in(&out(&scratch), ""), [name], "{variable}: {}", finished.stderr);
         assert_eq!(Profile::read(&out(&scratch).join(name)).samples(), 5, "{variable}: {}", finished.stderr);
     }

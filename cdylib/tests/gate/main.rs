@@ -1,7 +1,7 @@
 //! Tests of the shared library's behaviour. They are one program, because linking each file takes
 //! longer than running it. A test that changes process-wide state does so in a child process.
 //!
-//! Two files beside this folder are built separately: `whole_stacks`, for other machines, and
+//! Two files beside this folder are built separately: `complete_stacks`, for other machines, and
 //! `kill_points`, with optimisations.
 
 #[path = "../support/mod.rs"]

@@ -14,14 +14,14 @@ use crate::support::{
 const OWN_SHARE: usize = 6 << 10;
 
 /// Seconds until a program is killed. Under some limits Python hangs, even without the library.
-const PATIENCE: u32 = 12;
+const TIMEOUT: u32 = 12;
 /// Seconds if it exits without the library: enough for a busy machine, and less than a hang.
-const LAST_PATIENCE: u32 = 300;
+const LAST_TIMEOUT: u32 = 300;
 
 /// Runs the command under a limit of so many KiB; `what` is the letter of `ulimit`.
-fn limited(command: &Command, what: char, kibibytes: usize, patience: u32) -> Finished {
+fn limited(command: &Command, what: char, kibibytes: usize, timeout: u32) -> Finished {
     let mut shell = plain("sh");
-    let script = format!("ulimit -{what} {kibibytes}; exec timeout {patience} env \"$@\"");
+    let script = format!("ulimit -{what} {kibibytes}; exec timeout {timeout} env \"$@\"");
     shell.args(["-c", &script, "sh"]);
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
@@ -58,10 +58,10 @@ fn expect_unharmed(
             .env("CPUPROFILE_SPOOL", scratch.path("spools"))
             .env("CPUPROFILE_FREQUENCY", "1000")
             .args(words);
-        let bare = limited(plain(program).args(words), what, limit.saturating_sub(OWN_SHARE), PATIENCE);
+        let bare = limited(plain(program).args(words), what, limit.saturating_sub(OWN_SHARE), TIMEOUT);
         // A program that exits without the library must exit with it.
-        let patience = if bare.status.success() { LAST_PATIENCE } else { PATIENCE };
-        let found = limited(&command, what, limit, patience);
+        let timeout = if bare.status.success() { LAST_TIMEOUT } else { TIMEOUT };
+        let found = limited(&command, what, limit, timeout);
         let status = exit_code(found.status);
         // An interpreter aborts if it finds no memory at its start.
         let is_own_end = found.stderr.contains("Fatal Python error");

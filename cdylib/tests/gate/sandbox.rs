@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::support::{
-    Linkage, Profile, Record, Root, Scratch, Symbolizer, Told, is_full, plain, profiled, run, shared_library,
+    Linkage, Profile, Record, Root, Scratch, SessionTime, Symbolizer, is_full, plain, profiled, run,
+    shared_library,
 };
 
 /// Runs `program` under the profiler in `sandbox` (none if empty), without timer ticks.
@@ -137,10 +138,10 @@ fn a_program_that_forbids_itself_timers_is_not_killed_by_ticks() {
             continue;
         }
         // The program computes for 1.7 s, with at most three threads at a time.
-        let told = Told::only(&finished);
-        assert!(told.used > 1.7 && told.samples == samples, "{clock}, {signal}: {}", finished.stderr);
+        let time = SessionTime::only(&finished);
+        assert!(time.used > 1.7 && time.samples == samples, "{clock}, {signal}: {}", finished.stderr);
         assert!(samples > 0, "{clock}, {signal}");
         // The scheduler decides how much time is unaccounted for.
-        told.adds_up(1e-3, 3).unwrap_or_else(|failure| panic!("{clock}, {signal}: {failure}"));
+        time.adds_up(1e-3, 3).unwrap_or_else(|failure| panic!("{clock}, {signal}: {failure}"));
     }
 }

@@ -217,7 +217,7 @@ fn only_spools_of_the_user_are_used() {
     expect_refusal(Spool::open(&rig.spools().join("text.spool")), "not a spool");
     assert_eq!(rig.only_spool().path(), path, "all others are passed over");
     let unusable = recover::spools(&rig.spools()).expect("the directory can be read").unusable;
-    assert_eq!(unusable.len(), 4, "and told: {unusable:?}");
+    assert_eq!(unusable.len(), 4, "and reported: {unusable:?}");
     if !is_root("make another user's spool") {
         return;
     }

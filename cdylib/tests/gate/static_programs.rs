@@ -20,7 +20,7 @@ fn compile_static(scratch: &Scratch, flags: &[&str]) -> PathBuf {
 
 /// Runs the static program, which profiles itself; panics unless all stacks are complete.
 #[track_caller]
-fn expect_whole_chains_in_a_static_program(flags: &[&str]) {
+fn expect_complete_chains_in_a_static_program(flags: &[&str]) {
     let scratch = Scratch::new();
     let path = scratch.path("prof");
     let finished = run(quietly(&mut plain(compile_static(&scratch, flags))).arg(&path));
@@ -40,17 +40,17 @@ fn expect_whole_chains_in_a_static_program(flags: &[&str]) {
 /// `-static` leaves no search table of the call frame information.
 #[test]
 fn stacks_of_a_static_program_are_complete() {
-    expect_whole_chains_in_a_static_program(&["-static"]);
+    expect_complete_chains_in_a_static_program(&["-static"]);
 }
 
 #[test]
 fn stacks_of_a_static_program_with_a_table_are_complete() {
-    expect_whole_chains_in_a_static_program(&["-static", "-Wl,--eh-frame-hdr"]);
+    expect_complete_chains_in_a_static_program(&["-static", "-Wl,--eh-frame-hdr"]);
 }
 
 /// `-static-pie` has a search table by default; the program is loaded at any address.
 #[test]
 fn stacks_of_a_static_pie_are_complete() {
-    expect_whole_chains_in_a_static_program(&["-static-pie"]);
-    expect_whole_chains_in_a_static_program(&["-static-pie", "-Wl,--no-eh-frame-hdr"]);
+    expect_complete_chains_in_a_static_program(&["-static-pie"]);
+    expect_complete_chains_in_a_static_program(&["-static-pie", "-Wl,--no-eh-frame-hdr"]);
 }

@@ -365,8 +365,8 @@ fn a_sandboxed_application_is_not_killed_for_its_threads() {
 
 #[track_caller]
 fn expect_sum(path: &Path, finished: &Finished) {
-    let told: u64 = threads(finished).iter().map(|thread| thread.samples).sum();
-    let sum = told + figure(finished, "unnamed_samples");
+    let samples: u64 = threads(finished).iter().map(|thread| thread.samples).sum();
+    let sum = samples + figure(finished, "unnamed_samples");
     assert_eq!(sum, Profile::read(path).samples() as u64, "{}", finished.stderr);
     assert!(fs::metadata(path).is_ok_and(|status| status.len() > 0));
 }

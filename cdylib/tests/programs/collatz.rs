@@ -1,4 +1,4 @@
-//! A program without frame pointers whose stack, at any moment, is known: `main`, a chain of three, `collatz_steps`.
+//! A program without frame pointers, with a stack that is known at any moment: `main`, a chain of three, `collatz_steps`.
 
 use std::hint::black_box;
 

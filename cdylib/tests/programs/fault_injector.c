@@ -8,7 +8,7 @@
  *   FIRST    the first occurrence of one of the calls that is answered so, from 1; 0 for none
  *   LAST     the last one
  *
- * A program that has not ended after nine minutes, or FAULT_PATIENCE seconds, hangs, and is ended.
+ * A program that has not ended after nine minutes, or FAULT_TIMEOUT seconds, hangs, and is ended.
  *
  * A filter (seccomp(2), "SECCOMP_RET_USER_NOTIF") stops the program at each of the calls and asks this process, which
  * lets the kernel go on with it or gives the answer. Counting begins when the library of fault_shim.c says so. From
@@ -266,7 +266,7 @@ static void serve(int listener) {
 static int serve_until_end(pid_t program, int listener) {
     struct pollfd polled[2] = {{.fd = listener, .events = POLLIN}, {.fd = (int)syscall(SYS_pidfd_open, program, 0), .events = POLLIN}};
     if (polled[1].fd < 0) die("pidfd_open");
-    const char *const patience = getenv("FAULT_PATIENCE");
+    const char *const patience = getenv("FAULT_TIMEOUT");
     const time_t end = time(NULL) + (patience != NULL ? atoi(patience) : 540);
     while (polled[1].revents == 0) {
         const time_t left = end - time(NULL);

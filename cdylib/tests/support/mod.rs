@@ -46,5 +46,5 @@ pub(crate) use skip::{Lack, skip};
 pub(crate) use spools::{SpoolRig, samples_at, samples_in};
 pub(crate) use symbols::{Root, Symbolizer};
 pub(crate) use tier::{is_full, rounds};
-pub(crate) use time::{Told, kernel_tick};
+pub(crate) use time::{SessionTime, kernel_tick};
 pub(crate) use waiting::{line_in, wait_for, wait_for_end};

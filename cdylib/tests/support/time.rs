@@ -2,7 +2,7 @@
 //!
 //! The scheduler decides how much is unaccounted for. The kernel sends ticks of CPU time only at
 //! its own ticks, to the thread that they interrupt. The time of a thread after the last of those
-//! is in no sample, and on a busy machine it may be much. The sum of both is the time used on any
+//! is not sampled, and on a busy machine it may be much. The sum of both is the time used on any
 //! machine, so tests check that closely. A program that computes until it sees a tick can check
 //! more: samples represent all time before that tick.
 
@@ -23,15 +23,15 @@ pub(crate) fn kernel_tick() -> f64 {
 
 /// The figures of a session of CPU time in the lines of `CPUPROFILE_STATISTICS`, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SessionTime {
     pub(crate) samples: usize,
     /// The unaccounted time.
-    pub(crate) untold: f64,
+    pub(crate) unaccounted: f64,
     /// The time that the process used during the session.
     pub(crate) used: f64,
 }
 
-impl Told {
+impl SessionTime {
     /// Each session's figures, in the order in which they stopped.
     #[track_caller]
     pub(crate) fn all(finished: &Finished) -> Vec<Self> {
@@ -41,8 +41,8 @@ impl Told {
 
     #[track_caller]
     pub(crate) fn only(finished: &Finished) -> Self {
-        let [told] = Self::all(finished)[..] else { panic!("not one session: {}", finished.stderr) };
-        told
+        let [time] = Self::all(finished)[..] else { panic!("not one session: {}", finished.stderr) };
+        time
     }
 
     /// The figures of the session with this profile.
@@ -62,7 +62,7 @@ impl Told {
         let seconds = |name: &str| figure(name) as f64 / 1e6;
         Self {
             samples: figure("samples"),
-            untold: seconds("unaccounted_micros"),
+            unaccounted: seconds("unaccounted_micros"),
             used: seconds("cpu_micros"),
         }
     }
@@ -74,7 +74,7 @@ impl Told {
     pub(crate) fn adds_up(&self, period: f64, threads: usize) -> Result<(), String> {
         let sampled = self.samples as f64 * period;
         let margin = period * threads as f64 + kernel_tick();
-        let is_true = (sampled + self.untold - self.used).abs() <= margin;
+        let is_true = (sampled + self.unaccounted - self.used).abs() <= margin;
         is_true.then_some(()).ok_or_else(|| format!("{sampled:.4} s sampled, margin {margin:.4}: {self:?}"))
     }
 
@@ -93,9 +93,9 @@ impl Told {
     /// Fails if more is unaccounted for than the time after a moment that a tick followed. That
     /// tick represented all earlier time, except half a period and the time of other threads with
     /// timers. `rest` is the time used since then, plus the most that those threads used.
-    pub(crate) fn is_told_but_for(&self, rest: f64, period: f64) -> Result<(), String> {
+    pub(crate) fn is_accounted_except(&self, rest: f64, period: f64) -> Result<(), String> {
         let most = rest + period + ROUNDED;
-        (self.untold <= most)
+        (self.unaccounted <= most)
             .then_some(())
             .ok_or_else(|| format!("most of {most:.6} s unaccounted: {self:?}"))
     }

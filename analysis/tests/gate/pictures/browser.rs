@@ -14,7 +14,7 @@ use std::{
 use crate::skip::{Lack, skip};
 
 /// No step takes a hundredth of this, unless the machine is very busy: it ends a test that would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(540);
+const TIMEOUT: Duration = Duration::from_secs(540);
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -90,7 +90,7 @@ impl Browser {
             order["sessionId"] = json!(session);
         }
         self.orders.write_all(format!("{order}\0").as_bytes()).expect("chromium reads");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let mut message = self
@@ -139,7 +139,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.value(expression) != json!(true) {
             assert!(Instant::now() < deadline, "it never came true: {expression}");
             thread::sleep(Duration::from_millis(5));
@@ -148,7 +148,7 @@ impl Browser {
 
     /// Waits until the browser has told of something with this text in it. Some of it comes behind the answer to its `cause`.
     pub(crate) fn wait_for_event(&mut self, text: &str, cause: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.events.iter().any(|event| event.to_string().contains(text)) {
             assert!(Instant::now() < deadline, "{cause}: never {text}: {:?}", self.events);
             thread::sleep(Duration::from_millis(5));

@@ -1,7 +1,7 @@
 //! What a recorder or a program leaves behind, and `sigprof recover` makes of it.
 
 use super::support::{
-    Finished, Lack, Rig, children_of, is_polling, is_zombie, send, skip, untold, wait_until,
+    Finished, Lack, Rig, children_of, is_polling, is_zombie, send, skip, unaccounted, wait_until,
 };
 use sigprof_analysis::{formats, profile::label};
 use std::{
@@ -80,7 +80,7 @@ fn a_recording_in_another_container_is_left_alone() {
     // Both programs, with what they have used behind their last ticks; the slack is two periods and a half for each.
     let profile = rig.profile();
     let time = profile.total(1) as f64 / 1e9;
-    assert!(time + untold(&profile) >= 0.25, "{time} s, and {} s in no sample", untold(&profile));
+    assert!(time + unaccounted(&profile) >= 0.25, "{time} s, and {} s in no sample", unaccounted(&profile));
 }
 
 /// Of a program that was profiled without a recorder.

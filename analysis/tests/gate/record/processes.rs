@@ -1,6 +1,6 @@
 //! Whose time is in the profile: all processes of a command, and no others.
 
-use super::support::{Finished, Lack, Rig, assert_time, compile, is_full, perl, printed, skip, untold};
+use super::support::{Finished, Lack, Rig, assert_time, compile, is_full, perl, printed, skip, unaccounted};
 use sigprof_analysis::profile::label;
 use std::{fs, process::Command};
 
@@ -21,7 +21,11 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
     if is_full() {
         assert!(processes.contains_key("gzip"), "{processes:?}");
         // Perl knows its time to a hundredth, in user and system mode, and begins to count before it is recorded.
-        assert!(processes["perl"] + untold(&profile) >= 0.15, "{processes:?}, and {} s", untold(&profile));
+        assert!(
+            processes["perl"] + unaccounted(&profile) >= 0.15,
+            "{processes:?}, and {} s",
+            unaccounted(&profile)
+        );
     }
     let whole = finished.stderr.split(" % of stacks complete").next().unwrap().rsplit(' ').next().unwrap();
     // Of some tens, a few may be met where nothing says how to go on.
@@ -94,9 +98,9 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
     // All but what the first `sh` was before it was recorded.
     let time = profile.total(1) as f64 / 1e9;
     assert!(
-        !is_full() || time + untold(&profile) >= 0.7,
+        !is_full() || time + unaccounted(&profile) >= 0.7,
         "{time} s, and {} s in no sample",
-        untold(&profile)
+        unaccounted(&profile)
     );
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1, "one process");
 }
@@ -175,7 +179,7 @@ fn without_children_the_commands_own_process_is_there_alone() {
     }
     let (time, period) = (processes["worker"], profile.period as f64 / 1e9);
     assert!(time <= printed(&finished.stdout) - 0.2 + 2.0 * period, "{processes:?}");
-    assert!(time + untold(&profile) + 2.0 * period >= 0.2, "{processes:?}");
+    assert!(time + unaccounted(&profile) + 2.0 * period >= 0.2, "{processes:?}");
 }
 
 #[test]

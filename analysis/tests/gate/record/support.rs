@@ -21,7 +21,7 @@ pub(crate) use crate::skip::{Lack, skip};
 pub(crate) use crate::tier::is_full;
 
 /// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(540);
+const TIMEOUT: Duration = Duration::from_secs(540);
 
 /// See the module.
 pub(crate) struct Rig {
@@ -241,7 +241,7 @@ impl Finished {
 /// Seconds that the processes of a profile have used and no sample stands for, by what the profile says. Those that were killed have
 /// not said.
 #[track_caller]
-pub(crate) fn untold(profile: &Profile) -> f64 {
+pub(crate) fn unaccounted(profile: &Profile) -> f64 {
     let said = profile.comments.iter().find_map(|comment| comment.strip_prefix("unaccounted: "));
     let seconds = said.and_then(|said| said.strip_suffix(" s of CPU time"));
     seconds.unwrap_or_else(|| panic!("{:?}", profile.comments)).parse().expect("a number")
@@ -256,9 +256,9 @@ pub(crate) fn assert_time(profile: &Profile, threads: u32, asked: f64, printed: 
     if !is_full() {
         return;
     }
-    let (time, untold) = (profile.total(1) as f64 / 1e9, untold(profile));
+    let (time, unaccounted) = (profile.total(1) as f64 / 1e9, unaccounted(profile));
     let slack = f64::from(threads + 1) * profile.period as f64 / 1e9;
-    assert!(time + untold + slack >= asked, "{asked} s of {time} s and {untold} s in no sample");
+    assert!(time + unaccounted + slack >= asked, "{asked} s of {time} s and {unaccounted} s in no sample");
     assert!(time <= printed + slack, "{time} s of {printed} s");
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn printed(stdout: &str) -> f64 {
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}: never");
+        assert!(start.elapsed() < TIMEOUT, "{what}: never");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,4 +1,3 @@
-
 macro_rules! names {
     ($($constant:ident $name:literal),* $(,)?) => {
         /// The name of the system call `number`; `None` for one that the profiler never made.

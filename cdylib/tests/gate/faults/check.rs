@@ -84,9 +84,9 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
     if is_overcome && !lines.is_empty() {
         return Err(format!("there was no reason to give up: {}", finished.stderr));
     }
-    let tells = |of: &str| {
-        let is_told = fault.hits_lines || lines.iter().any(|line| line.contains(of));
-        if is_told {
+    let reports = |of: &str| {
+        let is_reported = fault.hits_lines || lines.iter().any(|line| line.contains(of));
+        if is_reported {
             Ok(())
         } else {
             Err(format!("{of:?} is missing, and no line says so: {}", finished.stderr))
@@ -110,12 +110,12 @@ fn check_profiles(case: &Case, fault: &Fault, outcome: &Outcome) -> Result<bool,
         is_child_missing = !is_there;
         // A program that was never profiled has no profiled children.
         if is_child_missing && !is_missing {
-            tells(CHILD)?;
+            reports(CHILD)?;
         }
     }
     if is_missing {
         let is_toggle = lines.iter().any(|line| line.contains("CPUPROFILESIGNAL="));
-        tells(if is_toggle { "CPUPROFILESIGNAL=" } else { "no profile " })?;
+        reports(if is_toggle { "CPUPROFILESIGNAL=" } else { "no profile " })?;
     }
     Ok(is_missing || is_child_missing)
 }

@@ -6,4 +6,4 @@ mod run;
 
 pub(crate) use cases::{ABRUPT, CALLS, Case, REPLACED, SESSION, TOGGLE};
 pub(crate) use check::check;
-pub(crate) use run::{Answer, Bench, Fault, PATIENCE_SECONDS};
+pub(crate) use run::{Answer, Bench, Fault, TIMEOUT_SECONDS};

@@ -12,7 +12,7 @@ use super::cases::Case;
 use crate::support::{Finished, Linkage, Scratch, exit_code, plain, run};
 
 /// Seconds in which each application exits on any machine, unless it hangs.
-pub(crate) const PATIENCE_SECONDS: u32 = 540;
+pub(crate) const TIMEOUT_SECONDS: u32 = 540;
 
 /// The programs of one test, and their directory.
 pub(crate) struct Bench {
@@ -22,7 +22,7 @@ pub(crate) struct Bench {
     app: PathBuf,
     profiler: PathBuf,
     /// Seconds after which an application hangs. On an idle machine they take a tenth of a second.
-    pub(crate) patience_seconds: u32,
+    pub(crate) timeout_seconds: u32,
     /// Additional environment variables of the application.
     pub(crate) variables: Vec<(&'static str, &'static str)>,
 }
@@ -34,7 +34,7 @@ impl Bench {
         let shim = scratch.compile_library("fault_shim.c", &[]);
         let app = scratch.compile("fault_app.c", Linkage::None, &[]);
         let (profiler, variables) = (profiler.to_owned(), Vec::new());
-        Self { scratch, injector, shim, app, profiler, patience_seconds: PATIENCE_SECONDS, variables }
+        Self { scratch, injector, shim, app, profiler, timeout_seconds: TIMEOUT_SECONDS, variables }
     }
 
     /// The application's output without a profiler.
@@ -54,7 +54,7 @@ impl Bench {
             case.names.iter().for_each(|name| make_old(&directory.join(name)));
         }
         let mut command = plain(&self.injector);
-        command.env("FAULT_PATIENCE", self.patience_seconds.to_string());
+        command.env("FAULT_TIMEOUT", self.timeout_seconds.to_string());
         command.arg(&report).args(fault.arguments());
         command.arg("/usr/bin/env");
         command.arg(format!("LD_PRELOAD={} {}", self.profiler.display(), self.shim.display()));

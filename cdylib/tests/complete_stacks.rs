@@ -9,7 +9,7 @@ use support::{Linkage, Profile, Root, Scratch, Symbolizer, profiled, quietly, ru
 const TICKS: usize = 100;
 
 #[track_caller]
-fn expect_whole_stacks(flags: &[&str]) {
+fn expect_complete_stacks(flags: &[&str]) {
     const CALLERS: [&str; 5] = ["innermost", "middle", "outermost", "work", "main"];
     let scratch = Scratch::new();
     let program = scratch.compile("callers.c", Linkage::None, flags);
@@ -37,12 +37,12 @@ fn expect_whole_stacks(flags: &[&str]) {
 
 #[test]
 fn stacks_without_frame_pointers_are_complete() {
-    expect_whole_stacks(&["-fomit-frame-pointer"]);
+    expect_complete_stacks(&["-fomit-frame-pointer"]);
 }
 
 #[test]
 fn stacks_with_frame_pointers_are_complete() {
-    expect_whole_stacks(&["-fno-omit-frame-pointer"]);
+    expect_complete_stacks(&["-fno-omit-frame-pointer"]);
 }
 
 /// Programs with unused pages between their segments, which lld sometimes leaves: the loader has
@@ -55,7 +55,7 @@ fn stacks_in_programs_with_gaps_are_complete() {
             let place = format!("-Wl,-z,separate-code,-Ttext={text}");
             // A program at fixed addresses begins at 0x400000.
             if kind == "-pie" || text.starts_with("0x9") {
-                expect_whole_stacks(&["-fomit-frame-pointer", code, kind, &place]);
+                expect_complete_stacks(&["-fomit-frame-pointer", code, kind, &place]);
             }
         }
     }
@@ -67,5 +67,5 @@ fn stacks_in_programs_with_gaps_are_complete() {
 fn stacks_of_guarded_functions_are_complete() {
     let guard =
         if support::is_for_aarch64() { "-mbranch-protection=pac-ret+leaf" } else { "-fcf-protection" };
-    expect_whole_stacks(&[guard, "-fomit-frame-pointer"]);
+    expect_complete_stacks(&[guard, "-fomit-frame-pointer"]);
 }
