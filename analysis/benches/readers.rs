@@ -20,7 +20,7 @@ mod generate;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The argument by which this program runs another and tells what it took.
+/// The argument that makes this program run another one and report its cost.
 const MEASURE: &str = "--measure-one";
 
 const SIGPROF: &str = env!("CARGO_BIN_EXE_sigprof");
@@ -175,7 +175,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Runs a command in a process of its own whose only child it is, and gives what that took.
+/// Runs a command as the only child of another process; returns its cost.
 fn measure(command: &[String], place: &Path) -> Result<Cost> {
     let output = Command::new(std::env::current_exe()?)
         .arg(MEASURE)

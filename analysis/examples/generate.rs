@@ -1,11 +1,11 @@
-//! Writes a CPU profile of any size, to measure readers and reports with: RECORDS different call chains of DEPTH frames, whose
-//! addresses lie in this very program and its libraries.
+//! Writes a CPU profile of any size, to measure readers and reports: RECORDS different call chains
+//! of DEPTH frames, with addresses in this program and its libraries.
 //!
 //! ```text
 //! cargo run --release -p sigprof-analysis --example generate -- 1000000 10 large.prof    # 96 MB
 //! ```
 //!
-//! The same arguments give the same chains, but for where the kernel has put the program.
+//! Equal arguments make equal chains, except for the program's load address.
 
 use sigprof::format::{Mapping, ProfileWriter, SlotLayout, SlotWidth};
 use std::{

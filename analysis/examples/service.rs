@@ -86,7 +86,8 @@ fn page(path: &str, profiler: &MemoryProfiler) -> io::Result<Option<(&'static st
             "application/octet-stream"
         }
         "/flamegraph.svg" => {
-            let options = flamegraph::Options { by_thread: true, ..flamegraph::Options::default() };
+            let options =
+                flamegraph::FlamegraphOptions { by_thread: true, ..flamegraph::FlamegraphOptions::default() };
             flamegraph::write(&profile(profiler)?, &options, &mut body)?;
             "image/svg+xml"
         }
@@ -98,7 +99,9 @@ fn page(path: &str, profiler: &MemoryProfiler) -> io::Result<Option<(&'static st
 /// What was sampled until now, with names.
 fn profile(profiler: &MemoryProfiler) -> io::Result<Profile> {
     let mut profile = memory::read(&profiler.snapshot().map_err(io::Error::other)?);
-    for warning in Symbolizer::new(symbolize::Options::default()).symbolize(&mut profile, &mut |_| {}) {
+    for warning in
+        Symbolizer::new(symbolize::SymbolizerOptions::default()).symbolize(&mut profile, &mut |_| {})
+    {
         eprintln!("service: {warning}");
     }
     Ok(profile)

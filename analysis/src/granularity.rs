@@ -1,29 +1,29 @@
-//! Makes a profile coarser: lines instead of addresses, functions instead of lines, files instead of functions.
+//! Aggregation of a profile by line, function or file.
 
 use crate::profile::{Function, FunctionId, Profile};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// What a report has a row for.
+/// Aggregation level of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
-    /// Each instruction that was sampled.
+    /// Each sampled instruction.
     Addresses,
     /// Each source line of a function.
     Lines,
-    /// Each name of a function; functions of one name in several files are one.
+    /// Each function name, even if several files have functions of that name.
     #[default]
     Functions,
     /// Each source file.
     Files,
-    /// Each function; those of one name in several files are several.
+    /// Each function name and file.
     FileFunctions,
 }
 
 impl Granularity {
-    /// Takes out of the profile what is finer. Without `inlines`, what was inlined counts for the function that was called.
+    /// Removes finer information. Without `inlines`, inlined calls count for the called function.
     ///
-    /// Locations and samples keep their numbers; functions that are no longer told apart have one number.
+    /// IDs of locations and samples are unchanged; functions that became equal share an ID.
     pub fn apply(self, profile: &mut Profile, inlines: bool) {
         let (has_names, has_files) = match self {
             Self::Addresses | Self::Lines | Self::FileFunctions => (true, true),
@@ -59,7 +59,7 @@ impl Granularity {
     }
 }
 
-/// Takes names or files from functions; gives for each the first that is the same as it then.
+/// Removes names or files; returns for each function the first that is equal then.
 fn coarsen_functions(functions: &mut [Function], has_names: bool, has_files: bool) -> Vec<FunctionId> {
     let mut first: HashMap<Function, FunctionId, RandomState> = HashMap::default();
     let mut alike = Vec::with_capacity(functions.len());
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::profile::{Builder, Line, LocationId};
 
-    /// Two functions `f`, in two files, of which one was inlined into `main`.
+    /// Two functions `f` in two files, one of them inlined into `main`.
     fn profile() -> Profile {
         let mut builder = Builder::new(Profile::cpu_types());
         let mut function = |name: &str, file: &str| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_is_taken_out() {
+    fn removes_finer_information() {
         assert_eq!(shown(Granularity::Addresses, true), ["10 f/a.c/7:1 main/a.c/7:2", "20 f/b.c/7:3"]);
         assert_eq!(shown(Granularity::Addresses, false), ["10 main/a.c/7:2", "20 f/b.c/7:3"]);
         assert_eq!(shown(Granularity::Lines, true), ["0 f/a.c/7:1 main/a.c/7:2", "0 f/b.c/7:3"]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_alike_are_one() {
+    fn combines_equal_functions() {
         let mut profile = profile();
         Granularity::Functions.apply(&mut profile, true);
         let innermost = |id: usize| profile.locations[id].lines[0].function;

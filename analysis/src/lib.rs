@@ -1,20 +1,20 @@
-//! Reads profiles, names what they hold, and shows where the time went: the library behind the command `sigprof`.
+//! Library of the command `sigprof`: reads and symbolizes profiles, and writes reports.
 //!
-//! Data flows one way. Every input becomes a [`Profile`](profile::Profile), every report and every output starts from one:
+//! Every input becomes a [`Profile`](profile::Profile), from which all outputs are made:
 //!
 //! ```text
-//! files, spools, memory --formats--> Profile --symbolize--> Profile with names --filter, granularity--> Profile
-//!     --report--> text, pictures, other formats
+//! files, spools, memory --formats--> Profile --symbolize--> Profile with names
+//!     --filter, granularity--> Profile --report--> text, pictures, other formats
 //! ```
 //!
-//! | folder | what it does |
+//! | folder | purpose |
 //! | --- | --- |
 //! | [`profile`] | the model: samples, locations, functions, mappings |
-//! | [`formats`] | bytes to the model and back |
-//! | [`record`] | runs a command, and collects what its processes leave |
-//! | [`symbolize`] | names for addresses |
-//! | [`filter`], [`granularity`] | a part of a profile, or a coarser one |
-//! | [`graph`] | values by function, and which calls which |
+//! | [`formats`] | readers and writers of file formats |
+//! | [`record`] | runs a command, and collects its samples |
+//! | [`symbolize`] | names of addresses |
+//! | [`filter`], [`granularity`] | filters and aggregation |
+//! | [`graph`] | values by function, and the call graph |
 //! | [`report`] | text and pictures |
 
 pub mod error;

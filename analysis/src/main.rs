@@ -1,7 +1,7 @@
 //! The command `sigprof`.
 //!
-//! Exit status: 0; 1 if something cannot be read, written or done; 2 if the arguments are wrong. `sigprof record` exits
-//! with the status of the command that it ran.
+//! Exit status: 0; 1 if something cannot be read, written or done; 2 if the arguments are wrong.
+//! `sigprof record` exits with the status of the command that it ran.
 
 mod command;
 
@@ -26,7 +26,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if the reader of our output closed it.
 fn is_broken_pipe(error: &sigprof_analysis::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

@@ -1,15 +1,15 @@
-//! Units of values: which there are, how values convert, and how they are written.
+//! Units of values: conversion and formatting.
 
 use crate::error::{Error, ErrorKind};
 
 struct Unit {
-    /// As it is written behind a number.
+    /// Its suffix of numbers.
     short: &'static str,
-    /// Other words for it, without the `s` of the plural.
+    /// Other names, without the plural `s`.
     aliases: &'static [&'static str],
-    /// In the smallest unit of its family.
+    /// Multiple of the smallest unit of its family.
     factor: f64,
-    /// May be chosen where nobody asked for a unit.
+    /// It may be chosen automatically.
     is_natural: bool,
 }
 
@@ -20,7 +20,7 @@ const fn unit(short: &'static str, aliases: &'static [&'static str], factor: f64
 /// Units that convert into each other, smallest first.
 struct Family {
     units: &'static [Unit],
-    /// The place of the unit for 0.
+    /// Index of the unit for 0.
     default: usize,
 }
 
@@ -60,7 +60,7 @@ impl Family {
         })
     }
 
-    /// The largest unit that there is one of.
+    /// Returns the largest unit that is not greater than the value.
     fn natural(&self, value: f64) -> &'static Unit {
         let mut natural = self.units.iter().rev().filter(|unit| unit.is_natural);
         natural.find(|unit| value.abs() >= unit.factor).unwrap_or(&self.units[self.default])
@@ -71,7 +71,7 @@ fn family(unit: &str) -> Option<(&'static Family, &'static Unit)> {
     FAMILIES.iter().find_map(|family| family.find(unit).map(|unit| (family, unit)))
 }
 
-/// How values of a profile are written: all rows of a report have one unit, so that they compare at a glance.
+/// Scale of a report: all rows have the same unit, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     factor: f64,
@@ -79,7 +79,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The one that suits `value`, which is in `unit`.
+    /// Returns the scale for a `value` in `unit`.
     #[expect(clippy::cast_precision_loss, reason = "shown with two digits behind the point")]
     pub fn natural(value: i64, unit: &str) -> Self {
         match family(unit) {
@@ -91,8 +91,8 @@ impl Scale {
         }
     }
 
-    /// The one that suits a report of values in `unit`: in which the least of them, but for 0, is at least 0.01, or which is
-    /// the least's own where all are much alike.
+    /// Returns the scale of a report in `unit`: the least value, except 0, is shown as at least
+    /// 0.01; if all values are similar, in the natural unit of the least.
     pub fn of_report(least: i64, largest: i64, unit: &str) -> Self {
         let (least, largest) = (least.saturating_abs(), largest.saturating_abs());
         let least = if least == 0 { largest } else { least };
@@ -105,10 +105,10 @@ impl Scale {
         }
     }
 
-    /// The one that `name` asks for, of values of type `kind` in `unit`.
+    /// Returns the scale of unit `name`, for values of type `kind` in `unit`.
     ///
     /// # Errors
-    /// The unit is unknown, or the values do not convert to it.
+    /// If the unit is unknown, or the values do not convert to it.
     pub fn named(name: &str, kind: &str, unit: &str) -> Result<Self, Error> {
         let error = |reason| Error::new(ErrorKind::Request, reason);
         let known = "the units are auto, ns, us, ms, s, min, hour, count, B, kB, MB, GB and TB";
@@ -130,7 +130,7 @@ impl Scale {
         Ok(Self { factor: from.factor / to.factor, suffix: to.short })
     }
 
-    /// The value with its unit, with two digits behind the point where it has any; 0 has no unit.
+    /// Formats a value with its unit and at most two decimals; 0 has no unit.
     #[expect(clippy::cast_precision_loss, reason = "shown with two digits behind the point")]
     pub fn format(&self, value: i64) -> String {
         let number = format!("{:.2}", value as f64 * self.factor);
@@ -138,19 +138,19 @@ impl Scale {
         if number == "0" || number == "-0" { "0".into() } else { format!("{number}{}", self.suffix) }
     }
 
-    /// As [`format`](Self::format), but a point for 0.
+    /// As [`format`](Self::format), but returns a point for 0.
     pub fn format_or_point(&self, value: i64) -> String {
         if value == 0 { ".".into() } else { self.format(value) }
     }
 }
 
-/// A value in the unit that suits it.
+/// Formats a value in its natural unit.
 pub fn natural(value: i64, unit: &str) -> String {
     Scale::natural(value, unit).format(value)
 }
 
-/// A value in another unit, and the name of that; where it does not convert, in the first unit of its family. Values without
-/// a known unit take any.
+/// Converts a value; returns also the unit, the family's default if `to` is not in the family.
+/// Values without a known unit convert to any.
 #[expect(clippy::cast_precision_loss, reason = "compared with what a person typed")]
 pub fn convert<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
     match family(from) {
@@ -162,8 +162,7 @@ pub fn convert<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
     }
 }
 
-/// The whole numbers that values in the units `one` and `other` are multiplied by, to be in the finer of both; None if the
-/// units do not convert into each other.
+/// Returns the factors that convert both units to the finer one; None if they do not convert.
 pub fn factors_to_finer(one: &str, other: &str) -> Option<(i64, i64)> {
     if one == other {
         return Some((1, 1));
@@ -174,7 +173,7 @@ pub fn factors_to_finer(one: &str, other: &str) -> Option<(i64, i64)> {
     std::ptr::eq(family, other_family).then(|| (factor(one), factor(other)))
 }
 
-/// The share that `value` is of `total`: two digits behind the point from 1 % on, two digits that count below.
+/// Formats a percentage: with two decimals from 1 % on, two significant digits below.
 #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
 pub fn percent(value: i64, total: i64) -> String {
     let share = if total == 0 { 0.0 } else { value as f64 / total as f64 * 100.0 };
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_in_one_unit() {
+    fn formats_values_in_one_unit() {
         let seconds = Scale::of_report(10_000_000, 3_200_000_000, "nanoseconds");
         assert_eq!(seconds.format(3_200_000_000), "3.20s");
         assert_eq!(seconds.format(10_000_000), "0.01s");
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn units_have_several_names() {
+    fn finds_units_by_several_names() {
         for (name, text) in [
             ("ns", "90000000000ns"),
             ("nanoseconds", "90000000000ns"),
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn two_units_have_factors_to_the_finer() {
+    fn returns_factors_to_the_finer_unit() {
         for (one, other, factors) in [
             ("nanoseconds", "nanoseconds", Some((1, 1))),
             ("nanoseconds", "ns", Some((1, 1))),
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_has_digits_where_they_count() {
+    fn formats_percentages_with_significant_digits() {
         for (value, total, text) in [
             (1, 0, "0%"),
             (0, 5, "0%"),

@@ -1,4 +1,4 @@
-//! `sigprof callgraph`: which calls which, as text and pictures.
+//! `sigprof callgraph`: the call graph as text and pictures.
 
 use super::{Edges, Input, RowLimits, Shown, View, output::Target};
 use clap::{Args, ValueEnum};
@@ -19,7 +19,7 @@ use std::process::ExitCode;
   sigprof callgraph cpu.prof
   sigprof callgraph --format dot cpu.prof > calls.dot
   sigprof callgraph --format svg -o calls.svg --focus '^parse_' cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct CallgraphArgs {
     #[command(flatten)]
     input: Input,
 
@@ -53,7 +53,7 @@ enum GraphFormat {
     Svg,
 }
 
-impl Options {
+impl CallgraphArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let (profile, mut context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = |count| self.edges.add_to(self.rows.trim(count));
@@ -63,7 +63,7 @@ impl Options {
             return Ok(ExitCode::SUCCESS);
         }
         self.shown.prepare(&profile, &mut context, None)?;
-        // The heaviest with all they call, so that what is shown hangs together.
+        // By cumulative value, so that the graph is connected.
         let trim = Trim { by_cum: true, ..trim(80) };
         let mut graph = Vec::new();
         dot::write(&profile, &context, &trim, &mut graph).expect("memory takes all that is written to it");

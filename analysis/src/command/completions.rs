@@ -1,4 +1,4 @@
-//! `sigprof completions`: what a shell needs to complete the commands.
+//! `sigprof completions`: shell completions.
 
 use super::Arguments;
 use clap::{Args, Command, CommandFactory as _};
@@ -13,12 +13,12 @@ use std::{io, path::Path, process::ExitCode};
   sigprof completions bash > ~/.local/share/bash-completion/completions/sigprof
   sigprof completions zsh > ~/.zfunc/_sigprof   # .zshrc: fpath+=(~/.zfunc) before compinit
   sigprof completions fish > ~/.config/fish/completions/sigprof.fish")]
-pub(crate) struct Options {
+pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-impl Options {
+impl CompletionsArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         io::Write::write_all(&mut io::stdout(), script(self.shell).as_bytes())
             .map_err(|error| Error::io(Path::new("standard output"), "write", error))?;
@@ -26,7 +26,7 @@ impl Options {
     }
 }
 
-/// What the shell reads: the definitions, and what they cannot say of commands that are recorded.
+/// Returns the shell's definitions, and additions for commands to record.
 fn script(shell: Shell) -> String {
     let mut main = Arguments::command();
     let mut text = Vec::new();
@@ -35,7 +35,7 @@ fn script(shell: Shell) -> String {
     match shell {
         Shell::Bash => text += &BASH.replace("RECORD_OPTIONS", &record_options(&main).join("|")),
         Shell::Fish => {
-            // Behind the command that is recorded stand its own options, whatever ours are called.
+            // Options after the command to record belong to that command.
             let of_record = "\"__fish_sigprof_using_subcommand record\"";
             debug_assert!(text.contains(of_record), "`clap_complete` has other words for it");
             text = text.replace(of_record, "\"__fish_sigprof_before_command\"");
@@ -48,8 +48,8 @@ fn script(shell: Shell) -> String {
     text
 }
 
-/// Replaces clap's own function, and calls it. clap's function completes neither files where an option may stand, nor the words of
-/// a command, nor values after `=`.
+/// Replaces and calls clap's function, which does not complete files where an option is possible,
+/// words of a command, or values after `=`.
 const BASH: &str = r#"
 _sigprof_line() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} at
@@ -86,7 +86,7 @@ _sigprof_line() {
         local reply
         for at in "${!COMPREPLY[@]}"; do
             reply=${COMPREPLY[at]}
-            # Options are for who begins one; what stands for a file is none.
+            # CompletionsArgs are for who begins one; what stands for a file is none.
             [[ $reply != -* && $reply != [\[\<]* && $reply != *... ]] || unset "COMPREPLY[at]"
         done
     fi
@@ -95,7 +95,7 @@ _sigprof_line() {
 complete -F _sigprof_line -o bashdefault -o default sigprof
 "#;
 
-/// Besides clap's, which knows of no words but options: neither of a command, nor of where names of files are none.
+/// Additions to clap's completions, which are of options only: commands, and other words.
 const FISH: &str = r#"
 function __fish_sigprof_before_command
     __fish_sigprof_using_subcommand record
@@ -123,7 +123,7 @@ complete -c sigprof -n "__fish_sigprof_using_subcommand completions" -f
 complete -c sigprof -n "__fish_sigprof_using_subcommand manual" -x -a "(__fish_complete_directories)"
 "#;
 
-/// The options of `record` behind which a value stands.
+/// Returns the options of `record` that take a value.
 fn record_options(main: &Command) -> Vec<String> {
     let record = main.find_subcommand("record").expect("is defined");
     let options = record.get_opts().filter(|option| option.get_action().takes_values());
@@ -133,12 +133,12 @@ fn record_options(main: &Command) -> Vec<String> {
             long.into_iter().chain(option.get_short().map(|short| format!("-{short}")))
         })
         .collect();
-    // The function of fish takes long ones for its own until there is a short one.
+    // fish's function treats long options as its own until the first short one.
     names.sort_by_key(|name| name.starts_with("--"));
     names
 }
 
-/// The shells that there are completions for.
+/// Returns the supported shells.
 fn shells(main: &Command) -> Vec<String> {
     let completions = main.find_subcommand("completions").expect("is defined");
     let values = completions.get_positionals().flat_map(clap::Arg::get_possible_values);

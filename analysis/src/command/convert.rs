@@ -1,4 +1,4 @@
-//! `sigprof convert`: profiles for other tools.
+//! `sigprof convert`: other file formats.
 
 use super::{
     Input,
@@ -24,7 +24,7 @@ use std::{io::Write, process::ExitCode};
   sigprof convert --to speedscope -o s.json cpu.prof       # for https://speedscope.app
   sigprof convert --to firefox -o f.json.gz cpu.prof       # for profiler.firefox.com
   sigprof convert --to cpuprofile -o all.prof first.prof second.prof     # two profiles as one")]
-pub(crate) struct Options {
+pub(crate) struct ConvertArgs {
     #[command(flatten)]
     input: Input,
 
@@ -57,18 +57,18 @@ enum FileFormat {
     Cpuprofile,
 }
 
-impl Options {
+impl ConvertArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        // The format of addresses has no use for names, which take their time.
+        // This format has no names, and symbolization takes time.
         let profile = if self.to == FileFormat::Cpuprofile {
             self.input.load_unnamed()?
         } else {
             self.input.load_all_samples()?
         };
-        // Formats that have room for all values write them all.
+        // Formats for several values contain all of them.
         let value = self.values.place(&profile)?;
         match self.to {
-            // Each sample as it is.
+            // Samples are written unchanged.
             FileFormat::Pprof | FileFormat::Cpuprofile => {}
             FileFormat::Callgrind => warn_of_sums(&profile, 0..profile.sample_types.len()),
             _ => warn_of_sums(&profile, std::iter::once(value)),
@@ -99,7 +99,7 @@ impl Options {
         }
     }
 
-    /// Whether the output is named as a file packed by gzip.
+    /// Whether the output's name ends with `.gz`.
     fn is_packed(&self) -> bool {
         self.output.path().is_some_and(|path| path.extension().is_some_and(|extension| extension == "gz"))
     }

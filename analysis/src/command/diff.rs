@@ -1,4 +1,4 @@
-//! `sigprof diff`: the functions that take more or less time than before.
+//! `sigprof diff`: comparison of functions in two profiles.
 
 use super::{Input, NameOptions, top::TopOptions};
 use clap::{Args, ValueHint};
@@ -17,7 +17,7 @@ use std::{path::PathBuf, process::ExitCode};
   sigprof diff                             # the last two of `sigprof record`
   sigprof diff --significant --cum before.prof after.prof
   sigprof flamegraph --diff-base before.prof -o diff.svg after.prof")]
-pub(crate) struct Options {
+pub(crate) struct DiffArgs {
     /// The older profile [default: sigprof.pb.gz.old]
     #[arg(value_hint = ValueHint::FilePath)]
     old: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     table: TopOptions,
 }
 
-impl Options {
+impl DiffArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let old = self.old.unwrap_or_else(|| format!("{DEFAULT_OUTPUT}.old").into());
         let new = self.new.unwrap_or_else(|| DEFAULT_OUTPUT.into());

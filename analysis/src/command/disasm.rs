@@ -1,4 +1,4 @@
-//! `sigprof disasm`: instructions with what they take.
+//! `sigprof disasm`: instructions with their values.
 
 use super::{
     Input, Shown, View,
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   sigprof disasm '^main$' cpu.prof
   sigprof disasm 0x401136 --intel-syntax cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct DisasmArgs {
     /// Regular expression for the names of functions, or an address in one (0x...)
     #[arg(value_name = "REGEX|ADDRESS")]
     functions: String,
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     shown: Shown,
 }
 
-impl Options {
+impl DisasmArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         ensure_profile(&self.functions, &self.input)?;
         let digits = self.functions.strip_prefix("0x");
@@ -51,7 +51,7 @@ impl Options {
         };
         let mut profile = self.input.load()?;
         let mut symbolizer = self.input.symbolizer();
-        // It knows the program's own mapping, and the file to take for it, once it has seen the profile; that has names now.
+        // The symbolizer recognises the program's mapping only after a profile; this one has names.
         symbolizer.symbolize(&mut profile, &mut |_| {});
         let (profile, context) = self.view.look_at(profile, Granularity::Addresses, true)?;
         let disassembly = Disassembly::new(&profile, &wanted, &mut symbolizer)?;

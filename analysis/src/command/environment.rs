@@ -9,13 +9,13 @@ use std::{fmt::Write as _, process::ExitCode};
 /// List the environment variables of libprofiler.so
 #[derive(Debug, Args)]
 #[command(long_about = text())]
-pub(crate) struct Options {
+pub(crate) struct EnvironmentArgs {
     /// Print the tables of docs/reference/environment.md
     #[arg(long, hide = true)]
     markdown: bool,
 }
 
-impl Options {
+impl EnvironmentArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let text = if self.markdown { markdown() } else { text() };
         Target::default().write_text(|out| out.write_all(text.as_bytes()))?;
@@ -34,7 +34,7 @@ fn text() -> String {
     text.replace('`', "")
 }
 
-/// Two tables: the variables that people set, and those that `sigprof record` or the library sets.
+/// Formats two tables: variables for users, and those that `sigprof record` or the library sets.
 fn markdown() -> String {
     let mut text = String::new();
     for is_for_users in [true, false] {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
   sigprof flamegraph --open cpu.prof
   sigprof flamegraph --upward --title 'before the change' cpu.prof > cpu.svg
   sigprof flamegraph --diff-base before.prof -o diff.svg after.prof")]
-pub(crate) struct Options {
+pub(crate) struct FlamegraphArgs {
     #[command(flatten)]
     input: Input,
 
@@ -51,10 +51,10 @@ pub(crate) struct Options {
     width: Option<usize>,
 }
 
-impl Options {
+impl FlamegraphArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.view.apply(self.input.load()?)?;
-        let options = flamegraph::Options {
+        let options = flamegraph::FlamegraphOptions {
             title: self.title.title,
             width: self.width,
             is_upward: self.upward,

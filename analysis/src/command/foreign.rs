@@ -1,7 +1,7 @@
-//! Arguments of perf, pprof, google-pprof, gprof and samply: an argument with an equivalent is replaced by it; for any other,
-//! the answer is one line that names what to type.
+//! Options of perf, pprof, google-pprof, gprof and samply: replaced, or refused with advice.
 //!
-//! Sources: perf-record(1), perf-report(1), gprof(1), `go tool pprof -help`, `google-pprof --help`, `samply record --help`.
+//! Sources: perf-record(1), perf-report(1), gprof(1), `go tool pprof -help`, `google-pprof --help`,
+//! `samply record --help`.
 
 use super::{
     Arguments,
@@ -28,7 +28,7 @@ enum Answer {
 }
 use Answer::{As, Error, Ignore, IgnoreWithValue};
 
-/// Names of options, with what each of them becomes.
+/// Option names with their translation.
 type AnswerTable = &'static [(&'static [&'static str], Answer)];
 
 /// Options of `perf record` and `samply record`.
@@ -57,7 +57,7 @@ const OF_RECORD: AnswerTable = &[
     ),
 ];
 
-/// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for every command that reads profiles.
+/// Options of `perf report`, `pprof`, `google-pprof` and `gprof`, for all reports.
 const OF_REPORTS: AnswerTable = &[
     (&["-lines", "--lines", "-l", "--line"], As("--granularity=lines")),
     (&["-functions", "--functions"], As("--granularity=functions")),
@@ -72,7 +72,7 @@ const OF_REPORTS: AnswerTable = &[
     (&["-total_delay", "--total_delay"], As("--sample-type=delay")),
     (&["--children"], As("--cum")),
     (&["-flat", "--flat", "--no-children", "-b", "--brief"], Ignore),
-    // The root of a flame graph is above anyway.
+    // Flame graphs always have the root at the top.
     (&["--inverted", "--icicle"], Ignore),
     (
         &["-s", "--sort"],
@@ -132,14 +132,14 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["text"], "`sigprof top` is the text report"),
 ];
 
-/// Replaces options of other profilers by their equivalents in the words of a command line; the first is the program's name.
+/// Replaces options of other profilers in a command line, after the program's name.
 ///
 /// # Errors
-/// One line that says what to type: the words cannot be meant for this command.
+/// A line that states what to type, if the words cannot be meant for this command.
 pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let Some(first) = words.get(1) else { return Ok(words) };
     let mut main = Arguments::command();
-    // With the options and the command that clap adds: help and version.
+    // With clap's own options and commands: help and version.
     main.build();
     let name = first.to_string_lossy().into_owned();
     if let Some(command) = main.find_subcommand(&name) {
@@ -175,7 +175,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// The same for the options of one command.
+/// Translates the options of one command.
 fn options(words: &[OsString], command: &Command, table: AnswerTable) -> Result<Vec<OsString>, String> {
     let is_record = command.get_name() == "record";
     let mut done = words[..2].to_vec();
@@ -185,7 +185,7 @@ fn options(words: &[OsString], command: &Command, table: AnswerTable) -> Result<
         let is_option = text.len() > 1 && text.starts_with('-') && text != "--";
         if !is_option {
             done.push(word.clone());
-            // From here on the words are the recorded command's, or operands.
+            // The following words belong to the recorded command, or are operands.
             if is_record || text == "--" {
                 break;
             }
@@ -193,7 +193,7 @@ fn options(words: &[OsString], command: &Command, table: AnswerTable) -> Result<
         }
         let (option, value) = split(&text);
         if let Some(known) = known(command, table, option) {
-            // Of perf it is the input, of pprof's users the sample type.
+            // `-i` is the input in perf, the sample type for pprof.
             if option == "-i" && rest.as_slice().first().is_some_and(|next| is_sample_type(command, next)) {
                 done.push("--sample-type".into());
                 done.extend(rest.next().cloned());
@@ -239,12 +239,12 @@ fn find(table: AnswerTable, option: &str) -> Option<Answer> {
     table.iter().find(|(names, _)| names.contains(&option)).map(|&(_, answer)| answer)
 }
 
-/// An option's name and the value after `=`.
+/// Splits an option into its name and the value after `=`.
 fn split(word: &str) -> (&str, Option<&str>) {
     word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)))
 }
 
-/// `name` with the value after `=` in `word`, which need not be UTF-8.
+/// Returns `name` with the value after `=` in `word`, which may be invalid UTF-8.
 fn with_value(name: &str, word: &OsStr) -> OsString {
     let value = word.as_bytes().splitn(2, |&byte| byte == b'=').nth(1).unwrap_or_default();
     let mut joined = OsString::from(name);
@@ -253,7 +253,7 @@ fn with_value(name: &str, word: &OsStr) -> OsString {
     joined
 }
 
-/// The option of the command that a word means for clap: a long name, or a letter with or without its value after it.
+/// Returns the option that a word means for clap: a long name, or a letter with an optional value.
 fn known<'a>(command: &'a Command, table: AnswerTable, option: &str) -> Option<&'a Arg> {
     if let Some(long) = option.strip_prefix("--") {
         return by_long_name(command, long);
@@ -261,23 +261,23 @@ fn known<'a>(command: &'a Command, table: AnswerTable, option: &str) -> Option<&
     let rest = option.strip_prefix('-')?;
     let letter = rest.chars().next()?;
     let arg = command.get_arguments().find(|arg| arg.get_short() == Some(letter))?;
-    // Words such as -nodecount are long names, and -n20 is a short one with its value.
+    // Words such as -nodecount are long names; -n20 is a short name with a value.
     let is_long_name = || spelled_otherwise(command, option).is_some() || find(table, option).is_some();
     (rest.len() == letter.len_utf8() || takes_value(arg) && !is_long_name()).then_some(arg)
 }
 
-/// True if the value of an option can be the next word: the option is a long name or one letter.
+/// True if the option's value can be the next word: it is a long name or one letter.
 fn is_separate(option: &str) -> bool {
     option.starts_with("--") || option.chars().count() == 2
 }
 
-/// True for a word that can be the name of a sample type, and not that of a file.
+/// True for a possible name of a sample type that is not a file.
 fn is_sample_type(command: &Command, word: &OsStr) -> bool {
     let is_name = word.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     is_name && !Path::new(word).exists() && by_long_name(command, "sample-type").is_some()
 }
 
-/// `name` comes without its two hyphens.
+/// Finds an option by its long name without hyphens.
 fn by_long_name<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     command.get_arguments().find(|arg| {
         arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
@@ -288,13 +288,13 @@ fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values()
 }
 
-/// The long option that pprof writes with one hyphen before it, or with underscores in it.
+/// Returns the long option for a name that pprof writes with one hyphen or underscores.
 fn spelled_otherwise(command: &Command, option: &str) -> Option<String> {
     let name = option.trim_start_matches('-').replace('_', "-");
     (name.len() > 1 && by_long_name(command, &name).is_some()).then(|| format!("--{name}"))
 }
 
-/// True for a file that may be executed, and begins as a program or a script does.
+/// True for an executable file that begins like a program or a script.
 fn is_program(path: &Path) -> bool {
     let is_executable = path.metadata().is_ok_and(|status| status.permissions().mode() & 0o111 != 0);
     is_executable && (is_elf(path) || starts_with(path, b"#!"))
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn equivalents_take_the_place_of_other_profilers_options() {
+    fn replaces_options_of_other_profilers_by_equivalents() {
         for (typed, meant) in [
             ("sigprof record -g --call-graph dwarf -F 99 -- ls -g", "sigprof record -F 99 -- ls -g"),
             ("sigprof record --call-graph=fp -o x ls -a", "sigprof record -o x ls -a"),
@@ -332,7 +332,7 @@ mod tests {
             ("sigprof top -i /dev/null", "sigprof top -i /dev/null"),
             ("sigprof -top a b", "sigprof top a b"),
             ("sigprof --text -cum a b", "sigprof top --cum a b"),
-            // After two hyphens all words are names of files.
+            // After `--`, all words are file names.
             ("sigprof top -- -cum", "sigprof top -- -cum"),
             // The value of an option is not an option.
             ("sigprof top --focus -text y", "sigprof top --focus -text y"),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_names_what_to_type() {
+    fn answer_names_the_command_to_type() {
         for (typed, part) in [
             ("sigprof record -p 1234", "perf record -p"),
             ("sigprof record -a sleep 1", "perf record -a"),
@@ -364,9 +364,9 @@ mod tests {
         }
     }
 
-    /// A row for an option that a command has would have no effect.
+    /// A row for an existing option of a command would have no effect.
     #[test]
-    fn the_tables_name_no_option_of_our_own() {
+    fn tables_do_not_contain_sigprofs_options() {
         let mut main = Arguments::command();
         main.build();
         for command in main.get_subcommands() {

@@ -1,4 +1,4 @@
-//! Which functions a report is of.
+//! Selection of functions by a regular expression.
 
 use super::Input;
 use clap::Args;
@@ -13,22 +13,22 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// The regular expression.
+    /// Returns the regular expression.
     ///
     /// # Errors
-    /// If it is invalid; if it is the only file that is named, and sigprof.pb.gz does not exist.
+    /// If it is invalid, or the only named file and sigprof.pb.gz does not exist.
     pub(crate) fn expression(&self, input: &Input) -> Result<regex::Regex, Error> {
         ensure_profile(&self.functions, input)?;
         expression("REGEX", &self.functions)
     }
 
-    /// The error if no function matches.
+    /// Returns the error for no matching function.
     pub(crate) fn no_match(&self, input: &Input) -> Error {
         no_match(&self.functions, input)
     }
 }
 
-/// Finds out before a default profile is read that `functions` is the profile, and the regular expression is missing.
+/// Checks early whether `functions` is the profile, because the regular expression is missing.
 ///
 /// # Errors
 /// If it is a file, and sigprof.pb.gz does not exist.
@@ -36,7 +36,7 @@ pub(crate) fn ensure_profile(functions: &str, input: &Input) -> Result<(), Error
     if is_profile(functions, input) && !input.has_default() { Err(no_regex(functions)) } else { Ok(()) }
 }
 
-/// True if `functions` may be the profile: it is a file, and no profile is named. A function can have the name of a file.
+/// True if `functions` may be the profile: it is a file, and no profile is named.
 fn is_profile(functions: &str, input: &Input) -> bool {
     input.is_default() && Path::new(functions).is_file()
 }
@@ -46,7 +46,7 @@ fn no_regex(file: &str) -> Error {
         .advise(format!("name the functions first, such as `main {file}`"))
 }
 
-/// The error if no function matches.
+/// Returns the error for no matching function.
 pub(crate) fn no_match(functions: &str, input: &Input) -> Error {
     if is_profile(functions, input) {
         return no_regex(functions);

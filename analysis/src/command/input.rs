@@ -1,4 +1,4 @@
-//! The profiles that a report is of: the options that all reports share.
+//! Input profiles: options of all reports.
 
 use clap::{Args, CommandFactory as _, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +8,7 @@ use sigprof_analysis::{
     formats,
     profile::{Profile, ValueType, compare, merge, subtract},
     record::DEFAULT_OUTPUT,
-    symbolize::{Options, Progress, Servers, Symbolizer},
+    symbolize::{Progress, Servers, Symbolizer, SymbolizerOptions},
 };
 use std::{
     fs::File,
@@ -40,7 +40,7 @@ pub(crate) struct Input {
     names: NameOptions,
 }
 
-/// Where names come from.
+/// Sources of names.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
 pub(crate) struct NameOptions {
@@ -62,15 +62,15 @@ pub(crate) struct NameOptions {
 }
 
 impl Input {
-    /// A comparison of two files.
+    /// Creates a comparison of two files.
     pub(crate) fn comparison(old: PathBuf, new: PathBuf, names: NameOptions) -> Self {
         Self { operands: vec![new], input: Vec::new(), diff_base: vec![old], base: Vec::new(), names }
     }
 
-    /// Reads, merges, takes away the base, makes one of equal samples, and names. What could not be named is said on stderr.
+    /// Reads, merges, subtracts the base, combines equal samples, and symbolizes. Prints warnings.
     ///
     /// # Errors
-    /// Where a profile cannot be read, or those to be merged do not go together.
+    /// If a profile cannot be read, or profiles cannot be merged.
     pub(crate) fn load(&self) -> Result<Profile, Error> {
         let mut profile = self.load_unnamed()?;
         profile.unite_equal_samples();
@@ -79,7 +79,7 @@ impl Input {
         Ok(profile)
     }
 
-    /// The program that stands before the profiles, if any, and the profiles.
+    /// Returns the program before the profiles, if any, and the profiles.
     fn named(&self) -> (Option<&Path>, Vec<&Path>) {
         let mut files: Vec<&Path> = self.operands.iter().chain(&self.input).map(PathBuf::as_path).collect();
         let has_program = files.len() > 1 && is_elf(files[0]);
@@ -90,7 +90,7 @@ impl Input {
         (program, files)
     }
 
-    /// True if no profile is named, and the default one is read.
+    /// True if no profile is named: the default is read.
     pub(crate) fn is_default(&self) -> bool {
         self.operands.is_empty() && self.input.is_empty()
     }
@@ -100,7 +100,7 @@ impl Input {
         Path::new(DEFAULT_OUTPUT).exists()
     }
 
-    /// As [`load`](Self::load), with all samples that the files have.
+    /// As [`load`](Self::load), with all samples of the files.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -110,7 +110,7 @@ impl Input {
         Ok(profile)
     }
 
-    /// As [`load_all_samples`](Self::load_all_samples), without names but those that the files have.
+    /// As [`load_all_samples`](Self::load_all_samples), with only the names in the files.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -135,8 +135,7 @@ impl Input {
         Ok(profile)
     }
 
-    /// Ends the command, as one that is called wrongly, if more than one of the profiles is standard input: it can be read but
-    /// once.
+    /// Exits with a usage error if several profiles are standard input, which can be read once.
     fn ensure_one_is_standard_input(&self) {
         let (_, files) = self.named();
         let named = files.into_iter().chain(self.base.iter().chain(&self.diff_base).map(PathBuf::as_path));
@@ -146,7 +145,7 @@ impl Input {
         }
     }
 
-    /// What to call the profile: the names of its files.
+    /// Returns the profile's title: the names of its files.
     pub(crate) fn title(&self) -> String {
         let (_, files) = self.named();
         let names: Vec<String> =
@@ -154,27 +153,27 @@ impl Input {
         names.join(", ")
     }
 
-    /// What finds the binaries of the profile.
+    /// Creates the symbolizer of the profile.
     pub(crate) fn symbolizer(&self) -> Symbolizer {
         let (program, _) = self.named();
-        Symbolizer::new(Options {
+        Symbolizer::new(SymbolizerOptions {
             sysroot: self.names.sysroot.clone(),
             binary: self.names.binary.clone().or_else(|| program.map(PathBuf::from)),
             servers: Servers::from_environment().filter(|_| !self.names.no_debuginfod),
             demangle: !self.names.no_demangle,
-            ..Options::default()
+            ..SymbolizerOptions::default()
         })
     }
 }
 
 impl NameOptions {
-    /// Gives names to a profile, and says on stderr what has none. On a terminal that takes long there is a bar.
+    /// Symbolizes a profile, with warnings on stderr, and a progress bar if it takes long.
     pub(crate) fn give(&self, symbolizer: &mut Symbolizer, profile: &mut Profile) {
         let mut bar = Bar::new();
         let warnings = symbolizer.symbolize(profile, &mut |progress| bar.show(progress));
         bar.clear();
         if self.no_demangle {
-            // Those of a file that has names already, as well.
+            // Also names that the file contains.
             for function in &mut profile.functions {
                 function.name = function.system_name.clone();
             }
@@ -185,18 +184,18 @@ impl NameOptions {
     }
 }
 
-/// Puts a profile and an older one together; each comes with the name of its file.
+/// Combines a profile with an older one; each comes with its file name.
 type Combine = fn((&Path, Profile), (&Path, Profile)) -> Result<Profile, Error>;
 
-/// Printed after the name of a file with numbers that do not fit.
+/// Printed after the name of a file with numbers that exceed 64 bits.
 const CLAMPED: &str = "a value, period or duration exceeds 64 bits: totals and percentages are wrong";
 
-/// True for a file that begins as programs and libraries do.
+/// True for a file that begins like an ELF file.
 pub(crate) fn is_elf(path: &Path) -> bool {
     starts_with(path, b"\x7fELF")
 }
 
-/// True for a regular file that begins with `bytes`. A pipe is not read: its reader would miss them.
+/// True for a regular file that begins with `bytes`. Reading a pipe would lose the data.
 pub(crate) fn starts_with(path: &Path, bytes: &[u8]) -> bool {
     let mut start = Vec::new();
     path.is_file()
@@ -209,12 +208,12 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What messages call a file.
+/// Returns a file's name for messages.
 fn shown_name(path: &Path) -> PathBuf {
     if is_standard_input(path) { "standard input".into() } else { path.into() }
 }
 
-/// Reads a file, or standard input, and says on stderr where its numbers are too large.
+/// Reads a file or standard input; warns of numbers that are too large.
 fn read_one(path: &Path) -> Result<Profile, Error> {
     let name = shown_name(path);
     let mut profile = if is_standard_input(path) {
@@ -222,14 +221,14 @@ fn read_one(path: &Path) -> Result<Profile, Error> {
     } else {
         formats::read_file(path)?
     };
-    // What is marked later is of sums.
+    // Later marks are of sums.
     if std::mem::take(&mut profile.is_clamped) {
         eprintln!("sigprof: {}: {CLAMPED}", name.display());
     }
     Ok(profile)
 }
 
-/// Says on stderr, once, what is wrong or left out in what was put together of several samples or profiles.
+/// Warns, once, of overflows and omitted sample types after a merge.
 fn warn_of_merge(profile: &mut Profile) {
     if std::mem::take(&mut profile.is_clamped) {
         eprintln!("sigprof: integer overflow while merging: totals and percentages are wrong");
@@ -251,7 +250,7 @@ fn read_all(files: &[&Path]) -> Result<Profile, Error> {
     Ok(merged.unwrap_or_else(|| Profile::new(Profile::cpu_types())))
 }
 
-/// Says on stderr that the sums of some sample types of a profile are beyond what is counted.
+/// Warns if the sum of a sample type exceeds 64 bits.
 pub(crate) fn warn_of_sums(profile: &Profile, mut sample_types: impl Iterator<Item = usize>) {
     if let Some(place) = sample_types.find(|&place| !profile.sums_fit(place)) {
         let ValueType { kind, unit } = &profile.sample_types[place];
@@ -262,27 +261,27 @@ pub(crate) fn warn_of_sums(profile: &Profile, mut sample_types: impl Iterator<It
     }
 }
 
-/// A bar on stderr, where that is a terminal and there is time to read it.
+/// A progress bar on stderr, if it is a terminal and the work takes long.
 struct Bar {
     since: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Bar {
-    /// What is done before needs no bar.
-    const PATIENCE: Duration = Duration::from_millis(500);
+    /// Shorter work has no bar.
+    const TIMEOUT: Duration = Duration::from_millis(500);
 
     fn new() -> Self {
         Self { since: Instant::now(), bar: None }
     }
 
     fn show(&mut self, Progress { done, all, is_asking }: Progress) {
-        if self.since.elapsed() < Self::PATIENCE {
+        if self.since.elapsed() < Self::TIMEOUT {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("sigprof: names {bar:25} {pos} of {len} addresses{msg}");
-            // It draws on stderr, and nothing where that is no terminal.
+            // Draws on stderr, and only on a terminal.
             ProgressBar::new(all as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         bar.set_position(done as u64);

@@ -1,4 +1,4 @@
-//! `sigprof list`: source lines with what they take.
+//! `sigprof list`: source lines with their values.
 
 use super::{Functions, Input, Shown, View};
 use clap::Args;
@@ -14,7 +14,7 @@ use std::{path::PathBuf, process::ExitCode};
 #[command(after_help = "Examples:
   sigprof list '^main$' cpu.prof
   sigprof list parse --source-path ~/src/project cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     functions: Functions,
 
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     shown: Shown,
 }
 
-/// Where the source files are.
+/// Search paths of source files.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceOptions {
@@ -45,13 +45,13 @@ pub(crate) struct SourceOptions {
 }
 
 impl SourceOptions {
-    /// The same for a report.
+    /// Returns the search paths for a report.
     pub(crate) fn paths(&self) -> SourcePaths {
         SourcePaths { directories: self.source_path.clone(), prefixes: self.trim_path.clone() }
     }
 }
 
-impl Options {
+impl ListArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let wanted = self.functions.expression(&self.input)?;
         let (profile, context) = self.view.look_at(self.input.load()?, Granularity::Lines, true)?;

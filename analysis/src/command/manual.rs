@@ -1,4 +1,4 @@
-//! `sigprof manual`: the manual pages, made from the definitions of the options.
+//! `sigprof manual`: manual pages, generated from the options.
 
 use super::Arguments;
 use clap::{Args, Command, CommandFactory as _};
@@ -10,13 +10,13 @@ use std::{io, path::PathBuf, process::ExitCode};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof manual ~/.local/share/man/man1 && man -M ~/.local/share/man sigprof-record")]
-pub(crate) struct Options {
+pub(crate) struct ManualArgs {
     /// Directory for them; it is created if it is missing
     #[arg(value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
 }
 
-impl Options {
+impl ManualArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let fails = |error| Error::io(&self.directory, "write the manual pages", error);
         std::fs::create_dir_all(&self.directory).map_err(fails)?;
@@ -32,13 +32,14 @@ impl Options {
     }
 }
 
-/// The page of one command. Its examples are not wrapped, so that they can be copied.
+/// Returns the page of one command. Examples are not wrapped, so that they can be copied.
 ///
-/// clap's own title has the version where a date stands, and its synopsis has options without their values, and of files one.
+/// clap writes the version instead of a date, and a synopsis with options without values, and one
+/// file.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let examples = command.get_after_help().map(ToString::to_string);
     let mut rendered = Vec::new();
-    // An option that only --help shows would have no description.
+    // Options that only --help shows would have no description.
     let shown = command.clone().mut_args(|option| option.hide_short_help(false));
     Man::new(shown.after_help(None::<&str>)).render(&mut rendered)?;
     let rendered = String::from_utf8(rendered).expect("the definitions are text");
@@ -65,7 +66,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A line that roff(7) shows as it is.
+/// Escapes a line for roff(7).
 fn literal(line: &str) -> String {
     let escaped = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     if escaped.starts_with('.') { format!("\\&{escaped}") } else { escaped }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_stand_in_pages_as_they_are_to_be_typed() {
+    fn pages_have_examples_as_typed() {
         let mut main = Arguments::command();
         main.build();
         let record = main.find_subcommand("record").unwrap();
@@ -104,7 +105,7 @@ mod tests {
                 None => &main,
             };
             let page = String::from_utf8(page(command).unwrap()).unwrap();
-            // Name, section, no date, and what it is a part of.
+            // Name, section, no date, source.
             let title = format!("\n.TH {name} 1 \"\" \"sigprof {}\"\n", env!("CARGO_PKG_VERSION"));
             assert!(page.contains(&title), "{page}");
             assert!(page.contains(&format!("\n.SH SYNOPSIS\n{synopsis}\n.SH DESCRIPTION\n")), "{page}");
@@ -127,18 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_roffs_own_signs_is_text() {
+    fn escapes_roff_characters() {
         assert_eq!(literal(r".x '\n' -y"), r"\&.x \(aq\en\(aq \-y");
     }
 
     #[test]
-    fn no_example_is_wrapped() {
+    fn examples_are_not_wrapped() {
         let mut main = Arguments::command();
         main.build();
         for command in main.get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in help.lines() {
-                // What a line that is wrapped leaves on the next one is a command to who copies it.
+                // The rest of a wrapped line would be copied as another command.
                 assert!(line.chars().count() <= 96, "{}: {line}", command.get_name());
             }
         }

@@ -1,4 +1,4 @@
-//! The commands: each defines its options and does its work; the library behind them knows nothing of options.
+//! The commands: options and their execution. The library has no options.
 
 mod callgraph;
 mod completions;
@@ -53,30 +53,30 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Record(record::Options),
-    Top(top::Options),
-    Diff(diff::Options),
-    Tree(tree::Options),
-    Peek(peek::Options),
-    Traces(traces::Options),
-    List(list::Options),
-    Disasm(disasm::Options),
-    Callgraph(callgraph::Options),
-    Flamegraph(flamegraph::Options),
-    Report(report::Options),
-    Convert(convert::Options),
-    Raw(raw::Options),
-    Recover(recover::Options),
-    Environment(environment::Options),
-    Completions(completions::Options),
-    Manual(manual::Options),
+    Record(record::RecordArgs),
+    Top(top::TopArgs),
+    Diff(diff::DiffArgs),
+    Tree(tree::TreeArgs),
+    Peek(peek::PeekArgs),
+    Traces(traces::TracesArgs),
+    List(list::ListArgs),
+    Disasm(disasm::DisasmArgs),
+    Callgraph(callgraph::CallgraphArgs),
+    Flamegraph(flamegraph::FlamegraphArgs),
+    Report(report::ReportArgs),
+    Convert(convert::ConvertArgs),
+    Raw(raw::RawArgs),
+    Recover(recover::RecoverArgs),
+    Environment(environment::EnvironmentArgs),
+    Completions(completions::CompletionsArgs),
+    Manual(manual::ManualArgs),
 }
 
 impl Arguments {
-    /// Does what was asked for; gives the exit status.
+    /// Executes the command; returns the exit status.
     ///
     /// # Errors
-    /// Where it cannot be done.
+    /// If it fails.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         match self.command {
             Command::Record(options) => options.run(),
@@ -109,12 +109,12 @@ mod tests {
         path::{Path, PathBuf},
     };
 
-    /// What is named alike in two reports is defined once, and so means and says the same.
+    /// Options that several reports have are defined once, with the same meaning and help.
     #[test]
-    fn options_of_one_name_have_one_help() {
+    fn options_of_the_same_name_have_the_same_help() {
         let main = Arguments::command();
         let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
-        // These write no report.
+        // These are not reports.
         let others = ["record", "recover", "environment", "completions", "manual"];
         for command in main.get_subcommands().filter(|command| !others.contains(&command.get_name())) {
             for option in command.get_arguments() {
@@ -141,10 +141,10 @@ mod tests {
         }
     }
 
-    /// Advice outside this folder names options too: that of errors, of warnings, and of reports.
+    /// Advice in errors, warnings and reports outside this folder also names options.
     #[test]
-    fn messages_name_options_that_are_there() {
-        /// Those of ld.so, objdump, perf, cargo, node.
+    fn messages_name_existing_options() {
+        /// Options of ld.so, objdump, perf, cargo, node.
         const OF_OTHERS: [&str; 8] = [
             "list",
             "no-show-raw-insn",

@@ -1,4 +1,4 @@
-//! Where a picture or a converted profile goes: a file that appears when it is complete, or standard output.
+//! Output of pictures and converted profiles: an atomically written file, or standard output.
 
 use clap::{
     Args, ValueHint,
@@ -12,12 +12,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether a terminal can show what is written.
+/// Whether the output is suitable for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// It is text.
+    /// Text.
     AsText,
-    /// It is for a file or another program.
+    /// Data for a file or another program.
     Not,
 }
 
@@ -31,17 +31,17 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The file, or `-`, where one is named.
+    /// Returns the file, or `-`, if given.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
-    /// Standard output, where it goes there.
+    /// Returns standard output, if it is the output.
     pub(crate) fn terminal(&self) -> Option<io::Stdout> {
         self.path().is_none_or(|path| path == Path::new("-")).then(io::stdout)
     }
 
-    /// Writes a text.
+    /// Writes text.
     ///
     /// # Errors
     /// As for [`stream`].
@@ -57,11 +57,11 @@ impl Target {
         Ok(done.expect("what is written without an error was written"))
     }
 
-    /// Writes what is for a browser. It goes to the file `default`, below the working directory, and its path is printed on
-    /// stderr, if no output is named and standard output is a terminal or the file `is_opened` in the browser.
+    /// Writes a file for a browser. If no output is named, and standard output is a terminal or the
+    /// file `is_opened`, it is `default` in the working directory; its path is printed on stderr.
     ///
     /// # Errors
-    /// As for [`stream`]; and if the file is to be opened and is standard output, or no program opens it.
+    /// As for [`stream`]; also if standard output is to be opened, or no program opens the file.
     pub(crate) fn write_for_browser(
         &self,
         bytes: &[u8],
@@ -89,7 +89,7 @@ impl Target {
     }
 }
 
-/// What stands above a picture or a page.
+/// Title of a picture or page.
 #[derive(Debug, Args)]
 pub(crate) struct Title {
     /// Title [default: the recorded command, or the name of the program]
@@ -97,7 +97,7 @@ pub(crate) struct Title {
     pub(crate) title: Option<String>,
 }
 
-/// Takes the name of a profile's file.
+/// Parses a profile's file name.
 pub(crate) fn profile_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {
@@ -107,11 +107,11 @@ pub(crate) fn profile_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Has `fill` write to the file `path`, which is replaced when all is there; `-` is standard output, and so is no path at all
-/// unless that is a terminal, which cannot show what is no text.
+/// Calls `fill` to write the file `path` atomically. `-` is standard output. So is None, unless
+/// standard output is a terminal and the output is not text.
 ///
 /// # Errors
-/// Those of `fill`, with the name of the output, and those of the file, which is then as it was before.
+/// Those of `fill`, with the name of the output, and those of the file, which is then unchanged.
 pub(crate) fn stream(
     path: Option<&Path>,
     shown: OutputKind,
@@ -129,14 +129,14 @@ pub(crate) fn stream(
 
 fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let fails = |error| Error::io(path, "write", error);
-    // Behind a symbolic link the file itself is replaced, and the link stays.
+    // A symbolic link is kept; its target is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let before = fs::metadata(&target).ok();
     if let Some(status) = before.as_ref().filter(|status| !status.is_file()) {
         if status.is_dir() {
             return Err(fails(io::ErrorKind::IsADirectory.into()));
         }
-        // A pipe or a device takes the bytes as they come; nothing can be put in its place.
+        // A pipe or device is written directly and cannot be replaced.
         let file = fs::OpenOptions::new().write(true).open(&target).map_err(fails)?;
         return fill_buffered(path, file, fill);
     }
@@ -144,7 +144,7 @@ fn to_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>) 
         Some(parent) if parent != Path::new("") => PathBuf::from(parent),
         _ => PathBuf::from("."),
     };
-    // The umask takes its part of the mode away.
+    // The umask is applied to the mode.
     let mode = before.as_ref().map_or(0o666, |status| status.permissions().mode() & 0o777);
     let mut file = tempfile::Builder::new()
         .prefix(".sigprof-")
@@ -162,7 +162,7 @@ fn fill_buffered(
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut out = BufWriter::with_capacity(64 << 10, out);
-    // What is wrong with the profile has nothing to do with the output's name.
+    // Errors in the profile do not concern the output.
     fill(&mut out).map_err(|error| if error.kind() == ErrorKind::Io { error.at(path) } else { error })?;
     out.flush().map_err(|error| Error::io(path, "write", error))
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof peek 'malloc$' cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct PeekArgs {
     #[command(flatten)]
     functions: Functions,
 
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     shown: Shown,
 }
 
-impl Options {
+impl PeekArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let wanted = self.functions.expression(&self.input)?;
         let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;

@@ -1,4 +1,4 @@
-//! `sigprof raw`: all that a profile holds.
+//! `sigprof raw`: all contents of a profile.
 
 use super::{Input, View, output::Target};
 use clap::Args;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sigprof raw cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct RawArgs {
     #[command(flatten)]
     input: Input,
 
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     view: View,
 }
 
-impl Options {
+impl RawArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let (profile, _) = self.view.look(self.input.load_all_samples()?, Granularity::Addresses)?;
         Target::default().write_text(|out| raw::write(&profile, out))?;

@@ -1,4 +1,4 @@
-//! `sigprof record`: runs a command, and makes its profile.
+//! `sigprof record`: profiles a command.
 
 use super::output::profile_file;
 use clap::{Args, ValueEnum, ValueHint, error::ErrorKind as Usage};
@@ -18,7 +18,7 @@ use std::{
     process::ExitCode,
 };
 
-/// How many functions are shown at the end.
+/// Number of functions shown at the end.
 const HOTTEST: usize = 10;
 
 /// Run a command and profile all its processes
@@ -36,7 +36,7 @@ const HOTTEST: usize = 10;
   sigprof record --clock wall -- ./slow    # where it waits, too
   sigprof record -F 1000 --no-children -- perl script.pl
   sigprof top sigprof.pb.gz")]
-pub(crate) struct Options {
+pub(crate) struct RecordArgs {
     /// Profile to write; an existing file is kept as FILE.old. Uncompressed if the name ends in .pb
     #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT, value_parser = profile_file(),
         value_hint = ValueHint::FilePath)]
@@ -86,7 +86,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// The clocks by their names.
+/// Names of the clocks.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ClockName {
     /// perf if the kernel permits it, otherwise cpu
@@ -114,7 +114,7 @@ impl From<ClockName> for Clock {
     }
 }
 
-impl Options {
+impl RecordArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let clock = self.clock.into();
         if let Some(name) = self.timer_signal.as_deref().filter(|name| !record::can_tick(clock, name)) {
@@ -129,7 +129,7 @@ impl Options {
             .print();
             return Ok(ExitCode::from(2));
         }
-        let options = record::Options {
+        let options = record::RecordOptions {
             clock,
             frequency: self.frequency,
             depth: self.max_depth as usize,
@@ -150,13 +150,13 @@ impl Options {
                 return Ok(ExitCode::from(refusal.exit_status()));
             }
         };
-        // What cannot be said is not said: the command's end comes first.
+        // Output errors are ignored: the command's status matters more.
         let _ = tell(&recorded, self.quiet);
         Ok(recorded.end.repeat())
     }
 }
 
-/// Says what came of it.
+/// Prints problems and the summary.
 fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
     let mut text = Vec::new();
     for problem in &recorded.problems {
@@ -171,14 +171,14 @@ fn tell(recorded: &Recorded, is_quiet: bool) -> io::Result<()> {
         }
         recorded.summary.write_next_step(sampled.is_some(), &mut text)?;
     }
-    // At once: others may be writing to the same terminal.
+    // With one write, because other processes may write to the terminal.
     io::stderr().write_all(&text)
 }
 
-/// The hottest functions.
+/// Writes the hottest functions.
 fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
     let mut profile = profile.clone();
-    // The command is known here.
+    // The user knows the command.
     profile.comments.clear();
     let mut context = Context::new(&profile);
     Granularity::Functions.apply(&mut profile, true);
@@ -191,13 +191,13 @@ fn print_hottest(profile: &Profile, out: &mut Vec<u8>) -> io::Result<()> {
     top::write(&profile, &context, &trim, out)
 }
 
-/// A number from 1 on.
+/// Parses a number from 1 to `most`.
 fn number(text: &str, most: u32) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("must be between 1 and {most}"))
 }
 
-/// Bytes, with a unit or without.
+/// Parses a number of bytes with an optional unit.
 fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
         Some(b'K') => (&text[..text.len() - 1], 10),

@@ -1,4 +1,4 @@
-//! `sigprof recover`: profiles of programs that were killed, by hand.
+//! `sigprof recover`: profiles of killed programs.
 
 use super::output::profile_file;
 use clap::Args;
@@ -25,7 +25,7 @@ use std::{
   sigprof recover 4711                   # that of one recorder or program
   sigprof recover -o crash.pb.gz 4711
   sigprof recover /var/tmp/spools        # those in a directory that CPUPROFILE_SPOOL named")]
-pub(crate) struct Options {
+pub(crate) struct RecoverArgs {
     /// List what was left behind; change nothing
     #[arg(short, long)]
     list: bool,
@@ -40,13 +40,13 @@ pub(crate) struct Options {
     named: Vec<String>,
 }
 
-/// Something that was left behind.
+/// A recording or a program's spool.
 enum Found {
     Recording(Left),
     Program(Box<Spool>),
 }
 
-impl Options {
+impl RecoverArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let mut problems = Vec::new();
         let found = if self.named.is_empty() {
@@ -83,7 +83,7 @@ fn say(line: String) -> Result<(), Error> {
     writeln!(io::stdout(), "{line}").map_err(|error| Error::io(Path::new("standard output"), "write", error))
 }
 
-/// All that this user's recorders and programs have left in the usual places.
+/// Returns everything of this user's recorders and programs in the default directories.
 fn all(problems: &mut Vec<Error>) -> Vec<Found> {
     let mut found: Vec<Found> = left_behind().into_iter().map(Found::Recording).collect();
     found.extend(programs_in(&recover::default_directory(), problems));
@@ -103,7 +103,7 @@ fn programs_in(directory: &Path, problems: &mut Vec<Error>) -> Vec<Found> {
     }
 }
 
-/// What a name means: a number is a process, all else a path.
+/// Finds what a name refers to: a process ID or a path.
 fn by_name(name: &str, problems: &mut Vec<Error>) -> Result<Vec<Found>, Error> {
     let path = Path::new(name);
     let found = if let Ok(process) = name.parse::<u32>() {
@@ -132,7 +132,7 @@ fn fails(error: recover::RecoverError) -> Error {
 }
 
 impl Found {
-    /// What it is, in a line.
+    /// Describes it in a line.
     fn describe(&self) -> Result<String, Error> {
         Ok(match self {
             Self::Recording(left) => {
@@ -163,7 +163,7 @@ impl Found {
         })
     }
 
-    /// Makes the profile.
+    /// Writes the profile.
     fn recover(self, output: Option<&Path>) -> Result<String, Error> {
         match self {
             Self::Recording(left) => recover_recording(&left, output),
@@ -212,7 +212,7 @@ fn recover_recording(left: &Left, output: Option<&Path>) -> Result<String, Error
     };
     problems.extend(sources.remove());
     match problems.pop() {
-        // What could not be read stays.
+        // Unreadable files are kept.
         Some(problem) => Err(problem),
         None => left.remove().map(|()| line),
     }

@@ -1,4 +1,4 @@
-//! `sigprof report`: all of a profile on one page for a browser.
+//! `sigprof report`: a page for a browser.
 
 use super::{
     Input, View,
@@ -20,7 +20,7 @@ use std::process::ExitCode;
   sigprof report --no-source -o cpu.html cpu.prof
   sigprof report --diff-base before.prof after.prof
   sigprof report --source-path ~/src/project -o cpu.html cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
     input: Input,
 
@@ -55,18 +55,18 @@ pub(crate) struct Options {
     source_limit: usize,
 }
 
-impl Options {
+impl ReportArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let profile = self.input.load()?;
-        // The page has all types.
+        // The page contains all types.
         let shown = self.view.sample_type(&profile)?;
         let others = (0..profile.sample_types.len()).filter(|&place| place != shown);
         super::warn_of_sums(&profile, others);
         let whole = page::totals(&profile);
-        // Lines, so that source can be shown; the page itself makes functions of them.
+        // Lines are needed for source text; the page aggregates them to functions.
         let (profile, context) = self.view.look(profile, Granularity::Lines)?;
         let is_relative = context.total != whole[profile.default_type];
-        let options = page::Options {
+        let options = page::PageOptions {
             title: self.title.title,
             totals: (!is_relative).then_some(whole),
             filters: context.filters,

@@ -1,4 +1,4 @@
-//! How text reports are shown: unit, colours, order, and how many rows. The options that they share.
+//! Options of text reports: unit, colours, order and number of rows.
 
 use super::output::Target;
 use clap::{Args, ValueEnum};
@@ -35,10 +35,10 @@ enum When {
 }
 
 impl Shown {
-    /// Writes a report to standard output, with `context` for what that is.
+    /// Writes a report to standard output.
     ///
     /// # Errors
-    /// Where the unit does not suit the profile, or the report cannot be written.
+    /// If the unit does not fit the profile, or the report cannot be written.
     pub(crate) fn print<T>(
         &self,
         profile: &Profile,
@@ -50,10 +50,10 @@ impl Shown {
         output.write_text(|out| write(&context, out))
     }
 
-    /// Sets the unit, the colours and the width of a report; `terminal` is what it goes to, where that may be one.
+    /// Sets unit, colours and width of a report; `terminal` is the output, if it may be a terminal.
     ///
     /// # Errors
-    /// Where the unit does not suit the profile.
+    /// If the unit does not fit the profile.
     pub(crate) fn prepare(
         &self,
         profile: &Profile,
@@ -112,7 +112,7 @@ pub(crate) struct RowLimits {
 }
 
 impl RowLimits {
-    /// What to leave out, with `count` rows where nobody asks for another number.
+    /// Returns the limits, by default with `count` rows.
     pub(crate) fn trim(&self, count: usize) -> Trim {
         Trim {
             nodes: self.nodecount.unwrap_or(count),
@@ -125,7 +125,7 @@ impl RowLimits {
     }
 }
 
-/// How many calls.
+/// Limit of calls.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Edges {
@@ -135,7 +135,7 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    /// The same, with calls left out.
+    /// Adds the limit of calls.
     pub(crate) fn add_to(&self, trim: Trim) -> Trim {
         Trim { edge_fraction: self.edgefraction, ..trim }
     }

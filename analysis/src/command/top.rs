@@ -1,4 +1,4 @@
-//! `sigprof top`: the functions that take most.
+//! `sigprof top`: the hottest functions.
 
 use super::{Input, RowLimits, Shown, View};
 use clap::Args;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
   sigprof top --cum -n 20 cpu.prof
   sigprof top --focus '^parse_' --granularity lines cpu.prof
   sigprof top --diff-base before.prof after.prof     # as sigprof diff")]
-pub(crate) struct Options {
+pub(crate) struct TopArgs {
     #[command(flatten)]
     input: Input,
 
@@ -35,17 +35,17 @@ pub(crate) struct TopOptions {
     shown: Shown,
 }
 
-impl Options {
+impl TopArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         self.table.print(&self.input)
     }
 }
 
 impl TopOptions {
-    /// Prints the functions of a profile, or of a comparison.
+    /// Prints the functions of a profile or comparison.
     ///
     /// # Errors
-    /// If the profile cannot be read, or the table not be written.
+    /// If the profile cannot be read, or the table cannot be written.
     pub(crate) fn print(&self, input: &Input) -> Result<ExitCode, Error> {
         let (profile, context) = self.view.look(input.load()?, Granularity::Functions)?;
         let trim = self.rows.trim(0);

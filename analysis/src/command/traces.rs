@@ -1,4 +1,4 @@
-//! `sigprof traces`: each sample with its call chain.
+//! `sigprof traces`: each sample with its call stack.
 
 use super::{Input, Shown, View};
 use clap::Args;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   sigprof traces cpu.prof
   sigprof traces --focus 'malloc$' --granularity lines cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct TracesArgs {
     #[command(flatten)]
     input: Input,
 
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     shown: Shown,
 }
 
-impl Options {
+impl TracesArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         self.shown.print(&profile, context, |context, out| traces::write(&profile, context, out))?;

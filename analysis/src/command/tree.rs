@@ -1,4 +1,4 @@
-//! `sigprof tree`: each function between its callers and those it calls.
+//! `sigprof tree`: each function between its callers and callees.
 
 use super::{Edges, Input, RowLimits, Shown, View};
 use clap::Args;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   sigprof tree cpu.prof
   sigprof tree --cum -n 10 cpu.prof")]
-pub(crate) struct Options {
+pub(crate) struct TreeArgs {
     #[command(flatten)]
     input: Input,
 
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     shown: Shown,
 }
 
-impl Options {
+impl TreeArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let (profile, context) = self.view.look(self.input.load()?, Granularity::Functions)?;
         let trim = self.edges.add_to(self.rows.trim(80));

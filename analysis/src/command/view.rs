@@ -1,4 +1,4 @@
-//! Which part of a profile is shown, and how finely: the options that reports and pictures share.
+//! Filters and granularity: options of reports and pictures.
 
 use clap::{Args, ValueEnum};
 use sigprof_analysis::{
@@ -45,11 +45,11 @@ pub(crate) struct View {
     #[arg(long, value_name = "MATCH", hide_short_help = true)]
     tagignore: Option<String>,
 
-    /// Drop labels whose key does not match
+    /// Drop labels with a key that does not match
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     tagshow: Option<String>,
 
-    /// Drop labels whose key matches
+    /// Drop labels with a key that matches
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     taghide: Option<String>,
 
@@ -107,7 +107,7 @@ pub(crate) struct View {
     inlines: bool,
 }
 
-/// Which value of samples.
+/// Selection of the value.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct ValueOptions {
@@ -117,10 +117,10 @@ pub(crate) struct ValueOptions {
 }
 
 impl ValueOptions {
-    /// The place of the sample type that is meant.
+    /// Returns the index of the selected sample type.
     ///
     /// # Errors
-    /// Where the profile does not have it.
+    /// If the profile does not have it.
     pub(crate) fn place(&self, profile: &Profile) -> Result<usize, Error> {
         self.sample_type.as_ref().map_or(Ok(profile.default_type), |name| sample_type(profile, name))
     }
@@ -155,27 +155,26 @@ impl From<RowKind> for Granularity {
 }
 
 impl View {
-    /// The place of the sample type that is shown.
+    /// Returns the index of the shown sample type.
     ///
     /// # Errors
-    /// Where the profile does not have it.
+    /// If the profile does not have it.
     pub(crate) fn sample_type(&self, profile: &Profile) -> Result<usize, Error> {
         self.values.place(profile)
     }
 
-    /// The part of the profile that is asked for, with functions as rows unless something else is.
+    /// Returns the filtered profile, by default with functions as rows.
     ///
     /// # Errors
-    /// Where an expression is none, or the profile lacks what a filter or a type asks for.
+    /// If a regular expression is invalid, or the profile lacks what a filter or type needs.
     pub(crate) fn apply(&self, profile: Profile) -> Result<Profile, Error> {
         self.look(profile, Granularity::Functions).map(|(profile, _)| profile)
     }
 
-    /// The part of the profile that is asked for, and what reports say of it. `granularity` is that of whoever does not
-    /// choose.
+    /// Returns the filtered profile, and the context of reports. `granularity` is the default.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply).
+    /// As for [`apply`](Self::apply).
     pub(crate) fn look(
         &self,
         profile: Profile,
@@ -185,10 +184,10 @@ impl View {
         self.filter(profile, granularity, !self.no_inlines)
     }
 
-    /// The same for a report that has rows of one kind alone.
+    /// As [`look`](Self::look), for a report with a fixed kind of rows.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply), and where other rows are asked for.
+    /// As for [`apply`](Self::apply), and if other rows are requested.
     pub(crate) fn look_at(
         &self,
         profile: Profile,
@@ -271,7 +270,7 @@ impl View {
         Ok((profile, context))
     }
 
-    /// The filters that were given, as `option=value`.
+    /// Returns the given filters as `option=value`.
     fn active(&self) -> Vec<String> {
         let id = |id: &Option<i64>| id.map(|id| id.to_string());
         let given = [
@@ -294,7 +293,7 @@ impl View {
     }
 }
 
-/// The place of the sample type that is meant.
+/// Returns the index of a sample type.
 fn sample_type(profile: &Profile, name: &str) -> Result<usize, Error> {
     let types = &profile.sample_types;
     let by_name = types.iter().position(|one| *one.kind == *name);

@@ -1,4 +1,4 @@
-//! Filters that match functions, their files, and the objects they lie in.
+//! Filters by function, file and object.
 
 use super::{expression, retain};
 use crate::{
@@ -7,25 +7,23 @@ use crate::{
 };
 use regex::Regex;
 
-/// What to take by the functions in call chains. An expression matches a location by the name or the file of any of its
-/// functions, or by the path of its object.
+/// Filters of frames: by the name or file of any function at a location, or its object's path.
 #[derive(Clone, Debug, Default)]
 pub struct FrameFilter {
     /// Keep samples with a frame that matches.
     pub focus: Option<Regex>,
     /// Drop samples with a frame that matches.
     pub ignore: Option<Regex>,
-    /// Take frames that match out of their samples.
+    /// Remove matching frames from their samples.
     pub hide: Option<Regex>,
-    /// Take frames that do not match out of their samples.
+    /// Remove other frames from their samples.
     pub show: Option<Regex>,
-    /// Take the callers of the outermost frame that matches out of their samples, and drop samples where none matches.
+    /// Remove the callers of the outermost matching frame, and drop samples without one.
     pub show_from: Option<Regex>,
-    /// Take what the innermost frame that matches calls out of their samples.
+    /// Remove the callees of the innermost matching frame.
     pub prune_from: Option<Regex>,
 }
 
-/// Where an expression matches: functions and mappings, looked at once each.
 struct Matches {
     functions: Vec<bool>,
     mappings: Vec<bool>,
@@ -53,7 +51,7 @@ impl Matches {
     }
 }
 
-/// What becomes of the samples that have a location.
+/// Effects of a location on its samples.
 #[derive(Clone, Copy, Default)]
 struct Verdict {
     is_focused: bool,
@@ -64,7 +62,7 @@ struct Verdict {
 }
 
 impl FrameFilter {
-    /// Takes out what does not pass. Gives the names of the filters that matched nothing.
+    /// Applies the filters. Returns the names of those that matched nothing.
     pub fn apply(&self, profile: &mut Profile) -> Vec<&'static str> {
         let mut verdicts =
             vec![Verdict { is_focused: self.focus.is_none(), ..Verdict::default() }; profile.locations.len()];
@@ -104,7 +102,7 @@ impl FrameFilter {
         all.iter().all(|one| one.is_none())
     }
 
-    /// Which locations let a sample pass, and which do not.
+    /// Marks the locations that keep or drop samples.
     fn judge_samples(&self, profile: &Profile, verdicts: &mut [Verdict], idle: &mut Vec<&'static str>) {
         if let Some(expression) = &self.focus {
             let matches = Matches::new(profile, expression);
@@ -126,7 +124,7 @@ impl FrameFilter {
         }
     }
 
-    /// Takes hidden functions out of their locations; locations that have none left are hidden.
+    /// Removes hidden functions from locations; a location without any left is hidden.
     fn hide_lines(&self, profile: &mut Profile, verdicts: &mut [Verdict], idle: &mut Vec<&'static str>) {
         if let Some(expression) = &self.hide {
             let matches = Matches::new(profile, expression);
@@ -148,8 +146,8 @@ impl FrameFilter {
             let matches = Matches::new(profile, expression);
             let mut is_idle = true;
             for (location, verdict) in profile.locations.iter_mut().zip(&mut *verdicts) {
-                // pprof hides a location without a name even where its object matches, and `show=perl` of a program that
-                // could not be named is empty.
+                // pprof hides an unnamed location even if its object matches: without symbols,
+                // `show=perl` would show nothing.
                 if matches.object(location) {
                     is_idle = false;
                     continue;
@@ -162,7 +160,7 @@ impl FrameFilter {
         }
     }
 
-    /// Where chains are cut, and what inlined calls are cut from the locations there.
+    /// Marks the locations where stacks are cut, and cuts inlined calls there.
     fn cut_chains(&self, profile: &mut Profile, verdicts: &mut [Verdict], idle: &mut Vec<&'static str>) {
         if let Some(expression) = &self.show_from {
             let matches = Matches::new(profile, expression);
@@ -179,7 +177,7 @@ impl FrameFilter {
             }
         }
         if let Some(expression) = &self.prune_from {
-            // As in pprof, this one looks at names alone.
+            // As in pprof, only names are matched.
             let matches: Vec<bool> = profile
                 .functions
                 .iter()
@@ -197,17 +195,16 @@ impl FrameFilter {
     }
 }
 
-/// Takes out the frames that the profile itself says are no part of the program: those whose function matches
-/// [`Profile::drop_frames`] and not [`Profile::keep_frames`], with what they call. Frames outside of the first that stays
-/// are left alone, so that no sample loses all.
+/// Removes the functions matching [`Profile::drop_frames`] but not [`Profile::keep_frames`], with
+/// their callees. Frames outside the outermost one that stays are kept: no sample becomes empty.
 ///
 /// # Errors
-/// Where the profile's expressions are none.
+/// If the profile's expressions are invalid.
 pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
     if profile.drop_frames.is_empty() {
         return Ok(());
     }
-    /// Those of Go's and of tcmalloc's writers have some hundred bytes; what is made of one takes many times its room.
+    /// Those of Go and tcmalloc have some hundred bytes; compiled ones are many times larger.
     const MAX_BYTES: usize = 16 << 10;
     let whole = |option: &str, text: &str| {
         if text.len() > MAX_BYTES {
@@ -231,9 +228,9 @@ pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
     #[derive(Clone, Copy, PartialEq)]
     enum Fate {
         Stays,
-        /// Goes, with what it calls.
+        /// Removed, with its callees.
         Goes,
-        /// Stays without what was inlined into it; what it calls goes.
+        /// Kept without the functions inlined into it; its callees are removed.
         Ends,
     }
     let mut fates = vec![Fate::Stays; profile.locations.len()];
@@ -261,7 +258,7 @@ pub fn drop_frames(profile: &mut Profile) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name of a function up to its arguments: up to the first parenthesis that does not belong to a name.
+/// Returns a name up to its arguments: the first parenthesis that is not part of a name.
 fn without_arguments(name: &str) -> &str {
     let mut rest = 0;
     while let Some(found) = name[rest..].find('(') {
@@ -282,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_begin_at_a_parenthesis_that_is_no_part_of_a_name() {
+    fn removes_arguments_but_not_parentheses_of_names() {
         for (name, short) in [
             ("main", "main"),
             ("f(int)", "f"),

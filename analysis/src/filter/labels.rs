@@ -1,4 +1,4 @@
-//! Filters that match the labels of samples, and frames made of labels.
+//! Filters by labels of samples, and frames made of labels.
 
 use super::{expression, retain};
 use crate::{
@@ -9,41 +9,42 @@ use crate::{
 use regex::Regex;
 use std::collections::HashMap;
 
-/// What to take by the labels of samples.
+/// Filters of labels.
 #[derive(Clone, Debug, Default)]
 pub struct LabelFilter {
     /// Keep samples with a label that matches.
     pub focus: Option<LabelMatch>,
     /// Drop samples with a label that matches.
     pub ignore: Option<LabelMatch>,
-    /// Drop labels whose key does not match.
+    /// Drops labels with a key that does not match.
     pub show: Option<Regex>,
-    /// Drop labels whose key matches.
+    /// Drops labels with a key that matches.
     pub hide: Option<Regex>,
 }
 
-/// Tells which labels an option means.
+/// An expression or range that matches labels.
 #[derive(Clone, Debug)]
 pub struct LabelMatch {
-    /// The one key that it is about; None for all.
+    /// The key to match; None for all.
     key: Option<String>,
     values: Values,
 }
 
 #[derive(Clone, Debug)]
 enum Values {
-    /// Numbers from the first to the last, in a unit that is empty for none.
+    /// A range of numbers, with their unit or an empty string.
     Numbers { first: f64, last: f64, unit: String },
-    /// Texts.
+    /// Expressions.
     Texts(Vec<Regex>),
 }
 
 impl LabelMatch {
-    /// Understands what pprof does: `KEY=` in front for the labels of one key; then a number or a range as `5`, `1kb:`, `:2mb`,
-    /// `1kb:2mb`, or expressions with commas between. Without a key these all have to match, on `KEY:VALUE`; with one, any.
+    /// Parses pprof's syntax: an optional `KEY=`, then a number or range such as `5`, `1kb:`,
+    /// `:2mb`, `1kb:2mb`, or comma-separated expressions. Without a key, all expressions must match
+    /// `KEY:VALUE`; with a key, any.
     ///
     /// # Errors
-    /// Where an expression is none.
+    /// If an expression is invalid.
     pub fn parse(option: &str, text: &str) -> Result<Self, Error> {
         let (key, value) = match text.split_once('=') {
             Some((key, value)) => (Some(key.to_owned()), value),
@@ -83,12 +84,12 @@ impl LabelMatch {
     }
 }
 
-/// The unit of a label that names none, as in Go's heap profiles; pprof takes the same.
+/// Returns the unit of a label without one, as in Go's heap profiles and pprof.
 fn unit_of_key(key: &str) -> &str {
     if matches!(key, "alignment" | "request") { "bytes" } else { key }
 }
 
-/// A number with its unit, or two with a colon between, of which one may be missing.
+/// Parses a number with a unit, or two separated by a colon; one may be missing.
 fn parse_range(text: &str) -> Option<Values> {
     let number = |text: &str| {
         let digits = text.len()
@@ -119,7 +120,7 @@ fn parse_range(text: &str) -> Option<Values> {
 }
 
 impl LabelFilter {
-    /// Takes out what does not pass. Gives the names of the filters that matched nothing.
+    /// Applies the filters. Returns the names of those that matched nothing.
     pub fn apply(&self, profile: &mut Profile) -> Vec<&'static str> {
         let mut idle = Vec::new();
         let sets = profile.label_sets.len();
@@ -144,7 +145,6 @@ impl LabelFilter {
         idle
     }
 
-    /// Takes labels out of the sets by their keys.
     fn drop_labels(&self, profile: &mut Profile, idle: &mut Vec<&'static str>) {
         let (mut has_shown, mut has_hidden) = (self.show.is_none(), self.hide.is_none());
         for labels in &mut profile.label_sets {
@@ -153,7 +153,7 @@ impl LabelFilter {
                 let is_hidden = self.hide.as_ref().is_some_and(|hide| hide.is_match(&label.key));
                 has_shown |= is_shown;
                 has_hidden |= is_hidden;
-                // Without the mark, the two sides of a comparison would be one.
+                // Without this label, the two sides of a comparison would be mixed.
                 is_shown && !is_hidden || *label.key == *label::BASE
             });
         }
@@ -162,7 +162,6 @@ impl LabelFilter {
     }
 }
 
-/// Drops the samples whose set of labels is not kept.
 pub(super) fn keep_sets(profile: &mut Profile, is_kept: &[bool]) {
     let samples = std::mem::take(&mut profile.samples);
     let keep = |sample: crate::profile::SampleRef<'_>, chain: &mut Vec<LocationId>| {
@@ -172,16 +171,16 @@ pub(super) fn keep_sets(profile: &mut Profile, is_kept: &[bool]) {
     retain(profile, keep, &samples);
 }
 
-/// Makes frames of labels: of those with a key of `roots`, outside all others, the first key's outermost; of those with a key
-/// of `leaves`, inside all others, the last key's innermost. Gives the options of which no sample has a label.
+/// Makes frames of labels: the keys of `roots` become the outermost frames, those of `leaves` the
+/// innermost, each list from outermost to innermost. Returns the options without a matching label.
 pub fn add_label_frames(profile: &mut Profile, roots: &[String], leaves: &[String]) -> Vec<&'static str> {
     let mut made: HashMap<(String, String), LocationId> = HashMap::new();
-    let mut has_met = [roots.is_empty(), leaves.is_empty()];
-    let mut frames_of = |profile: &mut Profile, set: LabelSetId, keys: &[String], has_met: &mut bool| {
+    let mut is_found = [roots.is_empty(), leaves.is_empty()];
+    let mut frames_of = |profile: &mut Profile, set: LabelSetId, keys: &[String], is_found: &mut bool| {
         let mut frames = Vec::new();
         for key in keys.iter().rev() {
             let name = values_of(profile.labels(set), key);
-            *has_met |= !name.is_empty();
+            *is_found |= !name.is_empty();
             frames.push(*made.entry((name, key.clone())).or_insert_with_key(|(name, key)| {
                 let text: std::sync::Arc<str> = name.as_str().into();
                 let file = key.as_str().into();
@@ -202,8 +201,8 @@ pub fn add_label_frames(profile: &mut Profile, roots: &[String], leaves: &[Strin
     let mut added: Vec<(Vec<LocationId>, Vec<LocationId>)> = Vec::new();
     for set in 0..profile.label_sets.len() {
         let set = LabelSetId::at(set);
-        let outside = frames_of(profile, set, roots, &mut has_met[0]);
-        let inside = frames_of(profile, set, leaves, &mut has_met[1]);
+        let outside = frames_of(profile, set, roots, &mut is_found[0]);
+        let inside = frames_of(profile, set, leaves, &mut is_found[1]);
         added.push((outside, inside));
     }
     if !roots.is_empty() || !leaves.is_empty() {
@@ -218,10 +217,10 @@ pub fn add_label_frames(profile: &mut Profile, roots: &[String], leaves: &[Strin
         retain(profile, add, &samples);
     }
     let names = ["tagroot", "tagleaf"];
-    names.into_iter().zip(has_met).filter_map(|(name, has_met)| (!has_met).then_some(name)).collect()
+    names.into_iter().zip(is_found).filter_map(|(name, is_found)| (!is_found).then_some(name)).collect()
 }
 
-/// The values of the labels of one key, texts first.
+/// Returns the values of the labels with one key, strings first.
 fn values_of(labels: &[Label], key: &str) -> String {
     let mine = || labels.iter().filter(|label| *label.key == *key);
     let texts = mine().filter_map(|label| match &label.value {
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_match_by_text_number_and_range() {
+    fn matches_labels_by_text_number_and_range() {
         let labels = [
             text("thread", "worker-3"),
             text("path", "/a"),
@@ -278,9 +277,9 @@ mod tests {
         assert!(LabelMatch::parse("--tagfocus", "a,(").is_err());
     }
 
-    /// Labels of Go's heap profiles have no unit.
+    /// Go's heap profiles have labels without units.
     #[test]
-    fn a_number_without_a_unit_has_that_of_its_key() {
+    fn number_without_a_unit_has_the_unit_of_its_key() {
         let labels = [number("bytes", 512, ""), number("request", 4096, "")];
         let shown = ["bytes=:1kb", "bytes=512b", "request=4kb", "1kb:8kb"];
         // As in pprof, a number without a unit matches no size.

@@ -1,6 +1,6 @@
-//! Takes samples and frames out of a profile: by function, by label, by thread.
+//! Filters of samples and frames by function, label and thread.
 //!
-//! The rules are those of pprof, so that what its users know holds here; where they differ, the function says why.
+//! They follow pprof, so that its users find the same behaviour; comments state the differences.
 
 mod frames;
 mod labels;
@@ -16,10 +16,10 @@ use crate::{
 };
 use regex::Regex;
 
-/// Compiles the expression that an option was given.
+/// Compiles the regular expression of an option.
 ///
 /// # Errors
-/// Where it is none.
+/// If it is invalid.
 pub fn expression(option: &str, text: &str) -> Result<Regex, Error> {
     Regex::new(text).map_err(|error| {
         let shown = error.to_string();
@@ -30,7 +30,7 @@ pub fn expression(option: &str, text: &str) -> Result<Regex, Error> {
     })
 }
 
-/// Keeps the samples for which `chain_of` gives a chain, with that chain.
+/// Keeps the samples for which `chain_of` returns true, with the stacks it stores.
 fn retain<'a>(
     profile: &mut Profile,
     mut chain_of: impl FnMut(SampleRef<'a>, &mut Vec<LocationId>) -> bool,

@@ -7,24 +7,24 @@ use crate::{
 };
 use regex::Regex;
 
-/// What to take by the thread and the process of samples.
+/// Filters of threads and processes.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadFilter {
-    /// Keep the samples of threads whose name matches.
+    /// Keep the samples of threads with a name that matches.
     pub thread: Option<Regex>,
-    /// Keep the samples of the thread with this id.
+    /// Keep the samples of the thread with this ID.
     pub thread_id: Option<i64>,
-    /// Keep the samples of processes whose name matches.
+    /// Keep the samples of processes with a name that matches.
     pub process: Option<Regex>,
-    /// Keep the samples of the process with this id.
+    /// Keep the samples of the process with this ID.
     pub process_id: Option<i64>,
 }
 
 impl ThreadFilter {
-    /// Takes out what does not pass. Gives the names of the filters that matched nothing.
+    /// Applies the filters. Returns the names of those that matched nothing.
     ///
     /// # Errors
-    /// Where no sample has a label that a filter asks for: the profile does not tell threads, or processes, apart.
+    /// If no sample has a label that a filter needs: the profile has no threads or processes.
     pub fn apply(&self, profile: &mut Profile) -> Result<Vec<&'static str>, Error> {
         let mut is_kept = vec![true; profile.label_sets.len()];
         let mut idle = Vec::new();

@@ -1,9 +1,9 @@
-//! The format of callgrind, for KCachegrind and `callgrind_annotate`.
+//! Writer of callgrind's format, for KCachegrind and `callgrind_annotate`.
 //!
-//! Both take a function's inclusive cost for the sum of the calls to it. A function that calls itself, through others or not,
-//! would be counted once for each of its frames; here each sample adds its cost to one call of each function, the outermost
-//! in the chain, and the inner calls are there with a cost of 0. What nobody calls is called by `(root)`, since a function that
-//! begins one chain and is called in another has all of its cost in calls then.
+//! Both compute a function's inclusive cost as the sum of the calls to it, so a recursive function
+//! would count once per frame. Here each sample adds its cost to one call of each function, the
+//! outermost on the stack; inner calls have cost 0. Outermost frames are called by `(root)`:
+//! otherwise a function that is also called elsewhere would lack the cost of those stacks.
 
 use super::{
     ensure_no_negative,
@@ -18,12 +18,12 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes all values, each as an event of its own.
+/// Writes all values, each as an event.
 ///
-/// The number of calls is not known: each edge has the number of its samples in its place, as the profile counts them.
+/// The number of calls is unknown: each edge has the number of its samples instead.
 ///
 /// # Errors
-/// Where a value is negative; those of `out`.
+/// If a value is negative; those of `out`.
 pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
     for value in 0..profile.sample_types.len() {
         ensure_no_negative(profile, value, "callgrind's format")?;
@@ -35,10 +35,9 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
         .map_err(Error::output)
 }
 
-/// The caller of the outermost frames, behind all frames that there are.
+/// The caller of the outermost frames; greater than all frame indices.
 const ROOT: usize = usize::MAX;
 
-/// What was spent, by function.
 #[derive(Default)]
 struct Costs {
     functions: BTreeMap<usize, FunctionCost>,
@@ -46,9 +45,9 @@ struct Costs {
 
 #[derive(Default)]
 struct FunctionCost {
-    /// By line: the function's own.
+    /// The function's own cost, by line.
     own: BTreeMap<i64, Vec<i64>>,
-    /// By the called function and the line of the call.
+    /// By callee and line of the call.
     calls: BTreeMap<(usize, i64), CallCost>,
 }
 
@@ -63,14 +62,14 @@ impl Costs {
         let mut costs = Self::default();
         let width = profile.sample_types.len();
         let zeros = || vec![0; width];
-        // Samples of one chain are one in a profile, with their count as a value.
+        // Equal stacks are one sample in a profile, with their count as a value.
         let counted = profile.sample_types.iter().position(|one| &*one.unit == "count");
-        // For each frame the number of the last sample that met it, from 1.
-        let mut met = vec![0; frames.frames.len()];
+        // Number of the last sample that contained each frame, from 1.
+        let mut last_sample = vec![0; frames.frames.len()];
         for (number, sample) in (1..).zip(profile.samples.iter()) {
             let mut caller = FrameLine { frame: ROOT, line: 0 };
             for place in frames.chain(sample.chain).rev() {
-                let is_outermost = std::mem::replace(&mut met[place.frame], number) != number;
+                let is_outermost = std::mem::replace(&mut last_sample[place.frame], number) != number;
                 let function = costs.functions.entry(caller.frame).or_default();
                 let call = function.calls.entry((place.frame, caller.line)).or_default();
                 if call.inclusive.is_empty() {
@@ -100,7 +99,7 @@ struct CallgrindWriter<'a, W> {
     out: W,
     profile: &'a Profile,
     frames: &'a LocationFrames,
-    /// The numbers of names, for each of the three kinds of name.
+    /// Numbers of names, for each of the three kinds of name.
     known: HashMap<(&'static str, String), usize>,
 }
 
@@ -138,7 +137,7 @@ impl<W: Write> CallgrindWriter<'_, W> {
         writeln!(self.out)
     }
 
-    /// Writes object, file and name of a function under the given keys.
+    /// Writes the object, file and name of a function under the given keys.
     fn name(&mut self, keys: [&str; 3], frame: usize) -> io::Result<()> {
         let (object, file, name) = match self.frames.frames.get(frame) {
             None => (String::new(), String::new(), "(root)".to_owned()),
@@ -170,12 +169,12 @@ fn numbers(values: &[i64]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A text that does not end its line, and does not begin like a number of a name.
+/// A text without line breaks and leading space, which would end the line or resemble a number.
 fn line(text: &str) -> String {
     text.replace(['\n', '\r'], " ").trim_start().to_owned()
 }
 
-/// A name of an event: letters, digits and `_`.
+/// An event name: letters, digits and `_`.
 fn word(text: String) -> String {
     text.replace(|character: char| !character.is_ascii_alphanumeric(), "_")
 }

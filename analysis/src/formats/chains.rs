@@ -1,5 +1,4 @@
-//! The chains of addresses that a process was sampled with, as the CPU profile format, spools and profiles in memory have
-//! them, on their way into the model.
+//! Conversion of address stacks to the model: from CPU profiles, spools and profiles in memory.
 
 use crate::profile::{
     Known, Label, LabelSetId, LabelSets, Location, LocationId, Mapping, MappingId, Profile, ValueType,
@@ -12,33 +11,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Gathers chains, and then the objects that their addresses lie in.
+/// Collects call stacks, then assigns their addresses to mapped objects.
 ///
-/// Callers are return addresses. In the model they are the addresses to look up, one less, and so is a caller that was
-/// written as one less already: the runtime writes the second frame of a part of the records so, lest google/pprof takes it for a
-/// frame of the profiler and deletes it (`src/format/second_frame.rs` of the crate `sigprof`). Both name the same call, since
-/// no call is one byte long; where both are met, the lower is made the higher here.
+/// Callers are return addresses. The model has the address to look up, one less. The runtime writes
+/// the second frame of some records as one less already, so that google/pprof does not delete it as
+/// a profiler frame (`src/format/second_frame.rs` of the crate `sigprof`). Both denote the same
+/// call, as no call instruction has one byte; if both occur, the lower becomes the higher.
 #[derive(Debug)]
 pub(super) struct Chains {
     profile: Profile,
     nanos: i64,
     /// By the address to look up.
     places: HashMap<u64, LocationId, RandomState>,
-    /// How each location was met.
-    met: Vec<Met>,
+    /// How each location occurs.
+    occurrences: Vec<Occurrence>,
     label_sets: LabelSets,
-    /// The chain that is being added.
     chain: Vec<LocationId>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Met {
+struct Occurrence {
     as_leaf: bool,
     as_caller: bool,
 }
 
 impl Chains {
-    /// None yet, of a profile whose counts stand for `period_micros` each.
+    /// Creates an empty collection with a period of `period_micros`.
     pub(super) fn new(period_micros: u64) -> Self {
         let mut profile = Profile::new(Profile::cpu_types());
         let nanos = i64::try_from(period_micros).ok().and_then(|micros| micros.checked_mul(1000));
@@ -50,37 +48,35 @@ impl Chains {
             profile,
             nanos,
             places: HashMap::default(),
-            met: Vec::new(),
+            occurrences: Vec::new(),
             label_sets: LabelSets::default(),
             chain: Vec::new(),
         }
     }
 
-    /// Makes room for as many samples more, with as many frames in all.
     pub(super) fn reserve(&mut self, samples: usize, frames: usize) {
         self.profile.samples.reserve(samples, frames);
     }
 
-    /// The number of a set of labels.
     pub(super) fn labels(&mut self, labels: &[Label]) -> LabelSetId {
         self.label_sets.intern(&mut self.profile.label_sets, labels)
     }
 
-    /// Adds samples of one chain, innermost first.
+    /// Adds `count` samples of one call stack, innermost frame first.
     pub(super) fn push(&mut self, count: u64, pcs: impl Iterator<Item = u64>, labels: LabelSetId) {
         self.chain.clear();
         for (depth, pc) in pcs.enumerate() {
             let address = if depth == 0 { pc } else { pc.saturating_sub(1) };
             let id = *self.places.entry(address).or_insert_with(|| {
                 self.profile.locations.push(Location { address, ..Location::default() });
-                self.met.push(Met::default());
-                LocationId::at(self.met.len() - 1)
+                self.occurrences.push(Occurrence::default());
+                LocationId::at(self.occurrences.len() - 1)
             });
-            let met = &mut self.met[id.index()];
+            let occurrence = &mut self.occurrences[id.index()];
             if depth == 0 {
-                met.as_leaf = true
+                occurrence.as_leaf = true
             } else {
-                met.as_caller = true
+                occurrence.as_caller = true
             }
             self.chain.push(id);
         }
@@ -89,7 +85,7 @@ impl Chains {
         self.profile.samples.push(&self.chain, &values.map(|value| value.unwrap_or(i64::MAX)), labels);
     }
 
-    /// The profile, with the executable ones of `mappings`, which are those of `process` where that is known.
+    /// Returns the profile, with the executable `mappings`, of `process` if known.
     pub(super) fn finish(
         mut self,
         mappings: &[sigprof::format::Mapping<'_>],
@@ -114,10 +110,10 @@ impl Chains {
         profile
     }
 
-    /// Makes one of each two callers that are the same call, and leaves out the locations that no chain has then.
+    /// Combines callers that denote the same call, and removes unused locations.
     fn unite_calls(&mut self) {
-        let is_caller = |id: LocationId| self.met[id.index()].as_caller;
-        let mut calls: Vec<LocationId> = (0..self.met.len()).map(LocationId::at).collect();
+        let is_caller = |id: LocationId| self.occurrences[id.index()].as_caller;
+        let mut calls: Vec<LocationId> = (0..self.occurrences.len()).map(LocationId::at).collect();
         let mut is_changed = false;
         for (location, call) in self.profile.locations.iter().zip(&mut calls) {
             let above = location.address.checked_add(1).and_then(|above| self.places.get(&above));
@@ -129,16 +125,16 @@ impl Chains {
         if !is_changed {
             return;
         }
-        // Garbage may be callers in a row: all are the highest of them then, so that what is written from here is read the same.
+        // Consecutive callers (damaged data) all become the highest: reading again changes nothing.
         let mut descending: Vec<LocationId> =
             calls.iter().enumerate().map(|(place, _)| LocationId::at(place)).collect();
         descending.sort_unstable_by_key(|id| std::cmp::Reverse(self.profile.location(*id).address));
         for id in descending {
             calls[id.index()] = calls[calls[id.index()].index()];
         }
-        let mut is_used: Vec<bool> = self.met.iter().map(|met| met.as_leaf).collect();
-        for (met, call) in self.met.iter().zip(&calls) {
-            is_used[call.index()] |= met.as_caller;
+        let mut is_used: Vec<bool> = self.occurrences.iter().map(|occurrence| occurrence.as_leaf).collect();
+        for (occurrence, call) in self.occurrences.iter().zip(&calls) {
+            is_used[call.index()] |= occurrence.as_caller;
         }
         let mut next = 0;
         let number = |&is_used: &bool| {
@@ -156,7 +152,7 @@ impl Chains {
     }
 }
 
-/// The executable ones of the mappings, the program's own first.
+/// Returns the executable mappings, the program's first.
 fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32>) -> Vec<Mapping> {
     let executable = mappings.iter().enumerate().filter(|(_, mapping)| mapping.is_executable());
     let mut model: Vec<Mapping> = executable
@@ -183,8 +179,8 @@ fn model_mappings(mappings: &[sigprof::format::Mapping<'_>], process: Option<u32
     model
 }
 
-/// The first mapping of the file that the code in `mappings[place]` was copied from; None unless that is anonymous memory between
-/// two mappings of one file. Some programs copy their code to huge pages, at the same addresses.
+/// Returns the first mapping of the file that the code in `mappings[place]` was copied from, if it
+/// is anonymous memory between two mappings of one file. Some programs copy code to huge pages.
 fn moved_from<'a>(
     mappings: &'a [sigprof::format::Mapping<'a>],
     place: usize,
@@ -192,7 +188,7 @@ fn moved_from<'a>(
     if !mappings[place].is_anonymous() {
         return None;
     }
-    // A list that is not in the order of addresses is not the kernel's, and has no neighbours.
+    // The kernel's list is sorted by address; another list has no neighbours.
     let is_file =
         |mapping: &&sigprof::format::Mapping<'_>| mapping.path.starts_with(b"/") && !mapping.is_anonymous();
     let below = mappings[..place].iter().rev().find(|mapping| !mapping.is_anonymous()).filter(is_file)?;
@@ -204,7 +200,7 @@ fn moved_from<'a>(
     (is_between && above.path == below.path && first.start <= below.start).then_some(first)
 }
 
-/// Whether a file may be the program and no library, by its name alone, as google/pprof tells.
+/// Whether a file may be the program rather than a library, by its name, as in google/pprof.
 fn may_be_program(file: &Path) -> bool {
     let name = file.as_os_str().as_bytes();
     let is_library = || {
@@ -242,24 +238,24 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_looked_up_one_byte_earlier() {
+    fn looks_callers_up_one_byte_earlier() {
         let profile = of(&[(3, &[0x100, 0x200, 0x100]), (2, &[0x1ff])]);
         assert_eq!(addresses(&profile), [(3, vec![0x100, 0x1ff, 0xff]), (2, vec![0x1ff])]);
-        // A leaf and a caller at one address are one place.
+        // A leaf and a caller at one address are one location.
         assert_eq!(profile.locations.len(), 3);
         assert_eq!((profile.period, profile.total(1)), (10_000_000, 50_000_000));
     }
 
     #[test]
-    fn a_call_that_was_written_in_two_ways_is_one() {
+    fn combines_two_addresses_of_the_same_call() {
         let profile = of(&[(3, &[0x100, 0x200, 0x300]), (2, &[0x100, 0x1ff, 0x300]), (1, &[0x108, 0x1ff])]);
         assert_eq!(addresses(&profile), [(5, vec![0x100, 0x1ff, 0x2ff]), (1, vec![0x108, 0x1ff])]);
         assert_eq!(profile.locations.len(), 4, "the place of the second way is gone");
     }
 
     #[test]
-    fn leaves_are_left_as_they_are() {
-        // 0x1fe is a leaf here, and one byte below a caller; 0x1ff is a caller's place and a leaf's.
+    fn leaves_innermost_frames_unchanged() {
+        // 0x1fe is a leaf, one byte below a caller; 0x1ff is both a caller and a leaf.
         let profile = of(&[(1, &[0x1fe, 0x200]), (1, &[0x1ff, 0x200]), (1, &[0x1fe, 0x1ff])]);
         let expected = [(1, vec![0x1fe, 0x1ff]), (1, vec![0x1ff, 0x1ff])];
         assert_eq!(addresses(&profile)[1], expected[1]);
@@ -268,27 +264,27 @@ mod tests {
     }
 
     #[test]
-    fn callers_in_a_row_are_all_the_highest() {
+    fn combines_consecutive_callers_into_the_highest() {
         let profile = of(&[(1, &[1, 11]), (1, &[1, 10]), (1, &[1, 12]), (1, &[0, 0, 1, u64::MAX])]);
         assert_eq!(addresses(&profile), [(3, vec![1, 11]), (1, vec![0, 0, 0, u64::MAX - 1])]);
     }
 
     #[test]
-    fn counts_saturate() {
+    fn counts_saturate_and_are_marked() {
         let is_clamped = |records: &[(u64, &[u64])]| of(records).is_clamped;
         assert_eq!(addresses(&of(&[(u64::MAX, &[1])])), [(i64::MAX, vec![1])]);
         assert!(is_clamped(&[(u64::MAX, &[1])]));
         assert_eq!(Chains::new(u64::MAX).finish(&[], None).period, i64::MAX);
         assert!(Chains::new(u64::MAX).finish(&[], None).is_clamped);
-        // Periods of 10 ms: the count fits, and the time does not.
+        // Periods of 10 ms: the count fits in 64 bits, the time does not.
         let most = i64::MAX as u64 / 10_000_000;
         assert!(is_clamped(&[(most + 1, &[1])]) && !is_clamped(&[(most, &[1])]));
-        // Each of two records fits, and their sum does not.
+        // Each of two records fits, their sum does not.
         assert!(is_clamped(&[(most, &[1]), (1, &[1])]) && !is_clamped(&[(most, &[1]), (1, &[2])]));
     }
 
     #[test]
-    fn each_address_lies_in_its_mapping_and_the_program_is_the_first() {
+    fn assigns_addresses_to_mappings_and_puts_the_program_first() {
         let lines = [
             &b"1000-2000 r-xp 00000000 08:01 7 /lib/libc.so.6"[..],
             b"2000-3000 r-xp 00001000 08:01 7 /lib/libc.so.6",
@@ -314,9 +310,9 @@ mod tests {
         assert_eq!(profile.locations.iter().map(place).collect::<Vec<_>>(), expected);
     }
 
-    /// As `/proc/PID/maps` has it after a program moved its code.
+    /// `/proc/PID/maps` after a program moved its code.
     #[test]
-    fn memory_between_mappings_of_a_file_is_of_that_file() {
+    fn assigns_anonymous_memory_between_mappings_of_a_file_to_it() {
         let model = |lines: &[&str]| {
             let mappings: Vec<Mapped<'_>> =
                 lines.iter().map(|line| Mapped::parse_line(line.as_bytes()).unwrap()).collect();
@@ -340,7 +336,7 @@ mod tests {
             let found = model(&[first, text, &moved, last]);
             let expected = (0x12000, "/bin/x".to_owned(), 0x2000, true);
             assert_eq!(found, [(0x11000, "/bin/x".to_owned(), 0x1000, false), expected.clone()], "{memory}");
-            // All of the code is moved.
+            // All code was moved.
             assert_eq!(model(&[first, &moved, last]), [expected]);
         }
         let moved = "12000-14000 r-xp 00000000 00:00 0";
@@ -353,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_no_program() {
+    fn distinguishes_programs_from_libraries() {
         for file in ["/lib/libc.so", "/lib/libc.so.6", "/x.so_1", "[vdso]", "", "//anon"] {
             assert!(!may_be_program(Path::new(file)), "{file}");
         }

@@ -1,8 +1,8 @@
-//! Trace events as JSON, for ui.perfetto.dev and `chrome://tracing`: what ran when.
+//! Writer of JSON trace events, a time line for ui.perfetto.dev and `chrome://tracing`.
 //!
-//! That takes samples with time stamps. The CPU profile format, spools and profiles in memory count samples and forget when
-//! they were taken; pprof profiles of some tools have a label [`TIME_LABEL`] on each sample, its end in nanoseconds since 1970,
-//! and these are written here. A frame that consecutive samples of a thread share is one slice.
+//! It needs samples with time stamps. The CPU profile format, spools and profiles in memory have
+//! none. pprof profiles of some tools have the label [`TIME_LABEL`], the end of each sample in
+//! nanoseconds since 1970. A frame shared by consecutive samples of a thread is one slice.
 
 use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// The key of the label that tells when a sample ended, as Datadog's and other continuous profilers have it.
+/// Label with the end time of a sample, written by Datadog's and other continuous profilers.
 pub const TIME_LABEL: &str = "end_timestamp_ns";
 
-/// Writes the samples, each of which lasts as long as its value of the type `value` says.
+/// Writes the samples; the value of the type `value` is the duration of each.
 ///
 /// # Errors
-/// Where a sample has no time stamp, or the value is no time or negative; those of `out`.
+/// If a sample has no time stamp, or the value is negative or not a time; those of `out`.
 pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Error> {
     ensure_no_negative(profile, value, "a trace")?;
     let sample_type = &profile.sample_types[value];
@@ -45,7 +45,7 @@ fn time_of(labels: &[Label]) -> Option<i64> {
     })
 }
 
-/// A sample on the line of time, in nanoseconds.
+/// A sample's time span, in nanoseconds.
 struct Span {
     begin: i64,
     end: i64,
@@ -55,7 +55,7 @@ struct Span {
 fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Write) -> io::Result<()> {
     let frames = LocationFrames::of(profile);
     let names: Vec<serde_json::Value> = frames.frames.iter().map(|frame| (*frame.name).into()).collect();
-    let mut events = Events { out: &mut out, count: 0 };
+    let mut events = TraceEvents { out: &mut out, count: 0 };
     events.out.write_all(br#"{"displayTimeUnit":"ms","traceEvents":["#)?;
     let threads = Threads::of(profile);
     for (number, ((thread, _), samples)) in (1..).zip(threads.iter().zip(threads.samples(profile))) {
@@ -71,7 +71,7 @@ fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Wr
             })
             .collect();
         spans.sort_by_key(|span| (span.end, span.sample));
-        // The frames that are open, outermost first, each with its beginning.
+        // The open frames, outermost first, with their start times.
         let mut open: Vec<(usize, i64)> = Vec::new();
         let mut now = i64::MIN;
         for span in &spans {
@@ -95,12 +95,12 @@ fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Wr
     out.flush()
 }
 
-struct Events<'o, W> {
+struct TraceEvents<'o, W> {
     out: &'o mut W,
     count: usize,
 }
 
-impl<W: Write> Events<'_, W> {
+impl<W: Write> TraceEvents<'_, W> {
     fn names(&mut self, thread: &Thread, ids: &str) -> io::Result<()> {
         let parts = [("process_name", thread.process.clone()), ("thread_name", thread.name())];
         for (what, name) in parts {
@@ -113,7 +113,7 @@ impl<W: Write> Events<'_, W> {
         Ok(())
     }
 
-    /// A frame from `begin` to `end`, which the format has in microseconds.
+    /// Writes a frame from `begin` to `end`; the format has microseconds.
     fn slice(&mut self, name: &serde_json::Value, ids: &str, begin: i64, end: i64) -> io::Result<()> {
         self.next()?;
         let (begin, length) = (micros(begin), micros(end.saturating_sub(begin)));
@@ -126,7 +126,7 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// Nanoseconds as microseconds with three digits behind the point: no time of today fits in a float to the nanosecond.
+/// Nanoseconds as microseconds with three decimals: a float is too imprecise for today's times.
 fn micros(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();

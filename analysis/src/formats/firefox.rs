@@ -1,10 +1,9 @@
-//! The processed format of profiler.firefox.com.
+//! Writer of the processed format of profiler.firefox.com.
 //!
-//! Our samples have no time stamps, and this format needs them: samples of a thread are laid end to end, each as long as the
-//! time that it stands for. The call tree, the flame graph and the sums are right; the order in time means nothing.
+//! The format needs time stamps, which samples do not have: those of a thread are placed end to
+//! end, each as long as its time. Call tree, flame graph and sums are correct; the order is not.
 //!
-//! A sample's CPU time is that since the sample before it, so a stamp is the end of what the sample stands for; and a first one
-//! without a stack and a weight is where the time begins.
+//! CPU time is counted from the previous sample, so an empty first sample marks the start.
 
 use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
@@ -21,11 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// Writes the values of the sample type `value` as weights. Time is written in periods, where all values are multiples of
-/// the profile's, or else in microseconds, rounded.
+/// Writes the values of the sample type `value` as weights. Times are in periods if all values are
+/// multiples of the period, otherwise in rounded microseconds.
 ///
 /// # Errors
-/// Where a value is negative, or a weight has more than 31 bits; those of `out`.
+/// If a value is negative, or a weight exceeds 31 bits; those of `out`.
 pub fn write(profile: &Profile, value: usize, name: &str, mut out: impl Write) -> Result<(), Error> {
     ensure_no_negative(profile, value, "Firefox's format")?;
     let converted = convert(profile, value, name)?;
@@ -35,11 +34,11 @@ pub fn write(profile: &Profile, value: usize, name: &str, mut out: impl Write) -
         .map_err(Error::output)
 }
 
-/// How a value becomes a weight.
+/// Conversion of values to weights.
 struct Weighing {
-    /// What a weight of 1 stands for, in the value's unit.
+    /// Value of a weight of 1.
     divisor: i64,
-    /// The same in nanoseconds; of what is no time, a made-up millisecond.
+    /// The same in nanoseconds; an arbitrary millisecond for values that are not times.
     nanos: u64,
     weights: WeightType,
 }

@@ -1,6 +1,6 @@
-//! Files that are not profiles, and profiles of formats that are not read: their names, and the remedy.
+//! Names of unsupported files and formats, with the remedy.
 
-/// The kind of a file and the remedy, if its first bytes show it.
+/// Returns the kind of a file and the remedy, if its first bytes identify it.
 pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = bytes.trim_ascii_start();
     let has = |part: &[u8]| {
@@ -40,7 +40,7 @@ pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// True for an object of JSON. The first frame of folded stacks may be `{main}`, as in PHP.
+/// True for a JSON object. The first frame of folded stacks may be `{main}`, as in PHP.
 fn is_json(text: &[u8]) -> bool {
     let inside = text.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
     inside.is_some_and(|inside| inside.is_empty() || inside.starts_with(b"\"") || inside.starts_with(b"}"))
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_other_tools_are_recognised() {
+    fn recognises_files_of_other_tools() {
         for (bytes, what) in [
             (&b"\x7fELF\x02"[..], "program"),
             (b"PERFILE2xx", "perf.data"),

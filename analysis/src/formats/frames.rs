@@ -1,38 +1,35 @@
-//! The frames of a profile as formats that know names alone have them: inlined calls are frames of their own, and what has no
-//! name is called by its object and its place there.
+//! Frames for formats without addresses: unnamed code is named by its object and offset.
 
 use crate::profile::{Location, LocationId, MappingId, Profile};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-/// All frames, and which of them each location is.
+/// All frames, and those of each location.
 #[derive(Debug)]
 pub(super) struct LocationFrames {
     pub(super) frames: Vec<Frame>,
     /// The frame and line of each function at each location, innermost first.
     places: Vec<FrameLine>,
-    /// Which of `places` are a location's.
+    /// Range of `places` of each location.
     of_location: Vec<Range<usize>>,
 }
 
-/// A function, or code without a name.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) name: Arc<str>,
-    /// The source file; empty where it is not known.
+    /// The source file; empty if unknown.
     pub(super) file: Arc<str>,
-    /// The object in which it was first met.
+    /// The object of its first location.
     pub(super) object: Option<MappingId>,
-    /// Where the function begins; 0 where it is not known.
+    /// The function's first line; 0 if unknown.
     pub(super) start_line: i64,
 }
 
-/// A frame of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameLine {
-    /// The place in [`LocationFrames::frames`].
+    /// Index in [`LocationFrames::frames`].
     pub(super) frame: usize,
-    /// The line within it; 0 where it is not known.
+    /// The line; 0 if unknown.
     pub(super) line: i64,
 }
 
@@ -66,7 +63,7 @@ impl LocationFrames {
         Self { frames, places, of_location }
     }
 
-    /// The frames of a chain, innermost first.
+    /// Returns the frames of a call stack, innermost first.
     pub(super) fn chain<'a>(
         &'a self,
         chain: &'a [LocationId],
@@ -75,7 +72,7 @@ impl LocationFrames {
     }
 }
 
-/// The name of code that has none: `libc.so.6+0x1234`, where the number is the offset in the file, or its address.
+/// Names unnamed code: `libc.so.6+0x1234`, with the file offset, or its address.
 fn place_name(profile: &Profile, location: &Location) -> String {
     let object = profile.mapping_of(location).filter(|mapping| !mapping.file.as_os_str().is_empty());
     let Some(mapping) = object else { return format!("{:#x}", location.address) };

@@ -1,4 +1,4 @@
-//! Profiles that were taken in this very process and never became a file.
+//! Conversion of in-memory profiles of this process.
 
 use super::{
     chains::Chains,
@@ -7,7 +7,7 @@ use super::{
 use crate::profile::Profile;
 use sigprof::format::Mapping;
 
-/// Makes the model of a profile in memory, labelled with threads where it knows them.
+/// Converts a profile in memory to the model, labelled with threads if it has them.
 ///
 /// # Examples
 /// ```

@@ -1,9 +1,10 @@
-//! Bytes to the model and back, one file for each format.
+//! Readers and writers, a file for each format.
 //!
-//! Readers take any bytes: they give a profile or an error that says where, never a panic. A report of it has at most 32 bytes of
-//! memory for each byte of the file, spool or list of objects, and 32 MiB besides; for folded stacks and the output of
-//! `perf script` it is 192, because a frame with a new function can be four bytes. Compressed data counts with its uncompressed size,
-//! which is at most 50 times the file and 4 MiB. `tests/gate/hostile.rs` makes inputs that try more. The most that it measured was
+//! Readers accept any bytes: they return a profile or an error with its position, and never panic.
+//! A report uses at most 32 bytes of memory for each byte of the file, spool or list of objects,
+//! plus 32 MiB. For folded stacks and `perf script` output the factor is 192, because a frame with
+//! a new function can have four bytes. Compressed data counts uncompressed, which is at most 50
+//! times the file plus 4 MiB. `tests/gate/hostile.rs` tries to exceed this. The most measured was
 //! 31 bytes, for a list of objects with lines of 8 bytes, and 155 for one folded stack.
 
 pub mod callgrind;
@@ -31,11 +32,11 @@ use crate::{
 use sigprof::recover::Spool;
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads a profile of any known format, which its first bytes tell. Several CPU profiles or pprof protobufs that follow each other in
-/// the file, compressed or not, are merged.
+/// Reads a profile of any supported format, detected by its first bytes. Several CPU profiles or
+/// pprof protobufs in sequence, compressed or not, are merged.
 ///
 /// # Errors
-/// If the file cannot be read, has no known format, or breaks the rules of its format.
+/// If the file cannot be read, has an unknown format, or violates its format.
 pub fn read_file(path: &Path) -> Result<Profile, Error> {
     let fails = |error| Error::io(path, "read the profile", error);
     let file = File::open(path).map_err(|error| {
@@ -51,12 +52,11 @@ pub fn read_file(path: &Path) -> Result<Profile, Error> {
         }
         return read(&map).map_err(|error| error.at(path));
     }
-    // A pipe, or a file of /proc: what cannot be mapped.
+    // A pipe, or a file of /proc, which cannot be mapped.
     read_stream(file, path)
 }
 
-/// Reads a profile of any known format from what has no end known beforehand, as a pipe or standard input; `name` is what errors
-/// call it.
+/// Reads a profile of any supported format from a pipe or standard input; errors call it `name`.
 ///
 /// # Errors
 /// As for [`read_file`].
@@ -66,10 +66,10 @@ pub fn read_stream(mut stream: impl Read, name: &Path) -> Result<Profile, Error>
     read(&bytes).map_err(|error| error.at(name))
 }
 
-/// Reads a profile of any known format.
+/// Reads a profile of any supported format.
 ///
 /// # Errors
-/// Where the bytes are of no known format, or break the rules of their own.
+/// If the bytes have an unknown format, or violate their format.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     if bytes.is_empty() {
         return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)")
@@ -86,7 +86,7 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     read_unpacked(bytes)
 }
 
-/// Reads a profile that is not packed by gzip, or merges several that follow each other.
+/// Reads an uncompressed profile, or merges several in sequence.
 fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
     let first = length(bytes);
     let mut profile = read_one(&bytes[..first])?;
@@ -105,8 +105,7 @@ fn read_unpacked(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(merger.finish())
 }
 
-/// The length of the profile that `bytes` begin with: less than theirs if another one follows. Text has no such bounds, and
-/// needs none: folded stacks and the output of `perf script` are read as one.
+/// Returns the length of the first profile in `bytes`; another may follow, unless it is text.
 fn length(bytes: &[u8]) -> usize {
     if bytes.first() == Some(&0) {
         cpu_profile::length(bytes)
@@ -117,9 +116,8 @@ fn length(bytes: &[u8]) -> usize {
     }
 }
 
-/// Reads one profile that is not packed by gzip.
 fn read_one(bytes: &[u8]) -> Result<Profile, Error> {
-    // A CPU profile begins with a slot of 0, which is not the tag of a field.
+    // A CPU profile begins with a slot of 0, which is not a protobuf tag.
     if bytes.first() == Some(&0) {
         return cpu_profile::read(bytes)
             .map_err(|error| error.advise("the file may be damaged or incomplete; record it again"));
@@ -140,7 +138,7 @@ fn read_one(bytes: &[u8]) -> Result<Profile, Error> {
         .advise("supported: CPU profiles of gperftools, pprof protobuf, folded stacks, output of `perf script` (all optionally gzipped), and spools of sigprof"))
 }
 
-/// Refuses the values of a difference where the format has no sign.
+/// Refuses negative values, for formats without a sign.
 fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(), Error> {
     if profile.samples.iter().any(|sample| sample.values[value] < 0) {
         let reason = format!(
@@ -153,11 +151,10 @@ fn ensure_no_negative(profile: &Profile, value: usize, format: &str) -> Result<(
     Ok(())
 }
 
-/// Maps a whole file.
 #[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
 pub(crate) fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
-    // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): readers take any bytes,
-    // and none looks at a byte twice to rely on its being the same for memory safety. One that shortens it ends this
-    // command by SIGBUS; profiles are written once, under a temporary name.
+    // SAFETY: another process may change the file, so two reads may differ, as with read(2).
+    // Readers accept any bytes, and none depends on equal reads for memory safety. If the file is
+    // truncated, SIGBUS kills this command; profiles are written once, under a temporary name.
     unsafe { memmap2::Mmap::map(file) }
 }

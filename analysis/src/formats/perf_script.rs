@@ -1,4 +1,4 @@
-//! The text that `perf script` prints: for each sample a line with thread, time and event, and a line for each frame.
+//! Reader of `perf script` output: a header line for each sample, then a line for each frame.
 //!
 //! ```text
 //! worker 4711/4713 [001] 1234.567890:    1000000 cpu-clock:u:
@@ -22,21 +22,22 @@ use std::{collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
 /// Events that count nanoseconds of CPU time: perf_event_open(2), `PERF_COUNT_SW_CPU_CLOCK`.
 const CPU_TIME: [&[u8]; 2] = [b"cpu-clock", b"task-clock"];
-/// A recording has a few events.
+/// Limit; a recording has a few events.
 const MAX_EVENTS: usize = 16;
 
-/// True if the first line that is not empty is that of a sample.
+/// True if the first non-empty line is the first line of a sample.
 pub(super) fn may_be_perf_script(bytes: &[u8]) -> bool {
     let first = lines(bytes).find(|(_, line)| !line.is_empty());
     first.is_some_and(|(_, line)| line.len() < 4096 && Headers::new().parse(line).is_some())
 }
 
-/// Reads the output of `perf script` with the fields that it prints by default, with or without period and processor.
+/// Reads the default fields of `perf script`, with or without period and processor.
 ///
-/// A sample has the value 1, and the period of its event: nanoseconds for `cpu-clock` and `task-clock`, otherwise a count.
+/// A sample has the value 1, and the period of its event: nanoseconds for `cpu-clock` and
+/// `task-clock`, otherwise a count.
 ///
 /// # Errors
-/// If a line is neither that of a sample nor that of a frame, or there are too many different events.
+/// If a line is neither of a sample nor of a frame, or there are too many different events.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let headers = Headers::new();
     let events = events(bytes, &headers)?;
@@ -82,13 +83,13 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-/// All lines, with their numbers from 1; those of comments are empty.
+/// Iterates over all lines, with their numbers from 1; comments are empty.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).enumerate();
     lines.map(|(place, line)| (place + 1, if line.starts_with(b"#") { &line[..0] } else { line }))
 }
 
-/// The events that have periods, in the order of the file.
+/// Returns the events that have periods, in the order of the file.
 fn events<'a>(bytes: &'a [u8], headers: &Headers) -> Result<Vec<&'a [u8]>, Error> {
     let mut events: Vec<&[u8]> = Vec::new();
     for (number, line) in lines(bytes).filter(|(_, line)| !line.starts_with(b"\t")) {
@@ -113,14 +114,14 @@ fn value_type(event: &[u8]) -> ValueType {
     }
 }
 
-/// The line of a sample.
+/// The first line of a sample.
 struct Header<'a> {
     name: &'a [u8],
     process: Option<i64>,
     thread: Option<i64>,
     time: Option<f64>,
     period: Option<i64>,
-    /// Without its modifiers, such as `:u`.
+    /// Without modifiers such as `:u`.
     event: &'a [u8],
     /// The frame, if it is on this line.
     rest: &'a [u8],
@@ -141,7 +142,7 @@ impl Headers {
         let text = |name: &str| part(name).and_then(|part| std::str::from_utf8(part).ok());
         let number = |name: &str| text(name).and_then(|text| text.parse().ok());
         let event = part("event")?;
-        // Modifiers are letters after a colon; a tracepoint has a colon within its name.
+        // Modifiers are letters after a colon; a tracepoint has a colon in its name.
         let name = match event.iter().rposition(|&byte| byte == b':') {
             Some(place) if event[place + 1..].iter().all(|byte| b"ukhGHpPSDWe".contains(byte)) => {
                 &event[..place]
@@ -162,19 +163,19 @@ impl Headers {
 
 struct Reader<'a> {
     builder: Builder,
-    /// By the file.
+    /// By file.
     mappings: HashMap<&'a [u8], MappingId, RandomState>,
     /// By address, symbol and file.
     locations: HashMap<(u64, &'a [u8], &'a [u8]), LocationId, RandomState>,
     label_sets: HashMap<ThreadKey<'a>, LabelSetId, RandomState>,
-    /// The sample that is being read: frames, innermost first.
+    /// Frames of the current sample, innermost first.
     chain: Vec<LocationId>,
     values: Vec<i64>,
     labels: LabelSetId,
     is_open: bool,
 }
 
-/// Name, number of the thread, number of the process.
+/// Name, thread ID, process ID.
 type ThreadKey<'a> = (&'a [u8], Option<i64>, Option<i64>);
 
 impl<'a> Reader<'a> {
@@ -208,13 +209,13 @@ impl<'a> Reader<'a> {
         self.chain.clear();
     }
 
-    /// Adds a frame: an address, a symbol with the distance from its start, and the file in parentheses.
+    /// Adds a frame: an address, a symbol and offset, and the file in parentheses.
     fn frame(&mut self, line: &'a [u8]) {
         let line = line.trim_ascii();
         let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
         let digits = std::str::from_utf8(&line[..end]).ok();
         let Some(address) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else {
-            // A source line, which `perf script -F +srcline` adds below a frame.
+            // A source line, which `perf script -F +srcline` prints after a frame.
             return;
         };
         let (symbol, file) = split_file(line[end..].trim_ascii());
@@ -257,7 +258,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A mapping that only names its file: all names are there.
+/// A mapping with only a file; its symbols have names already.
 fn mapping(file: &[u8]) -> Mapping {
     let (file, is_deleted) = file.strip_suffix(b" (deleted)").map_or((file, false), |file| (file, true));
     Mapping {
@@ -273,7 +274,7 @@ fn mapping(file: &[u8]) -> Mapping {
     }
 }
 
-/// The symbol and the file of a frame, the latter without its parentheses.
+/// Splits a frame's text into symbol and file, without the parentheses.
 fn split_file(text: &[u8]) -> (&[u8], &[u8]) {
     let Some(inside) = text.strip_suffix(b")") else { return (text, b"") };
     // Paths may contain parentheses, such as ` (deleted)`: find the one that matches the last.
@@ -291,7 +292,7 @@ fn split_file(text: &[u8]) -> (&[u8], &[u8]) {
     (text, b"")
 }
 
-/// A symbol without the distance from its start, such as `+0x1f`.
+/// Returns a symbol without an offset such as `+0x1f`.
 fn without_distance(symbol: &[u8]) -> &[u8] {
     let is_distance = |text: &[u8]| text.len() > 3 && text[3..].iter().all(u8::is_ascii_hexdigit);
     match symbol.windows(3).rposition(|part| part == b"+0x") {
@@ -327,7 +328,7 @@ other 4711/4712 [000] 101.000000:          7 cycles:
     }
 
     #[test]
-    fn samples_have_frames_values_and_threads() {
+    fn reads_frames_values_and_threads() {
         assert!(may_be_perf_script(TEXT.as_bytes()));
         let profile = read(TEXT.as_bytes()).unwrap();
         assert_eq!(profile.check(), Ok(()));
@@ -361,7 +362,7 @@ other 4711/4712 [000] 101.000000:          7 cycles:
     }
 
     #[test]
-    fn an_error_names_the_line() {
+    fn error_has_the_line_number() {
         let error = read(format!("{TEXT}nonsense\n").as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("line 15 is neither"), "{error}");
         let many: String = (0..17).map(|event| format!("p 1 1.0: 1 e{event}: 1 f (x)\n")).collect();
@@ -370,7 +371,7 @@ other 4711/4712 [000] 101.000000:          7 cycles:
     }
 
     #[test]
-    fn other_text_is_not_perf_script() {
+    fn refuses_other_text() {
         for text in ["", "main;a 1", "perl 77", "{\"a\": 12.5: x}", "# nothing\n"] {
             assert!(!may_be_perf_script(text.as_bytes()), "{text}");
         }

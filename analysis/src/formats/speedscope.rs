@@ -1,4 +1,4 @@
-//! The JSON of speedscope.app, by its file format schema: one profile of the type `sampled` for each thread.
+//! Writer of speedscope.app's JSON: a profile of the type `sampled` for each thread.
 
 use super::{ensure_no_negative, frames::LocationFrames};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Writes the values of the sample type `value` as the samples' weights.
+/// Writes the values of the sample type `value` as weights.
 ///
 /// # Errors
-/// Where a value is negative; those of `out`.
+/// If a value is negative; those of `out`.
 pub fn write(profile: &Profile, value: usize, name: &str, out: impl Write) -> Result<(), Error> {
     ensure_no_negative(profile, value, "speedscope's format")?;
     put(profile, value, name, out).map_err(Error::output)
@@ -65,7 +65,7 @@ fn put(profile: &Profile, value: usize, name: &str, mut out: impl Write) -> io::
     out.flush()
 }
 
-/// The units that the schema knows.
+/// Returns the unit, if the schema supports it, otherwise `none`.
 fn unit(profile: &Profile, value: usize) -> &str {
     let unit = &*profile.sample_types[value].unit;
     let known = ["nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"];

@@ -1,4 +1,4 @@
-//! Spools: the samples of a process that was killed, or has not written its profile yet.
+//! Reader of spools: the samples of a process that was killed, or has not written its profile yet.
 
 use super::chains::Chains;
 use crate::{
@@ -14,18 +14,16 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// The first bytes of every spool.
 const MAGIC: &[u8] = b"sigprofS";
 
-/// True when the bytes begin as those of a spool do.
 pub(super) fn is_spool(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Reads the samples of a spool, labelled with their process and, where the spool knows them, their threads. It stays as it is.
+/// Reads the samples of a spool, labelled with process and, if recorded, thread.
 ///
 /// # Errors
-/// Where the process still runs, or the spool cannot be read or is being recovered.
+/// If the process still runs, or the spool cannot be read or is being recovered.
 pub fn read(spool: &Spool) -> Result<Profile, Error> {
     let samples = spool.samples().map_err(fails)?;
     let mappings = spool.mappings().map_err(fails)?;
@@ -51,10 +49,8 @@ pub(super) fn fails(error: RecoverError) -> Error {
     Error::new(ErrorKind::Format, error.to_string()).caused_by(error)
 }
 
-/// The sets of labels of threads, each made once.
 #[derive(Debug)]
 pub(super) struct ThreadLabels {
-    /// What all samples have besides.
     common: Vec<Label>,
     known: HashMap<Option<Thread>, LabelSetId>,
 }
@@ -64,7 +60,7 @@ impl ThreadLabels {
         Self { common, known: HashMap::new() }
     }
 
-    /// The labels of a thread; of None, that of samples whose thread is not known.
+    /// Returns the labels of a thread, or of samples of unknown threads.
     pub(super) fn get(&mut self, chains: &mut Chains, thread: Option<Thread>) -> LabelSetId {
         *self.known.entry(thread).or_insert_with(|| {
             let mut labels = self.common.clone();
@@ -79,7 +75,7 @@ impl ThreadLabels {
     }
 }
 
-/// A period in the unit of the CPU profile format.
+/// A period in microseconds, the unit of the CPU profile format.
 pub(super) fn micros(period: Duration) -> u64 {
     u64::try_from(period.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,12 @@
-//! The body of the fuzz target `analysis_formats`, for it and for the test that replays its inputs; in no other build.
+//! Body of the fuzz target `analysis_formats`, also for the test that replays its inputs.
 
 use super::{cpu_profile, pprof, read};
 use crate::{profile::SampleRef, units::factors_to_finer};
 
-/// Bytes of any kind: an error, or a profile whose parts fit together and that comes back from what is written of it.
+/// Checks that bytes are an error, or a consistent profile that can be written and read again.
 ///
 /// # Panics
-/// Where that is not so.
+/// If they are not.
 pub fn any_bytes(bytes: &[u8]) {
     let Ok(profile) = read(bytes) else { return };
     assert_eq!(profile.check(), Ok(()));
@@ -22,7 +22,7 @@ pub fn any_bytes(bytes: &[u8]) {
     let mut written = Vec::new();
     if cpu_profile::write(&profile, &mut written).is_ok() {
         let found = cpu_profile::read(&written).expect("what was written is a profile");
-        // A chain without frames has no place in the format. What is kept are the counts, or else the times.
+        // The format has no empty call stacks. It keeps the counts, or else the times.
         let has_frames = |sample: &SampleRef<'_>| !sample.chain.is_empty();
         let total = |column: usize| {
             let values = profile.samples.iter().filter(has_frames).map(|sample| sample.values[column]);
@@ -44,18 +44,18 @@ mod tests {
     use std::{fs, path::Path};
 
     #[test]
-    fn inputs_that_once_mattered_are_replayed() {
+    fn replays_known_inputs() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
         let (mut inputs, mut previous) = (0, Vec::new());
         for kind in ["seeds", "corpora", "regressions"] {
             let Ok(files) = fs::read_dir(root.join(kind).join("analysis_formats")) else { continue };
             for file in files {
                 let path = file.unwrap().path();
-                // The name of an input that fails is the last one written.
+                // The printed name of a failing input is the last one.
                 println!("{}", path.display());
                 let bytes = fs::read(path).unwrap();
                 super::any_bytes(&bytes);
-                // Two in one file.
+                // Two profiles in one file.
                 super::any_bytes(&[&previous[..], &bytes].concat());
                 previous = bytes;
                 inputs += 1;

@@ -1,38 +1,38 @@
-//! The tree of calls: a function is several nodes where it is reached in several ways.
+//! The call tree: a function has a node for each call path.
 
 use super::{Frames, Place};
 use crate::profile::Profile;
 use foldhash::fast::RandomState;
 use std::{cmp::Reverse, collections::HashMap};
 
-/// The calls from the outermost frames on.
+/// A call tree, from the outermost frames.
 #[derive(Debug)]
 pub struct CallTree {
-    /// The nodes; each stands behind its caller.
+    /// The nodes; each follows its caller.
     pub nodes: Vec<Call>,
-    /// The places of those without a caller, heaviest first.
+    /// Indices of nodes without a caller, heaviest first.
     pub roots: Vec<usize>,
-    /// The value of samples that have no call chain at all, which are in no node.
+    /// The value of samples without a call stack, which are in no node.
     pub without_chain: i64,
 }
 
-/// A function, reached in one way.
+/// A function with its call path.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What it is.
+    /// The function.
     pub place: Place,
-    /// The value of the samples that end here.
+    /// The value of samples with this innermost frame.
     pub flat: i64,
-    /// The value of the samples that pass here.
+    /// The value of all samples on this path.
     pub cum: i64,
-    /// The places of those it calls, heaviest first.
+    /// Indices of callees, heaviest first.
     pub callees: Vec<usize>,
-    /// Its code stands inside its caller's, in all samples.
+    /// It is inlined into its caller in all samples.
     pub is_inlined: bool,
 }
 
 impl CallTree {
-    /// That of the sample type that reports show.
+    /// Builds the tree for the default sample type.
     pub fn new(profile: &Profile) -> Self {
         const NO_CALLER: usize = usize::MAX;
         let frames = Frames::new(profile);

@@ -1,28 +1,28 @@
-//! The values of a function on both sides of a comparison, and the noise of their difference.
+//! Values of a function on both sides of a comparison, and the noise of their difference.
 //!
-//! A sampled time has an error: a function of `n` samples has about `sqrt(n)` more or fewer in the next run of the same program
-//! (Poisson's distribution). A sample of value `v` that represents `c` equal samples adds `v * v / c` to the variance. A sample
-//! is added on each side, because a function without samples can have taken time: 0 beside 5 samples is within noise, and 0
-//! beside 6 is not, as in the exact test at 5 %.
+//! Sampling has an error: a function's number of samples `n` varies by about `sqrt(n)` between runs
+//! (Poisson distribution). A sample of value `v` that represents `c` equal samples adds `v * v / c`
+//! to the variance. A sample is added on each side, because a function without samples can have
+//! used time: 0 beside 5 samples is noise and 0 beside 6 is not, as in the exact test at 5 %.
 
 use crate::profile::{Profile, SampleRef};
 
-/// The half width of the interval that has 95 % of a normal distribution, in standard deviations.
+/// Half width of the 95 % interval of a normal distribution, in standard deviations.
 const WIDTH: f64 = 1.96;
 
-/// One value on both sides of a comparison.
+/// A value on both sides of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// In the older profile.
     pub old: i64,
     /// In the newer profile.
     pub new: i64,
-    /// Two equal runs differ by more than this in 1 of 20 cases; None if the profile does not have the number of samples.
+    /// Two equal runs differ by more in 1 of 20 cases; None if the profile has no sample counts.
     pub noise: Option<i64>,
 }
 
 impl Change {
-    /// The newer value minus the older one.
+    /// Returns the newer value minus the older one.
     pub fn difference(&self) -> i64 {
         self.new.saturating_sub(self.old)
     }
@@ -33,12 +33,12 @@ impl Change {
     }
 }
 
-/// Own value, and value with callees.
+/// Flat and cumulative changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Own value.
+    /// The function itself.
     pub flat: Change,
-    /// Value with callees.
+    /// The function with its callees.
     pub cum: Change,
 }
 
@@ -54,28 +54,28 @@ pub struct Sides {
 struct Noise {
     /// The column with the number of samples.
     counts: usize,
-    /// What the newer of them were multiplied by.
+    /// Factor by which the newer counts were multiplied.
     factor: f64,
-    /// The largest value of a single sample; variances are counted in products with it, so that they fit where values do.
+    /// The largest value of a single sample; divisor of variances, so that sums do not overflow.
     largest: f64,
-    /// The variance of the sample that is added on each side.
+    /// Variance of the sample added on each side.
     added: f64,
 }
 
 impl Sides {
-    /// Those of a profile that [`compare`](crate::profile::compare) has made; None for others.
+    /// Returns the sides of a profile from [`compare`](crate::profile::compare); otherwise None.
     pub fn of(profile: &Profile) -> Option<Self> {
         Self::of_type(profile, profile.default_type)
     }
 
-    /// The same for another sample type than the one that reports show.
+    /// As [`of`](Self::of), for any sample type.
     pub(crate) fn of_type(profile: &Profile, sample_type: usize) -> Option<Self> {
         let is_base = profile.base_sets()?;
         let mut sides = Self { is_base, sample_type, noise: None };
         let counts = profile.sample_types.iter().position(|one| one.is_sample_count());
         sides.noise = counts.map(|counts| {
             let mut noise = Noise { counts, factor: profile.count_factor, largest: 0.0, added: 0.0 };
-            // Of both sides: the sum of all values, and the number of samples.
+            // For each side: the sum of all values, and the number of samples.
             let mut sums = [(0.0, 0.0); 2];
             for sample in profile.samples.iter() {
                 let is_base = sides.is_base(sample);
@@ -85,7 +85,7 @@ impl Sides {
                 *sum = (sum.0 + value, sum.1 + count);
             }
             let mean = sums.map(|(value, count)| if count > 0.0 { value / count } else { 0.0 });
-            // A side without samples has the other's.
+            // A side without samples uses the mean of the other.
             let value_of = |side: usize| if mean[side] > 0.0 { mean[side] } else { mean[1 - side] };
             noise.added = value_of(0) * value_of(0) + value_of(1) * value_of(1);
             noise
@@ -93,12 +93,12 @@ impl Sides {
         Some(sides)
     }
 
-    /// True for a sample of the older profile.
+    /// True for a sample of the base.
     pub fn is_base(&self, sample: SampleRef<'_>) -> bool {
         self.is_base[sample.labels.index()]
     }
 
-    /// What a sample has in the older profile, which is 0 for one of the newer.
+    /// The value in the base: 0 for a newer sample.
     pub(super) fn old(&self, sample: SampleRef<'_>) -> i64 {
         if self.is_base(sample) { sample.values[self.sample_type].saturating_neg() } else { 0 }
     }
@@ -112,13 +112,12 @@ impl Sides {
         variance
     }
 
-    /// `[factor, added]`: a sum of samples has the noise `sqrt(variance * factor + added)`, with the sum of their
-    /// [variances](Self::variance). None as in [`Change::noise`].
+    /// Returns `[factor, added]`: the noise of a sum is `sqrt(variance * factor + added)`, with the
+    /// sum of [variances](Self::variance). None as in [`Change::noise`].
     pub(crate) fn noise_terms(&self) -> Option<[f64; 2]> {
         self.noise.as_ref().map(|noise| [noise.largest, noise.added].map(|term| WIDTH * WIDTH * term))
     }
 
-    /// The change with this difference, of samples with such variances in all.
     pub(crate) fn change(&self, difference: i64, old: i64, variance: i64) -> Change {
         let noise = self.noise_terms().map(|[factor, added]| {
             #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
@@ -128,7 +127,7 @@ impl Sides {
         Change { old, new: difference.saturating_add(old), noise }
     }
 
-    /// The change of the whole profile.
+    /// Returns the change of the whole profile.
     pub fn total(&self, profile: &Profile) -> Change {
         let sum = |value: &dyn Fn(SampleRef<'_>) -> i64| {
             profile.samples.iter().fold(0_i64, |sum, sample| sum.saturating_add(value(sample)))
@@ -139,7 +138,7 @@ impl Sides {
 }
 
 impl Noise {
-    /// The value of a sample without its sign, and the number of equal samples that it represents, above 0.
+    /// Returns the absolute value of a sample, and how many equal samples it represents.
     fn sample(&self, sample: SampleRef<'_>, sample_type: usize, is_base: bool) -> (f64, f64) {
         let [value, count] = [sample_type, self.counts].map(|column| (sample.values[column] as f64).abs());
         let count = if is_base { count } else { count / self.factor };
@@ -156,7 +155,7 @@ mod tests {
     };
     use std::path::Path;
 
-    /// Of samples of 10, as many as each chain is given.
+    /// A profile of samples of value 10, with a count for each stack.
     fn of(samples: &[(&str, i64)]) -> Profile {
         let mut made = profile(samples);
         for (row, (_, count)) in made.samples.values_mut().chunks_exact_mut(2).zip(samples) {
@@ -177,18 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_and_the_noise_of_a_function_are_known() {
+    fn computes_both_sides_and_noise_of_a_function() {
         let profile = compared(&[("ba", 4), ("ca", 9)], &[("ba", 4), ("a", 3)]);
         let found = changes(&profile);
         let change = |old, new, variance: f64| Change {
             old,
             new,
-            // One more on each side.
+            // A sample is added on each side.
             noise: Some((WIDTH * (100.0 * (variance + 2.0)).sqrt()).round() as i64),
         };
         let expected = [
             ("a", change(30, 0, 3.0), change(70, 130, 20.0)),
-            // b has the same, and is not left out though its difference is 0.
+            // b did not change; it is kept although its difference is 0.
             ("b", change(40, 40, 8.0), change(40, 40, 8.0)),
             ("c", change(0, 90, 9.0), change(0, 90, 9.0)),
         ];
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_beside_five_is_noise_and_zero_beside_six_is_not() {
+    fn zero_and_five_samples_are_noise_but_zero_and_six_are_not() {
         for (count, is_significant) in [(5, false), (6, true)] {
             for profile in [
                 compared(&[("a", count), ("b", 1)], &[("b", 1)]),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_leaves_one_side_leaves_a_comparison() {
+    fn filtered_comparison_with_one_side_keeps_its_changes() {
         let mut profile = compared(&[("a", 5), ("b", 3)], &[("b", 3)]);
         let before = changes(&profile);
         let samples = std::mem::take(&mut profile.samples);
@@ -229,26 +228,26 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_many_samples_is_more_certain_than_one_of_few() {
+    fn more_samples_of_a_value_have_less_noise() {
         let of = |count: i64| {
             let mut new = of(&[("a", 1)]);
             new.samples.values_mut().copy_from_slice(&[count, 1000]);
             let profile = compare((Path::new("new"), new), (Path::new("old"), of_types(&[])));
             changes(&profile.unwrap())[0].1.flat.noise.unwrap()
         };
-        // Of 1000 in all: ten of 100, or a thousand of 1.
+        // 1000 in total: ten samples of 100, or a thousand of 1.
         assert_eq!((of(10), of(1000)), (650, 62));
     }
 
     fn of_types(samples: &[(&str, i64)]) -> Profile {
-        // A base that has no time, and is there.
+        // A base with a sample but no time.
         let mut old = of(samples);
         old.samples.push(&[], &[0, 1], Default::default());
         old
     }
 
     #[test]
-    fn without_the_number_of_samples_there_is_no_noise() {
+    fn has_no_noise_without_sample_counts() {
         let [new, old] = [("a", 1), ("a", 100)].map(|sample| {
             let mut made = of(&[sample]);
             made.sample_types[0] = ValueType::new("objects", "count");

@@ -1,23 +1,21 @@
-//! Which nodes a location stands for.
+//! Assignment of graph nodes to locations.
 
 use super::{Place, place::clean_path};
 use crate::profile::{FunctionId, LocationId, MappingId, Profile};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
-/// The nodes of each location, and what each node stands for. Nodes are numbered in the order in which locations first name
-/// them.
+/// The nodes of each location, and their places. Nodes are numbered in the order of locations.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// What each node stands for.
     pub(crate) places: Vec<Place>,
-    /// The nodes of all locations, one behind the other, innermost first.
+    /// The nodes of all locations, concatenated, innermost first.
     nodes: Vec<u32>,
-    /// Where each location's nodes end in `nodes`.
+    /// End of each location's nodes in `nodes`.
     ends: Vec<u32>,
 }
 
-/// What tells nodes apart: numbers of texts, and numbers.
+/// Identity of a node: numbers of strings, line and address.
 #[derive(PartialEq, Eq, Hash)]
 struct NodeKey {
     name: u32,
@@ -27,7 +25,6 @@ struct NodeKey {
     address: u64,
 }
 
-/// Texts, each with a number.
 struct TextNumbers {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32, RandomState>,
@@ -43,7 +40,6 @@ impl TextNumbers {
 }
 
 impl Frames {
-    /// Those of the profile's locations.
     pub(crate) fn new(profile: &Profile) -> Self {
         let mut texts = TextNumbers { texts: Vec::new(), numbers: HashMap::default() };
         let none = texts.number("".into());
@@ -67,7 +63,7 @@ impl Frames {
             let address = location.address;
             let mut add = |function: Option<FunctionId>, line: i64| {
                 let (name, file) = function.map_or((none, none), |id| functions[id.index()]);
-                // Rows of one function in two libraries would look the same.
+                // Otherwise rows of a function in two libraries would look the same.
                 let is_nameless = name == none && file == none;
                 let object = if is_nameless || address != 0 { object_of(location.mapping) } else { none };
                 let key = NodeKey { name, file, object, line, address };
@@ -95,7 +91,7 @@ impl Frames {
         frames
     }
 
-    /// The nodes of a location, innermost first; never none.
+    /// Returns the nodes of a location, innermost first; at least one.
     pub(crate) fn of(&self, location: LocationId) -> &[u32] {
         let place = location.index();
         let begin = place.checked_sub(1).map_or(0, |before| self.ends[before]);

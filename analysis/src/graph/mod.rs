@@ -1,8 +1,7 @@
-//! Values by function (or line, file, address, as the profile has been [made coarse](crate::granularity)), and which calls
-//! which.
+//! The call graph, and values by function (or by another [granularity](crate::granularity)).
 //!
-//! The work is linear in the frames of all samples: what a sample has met already is told by its number, left in the node or
-//! edge, and not by a set.
+//! The work is linear in the frames of all samples: a node or edge stores the number of the last
+//! sample that was added, so no set of visited nodes is needed.
 
 mod calls;
 mod change;
@@ -22,66 +21,65 @@ use crate::profile::{Profile, SampleRef};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// A row of a report.
+/// A node of the graph, or a row of a report.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it stands for.
+    /// The function, line, file or address.
     pub place: Place,
-    /// The value of the samples that it is innermost in.
+    /// The value of samples with this innermost frame.
     pub flat: i64,
-    /// The value of the samples that it is anywhere in, each counted once.
+    /// The value of samples that contain it, each counted once.
     pub cum: i64,
-    /// Whether its code stands inside its callers'.
+    /// Whether it is inlined into its callers.
     pub inlined: Inlined,
     /// Its values on both sides; None if the profile is not a comparison.
     pub changes: Option<Changes>,
-    /// Its number in [`Frames`].
     pub(crate) number: u32,
 }
 
-/// Whether a function was called, or its code stands inside its callers'.
+/// Whether a function is inlined into its callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inlined {
-    /// Always called.
+    /// Not sampled.
     #[default]
     Never,
-    /// Here and there.
+    /// In some samples.
     Partly,
     /// In all samples.
     Always,
 }
 
-/// One node above another in samples.
+/// A call between two nodes.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    /// Place of the caller in [`Graph::nodes`].
+    /// Index of the caller in [`Graph::nodes`].
     pub caller: usize,
-    /// Place of the function called.
+    /// Index of the callee.
     pub callee: usize,
-    /// The value of the samples in which the one calls the other, each counted once.
+    /// The value of samples with this call, each counted once.
     pub value: i64,
-    /// Between them are functions that are not shown.
+    /// Hidden functions lie between caller and callee.
     pub is_residual: bool,
-    /// In all samples the callee's code stands inside the caller's.
+    /// The callee is inlined into the caller in all samples.
     pub is_inlined: bool,
 }
 
-/// The nodes, and the edges where they were asked for.
+/// Nodes, and edges if requested.
 #[derive(Debug, Default)]
 pub struct Graph {
-    /// All nodes that a sample has, in no order that means anything.
+    /// All nodes with samples, in no particular order.
     pub nodes: Vec<Node>,
-    /// All edges; those of a function to itself are left out.
+    /// All edges, except of a function to itself.
     pub edges: Vec<Edge>,
-    /// The value of samples that have no call chain at all, which are in no node.
+    /// The value of samples without a call stack, which are in no node.
     pub without_chain: i64,
 }
 
-/// The parts of a graph that are counted while samples are gone through.
+/// Values collected while iterating over samples.
 struct NodeValues {
     flat: Vec<i64>,
     cum: Vec<i64>,
-    /// The last sample that added to `cum`, counted from 1.
+    /// Number of the last sample added to `cum`, from 1.
     seen: Vec<u32>,
     edges: Vec<Edge>,
     edge_seen: Vec<u32>,
@@ -90,13 +88,13 @@ struct NodeValues {
 }
 
 impl Graph {
-    /// Values of the sample type that reports show, without edges.
+    /// Computes the values of the default sample type, without edges.
     pub fn values(profile: &Profile) -> Self {
         let frames = Frames::new(profile);
         Self::of(profile, &frames, false)
     }
 
-    /// Values and edges of the sample type that reports show.
+    /// Computes values and edges of the default sample type.
     pub fn calls(profile: &Profile) -> Self {
         let frames = Frames::new(profile);
         Self::of(profile, &frames, true)
@@ -121,13 +119,12 @@ impl Graph {
     }
 }
 
-/// The value that reports show.
 fn shown(profile: &Profile) -> impl Fn(SampleRef<'_>) -> i64 {
     let sample_type = profile.default_type;
     move |sample| sample.values[sample_type]
 }
 
-/// Goes through the samples, each of which has `value`. `kept` tells the nodes that there are; frames of others are passed over.
+/// Adds up `value` of all samples. Frames of nodes that are not `kept` are skipped.
 fn count(
     profile: &Profile,
     frames: &Frames,
@@ -145,7 +142,7 @@ fn count(
         edge_places: HashMap::default(),
         without_chain: 0,
     };
-    // Counted from 1, since 0 marks what no sample has met. After 2^32 samples numbers come again, far apart.
+    // From 1, because 0 marks nodes without samples. Numbers repeat after 2^32 samples, far apart.
     let mut number = 0_u32;
     for sample in profile.samples.iter() {
         let value = value(sample);
@@ -178,7 +175,7 @@ fn count(
 }
 
 impl NodeValues {
-    /// Adds the value of one sample to its nodes and edges, from the outermost frame inwards.
+    /// Adds the value of one sample to its nodes and edges, from the outermost frame.
     fn add_chain<'a>(
         &mut self,
         chain: impl DoubleEndedIterator<Item = &'a [u32]>,
@@ -228,7 +225,7 @@ impl NodeValues {
         edge.is_inlined &= inlined;
     }
 
-    /// The graph. Nodes without a value are left out; of a comparison, nodes without a value on either side.
+    /// Builds the graph of nodes with a value; in a comparison, with a value on either side.
     fn into_graph(
         self,
         profile: &Profile,
@@ -257,7 +254,7 @@ impl NodeValues {
     }
 }
 
-/// For each node whether it is inlined in the locations that a sample has.
+/// Returns for each node whether it is inlined in the sampled locations.
 fn inlined(profile: &Profile, frames: &Frames) -> Vec<Inlined> {
     let mut is_used = vec![false; profile.locations.len()];
     for sample in profile.samples.iter() {
@@ -265,20 +262,20 @@ fn inlined(profile: &Profile, frames: &Frames) -> Vec<Inlined> {
             is_used[location.index()] = true;
         }
     }
-    let mut met: Vec<Option<Inlined>> = vec![None; frames.places.len()];
+    let mut inlined: Vec<Option<Inlined>> = vec![None; frames.places.len()];
     for (place, _) in is_used.iter().enumerate().filter(|&(_, is_used)| *is_used) {
         let nodes = frames.of(crate::profile::LocationId::at(place));
         for (depth, &node) in nodes.iter().enumerate() {
-            // A function within a call of its own name, as libc's are by their aliases, is one.
+            // An inlined function with its caller's name is the same (libc aliases).
             if nodes.get(depth + 1) == Some(&node) {
                 continue;
             }
             let here = if depth + 1 == nodes.len() { Inlined::Never } else { Inlined::Always };
-            let met = &mut met[node as usize];
-            *met = Some(if met.is_some_and(|met| met != here) { Inlined::Partly } else { here });
+            let present = &mut inlined[node as usize];
+            *present = Some(if present.is_some_and(|other| other != here) { Inlined::Partly } else { here });
         }
     }
-    met.into_iter().map(Option::unwrap_or_default).collect()
+    inlined.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 #[cfg(test)]
@@ -286,8 +283,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::profile::{Builder, Function, LabelSetId, Line, Location, LocationId};
 
-    /// A profile whose locations are named functions, each by one letter; an upper-case one is inlined into that of the
-    /// lower-case letter. Chains are innermost first.
+    /// A profile of functions named by letters. An upper-case function is inlined into its
+    /// lower-case one. Call stacks have the innermost frame first.
     pub(crate) fn profile(samples: &[(&str, i64)]) -> Profile {
         let mut builder = Builder::new(Profile::cpu_types());
         for name in 'a'..='h' {
@@ -337,19 +334,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_recursive_function_counts_once_a_sample() {
+    fn counts_a_recursive_function_once_per_sample() {
         let profile = profile(&[("bbba", 5), ("cbcba", 2), ("", 3)]);
         let graph = Graph::values(&profile);
         assert_eq!(values(&graph), ["a 0 7", "b 5 7", "c 2 2"]);
         assert_eq!(graph.without_chain, 3);
         let graph = Graph::calls(&profile);
         assert_eq!(values(&graph), ["a 0 7", "b 5 7", "c 2 2"]);
-        // A call of itself is no edge, and one that comes twice in a chain counts once.
+        // A recursive call is not an edge, and a repeated call counts once per stack.
         assert_eq!(edges(&graph), ["a>b 7", "b>c 2", "c>b 2"]);
     }
 
     #[test]
-    fn a_function_inlined_into_one_of_its_name_is_not_marked() {
+    fn function_inlined_into_its_namesake_is_not_marked() {
         let mut profile = profile(&[("a", 1)]);
         let line = profile.locations[0].lines[0];
         profile.locations[0].lines = vec![line, line];
@@ -358,7 +355,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn inlined_functions_are_marked() {
+    fn marks_inlined_functions() {
         let graph = Graph::calls(&profile(&[("Ba", 5), ("bC", 1)]));
         assert_eq!(values(&graph), ["B 5 5", "C 0 1", "a 0 5", "b 1 6", "c 0 1"]);
         assert_eq!(edges(&graph), ["C>b 1", "a>b 5", "b>B 5 inlined", "c>C 1 inlined"]);
@@ -367,32 +364,32 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_makes_up_for_each_other_is_left_out() {
+    fn leaves_out_values_that_cancel_out() {
         assert_eq!(values(&Graph::values(&profile(&[("ba", 5), ("ba", -5), ("ca", 1)]))), ["a 0 1", "c 1 1"]);
     }
 
     #[test]
-    fn sums_do_not_overflow() {
+    fn sums_saturate() {
         let graph = Graph::values(&profile(&[("a", i64::MAX), ("a", i64::MAX), ("b", i64::MIN), ("b", -1)]));
         assert_eq!(values(&graph), [format!("a {0} {0}", i64::MAX), format!("b {0} {0}", i64::MIN)]);
     }
 
     #[test]
-    fn calls_over_functions_that_are_left_out_are_residual() {
-        // c is light; what it takes is not b's.
+    fn calls_through_hidden_functions_are_residual() {
+        // c is light; its value is not b's.
         let profile = profile(&[("dba", 50), ("dcba", 1), ("cba", 1), ("ea", 48)]);
         let trim = Trim { node_fraction: 0.03, ..Trim::ALL };
         let trimmed = trim.calls(&profile);
         assert_eq!((trimmed.dropped_nodes, trimmed.node_cutoff), (1, 3));
         assert_eq!(values(&trimmed.graph), ["a 0 100", "b 0 52", "d 51 51", "e 48 48"]);
         assert_eq!(edges(&trimmed.graph), ["a>b 52", "a>e 48", "b>d 51 residual"]);
-        // The one way from b to d stays.
+        // The only path from b to d stays.
         assert_eq!(edges(&trim.picture(&profile).graph), edges(&trimmed.graph));
     }
 
     #[test]
-    fn residual_edges_that_say_nothing_new_are_dropped() {
-        // From a to d there is b, so that the way over e, which is left out, is drawn no more.
+    fn picture_drops_redundant_residual_edges() {
+        // The path from a to d through e is hidden; it is redundant, because b is on another one.
         let profile = profile(&[("dba", 50), ("dea", 1), ("ba", 1)]);
         let trim = Trim { nodes: 3, by_cum: true, ..Trim::ALL };
         assert_eq!(edges(&trim.calls(&profile).graph), ["a>b 51", "a>d 1 residual", "b>d 50"]);
@@ -400,8 +397,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_picture_has_the_nodes_that_say_most() {
-        // b does nothing but call c, which does something, and calls two others.
+    fn picture_has_the_nodes_with_the_highest_scores() {
+        // b only calls c, which has flat value and calls two others.
         let profile = profile(&[("dcba", 30), ("ecba", 30), ("cba", 30), ("fa", 10)]);
         let nodes = |trim: Trim| -> String {
             let trimmed = trim.picture(&profile);
@@ -412,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_have_one_order() {
+    fn orders_rows() {
         let names = |trim: Trim| -> String {
             let trimmed = trim.values(&profile(&[("ba", 5), ("cd", 5), ("efd", -7), ("gh", 1)]));
             trimmed.graph.nodes.iter().map(|node| node.place.to_string()).collect()
@@ -424,7 +421,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_tree_of_calls_keeps_ways_apart() {
+    fn call_tree_has_a_node_for_each_path() {
         let tree = CallTree::new(&profile(&[("cba", 5), ("ca", 2), ("ba", 1), ("", 4)]));
         let mut shown = Vec::new();
         let mut open: Vec<(usize, usize)> = tree.roots.iter().map(|&root| (root, 0)).collect();

@@ -1,10 +1,9 @@
-//! What a row of a report stands for, and how it is called there.
+//! The place that a row of a report represents, and its name.
 
 use crate::text::{object_name, visible};
 use std::{fmt, path::Path, sync::Arc};
 
-/// A function, a line, a file, an instruction or an object, as far as the profile tells; what is not known, or not asked
-/// for, is empty or 0.
+/// A function, line, file, instruction or object; unknown and unwanted parts are empty or 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The function.
@@ -15,13 +14,12 @@ pub struct Place {
     pub line: i64,
     /// The address in the process.
     pub address: u64,
-    /// The path of the object, where there is nothing better to call it by, or addresses tell rows apart.
+    /// The path of the object, if there is no other name, or addresses identify rows.
     pub object: Arc<str>,
 }
 
 impl fmt::Display for Place {
-    /// Address, name, and file with line, as far as there are, without characters that would move a terminal's cursor; where there is neither name nor file, the last part of the
-    /// object's path in brackets.
+    /// Writes the known parts, escaped: address, name, file, line; or else `[object]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut gap = "";
         if self.address != 0 {
@@ -47,7 +45,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A path without `.`, `..` behind a name, and doubled slashes, so that one file has one name.
+/// Normalises a path: removes `.`, `..` after a name, and double slashes.
 pub(crate) fn clean_path(path: &Arc<str>) -> Arc<str> {
     let is_clean = !path.is_empty() && !path.ends_with('/') && {
         let parts = path.strip_prefix('/').unwrap_or(path);
@@ -79,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_called_by_what_is_known_of_it() {
+    fn shows_the_known_parts_of_a_place() {
         let of = |name: &str, file: &str, line, address, object: &str| {
             Place { name: name.into(), file: file.into(), line, address, object: object.into() }.to_string()
         };
@@ -91,12 +89,12 @@ mod tests {
         assert_eq!(of("", "", 0, 0x10, "/usr/bin/perl"), "0000000000000010 [perl]");
         assert_eq!(of("", "", 0, 0, "[vdso]"), "[vdso]");
         assert_eq!(of("", "", 0, 0, ""), "<unknown>");
-        // Of a file that somebody else has written, on a terminal.
+        // Text of an untrusted file, on a terminal.
         assert_eq!(of("\x1b[2J", "\ta\u{202e}.c", 0, 0, ""), "\u{fffd}[2J \u{fffd}a\u{fffd}.c");
     }
 
     #[test]
-    fn one_file_has_one_name() {
+    fn normalises_paths() {
         for (path, clean) in [
             ("", ""),
             ("a/b.c", "a/b.c"),

@@ -1,49 +1,49 @@
-//! Which part of a graph is shown.
+//! Selection of the part of a graph to show.
 
 use super::{Change, Changes, Edge, Frames, Graph, Node, count, shown};
 use crate::profile::Profile;
 use std::cmp::{Ordering, Reverse};
 
-/// How much of a graph is shown.
+/// Limits of the part to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Trim {
-    /// At most so many nodes; 0 for all.
+    /// Maximum number of nodes; 0 for all.
     pub nodes: usize,
-    /// Leave out nodes with less than this share of the value.
+    /// Hide nodes with a smaller share of the value.
     pub node_fraction: f64,
-    /// Leave out edges with less than this share of the value.
+    /// Hide edges with a smaller share of the value.
     pub edge_fraction: f64,
-    /// Leave out nodes whose value is below 0.
+    /// Hide nodes with a negative value.
     pub drop_negative: bool,
-    /// Of a comparison, leave out nodes if their difference is within noise.
+    /// In a comparison, hide nodes with a difference within noise.
     pub only_significant: bool,
-    /// Order by the cumulative value, not by the flat one.
+    /// Order by the cumulative value instead of the flat one.
     pub by_cum: bool,
 }
 
-/// A graph in order, and what was left out.
+/// A sorted part of a graph, and counts of hidden items.
 #[derive(Debug, Default)]
 pub struct Trimmed {
-    /// What is left, in the order in which it is shown.
+    /// The remaining nodes and edges, in order.
     pub graph: Graph,
-    /// Nodes that have less than `node_cutoff`.
+    /// Number of nodes below `node_cutoff`.
     pub dropped_nodes: usize,
-    /// Edges that have less than `edge_cutoff`.
+    /// Number of edges below `edge_cutoff`.
     pub dropped_edges: usize,
-    /// Nodes left out since their value is below 0.
+    /// Number of nodes hidden for a negative value.
     pub negative_nodes: usize,
-    /// Nodes left out since their difference is within noise.
+    /// Number of nodes hidden for a difference within noise.
     pub insignificant_nodes: usize,
-    /// Nodes that were left before only so many were taken.
+    /// Number of nodes before the limit [`Trim::nodes`] was applied.
     pub nodes_before_count: usize,
-    /// The least cumulative value of a node that is kept, but for 0.
+    /// The least cumulative value of a shown node, except 0.
     pub node_cutoff: i64,
-    /// The least value of an edge that is kept, but for 0.
+    /// The least value of a shown edge, except 0.
     pub edge_cutoff: i64,
 }
 
 impl Trim {
-    /// All of it, by flat value.
+    /// No limits, ordered by flat value.
     pub const ALL: Self = Self {
         nodes: 0,
         node_fraction: 0.0,
@@ -53,7 +53,7 @@ impl Trim {
         by_cum: false,
     };
 
-    /// The nodes that are shown, without edges.
+    /// Returns the nodes to show, without edges.
     pub fn values(&self, profile: &Profile) -> Trimmed {
         let graph = Graph::values(profile);
         let mut trimmed = self.sift(graph);
@@ -61,8 +61,7 @@ impl Trim {
         trimmed
     }
 
-    /// The nodes that are shown, and the edges between them, heaviest first. Where nodes between two of them are left out,
-    /// a residual edge connects those.
+    /// Returns the nodes to show and their edges, heaviest first; residual edges skip hidden nodes.
     pub fn calls(&self, profile: &Profile) -> Trimmed {
         let frames = Frames::new(profile);
         let mut trimmed = self.sift(Graph::of(profile, &frames, false));
@@ -71,8 +70,8 @@ impl Trim {
         trimmed
     }
 
-    /// The same for a picture: the nodes with the highest scores (see `Graph::scores`), without redundant edges. Of functions
-    /// that only call each other, few are shown.
+    /// As [`calls`](Self::calls), for a picture: the nodes with the highest scores (see
+    /// `Graph::scores`), without redundant edges.
     pub fn picture(&self, profile: &Profile) -> Trimmed {
         let frames = Frames::new(profile);
         let mut trimmed = self.sift(Graph::of(profile, &frames, false));
@@ -90,12 +89,11 @@ impl Trim {
         trimmed
     }
 
-    /// The change of the value that rows are ordered by.
+    /// Returns the change of the value that rows are ordered by.
     pub fn change(&self, changes: &Changes) -> Change {
         if self.by_cum { changes.cum } else { changes.flat }
     }
 
-    /// Puts rows in order, and takes the first.
     fn take_in_order(&self, nodes: &mut Vec<Node>) {
         nodes.sort_by(|one, other| self.order(one, other));
         self.truncate(nodes);
@@ -107,7 +105,6 @@ impl Trim {
         }
     }
 
-    /// Leaves out what is too light, or not wanted.
     fn sift(&self, graph: Graph) -> Trimmed {
         let mut trimmed = Trimmed { graph, ..Trimmed::default() };
         let nodes = &mut trimmed.graph.nodes;
@@ -121,7 +118,7 @@ impl Trim {
             nodes.retain(|node| node.changes.is_none_or(|changes| self.change(&changes).is_significant()));
             trimmed.insignificant_nodes = before - nodes.len();
         }
-        // Of a comparison it is the base's: the sum of differences may be next to nothing.
+        // The base's value in a comparison: the sum of differences may be near zero.
         let value = |node: &Node| node.changes.map_or(node.flat, |changes| changes.flat.old);
         let total = nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(value(node)));
         trimmed.node_cutoff = share(total, self.node_fraction);
@@ -133,8 +130,7 @@ impl Trim {
         trimmed
     }
 
-    /// The order of rows: the largest first, by the value that is asked for, then by the other, then by name. No two rows
-    /// are equal.
+    /// Compares rows by the chosen value, largest first, then the other, then name: never equal.
     pub fn order(&self, one: &Node, other: &Node) -> Ordering {
         let key = |node: &Node| {
             let (flat, cum) = (node.flat.saturating_abs(), node.cum.saturating_abs());
@@ -145,7 +141,7 @@ impl Trim {
 }
 
 impl Graph {
-    /// Counts the edges between its nodes. Where others are between two of them, a residual edge connects those.
+    /// Counts the edges between the nodes; a residual edge replaces a path through hidden nodes.
     fn connect(&mut self, profile: &Profile, frames: &Frames) {
         let mut kept = vec![false; frames.places.len()];
         let mut places = vec![usize::MAX; frames.places.len()];
@@ -159,8 +155,8 @@ impl Graph {
         }
     }
 
-    /// The information in each node: its cumulative value times the entropy of its edges, plus its flat value. The entropy is
-    /// that of its callers' shares, plus that of the shares of its callees and itself; it is one bit if there are none.
+    /// Computes scores: cumulative value times entropy, plus flat value. The entropy is that of the
+    /// callers' shares plus that of the shares of callees and the node; one bit without edges.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -182,7 +178,7 @@ impl Graph {
     }
 }
 
-/// The entropy, in bits, of what edges have beside a node's own value.
+/// Returns the entropy, in bits, of the values of edges and a node's own value.
 #[expect(clippy::cast_precision_loss, reason = "an order, as pprof has it")]
 fn entropy(edges: &[i64], own: i64) -> f64 {
     let values = || edges.iter().map(|&value| (value as f64).abs());
@@ -192,7 +188,7 @@ fn entropy(edges: &[i64], own: i64) -> f64 {
     values().map(bits).sum::<f64>() + bits(own as f64)
 }
 
-/// A share of the total, rounded down, as pprof has it.
+/// Returns a share of the total, rounded down, as in pprof.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -203,7 +199,7 @@ fn share(total: i64, fraction: f64) -> i64 {
 }
 
 impl Trimmed {
-    /// Counts the edges between the nodes, and leaves out light ones. The rest are in order, the heaviest first.
+    /// Counts the edges between the nodes, hides light ones, and sorts the others, heaviest first.
     fn connect(&mut self, profile: &Profile, frames: &Frames) {
         self.graph.connect(profile, frames);
         let before = self.graph.edges.len();
@@ -217,8 +213,7 @@ impl Trimmed {
         });
     }
 
-    /// Drops residual edges where the callee is reached from the caller by others: they say nothing new, and clutter a
-    /// picture. As in pprof, one that is heavier than a call that is no residual stays.
+    /// Drops residual edges beside another path, as pprof does, unless heavier than a direct call.
     fn drop_redundant_edges(&mut self) {
         let edges = &self.graph.edges;
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.graph.nodes.len()];
@@ -227,7 +222,7 @@ impl Trimmed {
         }
         let mut is_dropped = vec![false; edges.len()];
         for callee in (0..self.graph.nodes.len()).rev() {
-            // Lightest first; edges stand heaviest first.
+            // Lightest first: edges are sorted heaviest first.
             for &place in callers[callee].iter().rev().take_while(|&&place| edges[place].is_residual) {
                 is_dropped[place] = is_reached_otherwise(edges, &callers, &is_dropped, place);
             }
@@ -237,7 +232,7 @@ impl Trimmed {
     }
 }
 
-/// Whether there is a way from the caller of an edge to its callee without it.
+/// Whether another path leads from the caller of an edge to its callee.
 fn is_reached_otherwise(edges: &[Edge], callers: &[Vec<usize>], is_dropped: &[bool], without: usize) -> bool {
     let (from, to) = (edges[without].caller, edges[without].callee);
     let mut is_seen = vec![false; callers.len()];

@@ -1,11 +1,11 @@
-//! A profile beside an older one, its base: the difference of both, or both apart for a comparison.
+//! Comparison of a profile with an older one, its base: subtraction, or both sides in one profile.
 
 use super::{Label, LabelSetId, LabelValue, Profile, label, merge::Merger};
 use crate::error::Error;
 use std::{path::Path, sync::Arc};
 
-/// Subtracts the values of `base` from those of `profile`; each comes with the name of its file. Values may become negative.
-/// Samples are left out if all of their values are 0. As in pprof, the time is the earlier of both, and the duration the sum.
+/// Subtracts `base` from `profile`, each with its file name. Values may become negative; samples
+/// with only zeros are removed. As in pprof, the time is the earlier one, and the duration the sum.
 ///
 /// # Errors
 /// As for [`merge`](super::merge()).
@@ -19,9 +19,9 @@ pub fn subtract(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result
     Ok(merger.finish())
 }
 
-/// Puts the samples of `base` beside those of `profile`, with negative values and the label [`label::BASE`], as `-diff_base` of
-/// pprof does: the sum of a function's values is what it has more than in the base, and both sides can be told apart. The
-/// comments of the base begin with `old: `.
+/// Adds the samples of `base` to `profile`, with negated values and the label [`label::BASE`], as
+/// pprof's `-diff_base` does. The sum of a function's values is its difference to the base, and the
+/// label distinguishes both sides. Comments of the base get the prefix `old: `.
 ///
 /// # Errors
 /// As for [`merge`](super::merge()).
@@ -37,7 +37,7 @@ pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<
         *labels = LabelSetId(labels.0 + 1);
     }
     for comment in &mut older.comments {
-        // Those for programs are read by how they begin.
+        // Comments for programs are recognised by their prefix.
         if !comment.starts_with('#') {
             *comment = Arc::from(format!("old: {comment}"));
         }
@@ -45,9 +45,9 @@ pub fn compare(profile: (&Path, Profile), mut base: (&Path, Profile)) -> Result<
     subtract(profile, base)
 }
 
-/// Multiplies the newer values of a [comparison](compare), so that the total of each sample type is that of the base. Types
-/// without positive totals on both sides stay as they are. False if the profile is not a comparison, or if the type that
-/// reports show was not scaled.
+/// Scales the newer values of a [comparison](compare) so that the total of each sample type equals
+/// that of the base. Types without positive totals on both sides are unchanged. False if the
+/// profile is not a comparison, or if the default type was not scaled.
 #[must_use]
 pub fn normalize(profile: &mut Profile) -> bool {
     let Some(is_base) = profile.base_sets() else { return false };
@@ -68,7 +68,7 @@ pub fn normalize(profile: &mut Profile) -> bool {
         if profile.sample_types[column].is_sample_count() {
             profile.count_factor *= ratio;
         }
-        // What rounding has taken or given so far: many samples of 1 are not all rounded alike.
+        // The accumulated rounding error: otherwise many samples of value 1 would all round alike.
         let mut rest = 0.0;
         for (row, is_base) in profile.samples.values_mut().chunks_exact_mut(width).zip(&is_base) {
             if !is_base {

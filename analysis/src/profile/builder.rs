@@ -1,4 +1,4 @@
-//! Puts a profile together, and gives what was met before its number again.
+//! Builder of profiles, which returns the existing ID for an equal item.
 
 use super::{
     Function, FunctionId, Label, LabelSetId, LabelSets, Location, LocationId, Mapping, MappingId, Profile,
@@ -7,12 +7,12 @@ use super::{
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
-/// A profile in the making.
+/// A profile under construction.
 #[derive(Debug)]
 pub struct Builder {
-    /// What is there so far. What is pushed into it by hand is not found by the methods here.
+    /// The profile so far. The methods here do not find what was pushed into it directly.
     pub profile: Profile,
-    /// By address: no two mappings of a process have one in common.
+    /// By address: mappings of a process do not overlap.
     locations: HashMap<(u64, Option<MappingId>), LocationId, RandomState>,
     functions: HashMap<Function, FunctionId, RandomState>,
     label_sets: LabelSets,
@@ -20,14 +20,14 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// One without samples.
+    /// Creates a builder of a profile without samples.
     pub fn new(sample_types: Vec<ValueType>) -> Self {
         let profile = Profile::new(sample_types);
         let (locations, functions, label_sets, strings) = Default::default();
         Self { profile, locations, functions, label_sets, strings }
     }
 
-    /// The number of the location at `address` of `mapping`, that has no lines yet.
+    /// Returns the ID of the location at `address` in `mapping`; a new one has no lines.
     pub fn location(&mut self, mapping: Option<MappingId>, address: u64) -> LocationId {
         let locations = &mut self.profile.locations;
         *self.locations.entry((address, mapping)).or_insert_with(|| {
@@ -36,7 +36,7 @@ impl Builder {
         })
     }
 
-    /// The number of a function.
+    /// Returns the ID of an equal function, or of the added one.
     pub fn function(&mut self, function: Function) -> FunctionId {
         let functions = &mut self.profile.functions;
         *self.functions.entry(function).or_insert_with_key(|function| {
@@ -45,9 +45,9 @@ impl Builder {
         })
     }
 
-    /// The number of a set of labels.
+    /// Returns the ID of a set of labels.
     ///
-    /// Keeps the texts, also of a set that is known already: take equal texts of many sets from [`string`](Self::string).
+    /// Keeps a reference to each text: pass shared copies from [`string`](Self::string).
     pub fn label_set(&mut self, labels: &[Label]) -> LabelSetId {
         self.label_sets.intern(&mut self.profile.label_sets, labels)
     }
@@ -57,7 +57,7 @@ impl Builder {
         self.label_sets.forget_copies();
     }
 
-    /// The one copy of a text.
+    /// Returns the shared copy of a text.
     pub fn string(&mut self, text: &str) -> Arc<str> {
         if let Some((known, ())) = self.strings.get_key_value(text) {
             return known.clone();
@@ -67,13 +67,13 @@ impl Builder {
         new
     }
 
-    /// Adds a mapping, and gives its number.
+    /// Adds a mapping and returns its ID.
     pub fn mapping(&mut self, mapping: Mapping) -> MappingId {
         self.profile.mappings.push(mapping);
         MappingId::at(self.profile.mappings.len() - 1)
     }
 
-    /// The profile.
+    /// Returns the profile.
     pub fn finish(self) -> Profile {
         self.profile
     }
@@ -85,7 +85,7 @@ mod tests {
     use crate::profile::LabelValue;
 
     #[test]
-    fn what_was_met_before_has_its_number() {
+    fn returns_the_same_id_for_equal_items() {
         let mut builder = Builder::new(Profile::cpu_types());
         let first = builder.location(None, 1);
         assert_ne!(builder.location(Some(MappingId(0)), 1), first);

@@ -1,4 +1,4 @@
-//! Sets of labels: equal sets are kept once.
+//! Interning of sets of labels.
 
 use super::{Label, LabelSetId, LabelValue};
 use foldhash::fast::RandomState;
@@ -9,25 +9,24 @@ use std::{
     sync::Arc,
 };
 
-/// Finds the number of a set of labels by what is in it.
+/// Interns sets of labels by content.
 ///
-/// A long text may be in each of many sets, so its bytes are compared only once. It is kept, so that no other text gets its
-/// address, and the address then leads to the first text that was equal to it. The sets consist of first texts: two sets are equal
-/// if the addresses are.
+/// A long text may be in many sets, so its bytes are compared only once. The text is kept so that
+/// its address is not reused; later the address leads directly to the first equal text. The sets
+/// contain first texts only, so two sets are equal if the addresses are.
 #[derive(Debug, Default)]
 pub(crate) struct LabelSets {
     first: HashSet<Arc<str>, RandomState>,
-    /// By address: the text that has it, and the first text that is equal.
+    /// By address: the text at that address, and the first equal text.
     copies: HashMap<usize, (Arc<str>, Arc<str>), RandomState>,
-    /// Places in the profile's list of sets.
     known: HashTable<u32>,
     hashes: RandomState,
-    /// The set that is looked up, of first texts.
+    /// The set to look up, as first texts.
     wanted: Vec<Label>,
 }
 
 impl LabelSets {
-    /// The number of a set in `sets`, to which it is added if it is new. Each call gets the same list; its first set is empty.
+    /// Returns the ID of a set, and adds a new one to `sets`, which is the same list in each call.
     pub(crate) fn intern(&mut self, sets: &mut Vec<Vec<Label>>, labels: &[Label]) -> LabelSetId {
         if labels.is_empty() {
             return LabelSetId(0);
@@ -60,7 +59,7 @@ impl LabelSets {
         }
     }
 
-    /// The first text that is equal to `text`.
+    /// Returns the first text that is equal to `text`.
     fn first(&mut self, text: &Arc<str>) -> Arc<str> {
         let Self { first, copies, .. } = self;
         let compare = || {
@@ -71,7 +70,7 @@ impl LabelSets {
         copies.entry(address(text)).or_insert_with(compare).1.clone()
     }
 
-    /// Releases the texts that are in no set. The next call compares each of its texts again.
+    /// Releases the texts that are in no set. Later calls compare each of their texts again.
     pub(super) fn forget_copies(&mut self) {
         self.copies.clear();
     }
@@ -81,7 +80,7 @@ fn address(text: &Arc<str>) -> usize {
     text.as_ptr().addr()
 }
 
-/// Equal for equal labels if each of their texts has one copy: the addresses of the texts, and the number.
+/// Addresses of the texts and the number: equal for equal labels if each text has one copy.
 fn identity(label: &Label) -> (usize, usize, Option<i64>) {
     let (other, number) = match &label.value {
         LabelValue::Text(text) => (text, None),
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_are_equal_by_what_their_texts_are() {
+    fn compares_sets_by_content() {
         let set = |key: &str, value: LabelValue| vec![Label { key: key.into(), value }];
         let text = |text: &str| LabelValue::Text(text.into());
         let sets = [
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_found_when_the_copies_of_their_texts_were_forgotten() {
+    fn finds_sets_after_text_copies_were_released() {
         let (mut known, mut list) = (LabelSets::default(), vec![Vec::new()]);
         for round in 0..3 {
             for number in 0..100 {
@@ -129,9 +128,8 @@ mod tests {
         }
     }
 
-    /// Texts are freed, and others take their addresses.
     #[test]
-    fn what_was_freed_is_not_taken_for_what_has_its_address() {
+    fn distinguishes_texts_that_reuse_a_freed_address() {
         let (mut known, mut list) = (LabelSets::default(), vec![Vec::new()]);
         for number in 0..1000 {
             let text = LabelValue::Text(format!("{number:04}").into());

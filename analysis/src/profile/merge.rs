@@ -1,18 +1,17 @@
-//! Several profiles as one: of the processes of one run, or of many runs.
+//! Merging of profiles, of the processes of one run or of many runs.
 //!
-//! Addresses are those of a process, and loaders put the same file at different ones. So a location is the same in two
-//! profiles when it lies at the same distance from the start of the same mapping:
+//! Loaders map the same file at different addresses. So a location is the same in two profiles if
+//! it has the same distance from the start of the same mapping:
 //!
-//! | mapping | is the same as another when |
+//! | mapping | is the same as another if |
 //! | --- | --- |
-//! | with a build id | that, its size in pages and its file offset are the same |
-//! | of a file | the path, whether it was deleted, size and offset are the same |
-//! | without a file: a JIT's code, `[heap]`, a memory file | it is of the same process and at the same place |
+//! | with a build ID | build ID, size in pages and file offset are the same |
+//! | of a file | path, deleted or not, size and offset are the same |
+//! | without a file: JIT code, `[heap]`, a memory file | process and addresses are the same |
 //!
-//! What lies in the last kind in two processes has nothing in common, unless it has names already: then the names and the
-//! addresses tell what is equal.
+//! Named locations of the last kind are equal if their names and addresses are.
 //!
-//! As in pprof, the result has the sample types that all profiles have, in the order of the first, each in its finest unit.
+//! As in pprof, the result has the sample types common to all, each in its finest unit.
 
 use super::{
     Builder, FunctionId, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile, ValueType,
@@ -31,17 +30,16 @@ use std::{
     sync::Arc,
 };
 
-/// Merges all profiles, each of which comes with the name of its file; None where there are none. One alone stays as it is.
+/// Merges all profiles, given with their file names; None if there are none.
 ///
-/// Values of equal samples are added up; the time is the earliest of all, and the duration the sum. Sample types that not all
-/// profiles have are in [`Profile::left_out`]. The period is the longest; it is 0 if two periods count different things.
+/// Values of equal samples are added up; the time is the earliest, the duration the sum, the period
+/// the longest (0 if units differ). [`Profile::left_out`] has types that not all profiles have.
 ///
 /// # Errors
-/// If a profile has no sample type in common with those before it: of the kind [`ErrorKind::Mismatch`], with both names. An
-/// error of the iterator is given back.
+/// [`ErrorKind::Mismatch`] if a profile has no common sample type; those of the iterator.
 ///
 /// # Panics
-/// For a profile whose numbers do not fit together ([`Profile::check`]).
+/// If IDs in a profile are out of range ([`Profile::check`]).
 pub fn merge(
     profiles: impl IntoIterator<Item = Result<(PathBuf, Profile), Error>>,
 ) -> Result<Option<Profile>, Error> {
@@ -56,33 +54,31 @@ pub fn merge(
     Ok(Some(merger.finish()))
 }
 
-/// Gathers profiles that go together.
+/// Merges profiles one by one.
 #[derive(Debug)]
 pub(crate) struct Merger {
     builder: Builder,
-    /// Of the first profile, for errors.
+    /// File name of the first profile, for errors.
     name: PathBuf,
-    /// How many profiles were added.
     sources: usize,
     mappings: HashMap<MappingKey, MappingId, RandomState>,
-    /// The places of the locations in the profile.
+    /// Indices of the profile's locations.
     locations: HashTable<u32>,
     hashes: RandomState,
-    /// Those that are in the profile.
     comments: HashSet<Arc<str>, RandomState>,
-    /// The periods of two profiles count different things.
+    /// Two profiles have periods of different kinds.
     has_mixed_periods: bool,
-    /// Samples that are left from the last time that equal ones were added up.
+    /// Number of samples after equal ones were last added up.
     compact: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum MappingKey {
-    /// The same code wherever it is mapped.
+    /// The same code in all processes.
     Code { identity: Identity, pages: u64, offset: u64 },
     /// The same names at the same addresses.
     Named { start: u64, end: u64, file: PathBuf },
-    /// Of one process.
+    /// Memory of one process.
     Private { owner: Owner, start: u64, end: u64, file: PathBuf },
 }
 
@@ -92,11 +88,11 @@ enum Identity {
     File(PathBuf, bool),
 }
 
-/// Whose a mapping without a file is.
+/// Owner of a mapping without a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     Process(u32),
-    /// The profile of this number, where the process is not known.
+    /// Index of the profile, if the process is unknown.
     Source(usize),
 }
 
@@ -140,8 +136,8 @@ impl Merger {
         self.builder.finish()
     }
 
-    /// Leaves out the sample types that `from` does not have, brings the others to the finer unit of both, and gives the
-    /// columns of `from` that have the same, each with its factor.
+    /// Removes the sample types that `from` does not have and converts the others to the finer unit
+    /// of both. Returns the corresponding columns of `from`, each with its factor.
     fn common_columns(&mut self, from: &Profile) -> Result<Vec<(usize, i64)>, Error> {
         let profile = &mut self.builder.profile;
         let (mut kept, mut columns) = (Vec::new(), Vec::new());
@@ -188,11 +184,11 @@ impl Merger {
         Ok(columns)
     }
 
-    /// Adds what a profile has; of its values those of `columns`, each multiplied by its factor.
+    /// Adds a profile: the values of `columns`, multiplied by their factors.
     fn take(&mut self, from: &Profile, columns: &[(usize, i64)]) {
         self.take_head(from);
         for mapping in &from.mappings {
-            // In their order, whether they are used or not: the first is the program.
+            // In their order, used or not: the first is the program.
             if has_file(mapping) {
                 self.mapping(mapping, false);
             }
@@ -230,7 +226,7 @@ impl Merger {
             }
             samples.push(&chain, &values, label_sets[sample.labels.index()]);
         }
-        // As often as they double: the room for many alike profiles is that for two, and the work stays linear.
+        // At each doubling: many similar profiles need the memory of two, in linear time.
         if samples.len() > 2 * self.compact {
             let is_clamped = samples.add_up_equal();
             self.compact = samples.len();
@@ -263,7 +259,7 @@ impl Merger {
         }
     }
 
-    /// The longest period, unless two count different things.
+    /// Keeps the longest period; none if two are of different kinds.
     fn take_period(&mut self, from: &Profile) {
         let profile = &mut self.builder.profile;
         let Some(theirs) = from.period_type.as_ref().filter(|_| !self.has_mixed_periods) else { return };
@@ -288,12 +284,12 @@ impl Merger {
         }
     }
 
-    /// The mapping that one of the profile that is being added becomes; `is_named` says whether a location of it has a name.
+    /// Returns the ID of the merged mapping. `is_named`: a location in it has a name.
     fn mapping(&mut self, mapping: &Mapping, is_named: bool) -> MappingId {
         let (start, end) = (mapping.start, mapping.end);
         let file = || mapping.file.clone();
         let key = if has_file(mapping) {
-            // Some systems give the size in bytes.
+            // Some systems record the size in bytes.
             let pages = end.wrapping_sub(start).div_ceil(4096);
             let identity = match &mapping.build_id {
                 id if id.is_empty() => Identity::File(file(), mapping.is_deleted),
@@ -326,7 +322,7 @@ impl Merger {
         let mapping = of.map(|mapping| self.mapping(mapping, !location.lines.is_empty()));
         let mut address = location.address;
         if let (Some(theirs), Some(ours)) = (of, mapping) {
-            // An address of 0 is none.
+            // 0 is an unknown address.
             if address != 0 {
                 let start = self.builder.profile.mappings[ours.index()].start;
                 address = address.wrapping_sub(theirs.start).wrapping_add(start);
@@ -347,7 +343,7 @@ impl Merger {
     }
 }
 
-/// Whether a mapping is of a file, or of code that all processes have: its bytes are the same in each of them.
+/// Whether a mapping has the same bytes in each process: of a file, or code of the kernel.
 fn has_file(mapping: &Mapping) -> bool {
     let name = mapping.file.as_os_str().as_bytes();
     let is_memory = || {

@@ -1,9 +1,9 @@
-//! The one model of a profile, that every format goes into and every report starts from.
+//! The model of a profile, common to all formats and reports.
 //!
-//! Its shape is that of pprof's `profile.proto`, held for a million samples at a time: samples are columns
-//! ([`Samples`]), and whatever is many and alike is kept once and named by a number ([`LocationId`], [`FunctionId`],
-//! [`MappingId`], [`LabelSetId`]). Numbers count from 0 and are places in the profile's vectors; a profile whose numbers
-//! lie outside is not made by any reader ([`Profile::check`]).
+//! It has the structure of pprof's `profile.proto`, for a million samples: samples are stored as
+//! columns ([`Samples`]), and repeated items once, with an ID ([`LocationId`], [`FunctionId`],
+//! [`MappingId`], [`LabelSetId`]). An ID is an index in a vector of the profile. All readers make
+//! sure that IDs are in range ([`Profile::check`]).
 
 mod base;
 mod builder;
@@ -23,51 +23,51 @@ pub(crate) use threads::{Thread, Threads};
 
 use std::{path::PathBuf, sync::Arc};
 
-/// What the comment of a recorded profile begins with that has the command.
+/// Prefix of the comment with the recorded command.
 pub const COMMAND: &str = "command: ";
 
-/// Samples, and all that is known of what was sampled.
+/// Samples, and what they refer to.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What the values of a sample are, at least one; each sample has as many values, in this order.
+    /// Types of the values of each sample, in order; at least one.
     pub sample_types: Vec<ValueType>,
-    /// The place in `sample_types` that reports show where nobody chose another.
+    /// Index in `sample_types` of the type that reports show by default.
     pub default_type: usize,
-    /// What `period` counts; None where the profile does not say.
+    /// Kind and unit of `period`; None if unknown.
     pub period_type: Option<ValueType>,
-    /// The distance between two samples, in units of `period_type`; 0 where it is not known.
+    /// Distance between two samples, in units of `period_type`; 0 if unknown.
     pub period: i64,
-    /// When it began, in nanoseconds since 1970; 0 where it is not known.
+    /// Start time, in nanoseconds since 1970; 0 if unknown.
     pub time_nanos: i64,
-    /// How long it took, in nanoseconds; 0 where it is not known.
+    /// Duration in nanoseconds; 0 if unknown.
     pub duration_nanos: i64,
     /// Free text, shown above reports.
     pub comments: Vec<Arc<str>>,
-    /// Regular expression of functions whose frames, with those they call, are no part of the program; empty for none.
+    /// Regular expression of functions to drop, with their callees; or empty.
     pub drop_frames: Arc<str>,
-    /// Regular expression of functions that `drop_frames` spares; empty for none.
+    /// Regular expression of exceptions to `drop_frames`; empty for none.
     pub keep_frames: Arc<str>,
-    /// Address of a page that tells about the profile; empty for none.
+    /// URL of a documentation page of the profile; empty for none.
     pub doc_url: Arc<str>,
-    /// The mapped objects. The first is the program itself, where that is known.
+    /// The mapped objects. The first is the program, if known.
     pub mappings: Vec<Mapping>,
     /// The functions.
     pub functions: Vec<Function>,
-    /// The places in code that chains are made of.
+    /// The locations that call stacks consist of.
     pub locations: Vec<Location>,
-    /// The sets of labels that samples name. The first is empty.
+    /// The sets of labels of samples. The first is empty.
     pub label_sets: Vec<Vec<Label>>,
     /// The samples.
     pub samples: Samples,
-    /// A value, the period or the duration did not fit into 64 bits with a sign, and is the largest or smallest number that does.
+    /// A value, the period or the duration exceeded 64 bits with a sign, and saturated.
     pub is_clamped: bool,
-    /// Sample types that a merge left out, because not all of the profiles have them.
+    /// Sample types that a merge left out, because not all profiles have them.
     pub left_out: Vec<ValueType>,
-    /// What the numbers of the newer samples of a comparison were multiplied by when they were [normalized](normalize); else 1.
+    /// Factor of the newer sample counts of a [normalized](normalize) comparison; otherwise 1.
     pub count_factor: f64,
 }
 
-/// What a value counts, and in which unit, as `cpu` in `nanoseconds`.
+/// Kind and unit of a value, such as `cpu` in `nanoseconds`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValueType {
     /// What is counted: `samples`, `cpu`, `wall`.
@@ -77,50 +77,50 @@ pub struct ValueType {
 }
 
 impl ValueType {
-    /// `kind` in `unit`.
+    /// Creates a type of `kind` in `unit`.
     pub fn new(kind: &str, unit: &str) -> Self {
         Self { kind: kind.into(), unit: unit.into() }
     }
 
-    /// True for the number of samples, as CPU profiles have it.
+    /// True for the number of samples in CPU profiles.
     pub fn is_sample_count(&self) -> bool {
         *self.kind == *"samples" && *self.unit == *"count"
     }
 }
 
 impl std::fmt::Display for ValueType {
-    /// `kind/unit`.
+    /// Writes `kind/unit`.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}/{}", self.kind, self.unit)
     }
 }
 
-/// A range of addresses, and the file that is mapped there. Addresses are those of the process.
+/// A range of addresses of the process, and the file that is mapped there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
     /// First address after the range.
     pub end: u64,
-    /// Where in the file the range begins, in bytes.
+    /// Offset in the file of the first byte, in bytes.
     pub file_offset: u64,
-    /// The file, as the process named it, without the kernel's ` (deleted)`; or a name such as `[vdso]`; empty for none.
+    /// Path in the process, without the suffix ` (deleted)`; a name such as `[vdso]`; or empty.
     pub file: PathBuf,
-    /// The linker's build id, in lower-case hexadecimal digits; empty where it is not known.
+    /// The linker's build ID, in lower-case hexadecimal digits; empty if unknown.
     pub build_id: Arc<str>,
     /// The file had been deleted or replaced when the list was written.
     pub is_deleted: bool,
-    /// The program has moved this code to memory without a file, at its own addresses, and `file_offset` is the distance in memory
-    /// from the first byte of the file. [`Symbolizer::settle_moved`](crate::symbolize::Symbolizer::settle_moved) makes it the
-    /// offset in the file.
+    /// The program has moved this code to anonymous memory at the same addresses, and `file_offset`
+    /// is the distance in memory from the first byte of the file, until
+    /// [`Symbolizer::settle_moved`](crate::symbolize::Symbolizer::settle_moved).
     pub is_moved: bool,
-    /// Process id, where that is known: names of code without a file are looked up by it.
+    /// Process ID, if known: names of code without a file are looked up by it.
     pub process: Option<u32>,
-    /// What names are there already, and need not be looked up.
+    /// Names that the profile has, which need no lookup.
     pub has: Known,
 }
 
-/// What is known of the locations of a mapping, as `profile.proto` tells.
+/// Which names the locations of a mapping have, as in `profile.proto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Functions.
@@ -133,48 +133,48 @@ pub struct Known {
     pub inlines: bool,
 }
 
-/// A place in code.
+/// A code location.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The object that it lies in.
+    /// The mapping that contains it.
     pub mapping: Option<MappingId>,
-    /// The address to look up, in the process: of the instruction that ran, or, for a caller, one that lies within the call
-    /// (the return address less one). 0 where it is not known, as in profiles that have names alone.
+    /// The address to look up: of the executed instruction, or, for a caller, within the call
+    /// instruction (the return address minus one). 0 if unknown.
     pub address: u64,
-    /// The functions there, innermost first; all but the last were inlined into the one behind. Empty where no name is known.
+    /// The functions, innermost first; each but the last is inlined in the next. Empty if unknown.
     pub lines: Vec<Line>,
-    /// Several symbols share this address, as the linker folded identical functions; the name is one of theirs.
+    /// Several symbols have this address (identical code folding); the name is one of them.
     pub is_folded: bool,
 }
 
-/// A function at a location, and where in its source.
+/// A function at a location, and its source line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// The function.
     pub function: FunctionId,
-    /// The line in the function's file, from 1; 0 where it is not known.
+    /// The line in the function's file, from 1; 0 if unknown.
     pub line: i64,
-    /// The column, from 1; 0 where it is not known.
+    /// The column, from 1; 0 if unknown.
     pub column: i64,
 }
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// As a person writes it (demangled).
+    /// The demangled name.
     pub name: Arc<str>,
-    /// As the linker has it; the same as `name` where there is no other.
+    /// The linker name; the same as `name` if there is no other.
     pub system_name: Arc<str>,
-    /// The source file; empty where it is not known.
+    /// The source file; empty if unknown.
     pub file: Arc<str>,
-    /// The line where the function begins, from 1; 0 where it is not known.
+    /// The first line of the function, from 1; 0 if unknown.
     pub start_line: i64,
 }
 
-/// What is said of a sample besides its chain: its thread, its process.
+/// An attribute of a sample, such as its thread or process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// What it is: one of [`label`], or a word of the program's own.
+    /// The key: one of [`label`], or the application's own.
     pub key: Arc<str>,
     /// Its value.
     pub value: LabelValue,
@@ -189,17 +189,17 @@ pub enum LabelValue {
     Number(i64, Arc<str>),
 }
 
-/// The keys of the labels that are ours.
+/// Keys of the labels that sigprof writes.
 pub mod label {
-    /// Name of the sample's thread; text.
+    /// Thread name; text.
     pub const THREAD: &str = "thread";
-    /// The kernel's id of the thread; a number.
+    /// Kernel thread ID; a number.
     pub const THREAD_ID: &str = "tid";
-    /// Name of the sample's program; text.
+    /// Program name; text.
     pub const PROCESS: &str = "process";
-    /// Process id; a number.
+    /// Process ID; a number.
     pub const PROCESS_ID: &str = "pid";
-    /// Marks samples of the older profile in a comparison, as in pprof; the text `true`.
+    /// Marks samples of the base in a comparison, as in pprof; the text `true`.
     pub const BASE: &str = "pprof::base";
 }
 
@@ -210,15 +210,15 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number for the thing at place `index` of its vector.
+            /// Returns the ID of the item at `index`.
             ///
             /// # Panics
-            /// From 2^32 on, which no reader reaches: it would take as many bytes of input.
+            /// From 2^32 on, which no reader reaches: the input would need as many bytes.
             pub fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("fewer than 2^32 of a kind"))
             }
 
-            /// The place in the vector.
+            /// Returns the index in the vector.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -227,18 +227,18 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Place of a [`Location`] in [`Profile::locations`].
+    /// Index of a [`Location`] in [`Profile::locations`].
     LocationId;
-    /// Place of a [`Function`] in [`Profile::functions`].
+    /// Index of a [`Function`] in [`Profile::functions`].
     FunctionId;
-    /// Place of a [`Mapping`] in [`Profile::mappings`].
+    /// Index of a [`Mapping`] in [`Profile::mappings`].
     MappingId;
-    /// Place of a set of labels in [`Profile::label_sets`]; 0 is the empty one.
+    /// Index of a set of labels in [`Profile::label_sets`]; 0 is the empty set.
     LabelSetId;
 }
 
 impl Profile {
-    /// A profile without samples.
+    /// Creates a profile without samples.
     pub fn new(sample_types: Vec<ValueType>) -> Self {
         let width = sample_types.len();
         Self {
@@ -263,52 +263,51 @@ impl Profile {
         }
     }
 
-    /// The command that was recorded, cut where it is long; None where the comments name none, or several.
+    /// Returns the recorded command, possibly shortened; None if the comments have none or several.
     pub fn command(&self) -> Option<&str> {
         let mut commands = self.comments.iter().filter_map(|comment| comment.strip_prefix(COMMAND));
         let command = commands.next().filter(|command| !command.is_empty());
         command.filter(|_| commands.next().is_none())
     }
 
-    /// The two values that a CPU profile has: `samples` in `count`, and `cpu` in `nanoseconds`.
+    /// Returns the types of a CPU profile: `samples` in `count`, and `cpu` in `nanoseconds`.
     pub fn cpu_types() -> Vec<ValueType> {
         vec![ValueType::new("samples", "count"), ValueType::new("cpu", "nanoseconds")]
     }
 
-    /// The location of a number of this profile.
+    /// Returns the location with this ID.
     ///
     /// # Panics
-    /// For a number of another profile.
+    /// If the ID is out of range.
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.index()]
     }
 
-    /// The function of a number of this profile.
+    /// Returns the function with this ID.
     ///
     /// # Panics
-    /// For a number of another profile.
+    /// If the ID is out of range.
     pub fn function(&self, id: FunctionId) -> &Function {
         &self.functions[id.index()]
     }
 
-    /// The mapping that a location lies in.
+    /// Returns the mapping of a location.
     ///
     /// # Panics
-    /// For a location of another profile.
+    /// If the location is of another profile.
     pub fn mapping_of(&self, location: &Location) -> Option<&Mapping> {
         location.mapping.map(|id| &self.mappings[id.index()])
     }
 
-    /// The labels of a sample.
+    /// Returns the labels of a sample.
     ///
     /// # Panics
-    /// For a number of another profile.
+    /// If the ID is out of range.
     pub fn labels(&self, id: LabelSetId) -> &[Label] {
         &self.label_sets[id.index()]
     }
 
-    /// For each set of labels, whether it marks samples of the older profile ([`label::BASE`]); None if the profile is not a
-    /// comparison.
+    /// Returns for each set of labels whether it has [`label::BASE`]; None without a comparison.
     pub fn base_sets(&self) -> Option<Vec<bool>> {
         let is_mark = |label: &Label| {
             *label.key == *label::BASE && matches!(&label.value, LabelValue::Text(text) if **text == *"true")
@@ -317,20 +316,19 @@ impl Profile {
         sets.contains(&true).then_some(sets)
     }
 
-    /// The sum of one value over all samples. It saturates, as every sum of values does.
+    /// Returns the sum of one value over all samples. It saturates, as all sums of values do.
     pub fn total(&self, sample_type: usize) -> i64 {
         let values = self.samples.iter().map(|sample| i128::from(sample.values[sample_type]));
         values.sum::<i128>().clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Whether no sum of one value, over whichever samples, is beyond 64 bits with a sign: that of all of them taken as positive
-    /// is not.
+    /// Whether sums of one value fit in 64 bits with a sign, over any subset of the samples.
     pub fn sums_fit(&self, sample_type: usize) -> bool {
         let values = self.samples.iter().map(|sample| i128::from(sample.values[sample_type]));
         values.map(i128::abs).sum::<i128>() <= i64::MAX.into()
     }
 
-    /// Tells what does not fit together: a number that is beyond its vector, samples of another width.
+    /// Checks that IDs are in range and each sample has a value for each type.
     pub fn check(&self) -> Result<(), String> {
         let width = self.sample_types.len();
         if width == 0 || self.samples.width() != width || self.default_type >= width {
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_is_of_one_value() {
+    fn adds_up_one_value() {
         let mut profile = profile();
         profile.samples.push(&[LocationId(0)], &[2, 30], LabelSetId(0));
         assert_eq!((profile.total(0), profile.total(1)), (3, 40));
@@ -383,14 +381,14 @@ mod tests {
         profile.samples.push(&[], &[0, i64::MAX], LabelSetId(0));
         assert_eq!(profile.total(1), i64::MAX);
         assert_eq!((profile.sums_fit(0), profile.sums_fit(1)), (true, false));
-        // What comes last takes from the sum itself, and not from what it was cut to.
+        // The last value is added to the exact sum, not to the saturated one.
         profile.samples.push(&[], &[0, -50], LabelSetId(0));
         assert_eq!(profile.total(1), i64::MAX - 10);
         assert!(!profile.sums_fit(1));
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn check_reports_ids_out_of_range() {
         assert_eq!(profile().check(), Ok(()));
         type Spoil = fn(&mut Profile);
         let cases: [(Spoil, &str); 7] = [

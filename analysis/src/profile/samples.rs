@@ -1,4 +1,4 @@
-//! Samples as columns: a million of them are four vectors, not a million of each.
+//! Samples stored as columns: a million samples need four vectors.
 
 use super::{LabelSetId, LocationId};
 use foldhash::fast::RandomState;
@@ -9,11 +9,11 @@ use std::hash::BuildHasher as _;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     width: usize,
-    /// `width` of each sample.
+    /// `width` values for each sample.
     values: Vec<i64>,
-    /// All chains, one behind the other.
+    /// All call stacks, concatenated.
     locations: Vec<LocationId>,
-    /// Where each sample's chain ends in `locations`; it begins where that of the one before ends.
+    /// End of each sample's call stack in `locations`; the next one begins there.
     ends: Vec<usize>,
     labels: Vec<LabelSetId>,
 }
@@ -21,21 +21,21 @@ pub struct Samples {
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleRef<'a> {
-    /// Its call chain, innermost first; may be empty.
+    /// The call stack, innermost frame first; may be empty.
     pub chain: &'a [LocationId],
     /// A value for each of the profile's sample types.
     pub values: &'a [i64],
-    /// Its labels.
+    /// The ID of its labels.
     pub labels: LabelSetId,
 }
 
 impl Samples {
-    /// None yet, of `width` values each.
+    /// Creates an empty list with `width` values for each sample.
     pub fn new(width: usize) -> Self {
         Self { width, ..Self::default() }
     }
 
-    /// Makes room for `samples` more, with `frames` in all.
+    /// Reserves memory for `samples` more, with `frames` in total.
     pub fn reserve(&mut self, samples: usize, frames: usize) {
         self.values.reserve(samples.saturating_mul(self.width));
         self.ends.reserve(samples);
@@ -43,10 +43,10 @@ impl Samples {
         self.locations.reserve(frames);
     }
 
-    /// Adds one.
+    /// Adds a sample.
     ///
     /// # Panics
-    /// Where `values` are not [`width`](Self::width) many.
+    /// If the number of `values` is not [`width`](Self::width).
     pub fn push(&mut self, chain: &[LocationId], values: &[i64], labels: LabelSetId) {
         assert_eq!(values.len(), self.width, "a value for each sample type");
         self.values.extend_from_slice(values);
@@ -65,20 +65,20 @@ impl Samples {
         self.ends.len()
     }
 
-    /// True when there are none.
+    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Number of frames of all chains.
+    /// Number of frames of all call stacks.
     pub fn frames(&self) -> usize {
         self.locations.len()
     }
 
-    /// The sample at `place`.
+    /// Returns the sample at index `place`.
     ///
     /// # Panics
-    /// Where there are not so many.
+    /// If `place` is out of range.
     pub fn get(&self, place: usize) -> SampleRef<'_> {
         let begin = place.checked_sub(1).map_or(0, |before| self.ends[before]);
         SampleRef {
@@ -88,12 +88,12 @@ impl Samples {
         }
     }
 
-    /// All of them.
+    /// Iterates over all samples.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SampleRef<'_>> {
         (0..self.len()).map(|place| self.get(place))
     }
 
-    /// Puts other locations in the place of those of all chains; `new_id` gets the depth of each, 0 for the innermost.
+    /// Replaces all locations; `new_id` gets the depth of each, 0 for the innermost.
     pub fn rename(&mut self, mut new_id: impl FnMut(usize, LocationId) -> LocationId) {
         let mut begin = 0;
         for &end in &self.ends {
@@ -104,21 +104,20 @@ impl Samples {
         }
     }
 
-    /// Makes one of all samples that have the same chain and the same labels; it stands in the place of the first of them, and
-    /// its values are their sums, which saturate. Tells whether one did.
+    /// Combines equal call stacks and labels into the first; true if a sum of values saturated.
     #[must_use]
     pub fn add_up_equal(&mut self) -> bool {
         let mut is_clamped = false;
         let hashes = RandomState::default();
-        // With the hash: as the table grows, no chain is read again.
+        // With the hash, so that no call stack is hashed again when the table grows.
         let mut known: HashTable<(u32, u32)> = HashTable::new();
-        // The table looks at both ends of a hash.
+        // The table uses both the low and the high bits of a hash.
         let spread = |hash: u32| u64::from(hash) << 32 | u64::from(hash);
         let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
         for place in 0..self.len() {
             let (end, labels) = (self.ends[place], self.labels[place]);
             let hash = hashes.hash_one((&self.locations[begin..end], labels)) as u32;
-            // What is known has moved down to its new place already.
+            // Samples in the table were already moved to their new index.
             let is_equal = |&(other_hash, other): &(u32, u32)| {
                 other_hash == hash && {
                     let other = self.get(other as usize);
@@ -146,7 +145,7 @@ impl Samples {
         is_clamped
     }
 
-    /// Leaves out the samples whose values are all 0.
+    /// Removes the samples with only zeros.
     pub fn drop_zeros(&mut self) {
         let (mut kept, mut kept_frames, mut begin) = (0, 0, 0);
         for place in 0..self.len() {
@@ -172,7 +171,7 @@ impl Samples {
         self.width = columns.len();
     }
 
-    /// Multiplies one value of each sample by `factor`. True if a product did not fit, and saturated.
+    /// Multiplies one value of each sample by `factor`. True if a product saturated.
     ///
     /// # Panics
     /// If `column` is not below [`width`](Self::width).
@@ -186,7 +185,7 @@ impl Samples {
         is_clamped
     }
 
-    /// Puts the sample at `place`, whose chain begins at `begin`, to an earlier place.
+    /// Moves the sample at `place`, with the call stack at `begin`, to an earlier index.
     fn move_down(&mut self, place: usize, begin: usize, to: usize, to_begin: usize) {
         let end = self.ends[place];
         self.locations.copy_within(begin..end, to_begin);
@@ -202,17 +201,17 @@ impl Samples {
         self.locations.truncate(frames);
     }
 
-    /// The locations of all chains, to be replaced by others in their place.
+    /// Returns the locations of all call stacks, for replacement.
     pub fn locations_mut(&mut self) -> &mut [LocationId] {
         &mut self.locations
     }
 
-    /// The values of all samples, [`width`](Self::width) of each.
+    /// Returns the values of all samples, [`width`](Self::width) of each.
     pub fn values_mut(&mut self) -> &mut [i64] {
         &mut self.values
     }
 
-    /// The sets of labels, one of each sample.
+    /// Returns the label set IDs, one for each sample.
     pub fn labels_mut(&mut self) -> &mut [LabelSetId] {
         &mut self.labels
     }
@@ -223,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_come_back_as_they_were_given() {
+    fn returns_samples_as_pushed() {
         let mut samples = Samples::new(2);
         assert!(samples.is_empty());
         let given: [(&[u32], [i64; 2], u32); 3] =
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_samples_are_added_up_where_the_first_stood() {
+    fn adds_equal_samples_up_at_the_index_of_the_first() {
         let mut samples = Samples::new(2);
         let given: [(&[u32], [i64; 2], u32); 7] = [
             (&[1, 2], [1, 10], 0),
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_which_nothing_is_left_are_dropped() {
+    fn drops_samples_with_only_zeros() {
         let mut samples = Samples::new(2);
         for (id, values) in [(1, [0, 0]), (2, [0, -1]), (3, [0, 0]), (4, [7, 0])] {
             samples.push(&[LocationId(id), LocationId(9)], &values, LabelSetId(id));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_kept_and_multiplied() {
+    fn keeps_and_multiplies_columns() {
         let mut samples = Samples::new(3);
         samples.push(&[LocationId(1)], &[1, 2, 3], LabelSetId(0));
         samples.push(&[], &[4, i64::MIN, 6], LabelSetId(1));
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_are_added_up_as_a_map_would() {
+    fn adds_many_samples_up_like_a_map() {
         let mut samples = Samples::new(1);
         let mut expected = std::collections::BTreeMap::new();
         let mut state = 1u32;
@@ -311,7 +310,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a value for each sample type")]
-    fn a_sample_of_another_width_is_refused() {
+    fn panics_for_a_sample_of_another_width() {
         Samples::new(2).push(&[], &[1], LabelSetId(0));
     }
 }

@@ -1,9 +1,9 @@
-//! The threads of a profile, by the labels of its samples.
+//! Threads of a profile, from the labels of its samples.
 
 use super::{Label, LabelSetId, LabelValue, Profile, label};
 use std::collections::HashMap;
 
-/// A thread and its process, as far as labels name them.
+/// A thread and its process, as far as labels have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Thread {
     pub(crate) process_id: Option<i64>,
@@ -34,12 +34,12 @@ impl Thread {
         thread
     }
 
-    /// Its name, or `thread 17`; None if nothing but its process is known.
+    /// Returns its name, or `thread 17`; None if only its process is known.
     pub(crate) fn name(&self) -> Option<String> {
         self.name.clone().or_else(|| self.id.map(|id| format!("thread {id}")))
     }
 
-    /// The same with its id, and with its process if it is one of several: `worker (17), server (15)`.
+    /// Returns its name and ID, and the process if `has_process`: `worker (17), server (15)`.
     fn title(&self, has_process: bool) -> Option<String> {
         let part = |name: &Option<String>, id: Option<i64>, kind: &str| match (name, id) {
             (Some(name), Some(id)) => Some(format!("{name} ({id})")),
@@ -58,8 +58,8 @@ impl Thread {
 
 /// The threads that have samples, and the thread of each set of labels.
 ///
-/// A thread is its id and that of its process. Its name, and that of its process, are the last that it had; a process without
-/// a name has that of its first thread. In a comparison ids differ between the two sides, so names decide there.
+/// A thread is identified by thread and process ID, or in a comparison, where IDs differ, by names.
+/// Names are the last ones; a process without a name has that of its first thread.
 #[derive(Debug)]
 pub(crate) struct Threads {
     threads: Vec<Thread>,
@@ -112,7 +112,7 @@ impl Threads {
         Self { threads, of_sets, has_processes }
     }
 
-    /// The place of the thread of samples with these labels.
+    /// Returns the index of the thread of samples with these labels.
     ///
     /// # Panics
     /// If no sample has these labels.
@@ -120,12 +120,12 @@ impl Threads {
         self.of_sets[labels.index()].expect("a sample has these labels")
     }
 
-    /// Each thread with its title; None if no label names it. Sorted by process, then by id.
+    /// Iterates over threads and titles (None if unnamed), sorted by process and ID.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Thread, Option<String>)> {
         self.threads.iter().map(|thread| (thread, thread.title(self.has_processes)))
     }
 
-    /// Each thread with the places of its samples.
+    /// Returns the indices of the samples of each thread.
     pub(crate) fn samples(&self, profile: &Profile) -> Vec<Vec<usize>> {
         let mut samples = vec![Vec::new(); self.threads.len()];
         for (place, sample) in profile.samples.iter().enumerate() {
@@ -141,7 +141,7 @@ mod tests {
     use crate::profile::{Builder, compare};
     use std::path::Path;
 
-    /// A profile with a sample for each: process, its name, thread, its name; 0 and empty for what is not known.
+    /// A sample for each process ID and name, thread ID and name; 0 and empty if unknown.
     fn profile(threads: &[(i64, &str, i64, &str)]) -> Profile {
         let mut builder = Builder::new(Profile::cpu_types());
         for (count, &(process_id, process, id, name)) in (1..).zip(threads) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_renamed_is_one_thread_with_its_last_name() {
+    fn shows_a_renamed_thread_once_with_its_last_name() {
         let before = [(15, "sh", 15, "sh"), (15, "sh", 16, "old")];
         let after = [(15, "perl", 15, "perl"), (15, "", 17, "new"), (15, "", 17, "")];
         let profile = profile(&[&before[..], &after].concat());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_named_if_there_are_several() {
+    fn names_the_process_if_there_are_several() {
         let two = profile(&[(15, "a", 17, "worker"), (16, "a", 17, ""), (16, "a", 0, ""), (0, "", 0, "")]);
         assert_eq!(titles(&two), ["-", "worker (17), a (15)", "a (16)", "thread 17, a (16)"]);
         let main = profile(&[(15, "", 15, "main"), (15, "", 17, "worker"), (16, "", 17, "")]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_comparison_are_the_same_if_their_names_are() {
+    fn identifies_threads_of_a_comparison_by_name() {
         let new = profile(&[(15, "a", 17, "worker"), (15, "a", 18, ""), (15, "a", 19, "worker")]);
         let old = profile(&[(25, "a", 27, "worker"), (25, "a", 18, "")]);
         let both = compare((Path::new("new"), new), (Path::new("old"), old)).unwrap();

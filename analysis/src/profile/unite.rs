@@ -1,18 +1,17 @@
-//! Equal samples of one profile as one.
+//! Combining of equal samples of one profile.
 //!
-//! Some who write profiles write a call chain each time that they meet it, some write a place in code anew for each sample, with a
-//! number of its own and all else equal. Reports add up what a person takes for the same.
+//! Some writers repeat call stacks, or write equal locations with different IDs.
 
 use super::{FunctionId, LabelSetId, LabelSets, LocationId, Profile};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, hash::Hash};
 
 impl Profile {
-    /// Makes one of all samples whose places and labels are equal, in the place of the first, with the sums of their values. Samples of
-    /// which nothing is left, or was there, are gone.
+    /// Combines samples with equal locations and labels into one, at the index of the first, with
+    /// the sums of their values. Samples with only zeros are removed.
     ///
     /// # Panics
-    /// For a profile whose numbers do not fit together ([`Profile::check`]).
+    /// If IDs are out of range ([`Profile::check`]).
     pub fn unite_equal_samples(&mut self) {
         if let Some(first) = firsts(&self.functions) {
             for line in self.locations.iter_mut().flat_map(|location| &mut location.lines) {
@@ -35,11 +34,11 @@ impl Profile {
     }
 }
 
-/// For each the place of the first that is equal; None where no two are.
+/// Returns for each item the index of the first equal one; None if all differ.
 fn firsts<T: Eq + Hash>(all: &[T]) -> Option<Vec<u32>> {
     let mut known: HashMap<&T, u32, RandomState> = HashMap::default();
     known.reserve(all.len());
-    // Numbers of a profile have 32 bits.
+    // IDs of a profile have 32 bits.
     let places = all.iter().zip(0..);
     let first: Vec<u32> = places.map(|(one, place)| *known.entry(one).or_insert(place)).collect();
     (known.len() < all.len()).then_some(first)
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
     use crate::profile::{Function, Label, LabelValue, Line, Location};
 
-    /// A profile in which nothing is there once: all functions, places and sets of labels are two.
+    /// A profile with each function, location and set of labels twice.
     fn doubled() -> Profile {
         let mut profile = Profile::new(Profile::cpu_types());
         for _ in 0..2 {
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_equal_where_their_places_and_labels_are() {
+    fn combines_samples_with_equal_locations_and_labels() {
         let mut profile = doubled();
         // Location, values, labels.
         let samples = [
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_do_not_fit_are_told() {
+    fn marks_sums_beyond_64_bits() {
         for (value, expected) in [(i64::MAX, true), (i64::MAX / 2, false)] {
             let mut profile = doubled();
             for location in [0, 1] {

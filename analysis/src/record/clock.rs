@@ -1,6 +1,6 @@
-//! The clocks of the recorded processes, and whether the recorder may open perf events.
+//! Clocks of the recorded processes, and the recorder's permission for perf events.
 
-use super::Options;
+use super::RecordOptions;
 use sigprof::{
     Clock,
     interface::{EventObstacle, IdleEvent},
@@ -10,19 +10,19 @@ use std::{collections::BTreeMap, fs};
 const EACCES: i32 = nix::errno::Errno::EACCES as i32;
 const EPERM: i32 = nix::errno::Errno::EPERM as i32;
 
-/// What the recorder knows about perf events before the command starts.
+/// Availability of perf events before the command starts.
 #[derive(Debug)]
-pub(super) struct Events {
-    /// Held until the recording is over, so that the command's own are opened quickly.
+pub(super) struct PerfEvents {
+    /// Held until the recording ends, so that the command's events open faster.
     _idle: Option<IdleEvent>,
     obstacle: Option<EventObstacle>,
 }
 
-impl Events {
-    /// Tries whether this process may have them, if the clock is one that uses them.
-    pub(super) fn try_for(options: &Options) -> Self {
+impl PerfEvents {
+    /// Tries to open an event, if the clock uses events.
+    pub(super) fn try_for(options: &RecordOptions) -> Self {
         let clock = options.clock;
-        // Events have only SIGPROF.
+        // Events support only SIGPROF.
         if !matches!(clock, Clock::Auto | Clock::Perf) || options.timer_signal.is_some() {
             return Self { _idle: None, obstacle: None };
         }
@@ -32,7 +32,7 @@ impl Events {
         }
     }
 
-    /// Advice to get clock `perf`, if `auto` was requested and perf events are not permitted.
+    /// Returns advice if `auto` was requested and perf events are not permitted.
     pub(super) fn hint(&self) -> Option<String> {
         let obstacle = self.obstacle?;
         let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
@@ -40,7 +40,7 @@ impl Events {
     }
 }
 
-/// The same, if `kernel.perf_event_paranoid` is `level`.
+/// Returns the advice if `kernel.perf_event_paranoid` is `level`.
 fn hint(obstacle: EventObstacle, level: Option<i32>) -> String {
     let way = match (obstacle, level) {
         (EventObstacle::SeccompFilter, _) => {
@@ -58,8 +58,7 @@ fn hint(obstacle: EventObstacle, level: Option<i32>) -> String {
     )
 }
 
-/// Names of clocks, each with the number of programs that it ran in, the most first: `perf`, or `perf; cpu in 2 of 40 programs`.
-/// None if no program reported one.
+/// Formats clocks, the most frequent first: `perf`, or `perf; cpu in 2 of 40 programs`.
 pub(super) fn described(clocks: &BTreeMap<String, u64>) -> Option<String> {
     let all: u64 = clocks.values().sum();
     let mut sorted: Vec<_> = clocks.iter().collect();
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hint_names_the_obstacle_and_what_to_do() {
+    fn hint_names_the_obstacle_and_the_remedy() {
         let refused = EventObstacle::Refused(EACCES);
         for (obstacle, level, part) in [
             (refused, Some(4), "kernel.perf_event_paranoid is 4 (sudo sysctl"),
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_clock_is_first() {
+    fn lists_the_most_frequent_clock_first() {
         let described = |clocks: &[(&str, u64)]| {
             let clocks: BTreeMap<_, _> =
                 clocks.iter().map(|(name, count)| ((*name).into(), *count)).collect();

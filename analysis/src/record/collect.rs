@@ -1,8 +1,9 @@
-//! Makes one profile of what the processes of a command leave behind.
+//! Collection of the samples of a command's processes into one profile.
 //!
-//! What a process has left is read and removed when nobody writes to it any more: it has ended, or runs another program by
-//! now, which has a spool of its own. A directory takes 256 spools, so those of a command that starts many processes are
-//! collected meanwhile, into files of their own beside them: so they outlive a recorder that is killed.
+//! A spool is read and removed when no process writes to it any more: the process has exited, or
+//! has called `exec` and has another spool. A directory has room for 256 spools. If a command
+//! starts many processes, their spools are collected while it runs, into part files in the same
+//! directory, which survive a killed recorder.
 
 use super::{
     Session, Tally, directory_of, environment,
@@ -26,10 +27,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Looks at everything take one part in so many of the recorder's time.
+/// Searches use at most one part in `SHARE` of the recorder's time.
 const SHARE: u32 = 20;
 
-/// Collects what processes leave behind in one directory.
+/// Collects the samples of one directory.
 #[derive(Debug)]
 pub struct Collector {
     spools: PathBuf,
@@ -37,43 +38,39 @@ pub struct Collector {
     is_wall: bool,
     tally: Tally,
     problems: Vec<Error>,
-    /// Spools that cannot be read, which stay.
     unreadable: Vec<PathBuf>,
-    /// Spools whose samples are in a file of what was collected meanwhile. A recorder that is killed may leave both.
+    /// Spools that are contained in a part file. A killed recorder may leave both.
     counted: HashSet<PathBuf>,
-    /// The directory has no room for a file of what was collected meanwhile: all waits for the end, which needs none there.
+    /// No part file could be written: everything is collected at the end, which needs no space.
     has_no_room: bool,
-    /// How long the last search for room took, and when that was.
+    /// Duration and time of the last search for finished spools.
     last_search: Option<Search>,
-    /// What is in files of its own.
     collected: CollectedSoFar,
-    /// How long the last look at everything took, and when that was.
+    /// Duration, time and result of the last [`so_far`](Self::so_far).
     last_look: Option<(Duration, Instant, CollectedSoFar)>,
-    /// The files that the processes run, if these are kept.
     objects: Option<Objects>,
     /// See [`Collected::ancestors`].
     ancestors: HashMap<u32, Vec<u32>>,
 }
 
-/// All that was collected.
+/// Everything that was collected.
 #[derive(Debug)]
 pub struct Collected {
-    /// One profile of all processes; None where there was nothing to read.
+    /// One profile of all processes; None if there are no samples.
     pub profile: Option<Profile>,
-    /// What they said of themselves.
+    /// Figures that the processes reported.
     pub tally: Tally,
-    /// What could not be read, and stays where it is.
+    /// Errors for what could not be read, which is not removed.
     pub problems: Vec<Error>,
-    /// What the profile was made of.
+    /// The files that the profile was made of.
     pub sources: CollectedFiles,
-    /// The objects that the processes ran, as far as they were kept.
+    /// The executed objects that were kept open.
     pub kept: Vec<KeptObject>,
-    /// For each process that ran only the program of the one that it was forked from: those that it descends from, the
-    /// nearest first.
+    /// Ancestors of each process that was forked and did not call `exec`, the nearest first.
     pub ancestors: HashMap<u32, Vec<u32>>,
 }
 
-/// What was read, and is of no use once the profile is written.
+/// Files that can be removed after the profile is written.
 #[derive(Debug, Default)]
 pub struct CollectedFiles {
     spools: Vec<Spool>,
@@ -81,7 +78,7 @@ pub struct CollectedFiles {
 }
 
 impl CollectedFiles {
-    /// Removes it. Gives the errors of spools that are still there.
+    /// Removes the files. Returns the errors of spools that still exist.
     pub fn remove(self) -> Vec<Error> {
         for path in self.files {
             let _ = fs::remove_file(path);
@@ -90,7 +87,7 @@ impl CollectedFiles {
     }
 }
 
-/// Removes a spool, which another process of the command may have done, if it held no sample. Who reads it meanwhile goes on.
+/// Removes a spool, unless another process has. Readers that have it open can continue.
 fn discard(spool: &Spool) -> Result<(), Error> {
     match spool.discard() {
         Err(error) if fs::remove_file(spool.path()).is_err() && spool.path().exists() => Err(failure(error)),
@@ -103,7 +100,7 @@ fn failure(error: RecoverError) -> Error {
 }
 
 impl Collector {
-    /// One for the spools in a directory, and for what the session's processes could not leave there.
+    /// Creates a collector for the spools in a directory, and for other profiles of the session.
     pub fn new(spools: &Path, session: &Session) -> Self {
         Self {
             spools: spools.into(),
@@ -126,7 +123,7 @@ impl Collector {
         }
     }
 
-    /// Keeps the files that the processes run from now on, with each call of [`look_for_objects`](Self::look_for_objects).
+    /// Keeps executed files open from now on, at each [`look_for_objects`](Self::look_for_objects).
     pub(super) fn keep_objects(&mut self) {
         self.objects = Some(Objects::new());
     }
@@ -142,13 +139,13 @@ impl Collector {
         }
     }
 
-    /// Makes room in the directory if there are `many` spools that nobody needs any more. Where most of them are in use it is
-    /// looked for less often, for a twentieth of a processor, as long as the directory is not nearly full.
+    /// Collects finished spools if the directory has at least `many` spools. If most are in use,
+    /// searches use a twentieth of the time, unless the directory is nearly full.
     pub(super) fn relieve(&mut self, many: usize) {
         self.relieve_by(many, keep_part);
     }
 
-    /// The same, where `keep` stands for [`keep_part`].
+    /// As [`relieve`](Self::relieve), with `keep` instead of [`keep_part`].
     fn relieve_by(
         &mut self,
         many: usize,
@@ -161,7 +158,7 @@ impl Collector {
         let looked = self.look();
         self.last_search = Some(Search { cost: start.elapsed(), end: Instant::now() });
         let Some((mut over, _)) = looked else { return };
-        // Of one of another container nobody knows whether it still runs.
+        // Whether a process of another container still runs is unknown.
         over.retain(|spool| spool.owner() == Owner::Gone);
         if over.len() < many / 2 {
             return;
@@ -186,7 +183,7 @@ impl Collector {
         }
     }
 
-    /// What there is so far. Where there is much to look at it is looked at less often, for a twentieth of a processor.
+    /// Returns the progress. Slow searches are limited to a twentieth of the time.
     pub(super) fn so_far(&mut self) -> CollectedSoFar {
         if let Some((cost, when, progress)) = self.last_look {
             if when.elapsed() < cost * SHARE {
@@ -206,27 +203,27 @@ impl Collector {
         progress
     }
 
-    /// Waits until all processes of the command are gone, for at most `patience`.
-    pub(super) fn wait_for_others(&self, patience: Duration) {
+    /// Waits for all processes of the command to exit, at most `timeout`.
+    pub(super) fn wait_for_others(&self, timeout: Duration) {
         const STEP: Duration = Duration::from_millis(5);
         let start = Instant::now();
-        while start.elapsed() < patience && self.goes_on() {
+        while start.elapsed() < timeout && self.is_anything_running() {
             thread::sleep(STEP);
         }
     }
 
-    /// True while processes run that have a spool, or will have one: of a command that ends right behind a fork, as `daemon(3)`
-    /// does, the child may not have come so far.
-    fn goes_on(&self) -> bool {
+    /// True while there are processes with a spool, or that will have one: if a command exits right
+    /// after a fork, as `daemon(3)` does, the child may not have one yet.
+    fn is_anything_running(&self) -> bool {
         self.running() > 0 || environment::is_anyones(&self.spools)
     }
 
-    /// How many processes with a spool still run.
+    /// Returns the number of running processes with a spool.
     pub fn running(&self) -> u64 {
         self.look().map_or(0, |(_, running)| processes(&running))
     }
 
-    /// Collects all that is left of processes that are gone. It stays where it is, for who has written the profile to remove.
+    /// Collects everything of exited processes. The caller removes the files later.
     pub fn finish(mut self) -> Collected {
         let mut profiles = Vec::new();
         let mut done: Vec<PathBuf> = Vec::new();
@@ -248,7 +245,7 @@ impl Collector {
         };
         self.tally.running = processes(&running);
         let (of_spools, mut read) = self.read_all(over);
-        // Of those that are still there nothing is wanted any more.
+        // Spools in part files are only removed.
         let counted = self.counted.iter().filter_map(|path| Spool::open(path).ok());
         read.extend(counted.map(Spool::known_to_be_over));
         profiles.extend(of_spools);
@@ -266,7 +263,7 @@ impl Collector {
             match merge(profiles) {
                 Ok(merged) => profile = Some(merged),
                 Err(error) => {
-                    // All of it stays.
+                    // All files stay.
                     self.problems.push(error);
                     return Collected {
                         profile: None,
@@ -299,7 +296,7 @@ impl Collector {
         fs::read_dir(&self.spools).map_or(0, |entries| entries.flatten().filter(is_spool).count())
     }
 
-    /// The spools that nobody writes to any more, and those in use; None where the directory cannot be read.
+    /// Returns finished spools, and those in use; None if the directory cannot be read.
     fn look(&self) -> Option<(Vec<Spool>, Vec<Spool>)> {
         self.looked_at().ok()
     }
@@ -310,7 +307,7 @@ impl Collector {
             !self.counted.contains(spool.path()) && !self.unreadable.iter().any(|path| path == spool.path())
         });
         let identity = |spool: &Spool| (spool.process(), spool.process_start());
-        // A spool that is not marked as left belongs to the program that runs now.
+        // A spool without a mark belongs to the current program of the process.
         let newer: Vec<(u32, u64)> = spools
             .iter()
             .filter(|spool| !spool.is_replaced() && spool.end().is_none())
@@ -320,11 +317,11 @@ impl Collector {
         let looked = spools
             .into_iter()
             .map(|spool| if is_replaced(&spool) { spool.known_to_be_over() } else { spool });
-        // Of a process of another container that is not over nobody knows more; it comes to no harm.
+        // The state of another container's process may be unknown; reading its spool is harmless.
         Ok(looked.partition(|spool| spool.owner() != Owner::Running))
     }
 
-    /// Reads spools; gives the profiles, and the spools that they were made of.
+    /// Reads spools; returns the profiles, and the spools that were read.
     fn read_all(&mut self, spools: Vec<Spool>) -> (Vec<Profile>, Vec<Spool>) {
         let (mut profiles, mut read) = (Vec::new(), Vec::new());
         for spool in spools {
@@ -334,7 +331,7 @@ impl Collector {
                     profiles.extend(profile);
                     read.push(spool);
                 }
-                // It held no sample, and another process of the command has removed it.
+                // It was empty, and another process of the command has removed it.
                 Err(_) if !path.exists() => {}
                 Err(error) => {
                     self.problems.push(error);
@@ -345,9 +342,8 @@ impl Collector {
         (profiles, read)
     }
 
-    /// Reads a spool.
     fn read(&mut self, spool: Spool) -> Result<(Option<Profile>, Spool), Error> {
-        // One without an end may have been opened before its process was over.
+        // Without an end, it may have been opened before its process exited.
         let spool = if spool.end().is_some() { spool } else { Spool::open(spool.path()).map_err(failure)? };
         if spool.is_complete() {
             // Its profile is in a file.
@@ -362,7 +358,7 @@ impl Collector {
         Ok((Some(profile), spool))
     }
 
-    /// Reads the profile of a process that found no place for a spool, or none that holds all.
+    /// Reads the profile of a process without a spool, or with a full one.
     fn read_file(&mut self, path: &Path) -> Result<Profile, Error> {
         let mut profile = formats::read_file(path)?;
         let behind = path.as_os_str().as_bytes().get(self.target.as_os_str().len() + 1..).unwrap_or_default();
@@ -384,13 +380,13 @@ impl Collector {
             }
             if let Err(error) = discard(&spool) {
                 self.problems.push(error);
-                // It was read, and must not be again.
+                // Its samples were read, and must not be counted again.
                 self.counted.insert(spool.path().into());
             }
         }
     }
 
-    /// Profiles that found no place in a spool.
+    /// Returns profiles of processes without a spool, or with a full one.
     fn files(&self) -> Vec<PathBuf> {
         let mut prefix = self.target.file_name().unwrap_or_default().as_bytes().to_vec();
         prefix.push(b'_');
@@ -398,37 +394,34 @@ impl Collector {
     }
 }
 
-/// A search for room that has been made.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     cost: Duration,
     end: Instant,
 }
 
-/// Whether room is looked for where there are so many `spools`: where `many` are, at most a twentieth of the time, and at once
-/// where the directory is nearly full.
+/// Whether a search is due: from `many` spools a twentieth of the time, or if almost full.
 fn is_search_due(spools: usize, many: usize, last: Option<Search>) -> bool {
     let is_early = |last: Search| last.end.elapsed() < last.cost * SHARE;
     spools >= many && (spools >= 4 * many || !last.is_some_and(is_early))
 }
 
-/// Makes one profile of several, at least one.
 fn merge(profiles: Vec<Profile>) -> Result<Profile, Error> {
     let named = profiles.into_iter().map(|profile| Ok((PathBuf::from("a process"), profile)));
     let merged = profile::merge(named)?;
     merged.ok_or_else(|| Error::new(ErrorKind::Format, "there is nothing to merge"))
 }
 
-/// Adds the ancestors that one spool of a process has.
+/// Adds the ancestors in one spool of a process.
 fn note_ancestors(all: &mut HashMap<u32, Vec<u32>>, process: u32, ancestors: Vec<u32>) {
     let known = all.entry(process).or_insert_with(|| ancestors.clone());
     if *known != ancestors {
-        // It became another program, and its samples may be of either.
+        // After an `exec`, samples may be of either program.
         known.clear();
     }
 }
 
-/// Says that the samples stand for elapsed time, which neither spools nor files know.
+/// Changes the type to elapsed time, which neither spools nor files record.
 fn name_wall(profile: &mut Profile) {
     let wall = ValueType::new("wall", "nanoseconds");
     profile.period_type = Some(wall.clone());
@@ -437,7 +430,6 @@ fn name_wall(profile: &mut Profile) {
     }
 }
 
-/// How many processes the spools belong to.
 fn processes(spools: &[Spool]) -> u64 {
     let mut processes: Vec<u32> = spools.iter().map(Spool::process).collect();
     processes.sort_unstable();
@@ -455,11 +447,11 @@ mod tests {
     }
 
     #[test]
-    fn a_search_for_room_takes_a_twentieth_of_the_time_unless_there_is_hardly_any() {
+    fn searches_take_a_twentieth_of_the_time_unless_nearly_full() {
         const MINUTE: Duration = Duration::from_secs(60);
         const HOUR: Duration = Duration::from_secs(3600);
         let second = Duration::from_secs(1);
-        // Spools of which 48 are many; the last search; whether it is time for another.
+        // Number of spools (48 are many), last search, whether another is due.
         for (spools, last, is_due) in [
             (0, None, false),
             (47, None, false),
@@ -476,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_became_another_program_has_no_ancestors() {
+    fn forgets_ancestors_after_exec() {
         for order in [[vec![], vec![2]], [vec![2], vec![]]] {
             let mut all = HashMap::new();
             for ancestors in order {
@@ -491,7 +483,7 @@ mod tests {
     const STATE_OF_ENDED: u64 = 3;
     const STATE_OF_REPLACED: u64 = 4;
 
-    /// Writes what a program with one sample leaves, as the crate's `src/format/spool.rs` draws it.
+    /// Writes the spool of a program with one sample; the crate's `src/format/spool.rs` draws it.
     fn write_spool(path: &Path, process: u64, state: u64) {
         const ARENA: u64 = 1344 << 10;
         let (version, word_bytes, period_micros) = (6, 4, 10_000);
@@ -513,8 +505,8 @@ mod tests {
 
     /// Names of threads and processes are the last ones.
     #[test]
-    fn programs_of_a_process_are_in_the_order_in_which_they_ran() {
-        // None has this id.
+    fn orders_programs_of_a_process_by_time() {
+        // An unused process ID.
         const PROCESS: u64 = 1 << 30;
         let scratch = tempfile::tempdir().unwrap();
         for (first, second) in [("a", "b"), ("b", "a")] {
@@ -531,9 +523,9 @@ mod tests {
         }
     }
 
-    /// A file of what was collected meanwhile finds no room, since the directory lies in memory.
+    /// A part file cannot be written, because the directory is full.
     #[test]
-    fn without_room_meanwhile_all_is_collected_at_the_end_and_counts_once() {
+    fn collects_everything_once_at_the_end_without_room() {
         let scratch = tempfile::tempdir().unwrap();
         let path = |process| scratch.path().join(format!("{process}-1-a.spool"));
         let session =
@@ -542,7 +534,7 @@ mod tests {
         let mut tries = 0;
         for process in 1..5 {
             write_spool(&path(process), process, STATE_OF_ENDED);
-            // So many are never too few, and it is never too early.
+            // Any number is enough, and a search is always due.
             collector.relieve_by(1, |_, profile, read| {
                 tries += 1;
                 assert_eq!((profile.total(0), read.len()), (1, 1));

@@ -1,7 +1,7 @@
-//! The private directory of a recording: the spools of its processes, and who records what.
+//! Private directory of a recording: the spools of its processes, and the session file.
 //!
-//! It lies in memory where that can be had, since its files are written to at every tick, and its name says whose it is. A
-//! recorder that ends removes it; one that is killed leaves it to `sigprof recover`.
+//! It is in memory if possible, because its files are written at every tick, and its name has the
+//! user ID. The recorder removes it at its exit, `sigprof recover` after a kill.
 
 use super::{Collector, Output, directory_of, preload, reason_alone};
 use crate::{Error, error::ErrorKind};
@@ -20,30 +20,28 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What the names of such directories begin with; the user's id and a random word follow.
+/// Prefix of such directories; the user ID and a random word follow.
 const PREFIX: &str = "sigprof-record-";
-/// Attempts to remove a directory in which processes may still be making spools.
+/// Attempts to remove a directory in which processes may still create spools.
 const REMOVALS: usize = 10;
-/// The file that says who records what.
 const SESSION: &str = match RECORDERS_FILE.to_str() {
     Ok(name) => name,
     Err(_) => panic!("its name is text"),
 };
 
-/// The directory of this recording.
 pub(super) struct PrivateDirectory {
     directory: TempDir,
     session: Session,
-    /// Says that the recorder runs, to processes of other containers as well, which cannot tell by its process id. Those that
-    /// begin when it is gone record nothing.
+    /// Lock that shows that the recorder runs, also to processes of other containers, where its
+    /// process ID is unknown. Processes that start later do not record.
     going_on: Flock<File>,
 }
 
 impl PrivateDirectory {
-    /// Makes it where there is a place for it, for a profile that goes to `output`.
+    /// Creates the directory in the first usable place, for a profile written to `output`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub(super) fn make(output: &Output, clock: Clock) -> Result<Self, Error> {
         let prefix = format!("{PREFIX}{}-", nix::unistd::geteuid());
         let mut failure = None;
@@ -54,11 +52,11 @@ impl PrivateDirectory {
                 .map_err(|error| {
                     Error::io(&place, "make a directory for the samples", reason_alone(&place, error))
                 })
-                // Where there is no room for the few bytes of a session there is none for samples.
+                // If there is no space for the small session file, there is none for samples.
                 .and_then(|directory| Self::of(directory, output, clock));
             match made {
                 Ok(made) => return Ok(made),
-                // The first place is the one that is worth mending.
+                // Report the preferred place.
                 Err(error) => _ = failure.get_or_insert(error),
             }
         }
@@ -75,32 +73,30 @@ impl PrivateDirectory {
             Session { recorder, output: output.path().into(), target, is_wall: clock == Clock::Wall };
         let path = directory.path().join(SESSION);
         let fails = |error| Error::io(&path, "write", error);
-        // Locked before it says anything: without a session a directory is nobody's.
+        // Locked before it is written: without a session the directory is ignored.
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(fails)?;
         let going_on = locked(file, FlockArg::LockExclusiveNonblock).map_err(fails)?;
         fs::write(&path, session.to_bytes()).map_err(fails)?;
         Ok(Self { directory, session, going_on })
     }
 
-    /// Who records what.
     pub(super) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Where the spools go.
     pub(super) fn spools(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What the names of profiles begin with that find no place in a spool: beside the output, where there is room for them.
+    /// Prefix of profiles without a spool: beside the output, where there is space for them.
     pub(super) fn target(&self) -> &Path {
         &self.session.target
     }
 
-    /// A path of the library that can stand in LD_PRELOAD: its own, or that of a link in here.
+    /// Returns a path of the library that is valid in LD_PRELOAD: its own, or a symbolic link here.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub(super) fn preloadable(&self, library: &Path) -> Result<PathBuf, Error> {
         if preload::is_possible(library) {
             return Ok(library.into());
@@ -114,8 +110,8 @@ impl PrivateDirectory {
         Err(Error::new(ErrorKind::Request, reason).at(&link).advise("set TMPDIR to another"))
     }
 
-    /// Removes it, unless something in it `is_needed`: its path is then given. What comes of that has a name of its own, if
-    /// the profile `is_written`.
+    /// Removes the directory, unless it `is_needed`: then its path is returned. If the profile
+    /// `is_written`, a later recovery writes to another name.
     pub(super) fn close(self, is_needed: bool, is_written: bool) -> Option<PathBuf> {
         if is_needed {
             if is_written {
@@ -130,13 +126,13 @@ impl PrivateDirectory {
         None
     }
 
-    /// Removes it by `remove`, which finds it not empty where a process has made something there behind its look.
+    /// Removes it by `remove`, which fails with ENOTEMPTY if a process creates a file at that time.
     fn remove_by(self, mut remove: impl FnMut(&Path) -> io::Result<()>) {
-        // Who begins from now on finds no lock, and leaves nothing; who began before may still make its spool.
+        // Processes that start now find no lock and write nothing; earlier ones may still do so.
         drop(self.going_on);
         let path = self.directory.keep();
         for _ in 0..REMOVALS {
-            // What a process has left there meanwhile is of no use: its profile has been written.
+            // Files created since are obsolete: the profile has been written.
             match remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 _ => break,
@@ -145,7 +141,7 @@ impl PrivateDirectory {
     }
 }
 
-/// Where such a directory may lie: in memory, in the user's own, or wherever temporary files go.
+/// Returns possible parent directories: in memory, the user's own, or for temporary files.
 fn places() -> Vec<PathBuf> {
     let variable = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let of_user = variable("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
@@ -156,14 +152,14 @@ fn places() -> Vec<PathBuf> {
     places.into_iter().filter_map(|path| std::path::absolute(path).ok()).collect()
 }
 
-/// Who records what.
+/// Parameters of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Process id of the recorder.
+    /// Process ID of the recorder.
     pub recorder: u32,
     /// The profile's file, absolute.
     pub output: PathBuf,
-    /// What the names of profiles begin with that found no place in a spool.
+    /// Prefix of profiles of processes without a spool.
     pub target: PathBuf,
     /// Elapsed time is sampled, not CPU time.
     pub is_wall: bool,
@@ -181,14 +177,13 @@ impl Session {
         fields.iter().flat_map(|field| field.iter().copied().chain([0])).collect()
     }
 
-    /// None for what was not written by [`to_bytes`](Self::to_bytes).
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = bytes.split(|&byte| byte == 0);
         let mut next = || fields.next().map(OsStr::from_bytes);
         let recorder = next()?.to_str()?.parse().ok()?;
         let (output, target) = (PathBuf::from(next()?), PathBuf::from(next()?));
         let clock = next()?;
-        // Every field ends with a zero, so a fifth part is there, and empty.
+        // Every field ends with a zero byte, so the fifth part exists and is empty.
         let is_whole = next()?.is_empty() && output.is_absolute() && target.is_absolute();
         is_whole.then_some(Self { recorder, output, target, is_wall: clock == "wall" })
     }
@@ -197,28 +192,28 @@ impl Session {
 /// Locks a file until it is closed.
 ///
 /// # Errors
-/// Those of flock(2): `WouldBlock` where another process has locked it.
+/// Those of flock(2): `WouldBlock` if another process has locked it.
 fn locked(file: File, how: FlockArg) -> io::Result<Flock<File>> {
     Flock::lock(file, how).map_err(|(_, errno)| errno.into())
 }
 
-/// The right to what a recorder has left, until it is dropped.
+/// Exclusive access to a recorder's directory, until it is dropped.
 #[derive(Debug)]
 pub struct Claim {
     _locks: Vec<Flock<File>>,
 }
 
-/// A directory that a recorder has left, or still uses.
+/// A directory of a recorder that has exited or still runs.
 #[derive(Debug)]
 pub struct Left {
     /// The directory.
     pub path: PathBuf,
-    /// Who recorded what.
+    /// The session.
     pub session: Session,
 }
 
 impl Left {
-    /// Looks at a directory; None for one that no recorder of this user has made.
+    /// Opens a directory; None if it was not created by a recorder of this user.
     pub fn at(path: &Path) -> Option<Self> {
         let status = fs::symlink_metadata(path).ok()?;
         let is_own =
@@ -230,12 +225,12 @@ impl Left {
         Some(Self { path: path.into(), session })
     }
 
-    /// Has what is in it for itself, until that is dropped; None while the recorder runs, or another process recovers it.
+    /// Gets exclusive access; None while the recorder runs, or another process recovers it.
     ///
     /// # Errors
-    /// Where the system does not tell.
+    /// If the system cannot lock it.
     pub fn claim(&self) -> Result<Option<Claim>, Error> {
-        // Of the session's file no more than processes take that look whether the recorder is there: to these it is not.
+        // A shared lock on the session file, so that processes that test for the recorder see none.
         let session = self.path.join(SESSION);
         let locks = [(&session, FlockArg::LockSharedNonblock), (&self.path, FlockArg::LockExclusiveNonblock)];
         let mut claim = Vec::new();
@@ -249,21 +244,21 @@ impl Left {
         Ok(Some(Claim { _locks: claim }))
     }
 
-    /// Makes the profile of what is in it.
+    /// Returns a collector of its samples.
     pub fn collector(&self) -> Collector {
         Collector::new(&self.path, &self.session)
     }
 
-    /// Removes the directory, and what is in it.
+    /// Removes the directory and its contents.
     ///
     /// # Errors
-    /// Where it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove(&self) -> Result<(), Error> {
         fs::remove_dir_all(&self.path).map_err(|error| Error::io(&self.path, "remove the directory", error))
     }
 }
 
-/// The directories that recorders of this user have left or still use, in the order of their names.
+/// Returns the directories of this user's recorders that have exited or still run, sorted by name.
 pub fn left_behind() -> Vec<Left> {
     let prefix = format!("{PREFIX}{}-", nix::unistd::geteuid());
     let is_one = |entry: &fs::DirEntry| entry.file_name().as_bytes().starts_with(prefix.as_bytes());
@@ -278,7 +273,7 @@ fn concat(before: &[u8], word: &OsStr, behind: &[u8]) -> OsString {
     OsString::from_vec([before, word.as_bytes(), behind].concat())
 }
 
-/// Where another profile of a recording goes: beside its first one, `late` in its name.
+/// Returns the path of a second profile of a recording: `-late` is added to the name.
 pub(super) fn late_name(output: &Path) -> PathBuf {
     let name = output.file_name().unwrap_or_default().as_bytes();
     let dot = name.iter().skip(1).position(|&byte| byte == b'.').map_or(name.len(), |place| place + 1);
@@ -291,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_comes_back_as_it_was_written() {
+    fn returns_a_session_as_written() {
         let session =
             Session { recorder: 7, output: "/a b/\n:c".into(), target: "/t/.x".into(), is_wall: true };
         let bytes = session.to_bytes();
@@ -302,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_goes_on_is_claimed_by_nobody() {
+    fn refuses_to_claim_a_running_session() {
         let private = fs::Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         let path = directory.path().join(SESSION);
@@ -317,14 +312,14 @@ mod tests {
         let claim = left.claim().unwrap();
         assert!(claim.is_some() && left.claim().unwrap().is_none(), "two recover it at once");
         drop(claim);
-        // As a process does that begins then.
+        // As in a process that starts at this moment.
         let _look = locked(File::open(&path).unwrap(), FlockArg::LockSharedNonblock).unwrap();
         assert!(left.claim().unwrap().is_some(), "who looks is in nobody's way");
     }
 
-    /// A process that began in time makes its spool behind the look at the directory, and before that is removed.
+    /// A process creates its spool after the directory was read, and before it is removed.
     #[test]
-    fn a_directory_is_removed_behind_its_lock_and_though_files_come_meanwhile() {
+    fn removes_a_directory_although_files_are_created() {
         let scratch = tempfile::tempdir().unwrap();
         let private = |name: &str| {
             let output = Output::prepare(&scratch.path().join("profile")).unwrap();
@@ -360,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_profile_has_a_name_of_its_own() {
+    fn late_profile_has_another_name() {
         for (output, late) in [
             ("/a.b/sigprof.pb.gz", "/a.b/sigprof-late.pb.gz"),
             ("/x/profile", "/x/profile-late"),

@@ -1,6 +1,6 @@
-//! The environment of the command: what its processes learn of the recording.
+//! Environment of the command.
 
-use super::Options;
+use super::RecordOptions;
 use std::{
     ffi::{OsStr, OsString},
     fs,
@@ -8,20 +8,18 @@ use std::{
     path::Path,
 };
 
-/// Where the processes' profiles go.
+/// Paths for the processes.
 pub(super) struct ProcessDirectories<'a> {
-    /// What LD_PRELOAD names the library by.
     pub(super) library: &'a OsStr,
-    /// The directory of the spools.
     pub(super) spools: &'a Path,
-    /// What the names of profiles begin with that find no place in a spool.
+    /// Prefix of profiles of processes without a spool.
     pub(super) target: &'a Path,
 }
 
-/// The variables of the command: the recorder's own, without what they say of profiling, and what the options ask for.
+/// Returns the command's variables: the recorder's, without those of the library, and the options.
 pub(super) fn of_command(
     own: impl Iterator<Item = (OsString, OsString)>,
-    options: &Options,
+    options: &RecordOptions,
     places: &ProcessDirectories<'_>,
     recorder: u32,
 ) -> Vec<(OsString, OsString)> {
@@ -29,7 +27,7 @@ pub(super) fn of_command(
     let mut variables = Vec::new();
     for (name, value) in own {
         if name == "LD_PRELOAD" {
-            // Ours is the first: of two profilers the first one profiles, and what it interposes calls the others' next.
+            // sigprof's library comes first: the first of two profilers is active.
             if !value.is_empty() {
                 preload.push(":");
                 preload.push(value);
@@ -52,18 +50,18 @@ pub(super) fn of_command(
     variables
 }
 
-/// What is on in each recording.
+/// Settings of all recordings.
 const ALWAYS_ON: [&str; 5] = [
     "CPUPROFILE_KEEP_SPOOL",
     "CPUPROFILE_THREADS",
     "CPUPROFILE_USE_PID",
     "CPUPROFILE_QUIET",
-    // Most processes of a build end before their first period.
+    // Most processes of a build exit before their first period.
     "CPUPROFILE_RANDOM_START",
 ];
 
-/// What the options ask for, as the library takes it.
-pub(super) fn settings(options: &Options) -> impl Iterator<Item = (&'static str, String)> {
+/// Returns the options as settings of the library.
+pub(super) fn settings(options: &RecordOptions) -> impl Iterator<Item = (&'static str, String)> {
     let always = [
         ("CPUPROFILE_CLOCK", options.clock.to_string()),
         ("CPUPROFILE_FREQUENCY", options.frequency.to_string()),
@@ -74,27 +72,25 @@ pub(super) fn settings(options: &Options) -> impl Iterator<Item = (&'static str,
     always.into_iter().chain(signal)
 }
 
-/// True for a variable of the library's: what the user has set for other runs must not change this one.
+/// True for a variable of the library: settings for other runs must not affect this one.
 fn is_of_profiling(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name == b"CPUPROFILE" || name == b"CPUPROFILESIGNAL" || name.starts_with(b"CPUPROFILE_")
 }
 
-/// True where a process of this user has these `spools` in the environment that it was started with. One that has ended and was
-/// not waited for has none any more.
+/// True if a process of this user, except zombies, was started with these `spools`.
 pub(super) fn is_anyones(spools: &Path) -> bool {
     let mut entry = b"CPUPROFILE_SPOOL=".to_vec();
     entry.extend_from_slice(spools.as_os_str().as_bytes());
     let is_process = |name: &OsStr| name.as_bytes().iter().all(u8::is_ascii_digit);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    // Those of others cannot be read.
+    // Processes of other users cannot be read.
     processes.filter(|process| is_process(&process.file_name())).any(|process| {
         let variables = fs::read(process.path().join("environ")).unwrap_or_default();
         variables.split(|&byte| byte == 0).any(|variable| variable == entry)
     })
 }
 
-/// A variable as `execve(2)` takes it.
 pub(super) fn entry((name, value): (OsString, OsString)) -> Vec<u8> {
     let mut entry = name.into_vec();
     entry.push(b'=');
@@ -110,7 +106,7 @@ mod tests {
         process::{Command, Stdio},
     };
 
-    fn made(own: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
+    fn made(own: &[(&str, &str)], options: &RecordOptions) -> Vec<(String, String)> {
         let own = own.iter().map(|&(name, value)| (name.into(), value.into()));
         let places = ProcessDirectories {
             library: OsStr::new("/lib/ours.so"),
@@ -132,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn the_users_own_preload_comes_behind_ours_and_stays() {
-        let options = Options::default();
+    fn keeps_the_users_preload_after_the_library() {
+        let options = RecordOptions::default();
         assert_eq!(value(&made(&[], &options), "LD_PRELOAD"), Some("/lib/ours.so"));
         assert_eq!(value(&made(&[("LD_PRELOAD", "")], &options), "LD_PRELOAD"), Some("/lib/ours.so"));
         let both = made(&[("LD_PRELOAD", "/a.so /b.so"), ("HOME", "/h")], &options);
@@ -142,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_set_for_other_profiles_does_not_reach_the_command() {
+    fn removes_settings_of_other_profiles() {
         let own = [
             ("CPUPROFILE", "mine"),
             ("CPUPROFILESIGNAL", "12"),
@@ -150,7 +146,7 @@ mod tests {
             ("CPUPROFILE_TIMER_SIGNAL", "40"),
             ("CPUPROFILER", "kept"),
         ];
-        let made = made(&own, &Options::default());
+        let made = made(&own, &RecordOptions::default());
         assert_eq!(value(&made, "CPUPROFILE"), Some("/out/target"));
         assert_eq!(value(&made, "CPUPROFILER"), Some("kept"));
         for name in
@@ -161,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_known_by_its_spools_as_long_as_it_runs() {
+    fn finds_running_processes_by_their_spools() {
         let scratch = tempfile::tempdir().unwrap();
         let spools = scratch.path().join("spools");
         assert!(!is_anyones(&spools));
         let mut command = Command::new("cat");
         command.env("CPUPROFILE_SPOOL", &spools).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It has no environment before its program runs, which it does when it answers.
+        // Its environment exists after exec, which an answer proves.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let seen = (is_anyones(&spools), is_anyones(scratch.path()));
@@ -179,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn without_children_only_the_recorders_own_child_is_told() {
-        let options = Options { children: false, ..Options::default() };
+    fn without_children_only_the_recorders_child_is_profiled() {
+        let options = RecordOptions { children: false, ..RecordOptions::default() };
         assert_eq!(value(&made(&[], &options), "CPUPROFILE_CHILD_OF"), Some("77"));
         assert_eq!(value(&made(&[], &options), "CPUPROFILE_FOLLOW_FORK"), Some("0"));
     }

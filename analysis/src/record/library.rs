@@ -1,4 +1,4 @@
-//! Where the library lies that is preloaded.
+//! Lookup of the library to preload.
 
 use crate::{Error, error::ErrorKind};
 use std::{
@@ -6,24 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Names the library, where it does not lie beside the command.
+/// Variable with the library's path, if it is not beside the command.
 pub const VARIABLE: &str = "SIGPROF_LIBRARY";
 
-/// What it is called: beside the command where cargo built both, and below `lib` where it was installed.
+/// Its file name: beside the command in a cargo build, and in `lib` if installed.
 const NAMES: [&str; 2] = ["libprofiler.so", "libprofiler.so.0"];
 
-/// Finds the library: the one that `SIGPROF_LIBRARY` names, or else beside this command, or else in `../lib`.
+/// Finds the library: `SIGPROF_LIBRARY`, or beside this command, or in `../lib`.
 ///
 /// # Errors
-/// Where it is in none of these places.
+/// If it is in none of these places.
 pub fn find() -> Result<PathBuf, Error> {
     let named = env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    // The command may have been called by a link.
+    // The command may have been started through a symbolic link.
     let own = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     find_from(named.as_deref(), &own)
 }
 
-/// The same, for the command at `own`.
+/// As [`find`], for the command at `own`.
 fn find_from(named: Option<&Path>, own: &Path) -> Result<PathBuf, Error> {
     if let Some(path) = named {
         return path.canonicalize().ok().filter(|path| path.is_file()).ok_or_else(|| {
@@ -52,7 +52,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn it_is_the_named_one_or_beside_the_command_or_in_lib() {
+    fn finds_the_named_library_or_one_beside_the_command_or_in_lib() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().canonicalize().unwrap();
         let own = root.join("bin/sigprof");

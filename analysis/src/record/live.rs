@@ -1,11 +1,10 @@
-//! The line on the terminal while a command runs.
+//! Status line on the terminal while a command runs.
 //!
-//! The command may write to the same terminal, and nobody can tell from outside where its cursor stands: a line of ours
-//! could wipe out half of one of its own. So where the command's standard output is that terminal the line gives way for
-//! good as soon as one of its processes has written anything anywhere, which the system counts (`/proc/PID/io`). `--live`
-//! shows it all the same, `--quiet` never.
+//! The command may write to the same terminal at any cursor position, so a status line could erase
+//! its output. If the command's standard output is that terminal, the line is disabled when a
+//! process has written anything (`/proc/PID/io`). `--live` forces the line; `--quiet` disables it.
 
-use super::{Options, parts::CollectedSoFar};
+use super::{RecordOptions, parts::CollectedSoFar};
 use sigprof::Clock;
 use std::{
     fs,
@@ -13,20 +12,17 @@ use std::{
     time::Duration,
 };
 
-/// Shorter runs have none.
+/// Shorter runs have no line.
 const BEGIN: Duration = Duration::from_millis(400);
-/// How often it is drawn.
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// See the module.
+/// The status line; see the module.
 pub(super) struct Live {
     state: State,
-    /// The command's first process.
     process: u32,
-    /// It is drawn whatever the command writes.
+    /// Draw it whatever the command writes.
     is_forced: bool,
     shares_terminal: bool,
-    /// What the samples stand for.
     unit: &'static str,
     next: Duration,
 }
@@ -39,7 +35,7 @@ enum State {
 }
 
 impl Live {
-    pub(super) fn new(options: &Options, process: u32) -> Self {
+    pub(super) fn new(options: &RecordOptions, process: u32) -> Self {
         let is_shown = io::stderr().is_terminal() && !options.quiet;
         Self {
             state: if is_shown { State::Hidden } else { State::Off },
@@ -51,7 +47,7 @@ impl Live {
         }
     }
 
-    /// Draws the line, if it is time to. `so_far` is asked only then.
+    /// Draws the line if it is due; only then calls `so_far`.
     pub(super) fn draw(&mut self, elapsed: Duration, so_far: impl FnOnce() -> CollectedSoFar) {
         if self.state == State::Off || elapsed < self.next {
             return;
@@ -61,9 +57,9 @@ impl Live {
             return;
         }
         let CollectedSoFar { samples, time } = so_far();
-        // The cursor goes back, so that what the command writes begins where a line does.
+        // A carriage return, so that the command's output begins at the start of the line.
         let line = format!("\r\x1b[K{}\r", text(elapsed, samples, time, self.unit));
-        // Right before the line is written: spools take their time to read, and the command may write meanwhile.
+        // Checked last: reading spools takes time, in which the command may write.
         if self.shares_terminal && !self.is_forced && has_written(self.process) {
             self.state = State::Off;
             return;
@@ -73,7 +69,6 @@ impl Live {
         }
     }
 
-    /// Takes the line away.
     pub(super) fn clear(&mut self) {
         if self.state != State::Drawn {
             return;
@@ -88,27 +83,26 @@ impl Live {
     }
 }
 
-/// What samples of a clock stand for.
+/// Returns the name of the time that a clock samples.
 pub(super) fn unit(clock: Clock) -> &'static str {
     if clock == Clock::Wall { "threads' time" } else { "CPU time" }
 }
 
-/// What the line says.
 fn text(elapsed: Duration, samples: u64, time: Duration, unit: &str) -> String {
     let (elapsed, time) = (elapsed.as_secs_f64(), time.as_secs_f64());
     format!("sigprof: {elapsed:.1} s, {samples} samples, {time:.2} s of {unit}")
 }
 
-/// False in the background: a terminal may stop a process that writes to it from there, and the shell has it anyway.
+/// False in the background: the terminal belongs to the shell, and a write may stop this process.
 fn is_in_foreground() -> bool {
     match rustix::termios::tcgetpgrp(io::stderr()) {
         Ok(group) => group == rustix::process::getpgrp(),
-        // A terminal that is not ours to be in the foreground of.
+        // Not the controlling terminal.
         Err(_) => true,
     }
 }
 
-/// Whether the process, or one below it, has written anything; true where that cannot be found out.
+/// Whether the process or a descendant has written anything; true if unknown.
 fn has_written(process: u32) -> bool {
     let Ok(text) = fs::read_to_string(format!("/proc/{process}/io")) else { return true };
     let written = text.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse::<u64>().ok());
@@ -128,13 +122,13 @@ mod tests {
     };
 
     #[test]
-    fn what_the_command_writes_while_spools_are_read_is_not_overwritten() {
+    fn does_not_overwrite_output_written_while_spools_are_read() {
         let mut command = Command::new("cat");
         let mut cat = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut live = Live::new(&Options { quiet: true, ..Options::default() }, cat.id());
+        let mut live = Live::new(&RecordOptions { quiet: true, ..RecordOptions::default() }, cat.id());
         (live.state, live.shares_terminal) = (State::Hidden, true);
         live.draw(BEGIN, || {
-            // Twice: the kernel counts a write when its reader may have it already.
+            // Twice: the reader may get the data before the kernel counts the write.
             for _ in 0..2 {
                 cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
                 cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -147,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_has_the_time_the_samples_and_what_they_stand_for() {
+    fn line_has_elapsed_time_samples_and_sampled_time() {
         let line = text(Duration::from_millis(1540), 103, Duration::from_millis(1030), unit(Clock::Cpu));
         assert_eq!(line, "sigprof: 1.5 s, 103 samples, 1.03 s of CPU time");
     }

@@ -1,25 +1,24 @@
-//! Runs a command with the profiler preloaded, and makes one profile of all its processes.
+//! Recording of a command with the preloaded profiler, with one profile of its process tree.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! | --- | --- |
 //! | `library` | finds the library |
-//! | `program` | finds the program, and looks whether it can be recorded |
-//! | `output` | tries the profile's file beforehand, and writes it |
-//! | `directory` | the private directory of the spools, and what it says of the recording |
-//! | `preload` | what LD_PRELOAD names the library by |
-//! | `environment` | what the command's processes are told |
-//! | `run` | starts the command, hands signals on, waits for it |
-//! | `live` | the line on the terminal meanwhile |
-//! | `objects` | holds the files of the processes open while these run |
-//! | `clock` | the clocks that ran, and whether perf events are permitted |
-//! | `collect` | makes one profile of what the processes leave behind |
-//! | `parts` | files of what was collected meanwhile |
-//! | `tally` | sums of what the processes reported |
-//! | `summary` | what came of it, in a few lines |
+//! | `program` | finds the program, and checks whether it can be recorded |
+//! | `output` | checks and writes the profile's file |
+//! | `directory` | the private directory of spools and session file |
+//! | `preload` | the library's path in LD_PRELOAD |
+//! | `environment` | environment of the command |
+//! | `run` | starts the command, forwards signals, waits |
+//! | `live` | the status line |
+//! | `objects` | keeps files of processes open while they run |
+//! | `clock` | reported clocks, and permission for perf events |
+//! | `collect` | makes one profile of all processes |
+//! | `parts` | files of samples collected while the command runs |
+//! | `tally` | sums of the processes' reports |
+//! | `summary` | the summary |
 //!
-//! Each process of the command keeps its samples in a spool of its own and leaves it there at its end, however that comes
-//! about. So processes that ended, were killed, crashed, or became other programs are all collected in the same way, and what a recorder
-//! that is killed itself leaves behind is collected later by `sigprof recover`.
+//! The spool of a process stays after any kind of exit. So processes that exited, crashed, were
+//! killed or called `exec` are collected alike; after a kill of the recorder by `sigprof recover`.
 
 mod clock;
 mod collect;
@@ -63,42 +62,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the profile goes unless the user says otherwise.
+/// Default path of the profile.
 pub const DEFAULT_OUTPUT: &str = "sigprof.pb.gz";
 
-/// How often the recorder looks at what the processes do.
+/// Interval of the recorder's periodic work.
 const PACE: Duration = Duration::from_millis(100);
-/// How long it waits for processes that outlive the command by a little.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// So many spools are collected while the command runs: a directory holds 256.
+/// Bounded wait for processes that exit shortly after the command.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Number of spools from which they are collected while the command runs; a directory holds 256.
 const MANY_SPOOLS: usize = 48;
 
-/// How a command is recorded.
+/// Options of a recording.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Which time is sampled.
+pub struct RecordOptions {
+    /// The clock.
     pub clock: Clock,
-    /// Samples for each second of it.
+    /// Samples for each second of the sampled time.
     pub frequency: u32,
-    /// Frames of a call chain at most.
+    /// Maximum frames of a call stack.
     pub depth: usize,
-    /// Bytes of memory that each process's profiler takes at most.
+    /// Maximum bytes of memory of each process's profiler.
     pub max_memory: usize,
-    /// The signal of the ticks, where it is not the clock's own: a name or a number.
+    /// The signal of ticks instead of the clock's: a name or number.
     pub timer_signal: Option<String>,
-    /// The processes that the command starts are recorded, too.
+    /// Record also the processes that the command starts.
     pub children: bool,
-    /// The files that the processes run are kept open: code of those that are deleted or replaced has names.
+    /// Keep files of processes open, so that code in deleted and replaced files has names.
     pub keep_files: bool,
     /// The profile's file.
     pub output: PathBuf,
-    /// Nothing is said but what went wrong.
+    /// Print only problems.
     pub quiet: bool,
-    /// The line on the terminal is shown whatever the command writes there.
+    /// Show the status line whatever the command writes.
     pub live: bool,
 }
 
-impl Default for Options {
+impl Default for RecordOptions {
     fn default() -> Self {
         Self {
             clock: Clock::default(),
@@ -115,11 +114,11 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Finds what the library would not take as it is.
+impl RecordOptions {
+    /// Checks the options with the library's parser.
     ///
     /// # Errors
-    /// What that is.
+    /// The first that is invalid.
     fn check(&self) -> Result<(), Error> {
         let settings: Vec<(&str, String)> = environment::settings(self).collect();
         let pairs = settings.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -130,31 +129,31 @@ impl Options {
     }
 }
 
-/// Whether ticks of a clock can be the signal of this name or number.
+/// Whether a clock's ticks can have the signal of this name or number.
 pub fn can_tick(clock: Clock, signal: &str) -> bool {
-    let options = Options { clock, timer_signal: Some(signal.into()), ..Options::default() };
-    // An empty one would be none at all.
+    let options = RecordOptions { clock, timer_signal: Some(signal.into()), ..RecordOptions::default() };
+    // An empty one would mean the default.
     !signal.trim().is_empty() && options.check().is_ok()
 }
 
-/// What came of a recording.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// How the command ended.
+    /// How the command exited.
     pub end: End,
-    /// The profile; None where no process left one.
+    /// The profile; None if no process left samples.
     pub profile: Option<Profile>,
-    /// What is to be said of it.
+    /// The summary.
     pub summary: Summary,
-    /// Why the profile is not written, or not whole.
+    /// Why the profile is missing or incomplete.
     pub problems: Vec<Error>,
 }
 
 /// Runs `command`, and writes its profile.
 ///
 /// # Errors
-/// Why the command was not run. What goes wrong later is told in the result: the command's own end comes first.
-pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refusal> {
+/// If the command was not run. Later errors are in the result, beside the command's status.
+pub fn record(command: &[OsString], options: &RecordOptions) -> Result<Recorded, Refusal> {
     let Some(name) = command.first() else {
         return Err(Error::new(ErrorKind::Request, "no command to record").into());
     };
@@ -170,10 +169,10 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         target: directory.target(),
     };
     let variables = environment::of_command(std::env::vars_os(), options, &places, std::process::id());
-    let events = clock::Events::try_for(options);
+    let events = clock::PerfEvents::try_for(options);
     let started = Instant::now();
     let mut child = run::start(&program, command, variables)?;
-    // Behind the command's start, which has the limit that it was given: at the end each spool takes a descriptor.
+    // After the start, so that the command inherits the old limit. Each spool needs a descriptor.
     run::take_descriptors();
     let mut collector = Collector::new(directory.spools(), directory.session());
     if options.keep_files {
@@ -189,7 +188,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
         run::Moment::Change => live.clear(),
     });
     let elapsed = started.elapsed();
-    collector.wait_for_others(PATIENCE);
+    collector.wait_for_others(TIMEOUT);
     let used = child.time();
     let Collected { mut profile, tally, mut problems, sources, kept, ancestors } = collector.finish();
     if let Some(profile) = &mut profile {
@@ -210,7 +209,7 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
             summary.path = Some(written.path);
             problems.extend(sources.remove());
         }
-        // All is still there, for `sigprof recover`.
+        // Everything is kept for `sigprof recover`.
         Some(Err(error)) => problems.push(error.advise(format!(
             "what was recorded is kept, and `sigprof recover -o FILE {}` writes it",
             std::process::id()
@@ -219,13 +218,14 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     }
     let is_needed = summary.tally.running > 0 || !problems.is_empty();
     summary.left = directory.close(is_needed, summary.path.is_some());
-    // From here on nothing is lost to who does not want to wait for names.
+    // The profile is written: a signal may now kill this process while it looks up names.
     child.let_signals_through();
     if let Some(profile) = &mut profile {
-        // Now, since binaries may be gone later, and the names of code that a process made are.
-        let mut symbolizer = Symbolizer::new(symbolize::Options { kept, ancestors, ..Default::default() });
+        // Now, because binaries and names of JIT code may be removed later.
+        let mut symbolizer =
+            Symbolizer::new(symbolize::SymbolizerOptions { kept, ancestors, ..Default::default() });
         symbolizer.symbolize(profile, &mut |_| {});
-        // They are still those that ran: later they tell whether they are.
+        // The files are still those that ran; later, build IDs identify them.
         symbolizer.note_build_ids(profile);
         if summary.path.is_some() {
             match output.rewrite(profile) {
@@ -237,24 +237,24 @@ pub fn record(command: &[OsString], options: &Options) -> Result<Recorded, Refus
     Ok(Recorded { end, profile, summary, problems })
 }
 
-/// The command as a line of text.
+/// Formats the command as a comment of one line.
 fn shown(command: &[OsString]) -> String {
     const MOST: usize = 200;
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let text = words.join(" ");
-    // Of a script that is an argument its beginning does.
+    // Only the beginning of a script in an argument.
     let line = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
     let cut: String = line.chars().take(MOST).collect();
     format!("{COMMAND}{cut}{}", if cut.len() < line.len() { "..." } else { "" })
 }
 
-/// How much time the processes have used that no sample stands for, for readers that see the profile alone.
+/// Formats the unaccounted time as a comment, for readers of the profile.
 fn unsampled(time: Duration, clock: Clock) -> String {
     format!("unaccounted: {:.6} s of {}", time.as_secs_f64(), live::unit(clock))
 }
 
-/// The directory of a path, which may be a name alone.
+/// Returns the directory of a path, which may be a file name only.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_one_line_of_bounded_length() {
+    fn shows_a_command_as_one_short_line() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         assert_eq!(shown(&words(&["perl", "-e", "\n  print 1;\n\x1b x"])), "command: perl -e print 1; x");
         let long = shown(&words(&["ä".repeat(300).as_str()]));
@@ -275,16 +275,16 @@ mod tests {
     }
 
     #[test]
-    fn time_in_no_sample_is_said_with_whose_it_is() {
+    fn comment_has_unaccounted_time_and_its_kind() {
         let time = Duration::from_micros(34_567);
         assert_eq!(unsampled(time, Clock::Cpu), "unaccounted: 0.034567 s of CPU time");
         assert_eq!(unsampled(time, Clock::Wall), "unaccounted: 0.034567 s of threads' time");
     }
 
     #[test]
-    fn options_that_the_library_would_not_take_are_refused() {
-        assert!(Options::default().check().is_ok());
-        let signal = Options { timer_signal: Some("SIGUSR1".into()), ..Options::default() };
+    fn refuses_invalid_options() {
+        assert!(RecordOptions::default().check().is_ok());
+        let signal = RecordOptions { timer_signal: Some("SIGUSR1".into()), ..RecordOptions::default() };
         assert!(signal.check().is_err_and(|error| error.to_string().contains("SIGRTMIN")));
     }
 }

@@ -1,11 +1,11 @@
-//! Holds the files of running processes open, so that code has names although its file is deleted or replaced: libraries that a
-//! program unpacks, loads and deletes, and programs that are installed anew.
+//! Open files of running processes, so that code in deleted or replaced files has names: libraries
+//! that a program unpacks, loads and deletes, and programs that are updated.
 //!
-//! The spools have the list of mappings, so that reading it costs the processes nothing. `/proc/PID/maps` is read once for each
-//! new mapping.
+//! The spools contain the list of mappings, so reading it costs the processes nothing.
+//! `/proc/PID/maps` is read once for each new mapping.
 //!
-//! An open file is visible to others: its mount cannot be unmounted, and a network file system keeps a deleted one as a file of
-//! another name. So files are held on [`Mounts`] only.
+//! An open file has side effects: its mount cannot be unmounted, and a network file system renames
+//! a deleted file. So files are kept open only on [`Mounts`].
 
 use crate::{
     profile::Profile,
@@ -39,15 +39,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Objects at most, each of which takes a descriptor.
+/// Limit of objects, each of which needs a descriptor.
 const MOST: usize = 1024;
-/// Looks take one part in so many of the recorder's time.
+/// Searches use at most one part in `SHARE` of the recorder's time.
 const SHARE: u32 = 100;
 
-/// The mappings of a process, by path: where each begins, and the place of its object among those that are kept.
+/// Mappings of a process by path: start address, and index of the kept object.
 type Mapped = HashMap<PathBuf, Vec<(u64, Option<usize>)>>;
 
-/// The objects, and which mappings are theirs.
+/// The kept objects, by file and by spool.
 #[derive(Debug)]
 pub(super) struct Objects {
     most: usize,
@@ -56,17 +56,16 @@ pub(super) struct Objects {
     /// None for a file that is not kept.
     by_file: HashMap<(Device, u64, PathBuf), Option<usize>>,
     by_spool: HashMap<PathBuf, Mapped>,
-    /// How long the last look took, and when that was.
+    /// Duration and time of the last search.
     last_look: Option<(Duration, Instant)>,
 }
 
 impl Objects {
-    /// None so far.
     pub(super) fn new() -> Self {
         let limit = getrlimit(Resource::RLIMIT_NOFILE)
             .map_or(0, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX));
         Self {
-            // At the end, spools take descriptors, too.
+            // Spools need descriptors at the end.
             most: MOST.min(limit / 4),
             mounts: Mounts::new(),
             kept: Vec::new(),
@@ -76,13 +75,12 @@ impl Objects {
         }
     }
 
-    /// True if it is time for a [`look`](Self::look).
     pub(super) fn is_look_due(&self) -> bool {
         let is_early = |(cost, end): (Duration, Instant)| end.elapsed() < cost * SHARE;
         self.kept.len() < self.most && !self.last_look.is_some_and(is_early)
     }
 
-    /// Opens what the processes of these spools have mapped since the last look.
+    /// Opens what the processes of these spools have mapped since the last call.
     pub(super) fn look(&mut self, spools: &[Spool]) {
         let start = Instant::now();
         for spool in spools.iter().filter(|spool| spool.owner() == Owner::Running) {
@@ -102,7 +100,7 @@ impl Objects {
             let Some(process) = Process::of(spool) else { continue };
             let find = |mapping: &Mapping<'_>| {
                 let line = process.line_at(mapping.start)?;
-                // The program may have mapped something else there.
+                // The program may have mapped another file there.
                 (path_of(&line) == path_of(mapping)).then(|| self.keep(&process, &line))?
             };
             let found: Vec<Option<usize>> = new.iter().copied().map(find).collect();
@@ -114,7 +112,7 @@ impl Objects {
         self.last_look = Some((start.elapsed(), Instant::now()));
     }
 
-    /// The object of a line of the process's mappings; opens it if it is new.
+    /// Returns the object of a line of the process's mappings; opens it if it is new.
     fn keep(&mut self, process: &Process, line: &Mapping<'_>) -> Option<usize> {
         let key = (line.device, line.inode, path_of(line).to_owned());
         if let Some(&known) = self.by_file.get(&key) {
@@ -128,20 +126,20 @@ impl Objects {
             self.kept.push(object);
             self.kept.len() - 1
         });
-        // Of a process that has exited meanwhile, nothing is known of the file.
+        // After the process has exited, a failure says nothing about the file.
         if place.is_some() || process.path("maps").exists() {
             self.by_file.insert(key, place);
         }
         place
     }
 
-    /// Gives the mappings of a spool's profile the build ids of the objects that were mapped.
+    /// Sets the build IDs of the objects in a spool's profile.
     pub(super) fn note_build_ids(&self, spool: &Path, profile: &mut Profile) {
         let Some(known) = self.by_spool.get(spool) else { return };
         for mapping in profile.mappings.iter_mut().filter(|mapping| mapping.build_id.is_empty()) {
             let Some(starts) = known.get(&mapping.file) else { continue };
             let exact = starts.iter().find(|&&(start, _)| start == mapping.start);
-            // A mapping that was split has the object of the others, if these have one.
+            // A split mapping has the object of the others, if there is only one.
             let is_one = starts.iter().all(|&(_, object)| object == starts[0].1);
             let of = exact.or(starts.first().filter(|_| is_one));
             if let Some(&(_, Some(object))) = of {
@@ -150,26 +148,23 @@ impl Objects {
         }
     }
 
-    /// Forgets the mappings of a spool that was collected.
     pub(super) fn forget(&mut self, spool: &Path) {
         self.by_spool.remove(spool);
     }
 
-    /// All that are kept.
     pub(super) fn into_kept(self) -> Vec<KeptObject> {
         self.kept
     }
 }
 
-/// The mounts on which files are held: those of the system, of temporary files, and of the recorder's own files, which are in use
-/// in any case.
+/// Mounts on which files are kept open: those of the system, temporary and the recorder's files.
 #[derive(Debug)]
 struct Mounts {
-    /// Their ids, as /proc/PID/fdinfo has them (proc_pid_fdinfo(5)).
+    /// Mount IDs as in /proc/PID/fdinfo (proc_pid_fdinfo(5)).
     ids: Vec<u64>,
 }
 
-/// Local file systems, which delete a file that is open. The last one is ZFS.
+/// Local file systems, which can delete an open file. The last one is ZFS.
 const LOCAL: [FsType; 7] = [
     EXT4_SUPER_MAGIC,
     XFS_SUPER_MAGIC,
@@ -188,8 +183,7 @@ impl Mounts {
         Self::of(&fs::read("/proc/self/mountinfo").unwrap_or_default(), &directories)
     }
 
-    /// The mounts of these directories, by the kernel's list (proc_pid_mountinfo(5)). To look at a directory itself could wait for
-    /// a server.
+    /// Finds the mounts of directories without access to them, which could wait for a server.
     fn of(list: &[u8], directories: &[PathBuf]) -> Self {
         let mounts: Vec<(u64, &Path)> = list
             .split(|&byte| byte == b'\n')
@@ -216,24 +210,22 @@ impl Mounts {
     }
 }
 
-/// The id of the mount of an open file.
 fn mount_of(file: &File) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
 }
 
-/// A process, and its mappings.
 struct Process {
-    /// `/proc/PID`. After the process has exited, its files cannot be read, also if another process has the id.
+    /// `/proc/PID`. After the process has exited, reads fail, even if its ID is reused.
     directory: File,
     maps: Vec<u8>,
 }
 
 impl Process {
-    /// The process of a spool, without mappings if the recorder may not read them; None if it has exited.
+    /// Opens the process of a spool, without mappings if unreadable; None if it has exited.
     fn of(spool: &Spool) -> Option<Self> {
         let directory = File::open(format!("/proc/{}", spool.process())).ok()?;
-        // If it runs now, the directory is its own, and not that of a later process with this id.
+        // It runs after the open: so the directory is not that of a later process with the same ID.
         let is_running = spool.owner() == Owner::Running;
         is_running.then(|| {
             let mut process = Self { directory, maps: Vec::new() };
@@ -254,7 +246,7 @@ impl Process {
         self.lines().find(|line| line.contains(address))
     }
 
-    /// The object of a line: its file, or, of a file that is deleted, what is in memory.
+    /// Returns the object of a line: its file, or for a deleted file its memory.
     fn object(&self, line: &Mapping<'_>, mounts: &Mounts) -> Option<KeptObject> {
         let path = path_of(line);
         let file = self.file(line).filter(|file| mounts.has(file));
@@ -273,8 +265,7 @@ impl Process {
         KeptObject::of_memory(path, &memory, first.start).ok()
     }
 
-    /// Opens the file of a line: at its path, or by the mapping, which takes root or CAP_CHECKPOINT_RESTORE
-    /// (proc_pid_map_files(5)).
+    /// Opens the file of a line: by its path, or by map_files (root or CAP_CHECKPOINT_RESTORE).
     fn file(&self, line: &Mapping<'_>) -> Option<File> {
         let path = path_of(line);
         let is_deleted = line.file().1;
@@ -294,7 +285,7 @@ impl Memory for ProcessMemory {
     }
 }
 
-/// Opens a regular file. To open anything else may wait, or have effects.
+/// Opens a regular file. Opening others may block or have effects.
 fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -302,7 +293,6 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)
 }
 
-/// The path of the file of a mapping.
 fn path_of<'m>(mapping: &'m Mapping<'_>) -> &'m Path {
     Path::new(OsStr::from_bytes(mapping.file().0))
 }
@@ -312,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_held_on_the_mounts_of_directories_that_stay() {
+    fn keeps_files_open_on_mounts_in_use_anyway() {
         let list = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
             30 21 0:5 / /dev rw - devtmpfs none rw\n\
             40 21 8:2 / /home rw shared:1 - ext4 /dev/sda2 rw\n\
@@ -327,7 +317,7 @@ mod tests {
         };
         assert_eq!(of(&["/", "/usr", "/var/tmp"]), [21]);
         assert_eq!(of(&["/home/me", "/homes", "/"]), [21, 40]);
-        // The upper one of two.
+        // The upper of two mounts.
         assert_eq!(of(&["/tmp", "/tmp/x"]), [51]);
         assert!(!Mounts::new().has(&File::open("/proc/self/maps").unwrap()));
     }

@@ -1,4 +1,4 @@
-//! The profile's file: tried before the command runs, written when it has ended.
+//! The profile's file: checked before the command runs, written after its exit.
 
 use super::directory_of;
 use crate::{Error, error::ErrorKind, formats::pprof, profile::Profile};
@@ -9,18 +9,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a profile goes.
+/// Destination of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Absolute.
     path: PathBuf,
-    /// A device or a pipe, which is written to as it is.
+    /// A device or a pipe, which is written directly.
     is_special: bool,
-    /// Of a new file, as the umask leaves them.
+    /// Permissions of a new file, according to the umask.
     permissions: u32,
 }
 
-/// What was written.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The file.
@@ -30,10 +29,10 @@ pub struct Written {
 }
 
 impl Output {
-    /// Looks whether a profile can be written to `path`. No file is left.
+    /// Checks that a profile can be written to `path`. Leaves no file.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// If it cannot.
     pub fn prepare(path: &Path) -> Result<Self, Error> {
         let cannot = |reason: &str| {
             Err(Error::new(ErrorKind::Request, format!("the profile cannot be written: {reason}"))
@@ -60,7 +59,7 @@ impl Output {
                 .map_err(|errno| Error::io(path, "write the profile", errno.into()))?;
             return Ok(Self { path: absolute, is_special, permissions: 0 });
         }
-        // A link stays one: what it leads to is replaced.
+        // A symbolic link is kept: its target is replaced.
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let trial = tempfile::Builder::new()
             .prefix(".sigprof-")
@@ -80,24 +79,23 @@ impl Output {
         &self.path
     }
 
-    /// The directory that other files may stand in beside it; None for a device.
+    /// Returns the directory for other files; None for a device.
     pub(super) fn beside(&self) -> Option<&Path> {
         (!self.is_special).then(|| directory_of(&self.path))
     }
 
-    /// Writes the profile: under another name first, so that it is there whole or not at all. A file that has the name already
-    /// stays, with `.old` behind its name.
+    /// Writes the profile atomically (temporary file). An existing file is renamed to `.old`.
     ///
     /// # Errors
-    /// Why it cannot be written.
+    /// If it cannot be written.
     pub fn write(&self, profile: &Profile) -> Result<Written, Error> {
         self.put(profile, true)
     }
 
-    /// Writes it once more, in the place of what [`write`](Self::write) wrote; a device has it already.
+    /// Replaces the file of [`write`](Self::write); does nothing for a device.
     ///
     /// # Errors
-    /// Why it cannot be written; the other one then stays.
+    /// If it cannot be written; the first file then stays.
     pub(super) fn rewrite(&self, profile: &Profile) -> Result<Written, Error> {
         if self.is_special {
             return Ok(Written { path: self.path.clone(), bytes: 0 });
@@ -129,7 +127,7 @@ impl Output {
     }
 }
 
-/// Writes it in the format that the name asks for.
+/// Writes the profile in the format of the file name.
 fn fill(path: &Path, profile: &Profile, file: &File) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     if path.extension().is_some_and(|extension| extension == "pb") {
@@ -140,7 +138,7 @@ fn fill(path: &Path, profile: &Profile, file: &File) -> io::Result<()> {
     out.flush()
 }
 
-/// Why a file could not be made in a directory, without its temporary name, which the error of `tempfile` has.
+/// Returns why a file could not be created in a directory; `tempfile`'s error has a temporary name.
 pub fn reason_alone(directory: &Path, error: io::Error) -> io::Error {
     match fs::metadata(directory) {
         Err(error) => error,
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_beforehand_and_leaves_nothing() {
+    fn refuses_unwritable_paths_and_leaves_no_file() {
         let scratch = tempfile::tempdir().unwrap();
         for (name, reason) in [
             (".", "a directory"),
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_profile_is_kept_and_a_link_stays_a_link() {
+    fn keeps_an_older_profile_and_a_symbolic_link() {
         let scratch = tempfile::tempdir().unwrap();
         let (path, link) = (scratch.path().join("p.pb.gz"), scratch.path().join("link"));
         fs::write(&path, "older").unwrap();
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_whether_it_is_packed() {
+    fn compresses_according_to_the_name() {
         let scratch = tempfile::tempdir().unwrap();
         for (name, is_packed) in [("a.pb", false), ("b.pb.gz", true), ("c", true)] {
             let output = Output::prepare(&scratch.path().join(name)).unwrap();
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_to_as_it_is() {
+    fn writes_a_device_directly() {
         let output = Output::prepare(Path::new("/dev/null")).unwrap();
         assert_eq!(
             (output.beside(), output.write(&Profile::new(Profile::cpu_types())).unwrap().bytes),

@@ -1,4 +1,4 @@
-//! Files of what was collected meanwhile, beside the spools: so they outlive a recorder that is killed.
+//! Part files: samples collected while the command runs, which survive a killed recorder.
 
 use super::directory_of;
 use crate::{
@@ -15,12 +15,11 @@ use std::{
     time::Duration,
 };
 
-/// What the names of files begin with that were collected meanwhile.
 const PART: &str = "collected-";
-/// What comments of such a file begin with; the name of a spool follows that is in it.
+/// Prefix of comments that name the spools in a part file.
 const PART_OF: &str = "collected from ";
 
-/// How far a recording has come.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CollectedSoFar {
     /// Sum of the counts.
@@ -29,23 +28,22 @@ pub(super) struct CollectedSoFar {
     pub time: Duration,
 }
 
-/// The files of what was collected meanwhile.
 pub(super) fn parts_in(directory: &Path) -> Vec<PathBuf> {
     files_of(directory, |name| name.starts_with(PART.as_bytes()) && name.ends_with(b".pb"))
 }
 
-/// Reads such a file, and what spools it was made of.
+/// Reads a part file, and the paths of its spools.
 pub(super) fn read_part(path: &Path) -> Result<(Profile, Vec<PathBuf>), Error> {
     let mut profile = formats::read_file(path)?;
     let directory = directory_of(path);
     let spools = profile.comments.iter().filter_map(|comment| comment.strip_prefix(PART_OF));
-    // Only a name: what somebody else has written leads nowhere else.
+    // Only file names: an untrusted file must not refer to other directories.
     let spools = spools.filter(|name| !name.contains('/')).map(|name| directory.join(name)).collect();
     profile.comments.retain(|comment| !comment.starts_with(PART_OF));
     Ok((profile, spools))
 }
 
-/// Keeps the profile of `spools` in a file of its own beside them, where a collector finds it.
+/// Writes the profile of `spools` to a part file.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -58,7 +56,7 @@ pub(super) fn keep_part(
     profile.comments.extend(spools.iter().filter_map(name).map(|name| format!("{PART_OF}{name}").into()));
     let profile = &profile;
     let fails = |error| Error::io(directory, "keep what was collected", error);
-    // Under another name first: a recorder may be killed here, too.
+    // Atomically: a recorder may be killed here.
     let temporary = tempfile::NamedTempFile::new_in(directory).map_err(fails)?;
     let mut out = BufWriter::new(temporary.as_file());
     pprof::write_unpacked(profile, &mut out).and_then(|()| out.flush()).map_err(fails)?;
@@ -74,11 +72,11 @@ pub(super) fn keep_part(
     }
 }
 
-/// The user's own files of a directory that have wanted names, sorted. Others may write to it, too.
+/// Returns the user's files with wanted names in a directory, sorted. Other users may write to it.
 pub(super) fn files_of(directory: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let user = nix::unistd::geteuid().as_raw();
-    // Links are not followed here.
+    // Symbolic links are not followed.
     let is_own =
         |entry: &fs::DirEntry| entry.metadata().is_ok_and(|status| status.is_file() && status.uid() == user);
     let wanted = entries.filter(|entry| is_wanted(entry.file_name().as_bytes()) && is_own(entry));

@@ -1,18 +1,17 @@
-//! The library's path as it stands in LD_PRELOAD: where that can be had, one that glibc's loader finds and musl's does not.
+//! The library's path in LD_PRELOAD, if possible one that glibc's loader finds and musl's does not.
 //!
-//! A program of musl's that a recorded one starts is ended by its loader when that opens the library, which wants symbols
-//! that only glibc has. A file that is not there it passes over. glibc's loader puts its own directory of libraries in
-//! the place of `${LIB}` (ld.so(8), "Dynamic string tokens"), and musl's takes it as it stands. So the path leads through that
-//! directory, and out of it again:
+//! musl's loader fails if it opens the library, which needs symbols of glibc; it ignores a missing
+//! file. glibc's loader replaces `${LIB}` by its library directory (ld.so(8), "Dynamic string
+//! tokens"), musl's does not. So the path leads through that directory, and up again:
 //!
 //! ```text
 //! /usr/${LIB}/../../../../../../../../home/me/lib/libprofiler.so
-//!      lib/x86_64-linux-gnu, lib64, lib   glibc: /home/me/lib/libprofiler.so, as the kernel's list of mapped files has it
+//!      lib/x86_64-linux-gnu, lib64, lib   glibc: /home/me/lib/libprofiler.so, as in its maps
 //!      ${LIB}                             musl: no such directory
-//!      (nothing)                          a shell or make that expands it once more, and has no such variable: the path alone
+//!      (nothing)                          a shell or make that expands it again: the plain path
 //! ```
 //!
-//! Through `/usr`, which small roots of sandboxes have where they lack `/lib`; through the root where the loader does not find it so.
+//! Through `/usr`, which minimal sandboxes have if `/lib` is missing; otherwise through the root.
 
 use super::program::Program;
 use std::{
@@ -23,20 +22,19 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Up to the root, which is its own parent, also where `/lib64` is a link to a directory that lies deeper.
+/// Up to the root, which is its own parent, even if `/lib64` is a link to a deeper directory.
 const UP: &str = "/../../../../../../../..";
 
-/// Bytes that are read of a loader's list: what writes more is none.
+/// Limit of a loader's output.
 const MAX_LISTED: u64 = 1 << 20;
 
-/// True for a path that can stand in LD_PRELOAD, which the loader takes apart at spaces and colons, and in which it replaces
-/// what follows a dollar sign.
+/// True for a path that is valid in LD_PRELOAD: no separators (spaces, colons) or dollar signs.
 pub(super) fn is_possible(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte) || byte.is_ascii_whitespace())
 }
 
-/// What LD_PRELOAD names the library by, an absolute path, for a program and those that it starts: so that only glibc's loader
-/// finds it, if the program's own does, or by the path alone.
+/// Returns the library's absolute path for LD_PRELOAD, for a program and its children: one that
+/// only glibc's loader finds, if the program's loader does, otherwise the plain path.
 pub(super) fn name_for(program: &Program, library: &Path) -> OsString {
     let Some(loader) = program.loader.as_deref().filter(|loader| is_of_glibc(loader)) else {
         return library.into();
@@ -48,8 +46,7 @@ pub(super) fn name_for(program: &Program, library: &Path) -> OsString {
     ["/usr/${LIB}", "/${LIB}"].iter().find_map(guarded).unwrap_or_else(|| library.into())
 }
 
-/// True for a loader that has a name as glibc's have: to no other is said what only it understands. One that the kernel looks for
-/// in the working directory is not asked.
+/// True for an absolute path with a file name of glibc's loader: others do not support `--list`.
 fn is_of_glibc(loader: &Path) -> bool {
     if !loader.is_absolute() {
         return false;
@@ -58,19 +55,19 @@ fn is_of_glibc(loader: &Path) -> bool {
     [&b"ld-linux"[..], b"ld64.so", b"ld.so"].iter().any(|start| name.starts_with(start))
 }
 
-/// Asks a loader which files it would map for a program under such an LD_PRELOAD, as ldd(1) does; nothing of the program is
-/// run but what audits its loading. True where the library is among them.
+/// Whether a loader, with this LD_PRELOAD, would map the library for a program. Lists the files as
+/// ldd(1) does; of the program only DT_AUDIT libraries are run.
 fn finds(loader: &Path, binary: &Path, name: &OsStr, library: &Path) -> bool {
     let mut command = Command::new(loader);
     command.arg("--list").arg(binary).env_clear().env("LD_PRELOAD", name);
-    // What is wrong with the program is said when it is run.
+    // Errors of the program are reported when it runs.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
     let mut list = Vec::new();
     let read = child.stdout.take().map(|out| out.take(MAX_LISTED).read_to_end(&mut list));
-    // Without an end to be had, where the recorder was started with SIGCHLD ignored.
+    // Fails if the recorder was started with SIGCHLD ignored.
     let _ = child.wait();
-    // The address follows; a file that is not found has none.
+    // An address follows, unless the file is not found.
     let path = [UP.as_bytes(), library.as_os_str().as_bytes(), b" (0x"].concat();
     matches!(read, Some(Ok(_))) && list.windows(path.len()).any(|part| part == path)
 }
@@ -80,7 +77,7 @@ mod tests {
     use super::*;
     use std::{fs, path::PathBuf};
 
-    /// This program, and any library that its loader can preload.
+    /// This program, and a library that its loader can preload.
     fn own() -> (Program, PathBuf) {
         let own = std::env::current_exe().unwrap();
         let program = super::super::program::find(own.as_os_str(), None, &own).unwrap();
@@ -91,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_a_space_a_colon_or_a_dollar_sign_cannot_be_preloaded() {
+    fn refuses_paths_with_space_colon_or_dollar_sign() {
         for (path, can) in [("/a/b.so", true), ("/a b.so", false), ("/a:b.so", false), ("/$LIB/b.so", false)]
         {
             assert_eq!(is_possible(Path::new(path)), can, "{path}");
@@ -99,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_path_that_the_loader_finds_leads_through_its_directory() {
+    fn uses_a_guarded_path_only_if_the_loader_finds_it() {
         let (program, library) = own();
         let guarded = format!("/usr/${{LIB}}{UP}{}", library.display());
         assert_eq!(name_for(&program, &library), OsString::from(&guarded));
         let missing = library.with_file_name("no-such-library.so");
         assert_eq!(name_for(&program, &missing), missing.clone().into_os_string());
-        // One that has no such directory.
+        // A program without such a directory.
         let (loader, binary) = (program.loader.clone().unwrap(), program.binary.clone());
         let elsewhere = guarded.replace("/usr/${LIB}", "/no-such-directory");
         assert!(finds(&loader, &binary, guarded.as_ref(), &library));
@@ -116,9 +113,9 @@ mod tests {
         }
     }
 
-    /// Such a program may be anything; a script shows whether it was run.
+    /// The loader is a script, which shows whether it was run.
     #[test]
-    fn a_loader_that_may_not_be_of_glibc_is_asked_nothing() {
+    fn does_not_run_a_loader_that_may_not_be_glibcs() {
         let scratch = tempfile::tempdir().unwrap();
         let (program, library) = own();
         for (name, is_asked) in [
@@ -129,7 +126,7 @@ mod tests {
         ] {
             let (loader, ran) = (scratch.path().join(name), scratch.path().join("ran"));
             let script = format!("#!/bin/sh\n: > '{}'\n", ran.display());
-            // By another process: what this one has open for writing, a child of another test's may have, too, and then it cannot run.
+            // Written by another process: another test's child may inherit a descriptor (ETXTBSY).
             let written = Command::new("sh")
                 .args(["-c", "printf %s \"$0\" >\"$1\"; chmod 755 \"$1\"", &script])
                 .arg(&loader)

@@ -1,4 +1,4 @@
-//! The program behind a command: where it is, and whether a library can be preloaded into it.
+//! The program of a command: lookup, and check whether a library can be preloaded into it.
 
 use super::refusal::Refusal;
 use object::{
@@ -19,29 +19,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many interpreters of scripts follow each other at most, as in the kernel.
+/// Limit of nested script interpreters, as in the kernel.
 const MAX_INTERPRETERS: usize = 4;
 
-/// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     /// Its file.
     pub path: PathBuf,
-    /// It is a script without a first line that says by what; execvp(3) gives it to [`SHELL`].
+    /// It is a script without `#!` line; execvp(3) runs it by [`SHELL`].
     pub is_bare_script: bool,
-    /// What the kernel runs: the file, the last of a script's interpreters, or [`SHELL`].
+    /// The file that the kernel runs: the program, the last interpreter of a script, or [`SHELL`].
     pub binary: PathBuf,
-    /// Who loads that; None where it could not be looked at, or interpreters follow each other too far.
+    /// The loader of `binary`; None if unreadable, or with too many interpreters.
     pub loader: Option<PathBuf>,
 }
 
-/// What runs scripts without a first line that says by what.
+/// Interpreter of scripts without `#!` line.
 pub(super) const SHELL: &str = "/bin/sh";
 
-/// Finds `command` as a shell would, and looks whether `library` can be preloaded into it.
+/// Finds `command` as a shell would, and checks whether `library` can be preloaded into it.
 ///
 /// # Errors
-/// Where there is no such program, where it may not be run, and where it would run unprofiled.
+/// If there is no such program, it is not executable, or it would run unprofiled.
 pub(super) fn find(command: &OsStr, search: Option<OsString>, library: &Path) -> Result<Program, Refusal> {
     let path = resolve(command, search)?;
     let library = Binary::read(library).ok().flatten().and_then(|binary| binary.kind);
@@ -54,7 +53,7 @@ pub(super) fn find(command: &OsStr, search: Option<OsString>, library: &Path) ->
                 program.binary = SHELL.into();
                 continue;
             }
-            // A program that may be run and not be read is not looked at. The kernel says what is wrong with an interpreter.
+            // An unreadable program is not checked. The kernel reports errors of an interpreter.
             Ok(None) | Err(_) => break,
         };
         match binary.interpreter {
@@ -69,7 +68,7 @@ pub(super) fn find(command: &OsStr, search: Option<OsString>, library: &Path) ->
     Ok(program)
 }
 
-/// The file that a command means: itself where it has a slash, otherwise the first of its name on the search path.
+/// Returns a command's file: itself if it has a slash, otherwise the first in the search path.
 fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal> {
     let name = Path::new(command);
     let not_found = || Refusal::NotFound(command.into());
@@ -84,11 +83,11 @@ fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal
             Err(error) => Err(Refusal::NotExecutable(command.into(), error.to_string())),
         };
     }
-    // As execvp(3) has it where there is no PATH.
+    // The default of execvp(3).
     let search = search.unwrap_or_else(|| "/bin:/usr/bin".into());
     let mut refused = None;
     for directory in std::env::split_paths(&search) {
-        // An empty part is the working directory.
+        // An empty element is the working directory.
         let path =
             if directory.as_os_str().is_empty() { Path::new(".").join(name) } else { directory.join(name) };
         match executable(&path) {
@@ -102,13 +101,12 @@ fn resolve(command: &OsStr, search: Option<OsString>) -> Result<PathBuf, Refusal
     }))
 }
 
-/// True for a regular file that this user may execute.
 fn executable(path: &Path) -> io::Result<bool> {
     let status = fs::metadata(path)?;
     Ok(status.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok())
 }
 
-/// Refuses what the loader would not, or could not, preload the library into.
+/// Refuses programs into which the loader cannot or will not preload the library.
 fn check(
     file: &Path,
     loader: Option<&Path>,
@@ -156,7 +154,7 @@ fn check(
     }
 }
 
-/// What makes a program run with more rights than its caller's, so that the loader ignores LD_PRELOAD.
+/// Returns why a program has more privileges than its caller: the loader ignores LD_PRELOAD.
 fn more_rights(file: &Path) -> Option<&'static str> {
     const GROUP_EXECUTES: u32 = 0o010;
     let status = fs::metadata(file).ok()?;
@@ -171,7 +169,7 @@ fn more_rights(file: &Path) -> Option<&'static str> {
     (has_capabilities && !nix::unistd::getuid().is_root()).then_some("file capabilities")
 }
 
-/// What a library and a program must have in common.
+/// Properties that a library and a program must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_64: bool,
@@ -179,7 +177,7 @@ struct Kind {
     machine: u16,
 }
 
-/// What the kernel makes of a file.
+/// A file as the kernel interprets it.
 struct Binary {
     /// None for a script.
     kind: Option<Kind>,
@@ -188,12 +186,9 @@ struct Binary {
 }
 
 impl Binary {
-    /// Reads a file's beginning; None for what is neither a script with an interpreter nor an ELF file.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
+    /// Reads a file's beginning; None if it is neither a script with an interpreter nor ELF.
     fn read(path: &Path) -> io::Result<Option<Self>> {
-        // As many bytes as the kernel looks at.
+        // As many bytes as the kernel reads.
         let mut start = Vec::new();
         File::open(path)?.take(256).read_to_end(&mut start)?;
         if let Some(line) = start.strip_prefix(b"#!") {
@@ -243,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_looked_for_as_a_shell_does() {
+    fn finds_a_command_as_a_shell_does() {
         let scratch = tempfile::tempdir().unwrap();
         let (first, second) = (scratch.path().join("first"), scratch.path().join("second dir"));
         fs::create_dir(&first).unwrap();
@@ -262,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interpreters_of_scripts_are_followed() {
+    fn follows_interpreters_of_scripts() {
         let scratch = tempfile::tempdir().unwrap();
         let (inner, outer) = (scratch.path().join("inner"), scratch.path().join("outer"));
         write(&inner, b"#! /bin/sh -e\n");
@@ -270,7 +265,7 @@ mod tests {
         let found = find(outer.as_os_str(), None, &library());
         assert_eq!(found.unwrap(), Program { path: outer.clone(), ..shell() });
         let mut elf = fs::read("/bin/sh").unwrap();
-        // Of another machine.
+        // For another machine.
         elf[18] ^= 0x55;
         write(&inner, &elf);
         let refusal = find(outer.as_os_str(), None, &library()).unwrap_err().to_string();
@@ -282,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_program_is_left_to_the_kernel() {
+    fn leaves_a_truncated_program_to_the_kernel() {
         let scratch = tempfile::tempdir().unwrap();
         let cut = scratch.path().join("cut");
         for length in [4, 5, 20, 63, 64, 100] {

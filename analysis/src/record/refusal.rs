@@ -1,24 +1,24 @@
-//! Why a command is not run.
+//! Reasons not to run a command.
 
 use super::summary::quoted;
 use std::{ffi::OsString, fmt, path::PathBuf};
 
-/// Why a command is not run. Nothing has been changed then, and no file was left.
+/// Why a command was not run. No file was left.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no such program: env(1) and shells end with status 127.
+    /// The program does not exist: env(1) and shells exit with status 127.
     NotFound(OsString),
-    /// It may not be executed, and why: env(1) and shells end with status 126.
+    /// The program is not executable, and why: env(1) and shells exit with status 126.
     NotExecutable(OsString, String),
-    /// The program would run without a sample: why, and what to do.
+    /// The program would run without a sample: reason and advice.
     Unprofiled(PathBuf, String, String),
-    /// Something else that recording needs is missing.
+    /// Another requirement is missing.
     Other(crate::Error),
 }
 
 impl Refusal {
-    /// What the recorder ends with, as env(1) does.
+    /// Returns the recorder's exit status, as for env(1).
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
@@ -35,7 +35,7 @@ impl fmt::Display for Refusal {
             Self::NotFound(command) => {
                 let command = command.to_string_lossy();
                 write!(f, "{command}: command not found")?;
-                // A whole command line in quotes.
+                // A quoted command line.
                 if command.contains(char::is_whitespace) {
                     write!(
                         f,

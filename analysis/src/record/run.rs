@@ -1,16 +1,15 @@
-//! Starts the command, hands signals on to it, and waits for its end.
+//! Start of the command, forwarding of signals, and wait for its exit.
 //!
-//! The recorder must outlive the command, so no signal that ends a program usually ends it: they are blocked, and read from a descriptor.
+//! The recorder must outlive the command, so signals that would terminate it are blocked and read.
 //!
-//! | where a signal comes from | what happens |
+//! | origin of a signal | action |
 //! | --- | --- |
-//! | the terminal: Ctrl-C, Ctrl-\, Ctrl-Z, a hang-up, a new size | nothing: the kernel sends it to the command, too |
-//! | a process (`kill`) | the command gets it |
-//! | the command itself | nothing: it would get its own signal back |
+//! | the terminal: Ctrl-C, Ctrl-\, Ctrl-Z, hang-up, new size | none: the command also receives it |
+//! | a process (`kill`) | forwarded to the command |
+//! | the command | none: it would get its own signal back |
 //!
-//! Where the terminal stops the command the recorder stops, too, for the shell to see; when it goes on, so does the command.
-//! A signal that is sent to the whole process group arrives twice at the command, since nobody can tell it from one that is sent
-//! to the recorder alone.
+//! If the terminal stops the command, the recorder stops itself, and continues the command later. A
+//! signal to the whole process group reaches the command twice: the recorder cannot detect this.
 
 use super::{
     Refusal, environment,
@@ -37,7 +36,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The signals that are handed on.
 const HANDED_ON: [Signal; 12] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -53,24 +51,24 @@ const HANDED_ON: [Signal; 12] = [
     Signal::SIGURG,
 ];
 
-/// How the command ended.
+/// How the command exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(u8),
-    /// By the signal of this number.
+    /// This signal killed it.
     Killed(i32),
 }
 
 impl End {
-    /// Ends this process as the command ended: with its status, or by its signal, so that shells say the same as they would of
-    /// the command. Where that signal does not end this process its status is 128 and the number, as shells have it.
+    /// Terminates this process like the command, with its status or by its signal, so that shells
+    /// report the same. If the signal does not kill it, the status is 128 plus the number.
     pub fn repeat(self) -> ExitCode {
         match self {
             Self::Exited(status) => ExitCode::from(status),
             Self::Killed(number) => {
                 if let Ok(number) = Signal::try_from(number) {
-                    // The command has left its own core file, where one was wanted.
+                    // The command has written its core file, if enabled.
                     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
                     set_default(number);
                     let _ = SigSet::from(number).thread_unblock();
@@ -82,29 +80,25 @@ impl End {
     }
 }
 
-/// What the recorder is called back for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// Some time has passed.
     Pace,
-    /// The command has ended, has been stopped, or goes on.
+    /// The command has exited, stopped, or continued.
     Change,
 }
 
-/// The command, as it runs.
 pub(super) struct Child {
     process: Pid,
     signals: SignalFd,
-    /// What [`time_of_children`] was when it started: of the children that the program in whose place the recorder runs had
-    /// before, as cargo has compilers.
+    /// [`time_of_children`] at the start: children from before `exec` in this process (cargo's).
     time_before: Duration,
 }
 
-/// Starts it. Its standard streams, its working directory, its process group and its terminal are the recorder's; so are the
-/// signals that it ignores or blocks, but for SIGPIPE and SIGCHLD, which it does not ignore.
+/// Starts the command. It inherits standard streams, working directory, process group, terminal,
+/// and ignored and blocked signals, except that SIGPIPE and SIGCHLD have their default disposition.
 ///
 /// # Errors
-/// Why it could not be started.
+/// If it could not be started.
 pub(super) fn start(
     program: &Program,
     command: &[OsString],
@@ -130,7 +124,7 @@ pub(super) fn start(
     let variables: Vec<CString> =
         variables.into_iter().map(|variable| text(environment::entry(variable))).collect::<Result<_, _>>()?;
 
-    // Whoever started us may ignore it, and the command's end would be lost.
+    // If it is inherited as ignored, the command's exit status is lost.
     set_default(Signal::SIGCHLD);
     let mut watched = SigSet::from_iter(HANDED_ON);
     watched.add(Signal::SIGCHLD);
@@ -140,7 +134,7 @@ pub(super) fn start(
     let spawn = || {
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_sigmask(&before)?;
-        // Rust programs ignore it, and few others expect that.
+        // Rust programs ignore it, which other programs do not expect.
         attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
         attributes
             .set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
@@ -157,20 +151,18 @@ pub(super) fn start(
 }
 
 impl Child {
-    /// Process id.
     pub(super) fn process(&self) -> u32 {
         self.process.as_raw().unsigned_abs()
     }
 
-    /// Waits for its end, and hands signals on meanwhile. Calls `look` now and then, `pace` apart, and before each change of the
-    /// command's state is taken note of.
+    /// Waits for the exit and forwards signals. Calls `look` every `pace` and before changes.
     pub(super) fn wait(&mut self, pace: Duration, mut look: impl FnMut(Moment)) -> End {
         let mut next = Instant::now() + pace;
         loop {
             let rest = next.saturating_duration_since(Instant::now());
             let timeout = PollTimeout::try_from(rest).unwrap_or(PollTimeout::ZERO);
             let mut descriptors = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            // An error is a signal that came, or nothing that waiting would mend.
+            // Errors such as EINTR need no handling.
             let _ = poll(&mut descriptors, timeout);
             while let Ok(Some(info)) = self.signals.read_signal() {
                 if info.ssi_signo == Signal::SIGCHLD as u32 {
@@ -184,7 +176,7 @@ impl Child {
             }
             if Instant::now() >= next {
                 look(Moment::Pace);
-                // A signal that never came must not make us wait for ever.
+                // In case that SIGCHLD was lost.
                 if let Some(end) = self.take_change() {
                     return end;
                 }
@@ -193,17 +185,17 @@ impl Child {
         }
     }
 
-    /// Lets signals do what they do by default again. What has come meanwhile was for the command.
+    /// Unblocks the signals, after discarding pending ones, which were for the command.
     pub(super) fn let_signals_through(&self) {
         while let Ok(Some(_)) = self.signals.read_signal() {}
         let _ = SigSet::from_iter(HANDED_ON).thread_unblock();
     }
 
-    /// Takes note of what has become of the command; gives its end.
+    /// Processes state changes of the command; returns its end.
     fn take_change(&self) -> Option<End> {
         use rustix::process::{WaitOptions, waitpid};
         loop {
-            // By rustix, since nix knows no real-time signals, one of which may have ended it.
+            // By rustix, because nix cannot represent real-time signals.
             let process = rustix::process::Pid::from_raw(self.process.as_raw());
             match waitpid(process, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some((_, status))) => {
@@ -219,13 +211,13 @@ impl Child {
                 }
                 Ok(None) => return None,
                 Err(rustix::io::Errno::INTR) => {}
-                // Somebody else has waited for it, which nobody can.
+                // ECHILD, which cannot happen.
                 Err(_) => return Some(End::Exited(1)),
             }
         }
     }
 
-    /// Stops, if the terminal has stopped the command, until somebody lets us go on; and the command with us.
+    /// Stops this process if the terminal has stopped the command; then continues the command.
     fn stop_with_it(&self, number: i32) {
         let by_terminal = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
         if by_terminal.iter().any(|signal| *signal as i32 == number) {
@@ -234,7 +226,7 @@ impl Child {
         }
     }
 
-    /// CPU time of the command and of all processes below it that were waited for.
+    /// Returns the CPU time of the command and of all waited-for descendants.
     pub(super) fn time(&self) -> Duration {
         time_of_children().saturating_sub(self.time_before)
     }
@@ -249,24 +241,23 @@ impl Child {
     }
 }
 
-/// Has as many descriptors as the system grants.
+/// Raises the soft limit of descriptors to the hard limit.
 pub(super) fn take_descriptors() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
-/// CPU time of all children that were waited for, and of theirs.
+/// Returns the CPU time of all waited-for children and their descendants.
 fn time_of_children() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Duration::ZERO };
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(micros.unsigned_abs())
 }
 
-/// Lets a signal do what it does by default.
 #[expect(unsafe_code, reason = "a signal's action is set")]
 fn set_default(number: Signal) {
-    // SAFETY: no function of ours becomes a handler, and none of this process's is relied on: Rust's own, for stack overflows, is
-    // replaced only when the process is about to end by that signal.
+    // SAFETY: SIG_DFL installs no handler function. No code relies on the replaced handler: Rust's,
+    // for stack overflows, is replaced only when that signal is about to kill this process.
     let _ = unsafe { signal(number, SigHandler::SigDfl) };
 }

@@ -1,4 +1,4 @@
-//! The result of a recording, in a few lines.
+//! Summary of a recording.
 
 use super::{DEFAULT_OUTPUT, End, Tally};
 use crate::profile::{Profile, Threads};
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Possible causes of CPU time that no sample represents, if the processes report none.
+/// Possible causes of unaccounted time, if the processes report none.
 const UNRECORDED: &str = "processes may have exited before their first tick, may block the profiling signal, or may be programs \
                           that cannot be recorded (static, musl, other architecture, setuid, or started without LD_PRELOAD or CPUPROFILE)";
 /// The cause that processes report.
@@ -21,7 +21,7 @@ const BETWEEN_TICKS: &str = "processes or threads exited between ticks; a higher
 /// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// How the command ended.
+    /// How the command exited.
     pub end: End,
     /// Samples for each second.
     pub frequency: u32,
@@ -119,7 +119,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Writes where the profile is, and the commands that show it if it has samples.
+    /// Writes the profile's path, and if it has samples the commands that show it.
     ///
     /// # Errors
     /// Those of `out`.
@@ -147,20 +147,18 @@ impl Summary {
         }
     }
 
-    /// True if a large part of the CPU time is in no sample.
+    /// True if a large part of the CPU time is unaccounted.
     fn is_short_of(&self, sampled: Duration) -> bool {
         const LEAST: Duration = Duration::from_millis(250);
         let missing = self.used.saturating_sub(sampled);
         missing > LEAST && missing > self.used / 5
     }
 
-    /// Why most of the CPU time that is in no sample is missing.
     fn cause(&self, sampled: Duration) -> &'static str {
         let missing = self.used.saturating_sub(sampled);
         if self.tally.behind_last_ticks >= missing / 2 { BETWEEN_TICKS } else { UNRECORDED }
     }
 
-    /// Why there are no samples.
     fn reason(&self) -> String {
         let tally = &self.tally;
         if tally.programs == 0 && tally.running > 0 {
@@ -195,7 +193,7 @@ impl Summary {
     }
 }
 
-/// The path as seen from the working directory, if it is the name of a file there.
+/// Shortens a path to its file name, if it is in the working directory.
 fn from_here(path: &Path) -> Cow<'_, Path> {
     let here = std::env::current_dir().ok();
     match path.file_name() {
@@ -204,13 +202,11 @@ fn from_here(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// A word as a shell reads it.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if word.chars().all(is_plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// The figures of a profile.
 struct SummaryFigures {
     samples: u64,
     time: Duration,
@@ -251,7 +247,6 @@ fn is(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// A number with its noun.
 fn several(number: u64, kind: &str) -> String {
     let ending = match (number, kind.ends_with('s')) {
         (1, _) => "",
@@ -314,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_have_a_reason() {
+    fn reports_why_there_are_no_samples() {
         let mut summary = summary();
         let says = |summary: &Summary, part: &str| {
             let text = text(summary);
@@ -355,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_step_can_be_typed() {
+    fn prints_a_valid_command_as_next_step() {
         let line = |path: &Path| {
             let mut text = Vec::new();
             Summary { path: Some(path.into()), bytes: 1, ..summary() }

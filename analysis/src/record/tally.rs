@@ -1,4 +1,4 @@
-//! What the processes of a command reported in their spools.
+//! Sums of the reports in the spools of a command.
 
 use sigprof::{NoSamples, recover::Spool};
 use std::{collections::BTreeMap, time::Duration};
@@ -6,38 +6,37 @@ use std::{collections::BTreeMap, time::Duration};
 /// Sums of what the processes reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Programs that left a spool: a process that becomes another program counts twice.
+    /// Programs that left a spool; a process that calls `exec` counts again.
     pub programs: u64,
-    /// Of these: those that were killed or crashed, so that only their samples are known.
+    /// Of these, those that were killed or crashed, and left only samples.
     pub killed: u64,
-    /// Processes that still run.
+    /// Running processes.
     pub running: u64,
-    /// Periods that are in no sample.
+    /// Lost samples, in periods.
     pub lost: u64,
-    /// Spools that could not grow further.
+    /// Spools that could not grow.
     pub cut: u64,
-    /// Call stacks that were walked, of programs that were not killed.
+    /// Walked call stacks, of programs that were not killed.
     pub walks: u64,
-    /// Of these: those that reach the entry point of their thread.
+    /// Of these, complete stacks.
     pub complete_walks: u64,
     /// CPU time of programs that were not killed.
     pub process_cpu: Duration,
-    /// Time that no tick represents.
+    /// Unaccounted time.
     pub unaccounted: Duration,
-    /// The part of it from before first and after last ticks: the rest is of threads without ticks.
+    /// Part of it from before first and after last ticks; the rest is of threads without ticks.
     pub behind_last_ticks: Duration,
-    /// CPU time of programs with code in step with the kernel's timer interrupts, at which their clock samples.
+    /// CPU time of programs in step with the kernel's timer interrupts (their clock's ticks).
     pub in_step: Duration,
     /// That time as the interrupts count it.
     pub interrupted: Duration,
-    /// Why the first of the programs without a sample has none.
+    /// Reason of the first program without a sample.
     pub no_samples: Option<NoSamples>,
-    /// The clocks that ran, by name, each with the number of programs that were not killed.
+    /// Clocks by name, with the number of programs that were not killed.
     pub clocks: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    /// Adds what a program reported.
     pub(super) fn add(&mut self, spool: &Spool) {
         self.programs += 1;
         self.cut += u64::from(spool.is_truncated());
@@ -65,8 +64,8 @@ impl Tally {
     }
 }
 
-/// True if a process has more unaccounted time than can be from before its first and after its last tick: threads block the
-/// signal, or have no timer. A session's own report has the same limit.
+/// True if the unaccounted time exceeds what is possible before first and after last ticks: threads
+/// block the signal, or have no timer. A session's own report has the same limit.
 fn lacks_ticks(unaccounted: Duration, period: Duration) -> bool {
     unaccounted > Duration::from_millis(250) && unaccounted > 3 * period
 }

@@ -1,11 +1,11 @@
-//! Call chains with their common callers held once.
+//! Prefix tree of call stacks, with common callers stored once.
 
 use std::collections::HashMap;
 
 /// The root of every [`PrefixTree`]. It has no frame.
 pub(crate) const ROOT: u32 = 0;
 
-/// Nodes of frames, each below the frame that called it. A frame is a number that the caller has given meaning to.
+/// Nodes of frames, children of their callers. The caller defines the meaning of frame numbers.
 #[derive(Debug)]
 pub(crate) struct PrefixTree {
     parents: Vec<u32>,
@@ -13,22 +13,19 @@ pub(crate) struct PrefixTree {
     children: HashMap<(u32, u32), u32>,
 }
 
-/// The nodes of a [`PrefixTree`] in an order in which each stands before those that it called.
+/// The nodes of a [`PrefixTree`], callers before callees.
 #[derive(Debug)]
 pub(crate) struct Preorder {
-    /// The nodes, the root first.
     pub(crate) nodes: Vec<u32>,
-    /// How many callers each of them has, the root among them; 0 for the root itself.
+    /// Depth of each node; 0 for the root.
     pub(crate) depths: Vec<u32>,
 }
 
 impl PrefixTree {
-    /// The root alone.
     pub(crate) fn new() -> Self {
         Self { parents: vec![ROOT], frames: vec![u32::MAX], children: HashMap::new() }
     }
 
-    /// The node of `frame` as called by the node `parent`.
     pub(crate) fn child(&mut self, parent: u32, frame: u32) -> u32 {
         *self.children.entry((parent, frame)).or_insert_with(|| {
             self.parents.push(parent);
@@ -37,32 +34,28 @@ impl PrefixTree {
         })
     }
 
-    /// The number of nodes, the root among them.
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// The frame of a node other than the root.
     pub(crate) fn frame(&self, node: u32) -> u32 {
         self.frames[node as usize]
     }
 
-    /// The caller of a node other than the root.
     pub(crate) fn parent(&self, node: usize) -> usize {
         self.parents[node] as usize
     }
 
-    /// Adds to each node what its descendants have, of values in the order of nodes.
+    /// Adds the values of descendants to each node; `values` are in the order of nodes.
     pub(crate) fn accumulate<V: Copy>(&self, values: &mut [V], add: impl Fn(V, V) -> V) {
-        // Every node is younger than its parent.
+        // Each node has a greater index than its parent.
         for node in (1..self.parents.len()).rev() {
             let parent = self.parents[node] as usize;
             values[parent] = add(values[parent], values[node]);
         }
     }
 
-    /// All nodes, those of one parent in the order of `rank` of their frames, without the nodes that `keep` refuses and
-    /// what is below them.
+    /// Returns the nodes, siblings by `rank` of their frames, except subtrees that `keep` rejects.
     pub(crate) fn preorder<K: Ord>(
         &self,
         rank: impl Fn(u32) -> K,
@@ -70,7 +63,7 @@ impl PrefixTree {
     ) -> Preorder {
         let mut sorted: Vec<u32> = (1..).take(self.len() - 1).collect();
         sorted.sort_by_key(|&node| (self.parents[node as usize], rank(self.frame(node))));
-        // Where the children of each node begin in `sorted`; those of the next node begin where they end.
+        // Start of each node's children in `sorted`; they end where the next node's begin.
         let mut begins = vec![0; self.len() + 1];
         for &node in &sorted {
             begins[self.parents[node as usize] as usize + 1] += 1;
@@ -96,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parent_stands_before_its_children_and_they_in_their_order() {
+    fn preorder_has_parents_first_and_siblings_by_rank() {
         let mut tree = PrefixTree::new();
         for chain in [&[2, 9][..], &[2, 1], &[1, 5, 5], &[2, 9, 4]] {
             chain.iter().fold(ROOT, |node, &frame| tree.child(node, frame));
@@ -116,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_what_its_descendants_have() {
+    fn accumulate_adds_the_values_of_descendants() {
         let mut tree = PrefixTree::new();
         let first = tree.child(ROOT, 7);
         let second = tree.child(first, 7);

@@ -1,4 +1,4 @@
-//! The tree of calls, as indented text.
+//! The call tree as indented text.
 
 use super::{Context, header, styled, width};
 use crate::{
@@ -11,8 +11,7 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes the calls from the outermost frames inwards, each below its caller, the heaviest first. What is left out has a line
-/// in its place that says how much it is.
+/// Writes the call tree, heaviest calls first. A line sums up hidden calls.
 ///
 /// # Errors
 /// Those of `out`.
@@ -48,8 +47,8 @@ pub fn write(profile: &Profile, context: &Context, trim: &Trim, out: &mut dyn Wr
     walk.write()
 }
 
-/// The calls that are heavy enough, and of those the heaviest `most`, where that is not 0. A caller is no lighter than what
-/// it calls, and stands before it, so that what is shown hangs together.
+/// Marks the calls with at least `cutoff`, and of those the heaviest `most` unless 0. A caller is
+/// not lighter than its callees and precedes them, so the result is connected.
 fn shown_calls(tree: &CallTree, cutoff: i64, most: usize) -> Vec<bool> {
     let weight = |place: usize| tree.nodes[place].cum.saturating_abs();
     let mut heavy: Vec<usize> = (0..tree.nodes.len()).filter(|&place| weight(place) >= cutoff).collect();
@@ -69,13 +68,12 @@ struct TreeWriter<'a> {
     context: &'a Context,
     scale: Scale,
     is_shown: Vec<bool>,
-    /// How wide a share is written.
     share_width: usize,
     out: &'a mut dyn Write,
 }
 
 impl TreeWriter<'_> {
-    /// Goes through the tree. Chains may be longer than our own stack is, so the way is kept in a vector.
+    /// Iterative: call stacks may be deeper than this thread's stack allows.
     fn write(&mut self) -> io::Result<()> {
         let mut way: Vec<(&[usize], usize)> = vec![(&self.tree.roots, 0)];
         while let Some((calls, next)) = way.pop() {
@@ -112,7 +110,6 @@ impl TreeWriter<'_> {
         writeln!(self.out, "{}  {:indent$}{name}", styled(style, cells), "", indent = 2 * depth)
     }
 
-    /// One line for calls that are left out, if there are any.
     fn write_rest(&mut self, calls: &[usize], depth: usize) -> io::Result<()> {
         let hidden = calls.iter().filter(|&&place| !self.is_shown[place]);
         let left_out = hidden.map(|&place| self.tree.nodes[place].cum).filter(|&cum| cum != 0);

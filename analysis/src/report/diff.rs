@@ -1,4 +1,4 @@
-//! The rows of a comparison: the functions that take more or less than before.
+//! Rows of a comparison.
 
 use super::{
     Context, header,
@@ -12,8 +12,8 @@ use crate::{
 use anstyle::Style;
 use std::io::{self, Write};
 
-/// Writes a row for each node, the largest difference first: its value in the older profile and in the newer, the difference with
-/// its noise, and its share of the older profile. Rows within noise are dimmed.
+/// Writes a row for each node, the largest difference first: old and new value, difference with
+/// noise, and its share of the base. Rows within noise are dimmed.
 ///
 /// # Errors
 /// Those of `out`.
@@ -24,7 +24,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut trimmed = trim.values(profile);
-    // Functions that only call others have nothing of their own on either side.
+    // Functions without a flat value on either side.
     let is_zero = |change: Change| (change.old, change.new) == (0, 0);
     let before = trimmed.graph.nodes.len();
     trimmed.graph.nodes.retain(|node| !node.changes.is_some_and(|changes| is_zero(trim.change(&changes))));

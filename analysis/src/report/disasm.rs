@@ -1,4 +1,4 @@
-//! Instructions of functions, with what each takes.
+//! Disassembly of functions with values per instruction.
 
 use super::{Context, instructions, instructions::Instruction, styled, taken::Taken};
 use crate::{
@@ -15,14 +15,14 @@ use std::{
     path::PathBuf,
 };
 
-/// Which functions to show, and how.
+/// Functions to show, and the syntax.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Those whose name matches.
+    /// Functions with a matching name.
     pub functions: Regex,
-    /// Those that hold this address, of the process or of the file.
+    /// Functions that contain this address, of the process or of the file.
     pub address: Option<u64>,
-    /// Write instructions of x86 as Intel does.
+    /// Use Intel syntax on x86.
     pub intel: bool,
 }
 
@@ -30,56 +30,54 @@ pub struct Selection {
 #[derive(Debug)]
 pub struct Disassembly {
     routines: Vec<DisassembledFunction>,
-    /// Functions that match, whose instructions cannot be had, and why.
+    /// Matching functions without instructions, and why.
     failures: Vec<(String, Error)>,
 }
 
-/// A function, or what of a function was inlined into another.
+/// A function, or the code of another function that was inlined into it.
 #[derive(Debug)]
 struct DisassembledFunction {
     name: String,
-    /// Only the lines of this function are shown, which was inlined.
+    /// Show only the lines of this inlined function.
     inlined: Option<String>,
     value: Taken,
     lines: Vec<InstructionRow>,
 }
 
-/// An instruction, and what it takes.
 #[derive(Debug)]
 struct InstructionRow {
     instruction: Instruction,
     value: Taken,
-    /// Its function and source line, where they are known.
+    /// Its function and source line, if known.
     source: String,
-    /// The name of what it calls or jumps to.
+    /// Name of the function that it calls or jumps to.
     target: String,
-    /// False for what is not of the function that was inlined.
+    /// False for instructions outside the inlined function.
     is_shown: bool,
 }
 
-/// The range of a function in a file, and what leads back from there to the process.
+/// Address range of a function in a file, and how to convert it to process addresses.
 struct FunctionRange {
     name: String,
-    /// What is wanted is this function, which was inlined there.
+    /// The wanted function, which was inlined there.
     inlined: Option<String>,
     mapping: Mapping,
     range: Range<u64>,
-    /// A location of it.
     location: LocationId,
-    /// What the process adds to the file's addresses.
+    /// Process address minus file address.
     bias: u64,
 }
 
 impl Disassembly {
-    /// Reads the instructions of the functions that are wanted and that a sample has, and adds up what they take. Of a function
-    /// that was always inlined it is the instructions of the functions that it was inlined into. The profile has addresses.
+    /// Reads the instructions of selected, sampled functions, and adds up their values. If one was
+    /// always inlined, it reads the functions around it. The profile must have addresses.
     ///
     /// # Errors
-    /// Where functions are wanted, but the instructions of none can be had.
+    /// If functions are selected, but instructions are available for none.
     pub fn new(profile: &Profile, wanted: &Selection, symbolizer: &mut Symbolizer) -> Result<Self, Error> {
         let mut disassembly = Self { routines: Vec::new(), failures: Vec::new() };
         let (found, places) = disassembly.find(profile, wanted, symbolizer);
-        // Of each function that has been read: where it is among the routines.
+        // For each function that was read: its index in the routines.
         let mut routines: Vec<Option<usize>> = Vec::new();
         for one in &found {
             let read = symbolizer.file_of(&one.mapping).ok_or_else(|| not_there(&one.mapping));
@@ -120,7 +118,7 @@ impl Disassembly {
         Ok(disassembly)
     }
 
-    /// Finds the functions, and for each location the functions and the address in their file.
+    /// Finds the functions, and for each location its functions and file address.
     fn find(
         &mut self,
         profile: &Profile,
@@ -133,7 +131,7 @@ impl Disassembly {
         for &id in profile.samples.iter().flat_map(|sample| sample.chain) {
             is_used[id.index()] = true;
         }
-        // Names of functions that are called somewhere: these are shown as they are, and not where they were inlined.
+        // Names of functions that are called: they are not also shown where they were inlined.
         let used = || profile.locations.iter().zip(&is_used).filter(|(_, is_used)| **is_used);
         let outermost = used().filter_map(|(location, _)| location.lines.last());
         let called: HashSet<&str> = outermost.map(|line| &*profile.function(line.function).name).collect();
@@ -177,7 +175,7 @@ impl Disassembly {
             if !is_named && !wanted.address.is_some_and(holds) {
                 continue;
             }
-            // By its name, by an address in it, or for the functions that were inlined into it.
+            // Selected by name, by an address in it, or because of functions inlined into it.
             let whole = (is_called || wanted.address.is_some_and(holds)).then_some(None);
             for inlined in whole.into_iter().chain(inlined.into_iter().map(|name| Some(name.to_owned()))) {
                 let key = (mapping.file.clone(), range.clone(), inlined.clone());
@@ -193,7 +191,6 @@ impl Disassembly {
         (found, places)
     }
 
-    /// Notes a failure, one for each function.
     fn fail(&mut self, name: String, error: Error) {
         if !self.failures.iter().any(|(known, _)| *known == name) {
             self.failures.push((name, error));
@@ -213,7 +210,7 @@ impl Disassembly {
         }
     }
 
-    /// True where no function is wanted.
+    /// True if no function was selected.
     pub fn is_empty(&self) -> bool {
         self.routines.is_empty() && self.failures.is_empty()
     }
@@ -259,8 +256,7 @@ impl DisassembledFunction {
         Self { name, inlined: found.inlined.clone(), value: Taken::default(), lines }
     }
 
-    /// Looks up the source line of each instruction, and the function that it calls: those of a profile that has nothing but
-    /// these addresses.
+    /// Looks up source line and call target of each instruction, in a profile of the addresses.
     fn name_lines(&mut self, profile: &Profile, found: &FunctionRange, symbolizer: &mut Symbolizer) {
         let mut addresses = Profile::new(Profile::cpu_types());
         addresses.mappings = profile.mappings.clone();
@@ -280,7 +276,7 @@ impl DisassembledFunction {
             chain.push(add(target.unwrap_or(line.instruction.address)));
         }
         addresses.samples.push(&chain, &[1, 1], LabelSetId(0));
-        // What cannot be named has been said when the profile was.
+        // Missing symbols were reported when the profile was symbolized.
         symbolizer.symbolize(&mut addresses, &mut |_| {});
         for (line, ids) in self.lines.iter_mut().zip(chain.chunks(2)) {
             let [own, target] = [ids[0], ids[1]].map(|id| addresses.location(id));
@@ -332,7 +328,7 @@ impl DisassembledFunction {
             if !line.target.is_empty() {
                 text += &format!(" <{}>", line.target);
             }
-            // The source is told where it changes.
+            // The source is printed when it changes.
             if line.source != source && !line.source.is_empty() {
                 text = format!("{text:<52};{}", line.source);
             }

@@ -1,4 +1,4 @@
-//! The graph of calls, for graphviz.
+//! The call graph as input for Graphviz.
 
 use super::{Context, header};
 use crate::{
@@ -12,8 +12,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Writes the graph in graphviz' language: a box for each function, the larger the more it takes itself, the redder the more
-/// it takes with all it calls; an arrow for each call, dashed where functions between the two are left out.
+/// Writes the graph in DOT: a box for each function, larger with its flat value and redder with its
+/// cumulative value; an arrow for each call, dashed if functions between are hidden.
 ///
 /// # Errors
 /// Those of `out`.
@@ -75,19 +75,18 @@ fn inlined(inlined: Inlined) -> &'static str {
     }
 }
 
-/// How large a share is, from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "a colour or a width")]
 fn share(value: i64, total: i64) -> f64 {
     if total == 0 { 0.0 } else { (value as f64 / total as f64).abs().min(1.0) }
 }
 
-/// Eight points for what takes nothing itself; area grows with the value.
+/// 8 points for a flat value of 0; the area grows with the value.
 #[expect(clippy::cast_possible_truncation, reason = "from 8 to 40")]
 fn font_size(node: &Node, largest: i64) -> i32 {
     8 + (32.0 * share(node.flat, largest).sqrt()) as i32
 }
 
-/// The colours of a line and of a face: grey to red for what is more than nothing, green for what is less.
+/// Colours of line and fill: grey to red for positive values, green for negative ones.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 255")]
 fn color(value: i64, total: i64) -> (String, String) {
     let share = share(value, total).sqrt();
@@ -100,7 +99,7 @@ fn color(value: i64, total: i64) -> (String, String) {
     (hex(178.0, share), hex(245.0, 0.25 * share))
 }
 
-/// A line that a box has room for; whole names are shown when the pointer is on it.
+/// A line cut to the width of a box; the tooltip has the whole name.
 fn shortened(text: &str) -> String {
     const MOST: usize = 80;
     if text.chars().count() <= MOST {
@@ -113,15 +112,14 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
-/// A text within quotes of graphviz' language.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l")
 }
 
-/// Has graphviz draw a graph, given in its language, as SVG.
+/// Runs Graphviz to convert a graph in DOT to SVG.
 ///
 /// # Errors
-/// Where graphviz is not installed, or fails.
+/// If Graphviz is not installed, or fails.
 pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
     let failed = |reason: String| Error::new(ErrorKind::Io, reason);
     let mut command = Command::new("dot");
@@ -132,7 +130,7 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
             .caused_by(error)
     })?;
     let stdin = child.stdin.take();
-    // Fed from a thread, since dot may write before it has read all.
+    // A thread writes the input, because dot may write output before it has read all.
     let output = std::thread::scope(|scope| {
         scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(graph)));
         child.wait_with_output()
@@ -147,7 +145,7 @@ pub fn to_svg(graph: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(as_wide_as_the_window(output.stdout))
 }
 
-/// Graphviz gives a picture a size in points, which leaves browsers with a part of it; the size of its view box is enough.
+/// Replaces Graphviz's size in points, which browsers crop, by the full width.
 fn as_wide_as_the_window(svg: Vec<u8>) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(&svg) else { return svg };
     let size = text.find("<svg width=\"").and_then(|begin| {
@@ -166,18 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_leave_their_quotes() {
+    fn escapes_quotes_in_names() {
         assert_eq!(quoted("a\"b\\"), r#""a\"b\\""#);
     }
 
     #[test]
-    fn long_lines_are_cut() {
+    fn shortens_long_lines() {
         assert_eq!(shortened(&"é".repeat(80)), "é".repeat(80));
         assert_eq!(shortened(&"é".repeat(81)), "é".repeat(77) + "...");
     }
 
     #[test]
-    fn a_picture_fills_the_window() {
+    fn picture_fills_the_window() {
         let svg = b"<?xml?>\n<svg width=\"9pt\" height=\"8pt\"\n viewBox=\"0 0 9 8\">";
         assert_eq!(
             as_wide_as_the_window(svg.to_vec()),
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_grow_redder_and_greener_below_nothing() {
+    fn colours_are_red_for_positive_and_green_for_negative_values() {
         assert_eq!(color(0, 100), ("#b2b2b2".into(), "#f5f5f5".into()));
         assert_eq!(color(100, 100).0, "#b20000");
         assert_eq!(color(-100, 100).0, "#007800");

@@ -1,12 +1,11 @@
-//! Colours of frames, which depend on nothing but names, so that one function has one colour in all pictures.
+//! Colours of frames. They depend on names only, so a function has the same colour in all pictures.
 //!
-//! What belongs together has a hue: a Rust crate, a C++ namespace, a Go package, an object. The page's script
-//! (`page/flame.js`) has the same rules.
+//! A Rust crate, C++ namespace, Go package or object has a hue, as in the page's `page/flame.js`.
 
-/// Warm ones are more than others: a flame graph should look like one.
+/// Mostly warm hues, as usual for flame graphs.
 const HUES: [u16; 13] = [14, 28, 40, 50, 4, 34, 22, 75, 150, 190, 215, 265, 330];
 
-/// Red, green and blue of a function of this name that belongs to `package`; black text on it can be read.
+/// Returns red, green and blue for a function of `package`; black text on it is readable.
 pub(crate) fn of(name: &str, package: &str) -> [u8; 3] {
     let hue = HUES[hash(package) as usize % HUES.len()];
     let shade = hash(name);
@@ -15,7 +14,7 @@ pub(crate) fn of(name: &str, package: &str) -> [u8; 3] {
     rgb(hue, 0.68, lightness)
 }
 
-/// The crate, namespace or package that a function's name begins with; None where it has none, as in C.
+/// Returns the crate, namespace or package in a function's name; None if it has none, as in C.
 pub(crate) fn package_of(name: &str) -> Option<&str> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '$';
     let mut rest = name.trim_start_matches(['<', '&', '*', '(', '[', ' ']);
@@ -27,7 +26,7 @@ pub(crate) fn package_of(name: &str) -> Option<&str> {
     if end > 0 && rest[end..].starts_with("::") {
         return Some(&rest[..end]);
     }
-    // Go: a path, and a dot after its last slash. Suffixes of gcc and clang come after a dot, too.
+    // Go: a path, and a dot after its last slash. Suffixes of GCC and Clang also have a dot.
     let path = &name[..name.find(['(', '[', ' ']).unwrap_or(name.len())];
     let last = path.rfind('/').map_or(0, |slash| slash + 1);
     let (package, function) = path[last..].split_once('.')?;
@@ -38,12 +37,12 @@ pub(crate) fn package_of(name: &str) -> Option<&str> {
     (is_package && !is_suffix).then(|| &name[..last + package.len()])
 }
 
-/// FNV-1a, in 32 bits, of the text's units in UTF-16, which are what the script sees.
+/// FNV-1a in 32 bits of the UTF-16 code units, as in the script.
 fn hash(text: &str) -> u32 {
     text.encode_utf16().fold(0x811c_9dc5, |hash, unit| (hash ^ u32::from(unit)).wrapping_mul(0x0100_0193))
 }
 
-/// Hue in degrees, saturation and lightness to 1, as CSS has them.
+/// Converts HSL: hue in degrees, saturation and lightness from 0 to 1, as in CSS.
 fn rgb(hue: f64, saturation: f64, lightness: f64) -> [u8; 3] {
     let reach = saturation * lightness.min(1.0 - lightness);
     [0.0, 8.0, 4.0].map(|turn| {
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_together_is_told_by_names() {
+    fn finds_the_package_of_a_name() {
         let cases = [
             ("alloc::vec::Vec<T>::push", Some("alloc")),
             ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", Some("alloc")),
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn hues_are_those_of_style_sheets() {
+    fn converts_hsl_as_css_does() {
         assert_eq!(rgb(0.0, 1.0, 0.5), [255, 0, 0]);
         assert_eq!(rgb(120.0, 1.0, 0.25), [0, 128, 0]);
         assert_eq!(rgb(-120.0, 1.0, 0.5), [0, 0, 255]);

@@ -1,4 +1,4 @@
-//! What a function is called in the page, whatever line of it is meant.
+//! Function names of the page, which has no line or address granularity.
 
 use crate::{
     graph::Place,
@@ -6,8 +6,8 @@ use crate::{
 };
 use std::{borrow::Cow, path::Path, sync::Arc};
 
-/// The names at a location, innermost first, one for each of its lines; a single one for a location without any. They are
-/// those of text reports that have functions as rows.
+/// Iterates over the names at a location, innermost first, one for each line; one for a location
+/// without lines. They equal those of text reports by function.
 pub(crate) fn names<'a>(profile: &'a Profile, location: &'a Location) -> impl Iterator<Item = Cow<'a, str>> {
     let named = location.lines.iter().map(|line| {
         let function = profile.function(line.function);
@@ -20,7 +20,6 @@ pub(crate) fn names<'a>(profile: &'a Profile, location: &'a Location) -> impl It
     named.chain(location.lines.is_empty().then(|| nameless(profile, location, None)))
 }
 
-/// The last part of the path of a mapping's file; empty where it has none.
 pub(crate) fn object(mapping: Option<&Mapping>) -> Cow<'_, str> {
     let file = mapping.map_or(Path::new(""), |mapping| &mapping.file);
     file.file_name().unwrap_or_default().to_string_lossy()
@@ -39,7 +38,7 @@ mod tests {
     use crate::profile::{Builder, Known, Line, MappingId};
 
     #[test]
-    fn a_function_without_a_name_has_its_objects() {
+    fn names_a_function_without_a_name_by_its_object() {
         let mut builder = Builder::new(Profile::cpu_types());
         for file in ["/lib/libc.so.6", "[vdso]"] {
             builder.mapping(Mapping {

@@ -1,4 +1,4 @@
-//! What stands above a report: what was profiled, when, for how long, and what of it the report shows.
+//! Header of a report: the profile, its time and duration, and what the report shows.
 
 use super::{Context, styled};
 use crate::{
@@ -9,7 +9,6 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Writes what was profiled, and the filters.
 pub(super) fn write_profile(
     profile: &Profile,
     context: &Context,
@@ -28,7 +27,6 @@ pub(super) fn write_profile(
     Ok(())
 }
 
-/// The lines that say what was profiled.
 pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(mapping) = profile.mappings.first() {
@@ -39,7 +37,7 @@ pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) 
             lines.push(format!("Build ID: {}", mapping.build_id));
         }
     }
-    // As in pprof, a comment that begins with # is for programs.
+    // As in pprof, comments that begin with # are for programs.
     lines.extend(profile.comments.iter().filter(|one| !one.starts_with('#')).map(ToString::to_string));
     let values = &profile.sample_types[profile.default_type];
     lines.push(format!("Type: {}", values.kind));
@@ -65,7 +63,6 @@ pub(super) fn profile_lines(profile: &Profile, context: &Context, scale: Scale) 
     lines
 }
 
-/// The line of a comparison that has the totals of both sides.
 fn total_line(change: &Change, total: i64, scale: Scale) -> String {
     let value = |value: i64| scale.format(value);
     let difference = change.difference();
@@ -93,7 +90,7 @@ pub(super) fn write_shown(
     Ok(())
 }
 
-/// The lines that say how much of the total the rows show.
+/// Returns the lines that state how much of the total the rows show.
 pub(super) fn shown_lines(trimmed: &Trimmed, context: &Context, scale: Scale) -> Vec<String> {
     let nodes = &trimmed.graph.nodes;
     let shown = nodes.iter().fold(0_i64, |sum, node| sum.saturating_add(node.flat));
@@ -128,11 +125,11 @@ pub(super) fn shown_lines(trimmed: &Trimmed, context: &Context, scale: Scale) ->
     lines
 }
 
-/// A time in nanoseconds since 1970, as `2026-01-02 03:04:05 UTC`.
+/// Formats nanoseconds since 1970 as `2026-01-02 03:04:05 UTC`.
 pub(super) fn date(nanos: i64) -> String {
     let seconds = nanos.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years begin in March here, so that the day that comes and goes is the last one; 400 of them are an era.
+    // Years begin in March, so that a leap day is the last day; an era is 400 years.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -150,8 +147,8 @@ mod tests {
     use super::date;
 
     #[test]
-    fn dates_know_leap_years() {
-        // What `date -u -d @SECONDS` prints.
+    fn formats_dates_in_leap_years() {
+        // Expected: the output of `date -u -d @SECONDS`.
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),

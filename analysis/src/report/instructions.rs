@@ -1,29 +1,25 @@
-//! Machine code as text.
+//! Disassembler.
 
 use crate::error::{Error, ErrorKind};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, IntelFormatter};
 use object::{Architecture, Object as _, ObjectSegment as _};
 use std::{fs::File, ops::Range, path::Path, process::Command};
 
-/// An instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
-    /// Where it begins, as the file counts.
     pub(super) address: u64,
-    /// How it is written.
     pub(super) text: String,
-    /// Where it jumps to or calls, if the instruction itself says.
+    /// Target of a direct jump or call.
     pub(super) target: Option<u64>,
 }
 
-/// More code than any function has; a range from a damaged file may be anything.
+/// Limit for ranges of damaged files; no function is larger.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The instructions in a range of addresses of an ELF file: those of x86 as `intel` or as AT&T writes them, others as objdump
-/// does.
+/// Disassembles code of an ELF file: x86 in Intel or AT&T syntax, others by objdump.
 ///
 /// # Errors
-/// Where the file cannot be read, the range is none of its code, or there is no objdump for it.
+/// If the file cannot be read, does not contain the range, or no objdump supports it.
 pub(super) fn read(path: &Path, range: Range<u64>, intel: bool) -> Result<Vec<Instruction>, Error> {
     let fails = |error| Error::io(path, "read the binary", error);
     let file = File::open(path).map_err(fails)?;
@@ -74,7 +70,7 @@ fn decode_x86(code: &[u8], bits: u32, address: u64, intel: bool) -> Vec<Instruct
     instructions
 }
 
-/// Has objdump of binutils do it: the one for this architecture alone, or the machine's own.
+/// Runs objdump of binutils: the one of this architecture only, or the system's.
 fn objdump(path: &Path, range: &Range<u64>, architecture: Architecture) -> Result<Vec<Instruction>, Error> {
     let name = match architecture {
         Architecture::Aarch64 => "aarch64",
@@ -104,12 +100,12 @@ fn objdump(path: &Path, range: &Range<u64>, architecture: Architecture) -> Resul
         .advise(format!("install the package binutils, or binutils-{name}-linux-gnu")))
 }
 
-/// The instructions of a listing: lines of an address, a colon, a tab and text.
+/// Parses a listing: lines of an address, a colon, a tab and text.
 fn parse_objdump(listing: &str) -> Vec<Instruction> {
     let parse = |line: &str| {
         let (address, text) = line.split_once(":\t")?;
         let address = u64::from_str_radix(address.trim(), 16).ok()?;
-        // Names that objdump adds stand in < and >; ours are added for all architectures alike.
+        // Remove objdump's symbols in < and >; the caller adds symbols for all architectures.
         let text = text.split(" <").next().unwrap_or(text).replace('\t', " ");
         Some(Instruction { address, text: text.trim_end().to_owned(), target: None })
     };
@@ -121,8 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x86_is_written_in_both_ways() {
-        // push %rbp; mov %rsp,%rbp; call 0x1010; ret; mov 16(%rip),%eax
+    fn disassembles_x86_in_both_syntaxes() {
         let code = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0x07, 0, 0, 0, 0xc3, 0x8b, 0x05, 0x10, 0, 0, 0];
         let shown = |intel| {
             let instructions = decode_x86(&code, 64, 0x1000, intel);
@@ -135,7 +130,7 @@ mod tests {
         assert_eq!(shown(true)[..4], intel);
         assert_eq!(shown(true)[4..], ["100a mov     eax,[rip+0x10] # 0x1020"]);
         assert_eq!(decode_x86(&code, 64, 0x1000, false)[2].target, Some(0x1010));
-        // Bytes that are no instruction are shown as such, and do not end the listing.
+        // Invalid bytes are shown, and the listing continues.
         let odd = decode_x86(&[0x06, 0xc3, 0x55, 0xc3], 64, 0, false);
         assert_eq!(
             odd.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
@@ -144,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_of_objdump_is_read() {
+    fn parses_a_listing_of_objdump() {
         let listing = "\nx:     file format elf64-littleaarch64\n\nDisassembly of section .text:\n\n\
                        0000000000000714 <main>:\n 714:\tstp\tx29, x30, [sp, #-16]!\n 718:\tbl\t600 <f@plt>\n\t...\n";
         let read = |address, text: &str| Instruction { address, text: text.into(), target: None };

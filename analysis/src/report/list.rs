@@ -1,4 +1,4 @@
-//! Source lines of functions, with what each takes.
+//! Source lines of functions, with values per line.
 
 use super::{
     Context,
@@ -18,13 +18,13 @@ use std::{
     sync::Arc,
 };
 
-/// How many lines are shown around those that take something.
+/// Lines shown around a line with a value.
 const MARGIN: i64 = 5;
-/// A stretch of so many lines that take nothing is left out, but for the margins.
+/// A gap of this many lines without values is shortened to its margins.
 const LONG_GAP: i64 = 60;
 
-/// Writes each function whose name matches: its source, from its first line on, with what each line takes itself and with
-/// what it calls. The profile has lines. Gives the number of functions; where there is none, nothing is written.
+/// Writes each function with a matching name: its source lines with flat and cumulative values. The
+/// profile must have lines. Returns the number of functions; if it is 0, nothing is written.
 ///
 /// # Errors
 /// Those of `out`.
@@ -49,7 +49,6 @@ pub fn write(
     Ok(routines.len())
 }
 
-/// A function in one source file.
 #[derive(Debug)]
 struct ListedFunction {
     name: Arc<str>,
@@ -59,7 +58,7 @@ struct ListedFunction {
     lines: BTreeMap<i64, Taken>,
 }
 
-/// The functions that match and that a sample has, by name and file.
+/// Returns the sampled functions that match, by name and file.
 fn routines(profile: &Profile, wanted: &Regex) -> Vec<ListedFunction> {
     let mut known: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
     let mut routines: Vec<ListedFunction> = Vec::new();
@@ -82,7 +81,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<ListedFunction> {
                 });
                 routines.len() - 1
             });
-            // Of several functions of a name, one may have no first line.
+            // Of several functions with the same name, one may have no first line.
             let first = &mut routines[place].start_line;
             if function.start_line > 0 && (*first == 0 || function.start_line < *first) {
                 *first = function.start_line;
@@ -108,7 +107,7 @@ fn routines(profile: &Profile, wanted: &Regex) -> Vec<ListedFunction> {
             is_innermost = false;
         }
     }
-    routines.retain(|routine| routine.value.is_met());
+    routines.retain(|routine| routine.value.has_samples());
     routines.sort_by(|one, other| (&one.name, &one.file).cmp(&(&other.name, &other.file)));
     routines
 }
@@ -155,7 +154,7 @@ impl ListedFunction {
             }
         };
         let in_file = |number: i64| usize::try_from(number - 1).ok().and_then(|place| lines.get(place));
-        // What is beyond the file, or at no line, is shown all the same: its values belong to the sum.
+        // Lines outside the file, or unknown, are shown as well: their values belong to the sum.
         for &number in self.lines.keys().filter(|&&number| number <= 0) {
             write_line(number, " (no line is known)", out)?;
         }
@@ -179,7 +178,6 @@ impl ListedFunction {
         Ok(())
     }
 
-    /// The numbers of the lines to show.
     fn shown(&self) -> Vec<i64> {
         let Some((&first, _)) = self.lines.range(1..).next() else { return Vec::new() };
         let is_near = self.start_line > 0 && self.start_line <= first && first - self.start_line < 1000;

@@ -1,5 +1,4 @@
-//! Profiles as text and pictures. A report takes a profile that has names, and writes; it opens no profile and asks for no
-//! options of its own.
+//! Reports as text and pictures. They take a profile with names, and read no files or options.
 
 mod call_tree;
 pub mod callgraph;
@@ -35,43 +34,42 @@ use crate::{
 };
 use style::styled;
 
-/// What a text report says besides the profile, and how.
+/// Parameters of text reports besides the profile.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// What shares are of: the value of all samples before any were filtered out, each taken as positive; in a comparison that
-    /// of the older ones.
+    /// Base of percentages: the unfiltered sum of absolute values, in a comparison of the base.
     pub total: i64,
     /// The change of the whole profile; None if it is not a comparison.
     pub change: Option<Change>,
-    /// The filters that the profile went through, as they were given.
+    /// The applied filters, as the user wrote them.
     pub filters: Vec<String>,
-    /// How values are written; None to choose what suits them.
+    /// Unit of values; None to choose one automatically.
     pub scale: Option<Scale>,
     /// The colours.
     pub colors: Colors,
-    /// The width of the terminal, that names are cut to; None where they are whole.
+    /// Terminal width that names are cut to; None for no limit.
     pub width: Option<usize>,
 }
 
 impl Context {
-    /// That of a whole profile, in a pipe.
+    /// Creates the context of an unfiltered profile, for a pipe.
     pub fn new(profile: &Profile) -> Self {
         let sides = Sides::of(profile);
         let is_counted = |sample: &SampleRef<'_>| sides.as_ref().is_none_or(|sides| sides.is_base(*sample));
         let samples = profile.samples.iter().filter(is_counted);
-        // It is cut where `Profile::sums_fit` says so.
+        // Saturates if `Profile::sums_fit` is false.
         let values = samples.map(|sample| sample.values[profile.default_type].saturating_abs());
         let total = values.fold(0, i64::saturating_add);
         let change = sides.as_ref().map(|sides| sides.total(profile));
         Self { total, change, filters: Vec::new(), scale: None, colors: Colors::default(), width: None }
     }
 
-    /// How the values of a report are written that has rows with these flat and cumulative values.
+    /// Returns the unit for a report with rows of these flat and cumulative values.
     fn scale(&self, profile: &Profile, rows: impl IntoIterator<Item = (i64, i64)>) -> Scale {
         self.scale_up_to(self.total, profile, rows)
     }
 
-    /// The same for a report without the total.
+    /// As `scale`, for a report without the total.
     fn scale_up_to(
         &self,
         largest: i64,
@@ -85,7 +83,7 @@ impl Context {
         })
     }
 
-    /// The same for a report with a row for each node.
+    /// As `scale`, for a report with a row for each node.
     fn scale_of_nodes(&self, profile: &Profile, nodes: &[Node]) -> Scale {
         self.scale(profile, nodes.iter().map(|node| (node.flat, node.cum)))
     }

@@ -1,4 +1,4 @@
-//! All that a profile holds, a line for each thing.
+//! All contents of a profile as text.
 
 use super::header::date;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Writes it in the order and form of `pprof -raw`, with locations and mappings numbered from 1.
+/// Writes the profile in the format of `pprof -raw`, with locations and mappings numbered from 1.
 ///
 /// # Errors
 /// Those of `out`.
@@ -75,7 +75,7 @@ fn label(label: &Label) -> String {
     }
 }
 
-/// A line for each function, innermost first; the address stands before the first.
+/// Writes a line for each function, innermost first; the address precedes the first.
 fn write_location(
     profile: &Profile,
     number: usize,

@@ -1,15 +1,13 @@
-//! Names made shorter, for boxes that are too narrow for them. `short_name.js` has the same rules, for scripts in pictures.
+//! Shortening of names for narrow boxes. `short_name.js` has the same rules, for scripts.
 
-/// Brackets within brackets that are looked into for the type of a method.
+/// Limit of nested brackets that are searched for a method's type.
 const DEEPEST_TYPE: usize = 4;
 
-/// The file with the same rules.
 pub(crate) const SCRIPT: &str = include_str!("short_name.js");
 
-/// A name in so many letters: all of it; or without what is in brackets; or without its first parts; or cut at the right.
+/// Shortens a name to `room` letters: without text in brackets, without first parts, or cut.
 ///
-/// The parts are those between `::`. What a reader looks for stands at the end, so that goes last; the arguments of templates
-/// and of functions go first.
+/// Parts are separated by `::`. Arguments are removed first, the end of the name last.
 pub(crate) fn fitted(name: &str, room: usize) -> String {
     let length = |text: &str| text.encode_utf16().count();
     if length(name) <= room {
@@ -18,8 +16,8 @@ pub(crate) fn fitted(name: &str, room: usize) -> String {
     if room < 3 {
         return String::new();
     }
-    let Parts { parts, least } = parts_of(name);
-    // From the end, as far as they fit: each part of a name is looked at once, however many there are.
+    let NameParts { parts, least } = parts_of(name);
+    // From the end, as far as they fit: linear in the number of parts.
     let mut taken = 0;
     let mut first = parts.len();
     while let Some(before) = first.checked_sub(1) {
@@ -43,14 +41,14 @@ pub(crate) fn fitted(name: &str, room: usize) -> String {
     short.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// The parts of a name, and how many of the last ones are the least that says which function it is.
+/// The parts of a name, and how many of the last identify the function.
 #[derive(Debug, PartialEq, Eq)]
-struct Parts {
+struct NameParts {
     parts: Vec<String>,
     least: usize,
 }
 
-fn parts_of(name: &str) -> Parts {
+fn parts_of(name: &str) -> NameParts {
     let letters: Vec<char> = name.chars().collect();
     scanned(&letters, 0)
 }
@@ -70,22 +68,22 @@ fn has_parts(letters: &[char]) -> bool {
         .any(|two| two == [':', ':'] || (is_word(two[0]) || two[0] == '>') && "(<".contains(two[1]))
 }
 
-fn scanned(letters: &[char], level: usize) -> Parts {
-    let whole = || Parts { parts: vec![letters.iter().collect()], least: 1 };
+fn scanned(letters: &[char], level: usize) -> NameParts {
+    let whole = || NameParts { parts: vec![letters.iter().collect()], least: 1 };
     let part = offset_in_object(letters)
         .or_else(|| if has_parts(letters) { None } else { package_and_function(letters) });
     if let Some(part) = part {
-        return Parts { parts: vec![part], least: 1 };
+        return NameParts { parts: vec![part], least: 1 };
     }
     if !has_parts(letters) {
         return whole();
     }
     let mut parts: Vec<String> = Vec::new();
     let mut part = String::new();
-    // Where the part ends that is followed by brackets.
+    // End of the current part, if brackets follow it.
     let mut end: Option<usize> = None;
     let (mut depth, mut braces) = (0_usize, 0_usize);
-    // Where the brackets begin that the part begins with, and where they end.
+    // Start and end of the brackets that the part begins with.
     let (mut opened, mut closed): (Option<usize>, Option<usize>) = (None, None);
     let add = |parts: &mut Vec<String>, part: &mut String, opened, closed| match (opened, closed) {
         _ if !part.is_empty() => parts.push(std::mem::take(part)),
@@ -128,7 +126,7 @@ fn scanned(letters: &[char], level: usize) -> Parts {
             && (next.is_ascii_alphabetic() || "_~{<".contains(next))
             && !begins(letters, place + 1, "const")
         {
-            // What came before is the type of the function's value.
+            // The text so far was the return type.
             parts.clear();
             part.clear();
             end = None;
@@ -160,17 +158,17 @@ fn scanned(letters: &[char], level: usize) -> Parts {
     if parts.is_empty() || !is_named {
         return whole();
     }
-    // Closures and operators are told apart by what they are in.
+    // Closures and operators are identified by what contains them.
     let needs_more = |part: &String| {
         let is_operator = |rest: &str| !rest.starts_with(is_word);
         part.starts_with('{') || part.strip_prefix("operator").is_some_and(is_operator)
     };
     let last = parts.iter().rev().take_while(|part| needs_more(part)).count();
     let least = (last + 1).min(parts.len());
-    Parts { parts, least }
+    NameParts { parts, least }
 }
 
-/// The end of a name like `[libc.so.6]+0x1234`, as functions without a symbol have.
+/// Returns the end of a name such as `[libc.so.6]+0x1234`, of functions without a symbol.
 fn offset_in_object(letters: &[char]) -> Option<String> {
     let bracket = letters.iter().rposition(|&letter| letter == ']')?;
     let (object, offset) = letters.split_at(bracket + 1);
@@ -179,7 +177,7 @@ fn offset_in_object(letters: &[char]) -> Option<String> {
     (object[0] == '[' && is_offset).then(|| offset.iter().collect())
 }
 
-/// Go's name without the path of the package.
+/// Returns a Go name without the path of the package.
 fn package_and_function(letters: &[char]) -> Option<String> {
     let first = *letters.first()?;
     let is_path = first.is_ascii_alphanumeric() || "_.-".contains(first);
@@ -191,7 +189,7 @@ fn package_and_function(letters: &[char]) -> Option<String> {
     Some(letters[slash + 1..].iter().collect())
 }
 
-/// Of what stands in the brackets that a name begins with, the type: of `&mut a::B as c::D` it is `a::B`.
+/// Returns the type in leading brackets: of `&mut a::B as c::D` it is `a::B`.
 fn type_parts(letters: &[char], level: usize) -> Vec<String> {
     let is_for = begins(letters, 0, "impl ");
     let (mut from, mut to) = (0, letters.len());
@@ -224,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_function_is_what_is_left_of_a_name() {
+    fn keeps_the_function_of_a_name() {
         let long = "std::map<std::string, std::vector<int> >::lower_bound(std::string const&) const";
         let cases = [
             ("main", 4, "main"),
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_too_odd_or_too_long() {
+    fn handles_long_and_malformed_names() {
         for piece in
             ["<", "(", ">", "::", "{", "}", "a::<", "<a as ", "operator", "operator<", " ", "-> ", "𝒻"]
         {

@@ -1,4 +1,4 @@
-//! Source files, found by the names that debug information has for them.
+//! Lookup of source files by their names in debug information.
 
 use std::{
     collections::HashMap,
@@ -6,32 +6,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where source files are looked for.
+/// Search paths of source files.
 #[derive(Clone, Debug, Default)]
 pub struct SourcePaths {
-    /// Directories that hold the sources, looked in first.
+    /// Directories with sources, searched first.
     pub directories: Vec<PathBuf>,
-    /// Beginnings of the files' names, as on the machine that built the program, to take off.
+    /// Prefixes of names on the build machine, which are removed.
     pub prefixes: Vec<PathBuf>,
 }
 
-/// The lines of files that were read, or where they were looked for.
 #[derive(Debug)]
 pub(super) struct SourceFiles {
     paths: SourcePaths,
     files: HashMap<String, Source>,
 }
 
-/// A source file.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// Its lines.
     Found(Vec<String>),
-    /// Where it is not.
+    /// The paths that do not exist.
     Missing(Vec<PathBuf>),
 }
 
-/// More than the largest sources that people write; what is larger was generated, or is no source.
+/// Limit; larger files are generated, or not source.
 const MAX_BYTES: u64 = 64 << 20;
 
 impl SourceFiles {
@@ -39,7 +36,7 @@ impl SourceFiles {
         Self { paths, files: HashMap::new() }
     }
 
-    /// The file that debug information calls `name`.
+    /// Returns the file with this name in debug information.
     pub(super) fn get(&mut self, name: &str) -> &Source {
         let paths = &self.paths;
         self.files.entry(name.to_owned()).or_insert_with(|| {
@@ -50,8 +47,7 @@ impl SourceFiles {
 }
 
 impl SourcePaths {
-    /// Where a file may be: below each directory by its whole name, then by ever shorter ends of it; at last, where the name
-    /// itself says.
+    /// Returns possible paths: in each directory ever shorter ends of the name; then the name.
     pub(super) fn candidates(&self, name: &Path) -> Vec<PathBuf> {
         let trimmed = self.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix).ok()).unwrap_or(name);
         let parts: Vec<_> =
@@ -70,7 +66,7 @@ impl SourcePaths {
     }
 }
 
-/// The lines of a regular file; others could make us wait.
+/// Returns the lines of a regular file; reads of other files may block.
 fn read(path: &Path) -> Option<Source> {
     let status = fs::metadata(path).ok()?;
     if !status.is_file() || status.len() > MAX_BYTES {
@@ -85,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_looked_for_by_ever_shorter_ends_of_their_names() {
+    fn searches_files_by_ever_shorter_ends_of_their_names() {
         let paths = SourcePaths { directories: vec!["/here".into()], prefixes: vec!["/build".into()] };
         let shown = |name: &str| {
             let candidates = paths.candidates(Path::new(name));

@@ -1,10 +1,10 @@
-//! Colours of reports, for terminals.
+//! Colours of reports for terminals.
 
 use crate::graph::Change;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Display;
 
-/// The colours of a report; those for a pipe or a file are none.
+/// The colours of a report; the default is none, for a pipe or file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Colors {
     /// Headings.
@@ -15,12 +15,12 @@ pub struct Colors {
     pub less: Style,
     /// Values of a hundredth of the total or more.
     pub warm: Style,
-    /// What matters less: values below that, and context.
+    /// Smaller values, and context.
     pub cold: Style,
 }
 
 impl Colors {
-    /// For a terminal.
+    /// Returns the colours for a terminal.
     pub fn terminal() -> Self {
         Self {
             heading: Style::new().bold(),
@@ -31,7 +31,7 @@ impl Colors {
         }
     }
 
-    /// The one for a row of a comparison.
+    /// Returns the style of a row of a comparison.
     pub fn of_change(&self, change: &Change) -> Style {
         match change.difference() {
             _ if !change.is_significant() => self.cold,
@@ -41,7 +41,7 @@ impl Colors {
         }
     }
 
-    /// The one for a value of so much.
+    /// Returns the style of a value.
     pub fn of(&self, value: i64, total: i64) -> Style {
         let (value, total) = (value.unsigned_abs(), total.unsigned_abs());
         if value >= total / 10 && value != 0 {
@@ -54,7 +54,6 @@ impl Colors {
     }
 }
 
-/// `text` in a style.
 pub(super) fn styled(style: Style, text: impl Display) -> impl Display {
     format!("{style}{text}{style:#}")
 }

@@ -5,19 +5,16 @@ use crate::graph::{Inlined, Node};
 use anstyle::Style;
 use std::io::{self, Write};
 
-/// A row.
 pub(super) struct Row<const COLUMNS: usize> {
-    /// The numbers, as text.
+    /// The numbers as text.
     pub(super) cells: [String; COLUMNS],
-    /// Their style.
     pub(super) style: Style,
-    /// The name of the function, which is cut to the terminal.
+    /// The function's name, which is cut to the terminal width.
     pub(super) name: String,
-    /// Its style.
     pub(super) name_style: Style,
 }
 
-/// Writes the heads of the columns and the rows. A column is as wide as its longest cell, and at least as wide as in `widths`.
+/// Writes heads and rows. A column has the width of its longest cell, at least that of `widths`.
 ///
 /// # Errors
 /// Those of `out`.
@@ -45,7 +42,6 @@ pub(super) fn write<const COLUMNS: usize>(
     Ok(())
 }
 
-/// The place, and whether it was inlined.
 pub(super) fn name_of(node: &Node) -> String {
     let inlined = match node.inlined {
         Inlined::Never => "",

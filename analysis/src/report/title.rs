@@ -1,13 +1,13 @@
-//! What stands above a picture or a page unless the user says it.
+//! Default title of a picture or page.
 
 use super::frame_name;
 use crate::profile::Profile;
 
-/// What finds room above a picture of the usual width, in characters.
+/// Maximum characters, for a picture of the usual width.
 const LONGEST: usize = 80;
 
-/// The command that was recorded, since the first program of a wrapper says little (`env`, `sh`); of a profile that names none,
-/// or several, the first program's name; or else `otherwise`.
+/// Returns the recorded command, because the first program of a wrapper (`env`, `sh`) is not
+/// helpful; without a unique command the first program's name, or else `otherwise`.
 pub(super) fn of(profile: &Profile, otherwise: &str) -> String {
     if let Some(command) = profile.command() {
         let cut: String = command.chars().take(LONGEST).collect();
@@ -25,7 +25,7 @@ mod tests {
     use crate::profile::{Known, Mapping};
 
     #[test]
-    fn it_is_the_recorded_command_or_the_program() {
+    fn is_the_recorded_command_or_the_program() {
         let mut profile = Profile::new(Profile::cpu_types());
         assert_eq!(of(&profile, "CPU profile"), "CPU profile");
         profile.mappings.push(Mapping {

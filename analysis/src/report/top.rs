@@ -1,4 +1,4 @@
-//! The functions that take most.
+//! The functions with the largest values.
 
 use super::{
     Context, diff, header,
@@ -8,8 +8,7 @@ use crate::{graph::Trim, profile::Profile, units::percent};
 use anstyle::Style;
 use std::io::{self, Write};
 
-/// Writes a row for each node, the largest first: its own value, the running sum of those, and its value with all it calls. Of a
-/// comparison, a row has the older and the newer value, and the difference.
+/// Writes a row for each node, the largest first: flat value, running sum, cumulative value.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,4 +1,4 @@
-//! Each sample with its labels and its call chain.
+//! Each sample with its labels and call stack.
 
 use super::{Context, header, width};
 use crate::{
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 const RULE: &str = "-----------+-------------------------------------------------------";
 
-/// Writes the samples in their order: labels, then the value beside the innermost frame, then the callers.
+/// Writes the samples in order: labels, value and innermost frame, then the callers.
 ///
 /// # Errors
 /// Those of `out`.
@@ -46,7 +46,7 @@ pub fn write(profile: &Profile, context: &Context, out: &mut dyn Write) -> io::R
     writeln!(out, "{RULE}")
 }
 
-/// A line for each key, texts before numbers, and in the order of the keys as they stand there.
+/// Returns a line for each key, strings before numbers, sorted by line.
 fn labels(labels: &[Label]) -> Vec<String> {
     let mut lines: Vec<(bool, &str, Vec<String>)> = Vec::new();
     for label in labels {

@@ -1,4 +1,4 @@
-//! Each function between its callers and those it calls.
+//! Each function between its callers and callees.
 
 use super::{Context, header, styled, width};
 use crate::{
@@ -11,8 +11,8 @@ use std::io::{self, Write};
 
 const RULE: &str = "----------------------------------------------------------+-------------";
 
-/// Writes a block for each node, or for those that `wanted` matches: its callers with what they call it for, itself, and what
-/// it calls. Gives the number of blocks; where none is wanted, nothing is written.
+/// Writes a block for each node, or each that `wanted` matches: its callers, itself, and its
+/// callees. Returns the number of blocks; if `wanted` matches none, nothing is written.
 ///
 /// # Errors
 /// Those of `out`.
@@ -74,18 +74,16 @@ pub fn write(
     Ok(blocks)
 }
 
-/// What the lines of all blocks have in common.
 struct Block<'a> {
     graph: &'a Graph,
     names: &'a [String],
     scale: Scale,
     context: &'a Context,
-    /// How wide a share is written.
     width: usize,
 }
 
 impl Block<'_> {
-    /// The line of a caller or callee, `place`; shares are of the node's `cum`.
+    /// Writes the line of a caller or callee, `place`; shares are of the node's `cum`.
     fn write_edge(&self, edge: &Edge, place: usize, cum: i64, out: &mut dyn Write) -> io::Result<()> {
         let value = self.scale.format(edge.value);
         let share = percent(edge.value, cum);
@@ -101,7 +99,7 @@ impl Block<'_> {
     }
 }
 
-/// For each node the edges to its callers, and to those it calls, heaviest first.
+/// Returns for each node the edges to its callers and callees, heaviest first.
 fn neighbours(graph: &Graph) -> (Vec<Vec<&Edge>>, Vec<Vec<&Edge>>) {
     let mut callers = vec![Vec::new(); graph.nodes.len()];
     let mut callees = callers.clone();

@@ -1,6 +1,6 @@
-//! Columns and the width of the terminal.
+//! Column widths and the terminal width.
 
-/// The width of each column: that of its longest cell, and at least as given.
+/// Returns the width of each column: that of its longest cell, at least `least`.
 pub(super) fn columns<'a, const COLUMNS: usize>(
     rows: impl IntoIterator<Item = &'a [String; COLUMNS]>,
     least: [usize; COLUMNS],
@@ -13,9 +13,9 @@ pub(super) fn columns<'a, const COLUMNS: usize>(
     })
 }
 
-/// `text`, or as much of its beginning as there is room for.
+/// Cuts `text` to the available width.
 pub(super) fn cut(text: &str, room: Option<usize>) -> String {
-    // A column too narrow to tell names apart is no help; such a terminal wraps lines.
+    // A very narrow column cannot distinguish names; such a terminal wraps lines instead.
     let Some(room) = room.filter(|&room| room >= 20 && text.chars().count() > room) else {
         return text.into();
     };
@@ -27,7 +27,7 @@ mod tests {
     use super::cut;
 
     #[test]
-    fn names_are_cut_to_the_room_there_is_and_in_pipes_not() {
+    fn cuts_names_to_the_terminal_but_not_in_pipes() {
         let name = "a_function_with_a_name_of_41_characters__";
         assert_eq!(cut(name, None), name);
         assert_eq!(cut(name, Some(41)), name);

@@ -1,8 +1,8 @@
-//! Debug information that stands in a file of its own: by build id, or by the name that the binary gives (GDB's manual, "Debugging
-//! Information in Separate Files"), what several such files have in common (`dwz`), and split DWARF.
+//! Separate debug files, found by build ID or `.gnu_debuglink` (GDB's manual, "Debugging
+//! Information in Separate Files"), supplementary files of `dwz`, and split DWARF.
 
 use super::{
-    debuginfod::{Servers, Wish},
+    debuginfod::{FileKind, Servers},
     image::{Image, hexadecimal},
 };
 use object::Object as _;
@@ -13,26 +13,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where debug files are looked for: directories as `/usr/lib/debug`, those below a sysroot first.
+/// Search paths of debug files: directories such as `/usr/lib/debug`, those in a sysroot first.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// In the order of preference.
     pub(super) directories: Vec<PathBuf>,
-    /// Asked for what is nowhere else.
+    /// Used for files that are not found elsewhere.
     pub(super) servers: Option<Servers>,
 }
 
-/// Where split DWARF of an object is looked for.
+/// Search paths of an object's split DWARF.
 #[derive(Debug)]
 pub(super) struct SplitPlaces {
     /// `.dwp` files, in the order of preference.
     pub(super) packages: Vec<PathBuf>,
-    /// Directories of `.dwo` files that are not at the path that the compiler wrote them to.
+    /// Directories of `.dwo` files that were moved after compilation.
     folders: Vec<PathBuf>,
 }
 
 impl SplitPlaces {
-    /// The `.dwo` files that may be the one that a compiler has called `name` in `directory`.
+    /// Returns possible paths of the `.dwo` file that a compiler called `name` in `directory`.
     pub(super) fn files(&self, directory: &Path, name: &Path) -> Vec<PathBuf> {
         let mut files = vec![directory.join(name)];
         for folder in &self.folders {
@@ -45,24 +44,22 @@ impl SplitPlaces {
 }
 
 impl Places {
-    /// The debug file of a build id, in hexadecimal digits; any that is found there has that id inside.
+    /// Returns the debug file of a build ID in hexadecimal digits, if it contains that ID.
     pub(super) fn by_build_id(&self, build_id: &str) -> Option<Image> {
         let name = build_id_file(build_id, "debug")?;
         let mut images = self.directories.iter().filter_map(|place| Image::open(&place.join(&name)).ok());
         images.find(|image| image.build_id() == build_id)
     }
 
-    /// The debug file that belongs to `image`, if it has one and it is there.
     pub(super) fn debug_file(&self, image: &Image) -> Option<Image> {
         let build_id = image.build_id();
         self.by_build_id(&build_id)
             .or_else(|| self.by_debug_link(image, &build_id))
-            .or_else(|| self.on_servers(Wish::DebugFile, &build_id))
+            .or_else(|| self.on_servers(FileKind::DebugFile, &build_id))
     }
 
-    /// What a server has of a build id.
-    pub(super) fn on_servers(&self, wish: Wish, build_id: &str) -> Option<Image> {
-        let path = self.servers.as_ref()?.find(wish, build_id)?;
+    pub(super) fn on_servers(&self, kind: FileKind, build_id: &str) -> Option<Image> {
+        let path = self.servers.as_ref()?.find(kind, build_id)?;
         Image::open(&path).ok().filter(|image| image.build_id() == build_id)
     }
 
@@ -70,11 +67,11 @@ impl Places {
         let elf = image.elf()?;
         let (name, checksum) = elf.gnu_debuglink().ok().flatten()?;
         let name = Path::new(OsStr::from_bytes(name));
-        // A path in the place of a name could lead anywhere.
+        // Only a file name: a path could refer to any file.
         if name.components().count() != 1 || name.file_name().is_none() {
             return None;
         }
-        // Libraries are often mapped by a path with links in it, and debug files stand by the real one.
+        // Libraries are often mapped by a path with symbolic links; debug files use the real path.
         let real = std::fs::canonicalize(image.path()).ok();
         let folders = [image.path().parent(), real.as_deref().and_then(Path::parent)];
         for folder in folders.into_iter().flatten() {
@@ -100,8 +97,9 @@ impl Places {
         None
     }
 
-    /// Where split DWARF of `debug` is looked for, which is `program` or its debug file: by the names that `dwp` and debuggers
-    /// give it (GDB's manual, "Debugging Information in Separate Files" and `set debug-file-directory`; LLDB's `target.debug-file-search-paths`).
+    /// Returns the search paths of split DWARF for `debug`, which is `program` or its debug file:
+    /// the names of `dwp` and debuggers (GDB's manual, "Debugging Information in Separate Files"
+    /// and `set debug-file-directory`; LLDB's `target.debug-file-search-paths`).
     pub(super) fn split_places(&self, debug: &Image, program: &Image) -> SplitPlaces {
         let real = std::fs::canonicalize(program.path()).ok();
         let files: Vec<&Path> =
@@ -127,7 +125,7 @@ impl Places {
         SplitPlaces { packages, folders }
     }
 
-    /// The file of what `debug` has in common with others, which `dwz` has taken out of all of them.
+    /// Returns the supplementary file of `debug`, in which `dwz` put parts common to several files.
     pub(super) fn common_file(&self, debug: &Image) -> Option<Image> {
         let elf = debug.elf()?;
         let (name, build_id) = elf.gnu_debugaltlink().ok().flatten()?;
@@ -140,13 +138,15 @@ impl Places {
         let mut candidates = std::iter::once(folder.join(name)).chain(moved);
         let found =
             candidates.find_map(|path| Image::open(&path).ok().filter(|image| image.build_id() == build_id));
-        found.or_else(|| self.by_build_id(&build_id)).or_else(|| self.on_servers(Wish::DebugFile, &build_id))
+        found
+            .or_else(|| self.by_build_id(&build_id))
+            .or_else(|| self.on_servers(FileKind::DebugFile, &build_id))
     }
 }
 
-/// The file of a build id, in hexadecimal digits, below a directory of debug files.
+/// Returns the path of a build ID's file in a directory of debug files.
 fn build_id_file(build_id: &str, extension: &str) -> Option<String> {
-    // An id comes from a profile, or a file, that may hold anything.
+    // Build IDs come from untrusted profiles and files.
     if build_id.len() < 4 || !build_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -154,7 +154,6 @@ fn build_id_file(build_id: &str, extension: &str) -> Option<String> {
     Some(format!(".build-id/{first}/{rest}.{extension}"))
 }
 
-/// The checksum of `.gnu_debuglink`.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
@@ -166,12 +165,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_usual_one() {
+    fn computes_the_standard_crc32() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
-    fn a_build_id_leads_to_no_other_place() {
+    fn refuses_invalid_build_ids() {
         let places = Places { directories: vec!["/nowhere".into()], servers: None };
         for id in ["", "ab", "../../etc/passwd", "Go/build-id"] {
             assert!(places.by_build_id(id).is_none(), "{id}");

@@ -1,5 +1,5 @@
-//! Files from the servers that `DEBUGINFOD_URLS` names (debuginfod(8)), by `debuginfod-find`, which keeps them for the next time
-//! (debuginfod-find(1), debuginfod-client-config(7)).
+//! Files from the servers in `DEBUGINFOD_URLS` (debuginfod(8)), by debuginfod-find(1), which caches
+//! them (debuginfod-client-config(7)).
 
 use crate::text::printable;
 use std::{
@@ -19,20 +19,17 @@ use std::{
 const URLS: &str = "DEBUGINFOD_URLS";
 const PROGRAM: &str = "debuginfod-find";
 
-/// Limits, unless the user has set others: how many seconds a server may be silent, how many a file may take, and how often
-/// it is tried again.
+/// Default limits: seconds that a server may be silent, seconds for a file, retries.
 const LIMITS: [(&str, &str); 3] =
     [("DEBUGINFOD_TIMEOUT", "10"), ("DEBUGINFOD_MAXTIME", "300"), ("DEBUGINFOD_RETRY_LIMIT", "0")];
 
-/// How long servers may fail. What fails at once can be asked again: other files may be in the cache.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Limit for the time of failures. Fast failures do not prevent retries: other files may be cached.
+const MAX_FAILURE_TIME: Duration = Duration::from_secs(1);
 
-/// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// What a binary was stripped of.
+pub(super) enum FileKind {
+    /// The debug information that was stripped from a binary.
     DebugFile,
-    /// The binary.
     Binary,
 }
 
@@ -41,36 +38,33 @@ pub(super) enum Wish {
 pub struct Servers {
     program: PathBuf,
     failures: Arc<Mutex<Failures>>,
-    /// How many answers are waited for.
     waits: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
 struct Failures {
-    /// The first reason.
     reason: Option<String>,
-    /// How long they took.
     time: Duration,
 }
 
 impl Servers {
-    /// Those of the environment; None if it names none.
+    /// Returns the servers of the environment; None if there are none.
     pub fn from_environment() -> Option<Self> {
         let urls = env::var_os(URLS)?;
         let is_blank = urls.as_bytes().trim_ascii().is_empty();
         (!is_blank).then(|| Self { program: PROGRAM.into(), failures: Arc::default(), waits: Arc::default() })
     }
 
-    /// The file, in the user's cache; None if no server has it, or if they could not be asked.
-    pub(super) fn find(&self, wish: Wish, build_id: &str) -> Option<PathBuf> {
-        // An id of Go, for example, is known to no server.
+    /// Returns the file in the user's cache; None if no server has it, or the request failed.
+    pub(super) fn find(&self, kind: FileKind, build_id: &str) -> Option<PathBuf> {
+        // Other IDs, such as Go's, are unknown to servers.
         let is_id = !build_id.is_empty() && build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_id || self.failures().time >= PATIENCE {
+        if !is_id || self.failures().time >= MAX_FAILURE_TIME {
             return None;
         }
         self.waits.fetch_add(1, Ordering::Relaxed);
         let since = Instant::now();
-        let answer = self.ask(wish, build_id);
+        let answer = self.ask(kind, build_id);
         self.waits.fetch_sub(1, Ordering::Relaxed);
         answer.unwrap_or_else(|reason| {
             let mut failures = self.failures();
@@ -81,11 +75,11 @@ impl Servers {
     }
 
     /// # Errors
-    /// Why they could not be asked.
-    fn ask(&self, wish: Wish, build_id: &str) -> Result<Option<PathBuf>, String> {
-        let what = match wish {
-            Wish::DebugFile => "debuginfo",
-            Wish::Binary => "executable",
+    /// If the request failed.
+    fn ask(&self, kind: FileKind, build_id: &str) -> Result<Option<PathBuf>, String> {
+        let what = match kind {
+            FileKind::DebugFile => "debuginfo",
+            FileKind::Binary => "executable",
         };
         let mut command = Command::new(&self.program);
         command.args([what, build_id]).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -109,7 +103,6 @@ impl Servers {
         Err(printable(reason.as_bytes()))
     }
 
-    /// True while an answer is waited for.
     pub(super) fn is_asked(&self) -> bool {
         self.waits.load(Ordering::Relaxed) > 0
     }
@@ -118,7 +111,6 @@ impl Servers {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A warning if they could not be asked.
     pub(super) fn warning(&self) -> Option<String> {
         let reason = self.failures().reason.clone()?;
         Some(format!(

@@ -1,18 +1,19 @@
-//! Names as a person writes them.
+//! Demangling.
 
 use std::fmt::{self, Write as _};
 
-/// What stands behind the name of a function for a jump to it.
+/// Suffix of symbols of PLT entries.
 const JUMP: &str = "@plt";
-/// Types in each other in one name, beyond which it stays mangled: each takes some of the stack.
+/// Limit of nested types, because each uses stack; longer names stay mangled.
 const MAX_DEPTH: u32 = 96;
-/// Bytes of a name, beyond which it stays mangled: types that repeat each other double with each few letters.
+/// Limit of bytes of a name, because repeated types double with every few letters.
 const MAX_BYTES: usize = 1 << 16;
 
-/// A Rust name without its hash, a C++ name with its parameters, an OCaml name with its modules, any other as it is, and so one
-/// that cannot be read. Pieces and copies of a function, as `.cold` and `.constprop.0`, have its name.
+/// Returns a Rust name without its hash, a C++ name with its parameters, or an OCaml name with its
+/// modules. Other and invalid names are unchanged. Suffixes of function parts and copies, such as
+/// `.cold` and `.constprop.0`, are removed.
 pub(super) fn demangle(name: &str) -> String {
-    // A jump of the linker's to the function, and not the function.
+    // A PLT entry, which jumps to the function.
     match name.strip_suffix(JUMP) {
         Some(function) => readable(function) + JUMP,
         None => readable(name),
@@ -20,20 +21,20 @@ pub(super) fn demangle(name: &str) -> String {
 }
 
 fn readable(name: &str) -> String {
-    // `cpp_demangle` also takes a bare type, so it would turn the C function `f` into `float`.
+    // `cpp_demangle` also accepts a bare type: it would convert the C function `f` to `float`.
     let is_cpp = name.starts_with("_Z") || name.starts_with("___Z");
     let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?).or_else(|| ocaml(name));
     readable.unwrap_or_else(|| name.to_owned())
 }
 
 fn rust(name: &str) -> Option<String> {
-    // Names of the newer kind have no dots in them, those of the older end in a hash and an E.
+    // v0 names contain no dots; legacy names end with a hash and an E.
     let end = if name.starts_with("_R") { name.find('.') } else { name.rfind("E.").map(|place| place + 1) };
     let whole = &name[..end.unwrap_or(name.len())];
     let demangled =
         rustc_demangle::try_demangle(whole).or_else(|_| rustc_demangle::try_demangle(name)).ok()?;
     let mut out = Bounded::of(name);
-    // It has limits of its own, and puts words in the place of what is beyond them.
+    // Beyond its own limits, the demangler writes a note instead.
     write!(out, "{demangled:#}").ok()?;
     (!out.text.ends_with(" limit reached}")).then_some(out.text)
 }
@@ -53,9 +54,10 @@ fn cpp(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// The modules and the function of an OCaml name: `camlStdlib__List__map_310`, or since OCaml 5.2 `camlStdlib__List.map_310`. The
-/// number distinguishes functions of one name, and is kept for functions without a name. Characters other than letters, digits
-/// and `_` are written as `$` and two hexadecimal digits.
+/// Demangles an OCaml name: `camlStdlib__List__map_310`, or since OCaml 5.2
+/// `camlStdlib__List.map_310`. The number distinguishes functions of the same name; it is kept for
+/// functions without a name. `$` and two hexadecimal digits encode other characters than letters,
+/// digits and `_`.
 fn ocaml(name: &str) -> Option<String> {
     let path = name.strip_prefix("caml").filter(|path| path.starts_with(|c: char| c.is_ascii_uppercase()))?;
     let separator = path.rfind("__").into_iter().chain(path.rfind('.')).max()?;
@@ -88,8 +90,8 @@ fn ocaml(name: &str) -> Option<String> {
     Some(readable)
 }
 
-/// What adjusts `this` and goes on to a function: what it is, and the function's name without `_Z`. `cpp_demangle` writes them in
-/// a way of its own.
+/// Splits the name of a thunk, which adjusts `this` and jumps to a function, into its kind and the
+/// function's name without `_Z`. `cpp_demangle` has another notation.
 fn thunk(name: &str) -> Option<(&'static str, &str)> {
     let rest = name.strip_prefix("_ZT")?;
     let (words, rest) = match rest.as_bytes().first()? {
@@ -98,11 +100,11 @@ fn thunk(name: &str) -> Option<(&'static str, &str)> {
         b'c' => ("covariant return thunk", call_offset(call_offset(&rest[1..])?)?),
         _ => return None,
     };
-    // A thunk of a thunk would be of no use, and many of them a way to exhaust the stack.
+    // A thunk of a thunk does not occur; many would exhaust the stack.
     (!rest.starts_with('T')).then_some((words, rest))
 }
 
-/// What is behind a `<call-offset>` of the mangling: h and a number, or v and two.
+/// Skips a `<call-offset>` of the mangling: h and a number, or v and two.
 fn call_offset(text: &str) -> Option<&str> {
     let numbers = match text.as_bytes().first()? {
         b'h' => 1,
@@ -115,20 +117,18 @@ fn call_offset(text: &str) -> Option<&str> {
     })
 }
 
-/// A C++ name says by a number what it has said before, so that each few bytes of it can double what it becomes. Those of templates in
-/// templates become twenty times as long; what goes on is left as the linker has it.
+/// Limit of growth. A C++ name refers to earlier parts by number, so every few bytes can double the
+/// result. Nested templates grow twentyfold; names that exceed the limit stay mangled.
 const MAX_GROWTH: usize = 32;
-/// What a short one may become in any case.
+/// Growth that is always allowed, for short names.
 const ALWAYS: usize = 1 << 10;
 
-/// A text that refuses to become too long.
 struct Bounded {
     text: String,
     most: usize,
 }
 
 impl Bounded {
-    /// Of a name of so many bytes.
     fn of(name: &str) -> Self {
         Self { text: String::new(), most: (MAX_GROWTH * name.len() + ALWAYS).min(MAX_BYTES) }
     }
@@ -144,7 +144,7 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// True for names that a compiler has mangled: those of the linker, with more in them than the function's own.
+/// True for names mangled by a compiler, which contain more than the function's own name.
 pub(super) fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("_R")
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_what_was_written() {
+    fn demangles_names() {
         let cases = [
             ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
             ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
@@ -179,10 +179,10 @@ mod tests {
             ("camlMain__entry", "Main.entry"),
             ("camlMain__step_2_7", "Main.step_2"),
             ("camlMain__$e9_1", "Main.$e9"),
-            // Functions of the runtime are C's.
+            // Functions of the OCaml runtime are C.
             ("caml_alloc_small", "caml_alloc_small"),
             ("camlMain", "camlMain"),
-            // Of Swift and D.
+            // Swift and D.
             ("$s4demo6crunchyyF", "$s4demo6crunchyyF"),
             ("_D4main3fooFZv", "_D4main3fooFZv"),
             ("", ""),
@@ -192,10 +192,10 @@ mod tests {
         }
     }
 
-    /// A pair of pairs of pairs: each level names the one before twice, in ten bytes.
+    /// Nested pairs: each level contains the previous one twice, in ten bytes.
     #[test]
-    fn a_name_that_doubles_with_each_part_stays_as_it_is() {
-        // S_ is a, S0_ the template p, S1_ the first pair, and each other the pair before it.
+    fn keeps_a_name_that_doubles_with_each_part() {
+        // S_ is a, S0_ the template p, S1_ the first pair, and each other the previous pair.
         let levels = |count: usize| {
             let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
             let more = digits[1..=count].iter().map(|&digit| format!("S0_IS{0}_S{0}_E", char::from(digit)));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_and_copies_of_a_function_have_its_name() {
+    fn removes_suffixes_of_parts_and_copies() {
         let suffixes =
             ["cold", "part.0", "isra.0", "constprop.0.isra.1.cold", "llvm.1234567890", "lto_priv.0", "avx2"];
         let names = [
@@ -220,16 +220,16 @@ mod tests {
                 assert_eq!(demangle(&format!("{name}.{suffix}")), expected, "{suffix}");
             }
         }
-        // Nobody says that a dot in a C name begins anything.
+        // In a C name, a dot has no defined meaning.
         assert_eq!(demangle("f.cold"), "f.cold");
         assert_eq!(demangle("_Zgarbage.cold"), "_Zgarbage.cold");
         assert_eq!(demangle("_ZN5shape4areaEdi@plt"), "shape::area(double, int)@plt");
         assert_eq!(demangle("f@plt"), "f@plt");
     }
 
-    /// What nests deeply, and what is short and stands for names that no memory holds, stays as it is.
+    /// Deeply nested names, and short names with huge results.
     #[test]
-    fn hostile_names_stay_mangled() {
+    fn keeps_hostile_names_mangled() {
         let many = 50_000;
         let deep = ["P", "1AI", "K", "F", "DpT_", "N1A", "sr", "Z1fE", "U1xI", "cvT_", "A_", "M1A"];
         let mut names: Vec<String> = deep.iter().map(|one| format!("_Z1f{}i", one.repeat(many))).collect();
@@ -238,7 +238,7 @@ mod tests {
             start.to_owned() + &again.repeat(many)
         }));
         names.push(format!("_RMC0{}u", "R".repeat(many)));
-        // Each type is twice the one before.
+        // Each type contains the previous one twice.
         let mut doubles = "_Z1f1AIiiE".to_owned();
         for digit in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars() {
             doubles += &format!("S_IS{digit}_S{digit}_E");

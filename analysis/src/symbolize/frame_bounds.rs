@@ -1,4 +1,4 @@
-//! Where functions without a name begin and end, from `.eh_frame`, which stripped files have, too.
+//! Bounds of functions without a symbol, from `.eh_frame`, which stripped files keep.
 
 use super::image::Image;
 use gimli::{BaseAddresses, EhFrame, EndianSlice, Reader as _, RunTimeEndian, UnwindSection as _};
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 type FrameSection<'data> = EhFrame<EndianSlice<'data, RunTimeEndian>>;
 
-/// The functions around `addresses`, which are sorted.
+/// Finds the functions of sorted `addresses`.
 pub(super) fn find(image: &Image, addresses: &[u64]) -> Vec<Option<Range<u64>>> {
     let found = if addresses.is_empty() { None } else { find_in_section(image, addresses) };
     found.unwrap_or_else(|| vec![None; addresses.len()])
@@ -36,7 +36,7 @@ fn find_in_section(image: &Image, addresses: &[u64]) -> Option<Vec<Option<Range<
     Some(find_by_walk(&frames, &bases, addresses))
 }
 
-/// Looks at every entry of the section, as files without a table need.
+/// Reads all entries of the section, for files without a search table.
 fn find_by_walk(
     frames: &FrameSection<'_>,
     bases: &BaseAddresses,
@@ -57,22 +57,21 @@ fn find_by_walk(
     found
 }
 
-/// Bytes of an entry of the table.
 const ENTRY: usize = 8;
 
-/// The table in `.eh_frame_hdr`, of the one form that linkers write (Linux Standard Base, "Exception Frame Header"):
+/// The search table in `.eh_frame_hdr`, as all linkers write it (LSB, "Exception Frame Header"):
 ///
 /// ```text
 /// 0      version, 1
-/// 1      encoding of the section's place, 0x1b
+/// 1      encoding of the section's address, 0x1b
 /// 2      encoding of the count, 0x03: 4 bytes
-/// 3      encoding of the table, 0x3b: 4 bytes with a sign, counted from byte 0
-/// 4      the section's place
+/// 3      encoding of the table, 0x3b: 4 bytes with a sign, relative to byte 0
+/// 4      the section's address
 /// 8      the count
 /// 12     start of a function, and its entry in .eh_frame; sorted
 /// ```
 ///
-/// Gimli's own look-up panics on some damaged ones, in builds that check sums.
+/// Gimli's lookup panics on some damaged tables, in builds with overflow checks.
 struct SearchTable<'data> {
     entries: &'data [u8],
     address: u64,
@@ -90,7 +89,7 @@ impl<'data> SearchTable<'data> {
         Some(Self { entries, address, endian })
     }
 
-    /// Where the entry of the last function is that begins at `address` or before.
+    /// Returns the address of the entry of the last function that begins at or before `address`.
     fn frame(&self, address: u64) -> Option<u64> {
         let (mut low, mut high) = (0, self.entries.len() / ENTRY);
         while low < high {

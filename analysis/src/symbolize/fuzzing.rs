@@ -1,13 +1,12 @@
-//! Lookups in files that may hold anything: for tests and fuzzing only.
+//! Lookups in untrusted files, for tests and fuzzing only.
 
 use super::{Memory, debug_files::Places, image::Image, memory_image, object_file::ObjectFile, perf_map};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use std::{io, path::Path};
 
-/// Most addresses that are looked up in a file.
 const ADDRESSES: usize = 256;
 
-/// Looks up addresses in an object of these bytes: starts of symbols and segments, and others.
+/// Looks up addresses in an object: starts of symbols and segments, and others.
 pub fn object(bytes: &[u8]) {
     let Ok(image) = Image::from_bytes(Path::new("/nowhere/object"), bytes.to_vec()) else { return };
     let mut addresses = vec![0, 1, 0x1000, 0x1189, 0x40_1136, u64::MAX - 1, u64::MAX];
@@ -37,7 +36,7 @@ pub fn object(bytes: &[u8]) {
     }
 }
 
-/// Memory of these bytes, and none beside.
+/// Memory with these bytes at an address.
 pub(super) struct BytesAt<'b>(pub(super) u64, pub(super) &'b [u8]);
 
 impl Memory for BytesAt<'_> {
@@ -49,7 +48,7 @@ impl Memory for BytesAt<'_> {
     }
 }
 
-/// Makes a file of an object that begins with these bytes in memory, which is of whole pages.
+/// Rebuilds a file from an object in memory, in whole pages.
 pub fn memory(bytes: &[u8]) {
     const BASE: u64 = 0x7fff_0000_0000;
     let mut pages = bytes.to_vec();
@@ -60,7 +59,7 @@ pub fn memory(bytes: &[u8]) {
     }
 }
 
-/// Looks up addresses in a map of these bytes.
+/// Looks up addresses in a perf map.
 pub fn perf_map(bytes: &[u8]) {
     let addresses = [0, 1, 0x1000, 0x1001, 0xffff, 0x7fff_0000_0000, u64::MAX];
     let found = perf_map::find(bytes, &addresses);
@@ -75,7 +74,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Replays what a target begins with, what reached new code and what once failed; gives the number of inputs.
+    /// Replays the seeds, corpora and regressions of a target; returns the number of inputs.
     fn replay(name: &str, target: fn(&[u8])) -> usize {
         let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
         let mut inputs = 0;
@@ -83,7 +82,7 @@ mod tests {
             let Ok(files) = fs::read_dir(fuzz.join(kind).join(name)) else { continue };
             for file in files {
                 let path = file.expect("is listed").path();
-                // The name of an input that fails is the last one written.
+                // The printed name of a failing input is the last one.
                 println!("{}", path.display());
                 target(&fs::read(path).expect("is read"));
                 inputs += 1;
@@ -93,20 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn inputs_of_the_fuzz_targets_are_replayed() {
+    fn replays_inputs_of_fuzz_targets() {
         assert!(replay("analysis_object", object) > 4);
         assert!(replay("analysis_memory", memory) > 1);
         assert!(replay("analysis_perf_map", perf_map) > 1);
     }
 
-    /// Damage to real files, a byte at a time: reading them ends, with or without names.
+    /// Damages real files, a byte at a time: reading must return.
     #[test]
-    fn damage_in_any_byte_is_survived() {
+    fn survives_damage_in_any_byte() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/analysis_object");
         for file in fs::read_dir(seeds).expect("is there") {
             let path = file.expect("is listed").path();
             let seed = fs::read(&path).expect("is read");
-            // The decoder of zstd is slow in builds that are not optimised.
+            // The zstd decoder is slow in unoptimised builds.
             let step = if path.ends_with("zstd") { 211 } else { 31 };
             for place in (0..seed.len()).step_by(step) {
                 for change in [0xff, 0x01] {
@@ -118,9 +117,9 @@ mod tests {
         }
     }
 
-    /// Counts and places that gimli's own look-up makes overflowing sums of.
+    /// Counts and offsets that overflow in gimli's lookup.
     #[test]
-    fn damage_in_the_table_of_frames_is_survived() {
+    fn survives_damage_in_the_frame_table() {
         let seed =
             fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/analysis_object/stripped"));
         let seed = seed.expect("is there");
@@ -135,10 +134,10 @@ mod tests {
         }
     }
 
-    /// An ELF file with a function of a page at 0x1000, in which each of `calls` inlined calls stands in the one before.
+    /// An ELF file with a function of a page at 0x1000 that contains `calls` nested inlined calls.
     fn nested(calls: usize) -> Vec<u8> {
         let entry = |tag: u8, attributes: &[u8]| [&[tag, 1], attributes, &[0, 0]].concat();
-        // A unit and a function with low_pc (address) and high_pc (8 bytes), the function with a name (text); calls with nothing.
+        // Unit and function have low_pc (address) and high_pc (8 bytes); the function has a name.
         let code = [0x11, 1, 0x12, 7];
         let abbreviations = [
             [&[1], &*entry(0x11, &code)].concat(),
@@ -170,9 +169,9 @@ mod tests {
         [file, body, headers].concat()
     }
 
-    /// A reader that calls itself for each ends the process, which no test survives.
+    /// A recursive reader would overflow the stack, which kills the test process.
     #[test]
-    fn calls_inlined_into_each_other_without_end_are_survived() {
+    fn survives_deeply_nested_inlined_calls() {
         let bytes = nested(300_000);
         object(&bytes);
         let image = Image::from_bytes(Path::new("/nowhere/object"), bytes).expect("is ELF");

@@ -1,4 +1,4 @@
-//! The bytes of an ELF file, in memory or mapped, and the addresses that it gives its code.
+//! Bytes of an ELF file, mapped or in memory, and its addresses.
 
 use crate::error::{Error, ErrorKind};
 use object::{Object as _, ObjectSegment as _, SegmentFlags, elf::PF_X};
@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What can be parsed: an ELF file of any class and byte order.
+/// An ELF file of any class and byte order.
 pub(super) type Elf<'data> = object::File<'data, &'data [u8]>;
 
-/// The least page that there is.
+/// The smallest page size.
 const PAGE: u64 = 4096;
 
-/// An ELF file. Addresses are the file's own, as `objdump` prints them.
+/// An ELF file. Addresses are the file's, as `objdump` prints them.
 pub(super) struct Image {
     path: PathBuf,
     bytes: Bytes,
@@ -25,7 +25,7 @@ enum Bytes {
 }
 
 impl Image {
-    /// Maps the file. Only regular files are opened, since to open a pipe or a device can wait or have effects.
+    /// Maps the file, which must be regular: opening a pipe or a device can block or have effects.
     ///
     /// # Errors
     /// If it cannot be read, or is not an ELF file.
@@ -38,7 +38,7 @@ impl Image {
         Self::of_file(path, &File::open(path).map_err(fails)?)
     }
 
-    /// Maps a file that is open, and was opened at `path`.
+    /// Maps a file that was opened at `path`.
     ///
     /// # Errors
     /// If it cannot be read, or is not an ELF file.
@@ -51,10 +51,10 @@ impl Image {
         Self { path: path.into(), bytes }.checked()
     }
 
-    /// An ELF file that is in memory: what was compressed in another, or the vDSO.
+    /// Creates an image of an ELF file in memory: a decompressed one, or the vDSO.
     ///
     /// # Errors
-    /// Where it is no ELF file.
+    /// If it is not an ELF file.
     pub(super) fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
         Self { path: path.into(), bytes: Bytes::Owned(bytes) }.checked()
     }
@@ -69,12 +69,10 @@ impl Image {
         }
     }
 
-    /// Where it was read from.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All of it.
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped(map) => map,
@@ -82,48 +80,46 @@ impl Image {
         }
     }
 
-    /// Its headers. They are parsed anew, which takes no time beside any look-up; None where the file has changed since it
-    /// was opened.
+    /// Parses the headers, which is fast; None if the file has changed since it was opened.
     pub(super) fn elf(&self) -> Option<Elf<'_>> {
         Elf::parse(self.bytes()).ok()
     }
 
-    /// The linker's build id, in lower-case hexadecimal digits; empty where there is none.
+    /// Returns the linker's build ID, in lower-case hexadecimal digits; empty without one.
     pub(super) fn build_id(&self) -> String {
         let elf = self.elf();
         let id = elf.as_ref().and_then(|elf| elf.build_id().ok().flatten());
         id.map_or_else(String::new, hexadecimal)
     }
 
-    /// The address of the byte at `offset` in the file; None where it is not loaded.
+    /// Returns the address of the byte at `offset` in the file; None if it is not loaded.
     pub(super) fn address_of_offset(&self, offset: u64) -> Option<u64> {
         let elf = self.elf()?;
         let segments = elf.segments().filter(|segment| {
             let (start, size) = segment.file_range();
             offset.checked_sub(start).is_some_and(|distance| distance < size)
         });
-        // Pages at the border of two segments are mapped twice; code is in the executable one.
+        // A page at the border of two segments is mapped twice; code is in the executable one.
         let segment = segments.max_by_key(is_executable)?;
         Some(segment.address().wrapping_add(offset - segment.file_range().0))
     }
 
-    /// The offset in the file of the code that is `distance` bytes in memory after the file's first byte; None if there is no
-    /// code.
+    /// Returns the file offset of code `distance` bytes in memory after the first byte of the file.
     pub(super) fn offset_of_code(&self, distance: u64) -> Option<u64> {
         let address = self.address_of_offset(0)?.checked_add(distance)?;
         let elf = self.elf()?;
         let mut code = elf.segments().filter(is_executable).filter_map(|segment| {
             let (start, size) = segment.file_range();
             let inside = address.checked_sub(segment.address()).filter(|&inside| inside < size);
-            // The page that a segment begins in is its own, too.
+            // A segment also maps the rest of its first page.
             let before = segment.address().checked_sub(address).filter(|&before| before <= start % PAGE);
             inside.map(|inside| start + inside).or(before.map(|before| start - before))
         });
         code.next()
     }
 
-    /// The address that the first page of the only executable segment begins at; None where there are several. Debug files
-    /// have no bytes of code, so that offsets say nothing there.
+    /// Returns the address of the first page of the only executable segment; None if there are
+    /// several. For debug files, which lack code, so that offsets are meaningless.
     pub(super) fn only_code_page(&self) -> Option<u64> {
         let elf = self.elf()?;
         let mut segments = elf.segments().filter(is_executable);
@@ -132,21 +128,19 @@ impl Image {
     }
 }
 
-/// True for segments of code.
 fn is_executable<'data>(segment: &impl object::ObjectSegment<'data>) -> bool {
     matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & PF_X != 0)
 }
 
-/// As `readelf -n` prints a build id.
+/// Formats a build ID as `readelf -n` does.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Maps a whole file.
 #[expect(unsafe_code, reason = "the mapping's bytes may change under us, which is stated below")]
 pub(super) fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
-    // SAFETY: A writer that changes the file meanwhile makes us read other bytes, as with read(2): all that is parsed here
-    // takes any bytes, checks every offset against the length, and does not rely on reading the same twice. One that
-    // shortens it ends this command by SIGBUS; installers replace binaries by renaming.
+    // SAFETY: another process may change the file, so two reads may differ, as with read(2). The
+    // parsers accept any bytes, check each offset against the length, and do not rely on equal
+    // reads. If the file is truncated, SIGBUS kills this command; installers use rename(2).
     unsafe { memmap2::Mmap::map(file) }
 }

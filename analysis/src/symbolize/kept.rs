@@ -1,4 +1,4 @@
-//! Objects that are held open, since their files may be deleted or replaced.
+//! Objects that are kept open, because their files may be deleted or replaced.
 
 use super::{image::Image, memory_image};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-/// An object that ran, whatever is at its path by now.
+/// An executed object, even if its path has another file by now.
 #[derive(Clone, Debug)]
 pub struct KeptObject {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct KeptObject {
 }
 
 impl KeptObject {
-    /// The file that was opened at `path`.
+    /// Keeps the file that was opened at `path`.
     ///
     /// # Errors
     /// If it is not an ELF file, or cannot be read.
@@ -27,11 +27,10 @@ impl KeptObject {
         Self::new(path, object, true)
     }
 
-    /// What a process has in memory of the object at `path`, which begins at the address `base`: symbols of the dynamic linker,
-    /// and no lines.
+    /// Reads the dynamic linker's symbols of the object at `path` from process memory at `base`.
     ///
     /// # Errors
-    /// If that is not an ELF object with such symbols, or cannot be read.
+    /// If it is not an ELF object with such symbols, or cannot be read.
     pub fn of_memory(path: &Path, memory: &impl memory_image::Memory, base: u64) -> Result<Self, Error> {
         let fails = |error| Error::io(path, "read the object in memory", error);
         let bytes = memory_image::read(memory, base).map_err(fails)?;
@@ -48,22 +47,22 @@ impl KeptObject {
         Ok(Self { path: path.into(), build_id, object: Arc::new(object), is_whole })
     }
 
-    /// The linker's build id, in lower-case hexadecimal digits; empty without one.
+    /// Returns the linker's build ID, in lower-case hexadecimal digits; empty without one.
     pub fn build_id(&self) -> &Arc<str> {
         &self.build_id
     }
 
-    /// True if this is the object of a mapping with this path and build id.
+    /// True if this is the object of a mapping with this path and build ID.
     pub(super) fn is_at(&self, path: &Path, build_id: &str) -> bool {
         *self.build_id == *build_id && (!build_id.is_empty() || self.path == path)
     }
 
-    /// True for a file, false for what was read from memory.
+    /// True for a file, false for an object read from memory.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Its bytes; None if it cannot be read any more.
+    /// Maps the object; None if it cannot be read any more.
     pub(super) fn image(&self) -> Option<Image> {
         Image::of_file(&self.path, &self.object).ok()
     }

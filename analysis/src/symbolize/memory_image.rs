@@ -1,7 +1,7 @@
-//! Rebuilds an ELF file from the memory of a process, for an object that was deleted: its segments, its build id, and the symbols
-//! of the dynamic linker (System V ABI, "Dynamic Linking"; `.gnu.hash` is a GNU extension).
+//! Reconstruction of a deleted ELF file from process memory: segments, build ID, and symbols of the
+//! dynamic linker (System V ABI, "Dynamic Linking"; `.gnu.hash` is a GNU extension).
 //!
-//! The memory of a process may hold any bytes, and may change during the reading. The size is bounded by [`MAX_BYTES`].
+//! The memory is untrusted, and may change while it is read. [`MAX_BYTES`] limits the size.
 
 use object::{
     Endianness, LittleEndian as Little, Pod, U16, U32, U64,
@@ -19,23 +19,23 @@ use std::{
     mem::size_of,
 };
 
-/// Bytes of symbols and their names at most.
+/// Limit of bytes of symbols and their names.
 const MAX_BYTES: u64 = 64 << 20;
-/// Program headers at most; linkers write about a dozen.
+/// Limit of program headers; linkers write about a dozen.
 const MAX_SEGMENTS: usize = 60;
-/// Bytes of the dynamic section, and of each group of notes, at most.
+/// Limit of bytes of the dynamic section, and of each group of notes.
 const MAX_OF_SECTION: u64 = 64 << 10;
 
 /// Memory of a process.
 pub trait Memory {
-    /// Fills `buffer` with what is at `address`.
+    /// Fills `buffer` with the bytes at `address`.
     ///
     /// # Errors
-    /// If not all of it can be read.
+    /// If not all of them can be read.
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// Rebuilds the object that begins at the address `base`. Its code has the offsets that it has in the object's own file.
+/// Reconstructs the object mapped at `base`. Code has the same offsets as in the original file.
 ///
 /// # Errors
 /// If the memory cannot be read, or is not an ELF object with symbols for the dynamic linker.
@@ -51,7 +51,7 @@ pub(super) fn read(memory: &impl Memory, base: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What was found in memory, in the form that it has in a file.
+/// Contents of the file to write.
 #[derive(Default)]
 struct Object {
     machine: u16,
@@ -113,7 +113,7 @@ impl Object {
                 .find(|entry| entry.d_tag(endian).into() == u64::from(tag))
                 .map(|entry| entry.d_val(endian).into())
         };
-        // glibc replaces the addresses of the file by those of the process, musl does not.
+        // glibc replaces the file's addresses by the process's, musl does not.
         let place = |tag: u32| {
             let value = number(tag)?;
             Some(if (base..end).contains(&value) { value } else { value.wrapping_add(bias) })
@@ -152,7 +152,7 @@ impl Object {
         self.segments.iter().filter(|segment| segment.p_flags.get(Little) & PF_X != 0)
     }
 
-    /// The number of the section of code that has the address: the first section is none.
+    /// Returns the index of the code section with the address; section 0 is reserved.
     fn section_of(&self, address: u64) -> Option<u16> {
         let has = |segment: &ProgramHeader64<Little>| {
             address
@@ -162,7 +162,7 @@ impl Object {
         u16::try_from(self.code().position(has)? + 1).ok()
     }
 
-    /// A file with a section of code for each executable segment, without its bytes.
+    /// Builds a file with an empty code section for each executable segment.
     fn file(&self) -> Vec<u8> {
         let mut sections = vec![section(0, 0, 0, 0, 0)];
         for segment in self.code() {
@@ -187,7 +187,7 @@ impl Object {
             sections.push(notes);
         }
         let names = sections.len() as u32 + 1;
-        // The first symbol is none.
+        // The first symbol is reserved.
         let none = [0; size_of::<Sym64<Little>>()];
         let (offset, size) = append(&[&none, bytes_of_slice(&self.symbols)].concat());
         sections.push(section(SHT_DYNSYM, offset, size, names, none.len() as u64));
@@ -216,7 +216,7 @@ impl Object {
             e_phnum: half(self.segments.len()),
             e_shentsize: half(size_of::<SectionHeader64<Little>>()),
             e_shnum: half(sections.len()),
-            // Their names are all empty, with which any such table begins.
+            // All section names are empty, and a string table begins with an empty string.
             e_shstrndx: half(names as usize),
         };
         [bytes_of_slice(&[header]), bytes_of_slice(&self.segments), &body].concat()
@@ -242,7 +242,7 @@ fn section(kind: u32, offset: u64, size: u64, link: u32, entry: u64) -> SectionH
     }
 }
 
-/// The number of symbols, from the end of the last chain: the table does not contain it.
+/// Returns the number of symbols, from the end of the last chain: the table does not contain it.
 fn count_in_gnu_hash(memory: &impl Memory, table: u64, word: u64) -> io::Result<u64> {
     let [buckets, first, bloom, _] = words::<4>(memory, table)?.map(u64::from);
     if buckets.saturating_mul(4) > MAX_BYTES {
@@ -263,7 +263,7 @@ fn count_in_gnu_hash(memory: &impl Memory, table: u64, word: u64) -> io::Result<
     Ok(first + place + 1)
 }
 
-/// `size` bytes, which are bounded by who asks.
+/// Reads `size` bytes; the caller limits `size`.
 fn bytes(memory: &impl Memory, address: u64, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).map_err(not_elf)?];
     memory.read(address, &mut bytes)?;
@@ -279,7 +279,7 @@ fn words<const N: usize>(memory: &impl Memory, address: u64) -> io::Result<[u32;
     Ok(words)
 }
 
-/// The whole entries of a table.
+/// Returns the complete entries of a table.
 fn array<T: Pod>(bytes: &[u8]) -> io::Result<&[T]> {
     slice_from_bytes(bytes, bytes.len() / size_of::<T>())
         .map(|(entries, _)| entries)
@@ -300,7 +300,6 @@ mod tests {
         os::unix::fs::FileExt as _,
     };
 
-    /// This process.
     struct Own(File);
 
     impl Memory for Own {
@@ -313,7 +312,7 @@ mod tests {
         Own(File::open("/proc/self/mem").unwrap())
     }
 
-    /// Where the file or object begins, and its path.
+    /// Returns start address and path of a mapped file.
     fn mapped(wanted: &str) -> (u64, String) {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.contains(wanted)).unwrap();
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_symbols_in_memory_are_those_of_the_file() {
+    fn finds_the_symbols_of_the_file_in_memory() {
         let (base, path) = mapped("/libc.so");
         let bytes = read(&own(), base).unwrap();
         let (in_memory, file) = (object::File::parse(&*bytes).unwrap(), fs::read(path).unwrap());
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_in_any_byte_is_survived() {
+    fn survives_damage_in_any_byte() {
         let (base, _) = mapped("[vdso]");
         let mut vdso = vec![0; 4096];
         own().read(base, &mut vdso).unwrap();

@@ -1,21 +1,22 @@
-//! Names for addresses: functions, files, lines and inlined calls.
+//! Symbolization of addresses: functions, files, lines and inlined calls.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! | --- | --- |
-//! | `kept`, `memory_image` | objects that are held open, and what processes have of them in memory |
-//! | `opened` | from a mapping to the file that ran, or the reason why there is none |
-//! | `object_file` | an object with all the files of its names |
-//! | `debug_files` | debug information in a file of its own |
+//! | `kept`, `memory_image` | objects kept open, or read from process memory |
+//! | `opened` | the file of a mapping, or why there is none |
+//! | `object_file` | an object with all files of its names |
+//! | `debug_files` | separate debug files |
 //! | `debuginfod` | files from servers |
 //! | `dwarf/` | functions, lines, inlined calls |
-//! | `symbol_table`, `frame_bounds` | `.symtab` and `.dynsym`; `.eh_frame` for functions without a name |
-//! | `perf_map`, `vdso` | code that no file has |
-//! | `texts` | names and paths of an object, each once and not without end |
-//! | `naming` | from what was found to the profile's functions |
+//! | `symbol_table`, `frame_bounds` | `.symtab`, `.dynsym`; `.eh_frame` for functions without one |
+//! | `perf_map`, `vdso` | code without a file |
+//! | `texts` | names and paths of an object, stored once, with a limit |
+//! | `naming` | conversion of results to the profile's functions |
 //!
-//! An object is bytes that anybody may have written. What it makes this take is at most 256 bytes for each of its own, decompressed
-//! (which is at most 50 times the file and 16 MiB), 16 KiB for each address that is looked up, and 32 MiB besides (`tests/gate/hostile.rs`).
-//! The many for each byte are for declarations and tables of files that have one or two bytes an entry, as no compiler writes them.
+//! Objects are untrusted. Reading one uses at most 256 bytes of memory for each of its bytes,
+//! decompressed (at most 50 times the file plus 16 MiB), 16 KiB for each address, and 32 MiB
+//! (`tests/gate/hostile.rs`). The factor is high because of declarations and file tables with
+//! entries of one or two bytes, which compilers do not write.
 
 mod debug_files;
 mod debuginfod;
@@ -56,28 +57,28 @@ use std::{
 };
 use wanted::{Wanted, WantedAddress};
 
-/// Where names are looked for, and how they are shown.
+/// Search paths and display options.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// A directory that the profile's paths are looked for in first, as the root of the machine that was profiled.
+pub struct SymbolizerOptions {
+    /// The root directory of the profiled machine, in which the profile's paths are searched first.
     pub sysroot: Option<PathBuf>,
-    /// A file to take in the place of the program's own, the first mapping's.
+    /// A file to use instead of the program, which is the first mapping.
     pub binary: Option<PathBuf>,
-    /// Show names as a person writes them, not as the linker has them.
+    /// Show demangled names instead of linker names.
     pub demangle: bool,
-    /// Where debug files are looked for: below the sysroot first, and then as it is said here.
+    /// Directories of debug files, searched in the sysroot first, then as given.
     pub debug_directories: Vec<PathBuf>,
-    /// Servers that are asked for files that are not there.
+    /// Servers for files that are not found.
     pub servers: Option<Servers>,
-    /// Objects that ran, which are taken first.
+    /// Executed objects that were kept open, used first.
     pub kept: Vec<KeptObject>,
-    /// Where just-in-time compilers leave `perf-PID.map`.
+    /// Directory in which JIT compilers write `perf-PID.map`.
     pub perf_map_directory: PathBuf,
-    /// For processes that were forked from others: these, the nearest first. What they had compiled until then is there, too.
+    /// Ancestors of forked processes, the nearest first: code that they had compiled is inherited.
     pub ancestors: HashMap<u32, Vec<u32>>,
 }
 
-impl Default for Options {
+impl Default for SymbolizerOptions {
     fn default() -> Self {
         Self {
             sysroot: None,
@@ -92,10 +93,10 @@ impl Default for Options {
     }
 }
 
-/// Looks up names, and keeps what it has opened for the next profile.
+/// Looks up names, and keeps opened objects for the next profile.
 pub struct Symbolizer {
-    options: Options,
-    /// The file of the first mapping of the profile that was symbolized last.
+    options: SymbolizerOptions,
+    /// The file of the first mapping of the last symbolized profile.
     program: Option<PathBuf>,
     objects: Mutex<HashMap<ObjectKey, Arc<OnceLock<Opened>>>>,
 }
@@ -106,33 +107,31 @@ impl fmt::Debug for Symbolizer {
     }
 }
 
-/// How far it has come.
+/// Progress of a symbolization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Addresses that were looked up.
     pub done: usize,
     /// Addresses to look up.
     pub all: usize,
-    /// Servers are asked for files at this moment.
+    /// A request to a server is pending.
     pub is_asking: bool,
 }
 
-/// The addresses of one object, ready to be looked up.
 struct Work {
     object: Arc<OnceLock<Opened>>,
-    /// For each place of the group, where its address is in the plan; None where the file does not have it.
+    /// For each address of the group its index in the plan; None if the file does not contain it.
     at: Vec<Option<usize>>,
     plan: Plan,
 }
 
 impl Symbolizer {
-    /// One that has opened nothing.
-    pub fn new(options: Options) -> Self {
+    /// Creates a symbolizer without opened objects.
+    pub fn new(options: SymbolizerOptions) -> Self {
         Self { options, program: None, objects: Mutex::new(HashMap::new()) }
     }
 
-    /// Gives names to the locations that have none, as far as they are used by a sample. Gives a line of text for each object
-    /// whose names could not be had, and why.
+    /// Names sampled locations without names. Returns a warning for each object without symbols.
     pub fn symbolize(&mut self, profile: &mut Profile, progress: &mut dyn FnMut(Progress)) -> Vec<String> {
         self.program = profile.mappings.first().map(|mapping| mapping.file.clone());
         self.settle_moved(profile);
@@ -161,7 +160,7 @@ impl Symbolizer {
         let mut warnings = Vec::new();
         for ((key, places), work) in wanted.objects.iter().zip(&work) {
             let found: Vec<_> = found.by_ref().take(work.plan.units.len()).collect();
-            // Where stand-ins are looked up again, the recorder has given the warning.
+            // When stand-ins are looked up again, the recorder has already given the warning.
             let is_first = places.iter().any(|place| !place.has_stand_in);
             let Some(object) = object_of(&work.object) else {
                 if let Some(Opened::Missing(Some(reason))) = work.object.get() {
@@ -184,8 +183,7 @@ impl Symbolizer {
         warnings
     }
 
-    /// Finds where in its file code is that the program has moved to memory without one. What is not code of the file was not
-    /// moved from there: it is memory without a file.
+    /// Converts the offsets of moved code. What is not code of the file becomes anonymous memory.
     pub fn settle_moved(&self, profile: &mut Profile) {
         for mapping in profile.mappings.iter_mut().filter(|mapping| mapping.is_moved) {
             mapping.is_moved = false;
@@ -200,14 +198,13 @@ impl Symbolizer {
                     (mapping.file, mapping.file_offset) = (PathBuf::new(), 0);
                     (mapping.build_id, mapping.is_deleted) = ("".into(), false);
                 }
-                // Most linkers leave the same distances in files as in memory.
+                // Most linkers use the same distances in files and in memory.
                 None => {}
             }
         }
     }
 
-    /// Gives the build ids of the files that are there now to mappings that have none: for a profile that has just been
-    /// recorded, whose files are those that ran. Mappings of a file that was deleted get none.
+    /// Sets missing build IDs from the current files, except deleted ones, for a new profile.
     pub fn note_build_ids(&self, profile: &mut Profile) {
         for mapping in profile.mappings.iter_mut().filter(|mapping| mapping.build_id.is_empty()) {
             let Some(key) = self.key(mapping).filter(|_| !mapping.is_deleted) else { continue };
@@ -217,21 +214,20 @@ impl Symbolizer {
         }
     }
 
-    /// The file to read for a mapping; None where there is none, or it is not the one that ran. A mapping of the program is known
-    /// as such once its profile was symbolized.
+    /// Returns the file of a mapping; None without one, or if it is not the executed file. A
+    /// mapping is recognised as the program's after its profile was symbolized.
     pub fn file_of(&self, mapping: &Mapping) -> Option<PathBuf> {
         let object = self.open(&self.key(mapping)?);
         object_of(&object)?.path().map(Into::into)
     }
 
-    /// The address that [`file_of`](Self::file_of)'s file itself gives to what is at `address` in the process, as `objdump`
-    /// prints it.
+    /// Converts `address` to one of [`file_of`](Self::file_of)'s file, as `objdump` prints it.
     pub fn file_address(&self, mapping: &Mapping, address: u64) -> Option<u64> {
         let object = self.open(&self.key(mapping)?);
         object_of(&object)?.address(mapping.file_offset, distance(mapping, address)?)
     }
 
-    /// The code of the function around `address`, in addresses of the process: of one that was split, the piece that it is in.
+    /// Returns the process addresses of the function around `address`; of a split one, the part.
     pub fn function_range(&self, mapping: &Mapping, address: u64) -> Option<Range<u64>> {
         let object = self.open(&self.key(mapping)?);
         let object = object_of(&object)?;
@@ -241,18 +237,17 @@ impl Symbolizer {
         Some(start..start.checked_add(range.end.checked_sub(range.start)?)?)
     }
 
-    /// What identifies a mapping's object; None where it can have none.
+    /// Returns the key of a mapping's object; None if it can have none.
     fn key(&self, mapping: &Mapping) -> Option<ObjectKey> {
         let is_object = opened::is_file(&mapping.file) || mapping.file.as_os_str() == "[vdso]";
         let is_given = self.options.binary.is_some() && self.program.as_ref() == Some(&mapping.file);
         (is_object || is_given).then(|| ObjectKey::new(mapping, self.program.as_deref(), &self.options))
     }
 
-    /// Opens an object, unless it has been opened.
     fn open(&self, key: &ObjectKey) -> Arc<OnceLock<Opened>> {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let object = objects.entry(key.clone()).or_default().clone();
-        // Others are opened meanwhile.
+        // Other threads can open other objects.
         drop(objects);
         object.get_or_init(|| key.open(&self.options));
         object
@@ -273,7 +268,7 @@ impl Symbolizer {
         Work { object, at, plan }
     }
 
-    /// Names what just-in-time compilers have made, by the maps that they leave.
+    /// Names code of JIT compilers from their perf maps.
     fn name_generated_code(&self, wanted: &Wanted, naming: &mut Naming<'_>, warnings: &mut Vec<String>) {
         let given = &self.options.perf_map_directory;
         let below =
@@ -283,7 +278,7 @@ impl Symbolizer {
             let mut has_map = false;
             let mut places: Vec<&WantedAddress> = places.iter().collect();
             places.sort_unstable_by_key(|place| place.address);
-            // A child's own map comes first: it may have compiled other code at addresses of its parent's.
+            // A child's own map first: it may have replaced code at addresses of its parent's.
             for process in
                 iter::once(process).chain(self.options.ancestors.get(process).into_iter().flatten())
             {
@@ -310,7 +305,7 @@ impl Symbolizer {
                     None => {}
                 }
             }
-            // Addresses in no mapping are those of damaged stacks, more often than code.
+            // Unmapped addresses are more often from damaged stacks than code.
             if !has_map && places.iter().any(|place| place.is_mapped) {
                 warnings.push(format!(
                     "{}: is not there, so code that process {process} generated has no names; have its compiler write the map \
@@ -322,7 +317,6 @@ impl Symbolizer {
     }
 }
 
-/// Where in its mapping an address is.
 fn distance(mapping: &Mapping, address: u64) -> Option<u64> {
     (mapping.start..mapping.end).contains(&address).then(|| address - mapping.start)
 }
@@ -334,7 +328,6 @@ fn object_of(object: &OnceLock<Opened>) -> Option<&ObjectFile> {
     }
 }
 
-/// What to say of an object's names.
 fn warning(object: &ObjectFile, named: &[Named]) -> Option<String> {
     let path = object.path().filter(|path| path.as_os_str() != "[vdso]")?.display();
     if !object.notes().is_empty() {

@@ -1,22 +1,21 @@
-//! Puts what was found into the profile.
+//! Conversion of lookup results to functions of the profile.
 
 use super::{demangle::demangle, object_file::Named};
 use crate::profile::{Function, FunctionId, Line, LocationId, Profile};
 use std::{collections::HashMap, sync::Arc};
 
-/// Names the locations of a profile. A function that several locations are in is there once.
+/// Names the locations of a profile, with shared functions.
 pub(super) struct Naming<'a> {
     profile: &'a mut Profile,
     demangle: bool,
     functions: HashMap<Function, FunctionId>,
     demangled: HashMap<Arc<str>, Arc<str>>,
-    /// Full names of functions, by scope and own name.
     scoped: HashMap<(Arc<str>, Arc<str>), Arc<str>>,
-    /// How many bytes demangled names may still have beyond [`USUAL_GROWTH`].
+    /// Remaining bytes of demangled names beyond [`USUAL_GROWTH`].
     growth_left: usize,
 }
 
-/// Demangled names are about as long as the linker's, and those of templates a few times as long, or some kilobytes longer.
+/// Demangled names are usually a few times as long as linker names, or some kilobytes longer.
 const USUAL_GROWTH: usize = 4;
 const USUAL_BYTES: usize = 4 << 10;
 const MAX_GROWTH: usize = 16 << 20;
@@ -36,7 +35,7 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// Gives a location its calls, if there are any, and notes in its mapping what is known now.
+    /// Sets the calls of a location, if any, and updates its mapping's flags.
     pub(super) fn give(&mut self, location: LocationId, named: &Named) {
         if named.calls.is_empty() {
             return;
@@ -85,7 +84,7 @@ impl<'a> Naming<'a> {
         self.demangled.entry(name.clone()).or_insert_with(demangled).clone()
     }
 
-    /// The name of a function with what it stands in, or without where it would be too much.
+    /// Returns the name with its scope, or without if it exceeds the limit.
     fn scoped(&mut self, scope: &Arc<str>, name: &Arc<str>) -> Arc<str> {
         let left = &mut self.growth_left;
         let scoped = || match left.checked_sub(growth(scope.len() + 2 + name.len(), name)) {
@@ -107,7 +106,7 @@ impl<'a> Naming<'a> {
     }
 }
 
-/// By how much a name of so many bytes is longer than is usual for what it was made of.
+/// Returns the bytes of a demangled name beyond the usual length.
 fn growth(bytes: usize, name: &str) -> usize {
     bytes.saturating_sub((USUAL_GROWTH * name.len()).max(USUAL_BYTES))
 }

@@ -1,4 +1,4 @@
-//! A mapped object, and all files that its names come from.
+//! A mapped object, and all files with its names.
 
 use super::{
     debug_files::Places,
@@ -13,46 +13,43 @@ use crate::{error::Error, symbolize::demangle::is_mangled};
 use object::{Object as _, ObjectSection as _};
 use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, sync::OnceLock};
 
-/// A mapped object. Addresses are the file's own.
+/// A mapped object. Addresses are the file's.
 pub(super) struct ObjectFile {
     image: Arc<Image>,
-    /// The file that ran is gone, and `image` is its debug file.
+    /// The executed file is missing, and `image` is its debug file.
     is_debug_file: bool,
     places: Places,
     names: OnceLock<NameFiles>,
 }
 
-/// Where the names of an object are.
+/// The files with an object's names.
 struct NameFiles {
-    /// The object itself, its debug file, and the tables of its MiniDebugInfo, as far as they are there.
+    /// The object, its debug file, and its MiniDebugInfo, if they exist.
     symbols: Vec<Arc<Image>>,
     debug: Option<DebugInfo>,
-    /// Of all of them.
     texts: Texts,
-    /// What is damaged.
     notes: Vec<String>,
 }
 
-/// What to look up, unit by unit; these may be looked up by several threads.
+/// Addresses to look up by unit, possibly in several threads.
 pub(super) struct Plan {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub(super) addresses: Vec<u64>,
     pub(super) units: Vec<UnitAddresses>,
 }
 
-/// What an address is in.
+/// Result of a lookup.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
-    /// The calls, innermost first; empty where nothing is known. All have names.
+    /// The calls, innermost first; empty if unknown. All have names.
     pub(super) calls: Vec<NamedCall>,
-    /// The function's code, as far as it is known.
+    /// The function's code, if known.
     pub(super) range: Option<Range<u64>>,
-    /// The name is made of where the function begins, as there is no other.
+    /// The name is a stand-in, made of the function's start address.
     pub(super) is_nameless: bool,
 }
 
 impl Named {
-    /// Code that a just-in-time compiler has made.
     pub(super) fn of_code(code: &super::perf_map::Code) -> Self {
         let call = NamedCall { name: Some(code.name.clone()), ..NamedCall::default() };
         Self { calls: vec![call], range: Some(code.range.clone()), is_nameless: false }
@@ -60,22 +57,21 @@ impl Named {
 }
 
 impl ObjectFile {
-    /// That of an image.
     pub(super) fn new(image: Image, is_debug_file: bool, places: Places) -> Self {
         Self { image: Arc::new(image), is_debug_file, places, names: OnceLock::new() }
     }
 
-    /// The build id of the file itself; empty where it has none.
+    /// Returns the file's build ID; empty without one.
     pub(super) fn build_id(&self) -> String {
         self.image.build_id()
     }
 
-    /// The file to read instructions from; None where there is but the debug file.
+    /// Returns the file with instructions; None if there is only a debug file.
     pub(super) fn path(&self) -> Option<&Path> {
         (!self.is_debug_file).then(|| self.image.path())
     }
 
-    /// The file's own address of what is mapped from `offset` in the file, `distance` bytes behind the start of the mapping.
+    /// Returns the file's address `distance` bytes after the start of a mapping of `offset`.
     pub(super) fn address(&self, offset: u64, distance: u64) -> Option<u64> {
         if self.is_debug_file {
             return self.image.only_code_page()?.checked_add(distance);
@@ -83,12 +79,12 @@ impl ObjectFile {
         self.image.address_of_offset(offset.checked_add(distance)?)
     }
 
-    /// The offset in the file of code that was moved in memory ([`Mapping::is_moved`](crate::profile::Mapping::is_moved)).
+    /// Returns the file offset of moved code
+    /// ([`Mapping::is_moved`](crate::profile::Mapping::is_moved)).
     pub(super) fn offset_of_code(&self, distance: u64) -> Option<u64> {
         self.image.offset_of_code(distance).filter(|_| !self.is_debug_file)
     }
 
-    /// What is damaged in the files of the names.
     pub(super) fn notes(&self) -> &[String] {
         &self.names().notes
     }
@@ -97,7 +93,7 @@ impl ObjectFile {
         self.names.get_or_init(|| NameFiles::find(&self.image, self.is_debug_file, &self.places))
     }
 
-    /// Finds the units of `addresses`, which are sorted, each once.
+    /// Finds the units of `addresses`, which are sorted and unique.
     pub(super) fn plan(&self, addresses: Vec<u64>) -> Plan {
         let debug = self.names().debug.as_ref();
         let units = debug.map_or_else(Vec::new, |debug| debug.units(&addresses));
@@ -111,8 +107,7 @@ impl ObjectFile {
         names.debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &names.texts, &addresses))
     }
 
-    /// Puts together what `units`, in the order of the plan's, and the tables of symbols have. Functions without a name are called
-    /// by `object`'s name, and where they begin.
+    /// Combines `units` and symbol tables; unnamed functions get names of `object` and start.
     pub(super) fn finish(&self, plan: &Plan, units: Vec<Vec<NamedAddress>>, object: &str) -> Vec<Named> {
         let mut places: Vec<NamedAddress> = vec![NamedAddress::default(); plan.addresses.len()];
         for (unit, found) in plan.units.iter().zip(units) {
@@ -156,7 +151,6 @@ impl ObjectFile {
         named
     }
 
-    /// The function around an address.
     pub(super) fn function_range(&self, address: u64) -> Option<Range<u64>> {
         let plan = self.plan(vec![address]);
         let units = plan.units.iter().map(|unit| self.look_up_unit(&plan, unit)).collect();
@@ -165,8 +159,9 @@ impl ObjectFile {
     }
 }
 
-/// The name of debug information, or, where that has none or not the linker's, of a symbol. Of C functions with several names at one
-/// address it is the public one: `malloc`, and not `__GI___libc_malloc`, by which libc's debug information calls it.
+/// Chooses the name from debug information, or the symbol if debug information has none or no
+/// linker name. For C functions with several names it is the public one: `malloc` instead of
+/// `__GI___libc_malloc`, which libc's debug information has.
 fn name(place: NamedAddress, symbol: Option<symbol_table::Symbol>) -> Named {
     let NamedAddress { mut calls, function } = place;
     let Some(symbol) = symbol else { return Named { calls, range: function, is_nameless: false } };
@@ -174,12 +169,12 @@ fn name(place: NamedAddress, symbol: Option<symbol_table::Symbol>) -> Named {
         calls.push(NamedCall::default());
     }
     if let Some((outermost, inner)) = calls.split_last_mut() {
-        // With line tables alone compilers leave out the linker's name, and the function's own is `new` or `run`.
+        // With only line tables, compilers omit linker names; the plain name is `new` or `run`.
         let is_plain = outermost.name.as_deref() == Some(&*symbol.name);
         let is_fuller = !outermost.is_linker_name && (is_mangled(&symbol.name) || is_plain);
         let is_plainer = outermost.name.as_ref().is_some_and(|name| {
             let [ours, theirs] = [&symbol.name, name].map(|name| leading_underscores(name.as_bytes()));
-            // A name that the sources give the linker is one of several: the function has its own, too.
+            // With a linker name from the sources, the function also has a plain name.
             let is_one_of_several = outermost.is_linker_name;
             !is_mangled(name)
                 && match ours.cmp(&theirs) {
@@ -192,7 +187,7 @@ fn name(place: NamedAddress, symbol: Option<symbol_table::Symbol>) -> Named {
         if outermost.name.is_none() || is_same && (is_fuller || is_plainer) {
             let before = outermost.name.replace(symbol.name.clone());
             outermost.is_linker_name = true;
-            // A part of the function that is inlined into the rest of it.
+            // Part of the function inlined into the rest of it.
             for call in inner.iter_mut().filter(|call| before.is_some() && call.name == before) {
                 call.name = Some(symbol.name.clone());
             }
@@ -226,7 +221,7 @@ impl NameFiles {
     }
 }
 
-/// The table of symbols that Fedora, among others, leaves in stripped files.
+/// Returns the symbol table that Fedora and others keep in stripped files.
 fn mini_debug_info(image: &Image) -> Result<Option<Image>, String> {
     let Some(elf) = image.elf() else { return Ok(None) };
     let Some(section) = elf.section_by_name(".gnu_debugdata") else { return Ok(None) };
@@ -251,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn of_several_names_the_public_one_is_taken() {
+    fn uses_the_public_name_of_several() {
         assert_eq!(named("__GI___libc_malloc", true, "malloc", 0x10), "malloc");
         assert_eq!(named("__write", false, "write", 0x10), "write");
         assert_eq!(named("__GI___errno_location", true, "__errno_location", 0x10), "__errno_location");
         assert_eq!(named("__GI__IO_file_xsgetn", true, "local _IO_file_xsgetn", 0x10), "_IO_file_xsgetn");
-        // Not if it is private and the other the function's own, has more underscores, as many as the function's own or as
-        // another private one, belongs to another function, or would replace a C++ name.
+        // Not if it is private and the other the function's own, has more underscores, or as many
+        // as the own or another private name, is another function's, or would replace a C++ name.
         assert_eq!(named("__write", false, "local write", 0x10), "__write");
         assert_eq!(named("_one", true, "local _two", 0x10), "_one");
         assert_eq!(named("qsort_r", true, "__qsort_r", 0x10), "qsort_r");
@@ -266,9 +261,9 @@ mod tests {
         assert_eq!(named("_ZN3Job3runEv", true, "run_job", 0x10), "_ZN3Job3runEv");
     }
 
-    /// As in libc's `mmap`: what GCC splits off, it inlines into the function's other copy.
+    /// As in libc's `mmap`: GCC inlines a split-off part into the function's other copy.
     #[test]
-    fn a_function_inside_itself_has_one_name() {
+    fn function_inlined_into_itself_has_one_name() {
         let call =
             |name: &str| NamedCall { name: Some(name.into()), is_linker_name: true, ..NamedCall::default() };
         let calls = vec![call("__GI___mmap64"), call("other"), call("__GI___mmap64")];
@@ -278,11 +273,11 @@ mod tests {
         assert_eq!(names, ["mmap", "other", "mmap"]);
     }
 
-    /// Clang's `-gline-tables-only` gives names without their classes.
+    /// Clang's `-gline-tables-only` writes names without their classes.
     #[test]
-    fn the_linkers_name_is_taken_where_it_says_more() {
+    fn uses_a_linker_name_with_more_detail() {
         assert_eq!(named("run", false, "_ZN3Job3runEv", 0x10), "_ZN3Job3runEv");
-        // Not where it is a C function's, is another function's, or where the debug information has it, too.
+        // Not if it is a C or another function's, or if debug information also has a linker name.
         assert_eq!(named("run", false, "__run", 0x10), "run");
         assert_eq!(named("run", false, "_ZN3Job5otherEv", 0x8), "run");
         assert_eq!(named("_ZN3Job3runEv", true, "_ZN3Job3runEv.llvm.1", 0x10), "_ZN3Job3runEv");

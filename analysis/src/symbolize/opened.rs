@@ -1,54 +1,53 @@
-//! Finds the file of a mapping, and tells whether it is the one that ran.
+//! Lookup of a mapping's file, with a check that it is the executed one.
 
 use super::{
-    KeptObject, Options, debug_files::Places, debuginfod::Wish, image::Image, object_file::ObjectFile,
-    stand_in, vdso,
+    KeptObject, SymbolizerOptions, debug_files::Places, debuginfod::FileKind, image::Image,
+    object_file::ObjectFile, stand_in, vdso,
 };
 use crate::profile::Mapping;
 use std::{os::unix::ffi::OsStrExt as _, path::Path, path::PathBuf, sync::Arc};
 
-/// What identifies the object of a mapping.
+/// Identity of a mapping's object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ObjectKey {
     file: PathBuf,
     build_id: Arc<str>,
     is_deleted: bool,
-    /// It is the program itself, and the user has said which file that is.
+    /// It is the program, and the user specified its file.
     is_given: bool,
 }
 
 /// A mapping's object, or why there is none.
 pub(super) enum Opened {
     Object(Box<ObjectFile>),
-    /// The reason, and what to do; None where nobody expects names.
+    /// The reason and advice; None if no names are expected.
     Missing(Option<String>),
 }
 
 impl ObjectKey {
-    /// That of a mapping. `program` is the file of the profile's first mapping.
-    pub(super) fn new(mapping: &Mapping, program: Option<&Path>, options: &Options) -> Self {
+    /// Returns the key of a mapping. `program` is the file of the profile's first mapping.
+    pub(super) fn new(mapping: &Mapping, program: Option<&Path>, options: &SymbolizerOptions) -> Self {
         Self {
             file: mapping.file.clone(),
-            // Go has ids of its own that no linker wrote.
+            // Go's IDs were not written by a linker.
             build_id: if is_hexadecimal(&mapping.build_id) { mapping.build_id.clone() } else { "".into() },
             is_deleted: mapping.is_deleted,
             is_given: options.binary.is_some() && program == Some(&mapping.file),
         }
     }
 
-    /// True where it is certain which file ran: by its build id, or by the user's word.
+    /// True if the executed file is certain, by its build ID or the user's option.
     pub(super) fn is_certain(&self) -> bool {
         !self.build_id.is_empty() || self.is_given
     }
 
-    /// What reports call it.
     pub(super) fn short_name(&self) -> String {
         stand_in::object(&self.file)
     }
 
-    /// Opens the object. Names of a file that is not the one that ran are worse than none, so whatever tells of another is
-    /// heeded: the build id, and the kernel's word that the file was deleted. A file without an id is believed.
-    pub(super) fn open(&self, options: &Options) -> Opened {
+    /// Opens the object. Wrong names are worse than none: a file with another build ID is refused.
+    /// If the profile has no ID, a file is refused only if the kernel reported it as deleted.
+    pub(super) fn open(&self, options: &SymbolizerOptions) -> Opened {
         let places = Places {
             directories: below_sysroot(&options.debug_directories, options.sysroot.as_deref()),
             servers: options.servers.clone(),
@@ -109,8 +108,8 @@ impl ObjectKey {
         if let Some(image) = places.by_build_id(&self.build_id) {
             return object(image, true, &places);
         }
-        for (wish, is_debug_file) in [(Wish::Binary, false), (Wish::DebugFile, true)] {
-            if let Some(image) = places.on_servers(wish, &self.build_id) {
+        for (kind, is_debug_file) in [(FileKind::Binary, false), (FileKind::DebugFile, true)] {
+            if let Some(image) = places.on_servers(kind, &self.build_id) {
                 return object(image, is_debug_file, &places);
             }
         }
@@ -126,7 +125,7 @@ fn is_hexadecimal(id: &str) -> bool {
     id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// True for paths that name a file of code: not for names such as `[stack]` and `//anon`, and memory that has the name of a file.
+/// True for paths of files with code, unlike `[stack]`, `//anon`, and memory with a file name.
 pub(super) fn is_file(path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
     path.starts_with(b"/")
@@ -134,7 +133,7 @@ pub(super) fn is_file(path: &Path) -> bool {
         && !sigprof::format::Mapping::is_anonymous_path(path)
 }
 
-/// Each path below the sysroot, and then, since a sysroot may hold but a part, as it is.
+/// Returns each path in the sysroot, and then as it is, because a sysroot may be incomplete.
 fn below_sysroot(paths: &[PathBuf], sysroot: Option<&Path>) -> Vec<PathBuf> {
     let below = |path: &PathBuf| sysroot.map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
     paths.iter().filter_map(below).chain(paths.iter().cloned()).collect()

@@ -1,4 +1,4 @@
-//! Work that several threads share.
+//! Parallel iteration.
 
 use std::{
     num::NonZeroUsize,
@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-/// How often `done` is called if no item is finished.
+/// Interval of calls of `done` while no item is finished.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Does `work` for each item, by as many threads as there are processors, and gives the results in the items' order. `done` is
-/// called on this thread, with the item, whenever one is finished, and without one now and then.
+/// Calls `work` for each item, in as many threads as processors, and returns the results in order.
+/// This thread calls `done` with each finished item, and periodically without one.
 pub(super) fn map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
@@ -29,7 +29,7 @@ pub(super) fn map<T: Sync, R: Send>(
             let sender = sender.clone();
             let (next, work) = (&next, &work);
             scope.spawn(move || {
-                // The number alone is shared.
+                // Relaxed: only the index is shared.
                 while let Some((place, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
                     .and_then(|place| Some((place, items.get(place)?)))
                 {
@@ -51,7 +51,7 @@ pub(super) fn map<T: Sync, R: Send>(
             }
         }
     });
-    // A thread that panicked has made the scope panic.
+    // If a thread panicked, the scope panicked.
     results.into_iter().map(|result| result.expect("every item is done")).collect()
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_the_order_of_the_items() {
+    fn returns_results_in_the_order_of_items() {
         let items: Vec<usize> = (0..1000).collect();
         let mut sum = 0;
         let results = map(&items, |item| item * 2, |item| sum += item.unwrap_or(&0));
@@ -71,7 +71,7 @@ mod tests {
 
     /// The item is finished after three calls without it.
     #[test]
-    fn who_waits_for_an_item_hears_of_it() {
+    fn calls_done_periodically_while_items_are_pending() {
         let calls = AtomicUsize::new(0);
         let work = |_: &()| {
             while calls.load(Ordering::Relaxed) < 3 {

@@ -1,5 +1,5 @@
-//! Names that a just-in-time compiler leaves in `/tmp/perf-PID.map`: a line `START SIZE NAME` for each piece of code, the
-//! numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt in the kernel's sources).
+//! Symbols that JIT compilers write to `/tmp/perf-PID.map`: lines `START SIZE NAME` with
+//! hexadecimal numbers (tools/perf/Documentation/jit-interface.txt in the kernel's sources).
 
 use super::image::map_file;
 use crate::error::{Error, ErrorKind};
@@ -12,21 +12,21 @@ use std::{
     sync::Arc,
 };
 
-/// A piece of code.
+/// A piece of JIT code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Its name; one copy for all addresses that are in it.
+    /// Its name, shared by all addresses.
     pub name: Arc<str>,
-    /// Its addresses, in the process.
+    /// Its addresses in the process.
     pub range: Range<u64>,
 }
 
-/// Looks up `addresses`, which are sorted, in the text of a map. Of two pieces of code at an address the later one in the text
-/// is there: compilers reuse memory. Lines of another form are passed over, as the last one may be cut.
+/// Looks up sorted `addresses` in the text of a map. If ranges overlap, the later line counts,
+/// because compilers reuse memory. Invalid lines are skipped, as the last one may be incomplete.
 pub fn find(text: &[u8], addresses: &[u64]) -> Vec<Option<Code>> {
     let mut found: Vec<Option<Code>> = vec![None; addresses.len()];
-    // From the last line on. For each place one that is still to be named, itself or further on, and one behind all of them: so a
-    // text in which each line is around all addresses takes no longer than another.
+    // Lines are read backwards. `open` leads from each index to the next unnamed address or the end
+    // (union-find), so that lines with huge ranges do not take longer.
     let mut open: Vec<usize> = (0..=addresses.len()).collect();
     for line in text.rsplit(|&byte| byte == b'\n') {
         let Some((range, name)) = parse_line(line) else { continue };
@@ -43,7 +43,7 @@ pub fn find(text: &[u8], addresses: &[u64]) -> Vec<Option<Code>> {
     found
 }
 
-/// The first place from `place` on that is still to be named. The way to it is made shorter.
+/// Returns the first unnamed index from `place` on, with path compression.
 fn next_open(open: &mut [usize], mut place: usize) -> usize {
     while open[place] != place {
         open[place] = open[open[place]];
@@ -65,13 +65,13 @@ fn parse_line(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
     (!name.is_empty()).then_some((start..end, name))
 }
 
-/// Looks up `addresses` in a file, as [`find`] does; None where there is no file.
+/// Looks up `addresses` in a file, as [`find`] does; None if it does not exist.
 ///
 /// # Errors
-/// Where it is not to be trusted: everybody may write to /tmp, so it has to be a regular file of the user's own, or of root's.
+/// If it is not a regular file of this user or root: any user can write to /tmp.
 pub(super) fn find_in_file(path: &Path, addresses: &[u64]) -> Result<Option<Vec<Option<Code>>>, Error> {
     let fails = |error| Error::io(path, "read the names of generated code", error);
-    // Not through a link, and no pipe is opened.
+    // Symbolic links are not followed, and pipes not opened.
     let Ok(status) = fs::symlink_metadata(path) else { return Ok(None) };
     let user = fs::metadata("/proc/self").map_err(fails)?.uid();
     let refused =
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_the_name_of_the_line_around_it() {
+    fn finds_the_line_that_contains_an_address() {
         let text = "1000 10 first\n0x2000 0x8 a name with spaces\n";
         let found = names(text, &[0xfff, 0x1000, 0x100f, 0x1010, 0x2007, 0x2008]);
         let expected = [None, Some("first"), Some("first"), None, Some("a name with spaces"), None];
@@ -113,15 +113,15 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_lines_is_there() {
+    fn prefers_the_later_of_two_lines() {
         let text = "1000 100 old\n1080 10 new\n";
         let expected = ["old", "new", "old"].map(|name| Some(name.to_owned()));
         assert_eq!(names(text, &[0x1000, 0x1080, 0x1090]), expected);
     }
 
-    /// As a look at each line in turn finds them.
+    /// Compared with a linear search.
     #[test]
-    fn of_many_lines_the_last_around_each_address_is_found() {
+    fn finds_the_last_of_many_lines() {
         let mut state = 7_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_form_are_passed_over() {
+    fn skips_invalid_lines() {
         let text =
             "\n1000\n1000 10\n1000 10 \nxyz 10 a\nffffffffffffffff 10 wraps\n1000 zz b\n1000 10 good\n1000 1";
         assert_eq!(names(text, &[0x1000, u64::MAX]), [Some("good".to_owned()), None]);
     }
 
     #[test]
-    fn a_map_that_others_could_have_made_is_refused() {
+    fn refuses_a_map_of_another_user() {
         let directory = tempfile::tempdir().expect("a directory");
         let real = directory.path().join("real");
         fs::write(&real, "1000 10 f\n").expect("written");

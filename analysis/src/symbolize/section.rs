@@ -1,28 +1,26 @@
-//! Sections that are compressed, and how much memory they may ask for.
+//! Compressed sections, with a memory limit.
 
 use super::image::Elf;
 use object::{CompressionFormat, Object as _, ObjectSection};
 use std::{borrow::Cow, io::Read};
 
-/// What the compressed sections of a file become together may be 16 MiB in any case, and 50 times the file: real ones are by 3 to
-/// 20 times as large.
+/// Limit of decompressed sections of a file: 16 MiB plus 50 times the file. Usual ratios: 3 to 20.
 const ALWAYS: u64 = 16 << 20;
 const FACTOR: u64 = 50;
 
-/// What the compressed parts of a file may still take.
+/// Remaining bytes for decompressed parts of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     left: u64,
 }
 
 impl Room {
-    /// That of a file, or a section, of so many bytes.
     pub(super) fn of(bytes: usize) -> Self {
         Self { left: (bytes as u64).saturating_mul(FACTOR).saturating_add(ALWAYS) }
     }
 }
 
-/// The section of a name, or that of the older way to compress, by which `.debug_info` becomes `.zdebug_info`.
+/// Finds a section by name, also in the older compressed form (`.zdebug_info`).
 pub(super) fn find<'data, 'file>(
     elf: &'file Elf<'data>,
     name: &str,
@@ -31,10 +29,10 @@ pub(super) fn find<'data, 'file>(
     elf.section_by_name(name).or_else(older)
 }
 
-/// The bytes of a section, decompressed.
+/// Returns the bytes of a section, decompressed.
 ///
 /// # Errors
-/// Where it is damaged, or its contents would take more than any real section; the text says which.
+/// If it is damaged or exceeds the limit.
 pub(super) fn contents<'data>(
     section: &impl ObjectSection<'data>,
     room: &mut Room,
@@ -62,15 +60,15 @@ pub(super) fn contents<'data>(
     }
 }
 
-/// The ELF file in a section `.gnu_debugdata`, which xz has compressed.
+/// Decompresses the ELF file in `.gnu_debugdata`, which is compressed by xz.
 ///
 /// # Errors
-/// Where it is damaged, or would take more than any real one.
+/// If it is damaged or exceeds the limit.
 pub(super) fn mini_debug_info(compressed: &[u8]) -> Result<Vec<u8>, String> {
-    // Dictionaries of xz's highest preset have 64 MiB; a header may ask for 4 GiB.
+    // xz's highest preset has a dictionary of 64 MiB; a header may demand 4 GiB.
     let decoder = xz4rust::XzDecoder::in_heap_with_alloc_dict_size(0, 64 << 20);
     let buffer = std::num::NonZeroUsize::new(8192).expect("not 0");
-    // The reader wants bytes of its own.
+    // The reader needs owned bytes.
     let bytes = std::io::Cursor::new(compressed.to_vec());
     let mut reader = xz4rust::XzReader::new_with_buffer_size_and_decoder(bytes, buffer, decoder);
     let room = Room::of(compressed.len());
@@ -78,12 +76,12 @@ pub(super) fn mini_debug_info(compressed: &[u8]) -> Result<Vec<u8>, String> {
         .map_err(|reason| format!(".gnu_debugdata: {reason}"))
 }
 
-/// Reads at most `size` bytes, and one more to show that there are too many.
+/// Reads at most `size` bytes, plus one to detect excess.
 fn bounded(reader: &mut dyn Read, compressed: usize, size: u64, room: Room) -> Result<Vec<u8>, String> {
     if size > room.left {
         return Err(format!("{compressed} bytes claim to be {size}, which is not believed"));
     }
-    // What is claimed is not allocated before it is there.
+    // Memory is allocated as data arrives, not as claimed.
     let mut bytes = Vec::new();
     reader.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > size {
@@ -97,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_claimed_and_not_there_takes_no_memory() {
+    fn allocates_no_memory_for_claimed_sizes() {
         let mut nothing: &[u8] = &[];
         assert!(
             bounded(&mut nothing, 10, 1 << 40, Room::of(10))
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_beyond_its_size_is_refused() {
+    fn refuses_data_beyond_its_size() {
         assert!(
             bounded(&mut std::io::repeat(1), 10, 100, Room::of(10))
                 .is_err_and(|reason| reason.contains("more than 100"))
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_xz_is_an_error() {
+    fn reports_damaged_xz() {
         assert!(mini_debug_info(b"\xfd7zXZ\0garbage and more of it").is_err());
         assert!(mini_debug_info(&[]).is_err());
     }

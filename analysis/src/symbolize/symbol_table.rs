@@ -1,7 +1,6 @@
-//! The functions of `.symtab` and `.dynsym`.
+//! Functions of `.symtab` and `.dynsym`.
 //!
-//! Addresses are looked up all together, in one pass over the table: nothing is sorted or kept of the many symbols that no
-//! sample is in.
+//! One pass over the table looks all addresses up; symbols without samples are not stored.
 
 use super::{image::Image, texts::Texts};
 use object::{
@@ -9,14 +8,13 @@ use object::{
 };
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-/// The symbol around an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Symbol {
-    /// As the linker has it, without a version such as `@@GLIBC_2.14`.
+    /// The linker name, without a version such as `@@GLIBC_2.14`.
     pub(super) name: Arc<str>,
-    /// Its code; where the symbol has no size, as far as the next one or the section's end.
+    /// Its code; without a size, up to the next symbol or the section's end.
     pub(super) range: Range<u64>,
-    /// Others can link to it.
+    /// It is not local.
     pub(super) is_public: bool,
 }
 
@@ -27,7 +25,6 @@ impl Symbol {
     }
 }
 
-/// A symbol that may be the one.
 #[derive(Clone, Copy)]
 struct Candidate<'data> {
     start: u64,
@@ -37,7 +34,7 @@ struct Candidate<'data> {
 }
 
 impl Candidate<'_> {
-    /// Of several the innermost is taken: the highest start; then the longest range, then the plainest name.
+    /// Orders candidates: the highest start, then the longest range, then the plainest name.
     fn preference(&self) -> impl Ord + use<'_> {
         let underscores = leading_underscores(self.name);
         (u64::MAX - self.start, u64::MAX - self.end, self.is_local, underscores, self.name.len(), self.name)
@@ -48,32 +45,32 @@ impl Candidate<'_> {
     }
 }
 
-/// Underscores before a name: with each, it is less meant for others.
+/// Counts leading underscores: more mean a more internal name.
 pub(super) fn leading_underscores(name: &[u8]) -> usize {
     name.iter().take_while(|&&byte| byte == b'_').count()
 }
 
-/// What one pass finds for an address.
+/// Best symbols for an address.
 #[derive(Clone)]
 struct NearestSymbol<'data> {
-    /// The best symbol with a size that the address lies in.
+    /// The best sized symbol that contains the address.
     sized: Option<Candidate<'data>>,
-    /// The best symbol without size between the address before and this one.
+    /// The best label (symbol without size) between the previous address and this one.
     label: Option<(Candidate<'data>, u64)>,
-    /// The highest and the lowest start of any symbol between the address before and this one.
+    /// The highest and lowest start of symbols between the previous address and this one.
     highest: u64,
     lowest: u64,
 }
 
-/// Looks up `addresses`, which are sorted, in both tables of the file.
+/// Looks up sorted `addresses` in both tables of the file.
 pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
     let none = NearestSymbol { sized: None, label: None, highest: 0, lowest: u64::MAX };
-    // One more, for what lies behind the last address.
+    // Another element for symbols after the last address.
     let mut found = vec![none; addresses.len() + 1];
     let Some(elf) = image.elf() else { return vec![None; addresses.len()] };
     let mut code: HashMap<usize, Option<u64>> = HashMap::new();
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-        // `SymbolKind::Unknown` is a label of assembly without a type.
+        // `SymbolKind::Unknown` is an assembly label without a type.
         if !matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown) {
             continue;
         }
@@ -111,7 +108,7 @@ pub(super) fn find(image: &Image, texts: &Texts, addresses: &[u64]) -> Vec<Optio
     choose(&found, texts, addresses)
 }
 
-/// A label names what lies behind it up to the next symbol, unless it stands in a function.
+/// Chooses symbols. A label extends to the next symbol, unless it is inside a function.
 fn choose(found: &[NearestSymbol<'_>], texts: &Texts, addresses: &[u64]) -> Vec<Option<Symbol>> {
     let mut nexts = vec![u64::MAX; found.len()];
     for place in (1..found.len()).rev() {
@@ -135,14 +132,14 @@ fn choose(found: &[NearestSymbol<'_>], texts: &Texts, addresses: &[u64]) -> Vec<
     symbols
 }
 
-/// True for the marks of code and data on Arm: `$a`, `$d`, `$t` or `$x`, and what follows a dot (ELF for the Arm Architecture,
-/// "Mapping symbols"). Names of Swift begin with a `$`, too.
+/// True for Arm's mapping symbols: `$a`, `$d`, `$t` or `$x`, with an optional suffix after a dot
+/// (ELF for the Arm Architecture, "Mapping symbols"). Swift names also begin with `$`.
 fn is_mapping_symbol(name: &[u8]) -> bool {
     matches!(name, [b'$', b'a' | b'd' | b't' | b'x'] | [b'$', b'a' | b'd' | b't' | b'x', b'.', ..])
 }
 
 fn plain_name(name: &[u8]) -> &[u8] {
-    // One that begins so has no version, and one that ends so is a jump to the function.
+    // A leading @ is not a version, and `@plt` marks a PLT entry.
     let version = name.iter().skip(1).position(|&byte| byte == b'@').filter(|_| !name.ends_with(b"@plt"));
     &name[..version.map_or(name.len(), |before| before + 1)]
 }
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_of_arm_are_no_names_and_those_of_swift_are() {
+    fn distinguishes_arm_mapping_symbols_from_swift_names() {
         for name in ["$a", "$d", "$t", "$x", "$x.12", "$d.realdata"] {
             assert!(is_mapping_symbol(name.as_bytes()), "{name}");
         }
@@ -162,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_no_part_of_names() {
+    fn removes_versions_from_names() {
         let cases = [
             ("memcpy@@GLIBC_2.14", "memcpy"),
             ("memcpy@GLIBC_2.2.5", "memcpy"),

@@ -1,7 +1,7 @@
-//! The names and paths that an object's files give, each kept once, and no more of them than the files account for.
+//! Names and paths of an object's files, stored once, with a size limit.
 //!
-//! A table of texts is named by offsets, so a file can give a suffix of one long text to each of its functions: as many bytes
-//! as the square of the table's length.
+//! String tables are referred to by offset. So a file can use a different suffix of one long string
+//! for each function, with a total of the square of the table's length.
 
 use crate::text::printable;
 use std::{
@@ -9,14 +9,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What the names of a small file may take in any case, and those of a larger one for each of its bytes. Functions that samples are
-/// in have some megabytes of names in the largest programs, which are hundreds of megabytes.
+/// Limit of names: a minimum, plus a multiple of the files' size. Sampled functions of the largest
+/// programs, which have hundreds of megabytes, have some megabytes of names.
 const ALWAYS: usize = 8 << 20;
 const FACTOR: usize = 2;
-/// Where that is used up a name keeps its beginning.
+/// Length of names beyond the limit.
 const BEGINNING: usize = 128;
 
-/// The texts of one object.
 pub(super) struct Texts {
     kept: Mutex<Kept>,
 }
@@ -27,24 +26,24 @@ struct Kept {
 }
 
 impl Texts {
-    /// None yet, of files with so many bytes.
+    /// Creates an empty set for files of this total size.
     pub(super) fn of_files(bytes: usize) -> Self {
         let left = bytes.saturating_mul(FACTOR).saturating_add(ALWAYS);
         Self { kept: Mutex::new(Kept { known: HashSet::new(), left }) }
     }
 
-    /// The text that these bytes are, as a terminal may show it.
+    /// Returns the shared copy of a string, safe for a terminal.
     pub(super) fn get(&self, bytes: &[u8]) -> Arc<str> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes.len() > kept.left {
-            // Not looked for among those that are known, either: that takes as long as it is.
+            // Without a search: hashing takes time proportional to its length.
             return printable(&bytes[..bytes.len().min(BEGINNING)]).into();
         }
         let text = printable(bytes);
         if let Some(known) = kept.known.get(text.as_str()) {
             return known.clone();
         }
-        // Bytes that are no UTF-8 become three.
+        // An invalid UTF-8 byte becomes three bytes.
         kept.left = kept.left.saturating_sub(text.len());
         let text: Arc<str> = text.into();
         kept.known.insert(text.clone());
@@ -53,7 +52,7 @@ impl Texts {
 }
 
 impl Texts {
-    /// A text that was made of some of these; None where the files do not account for it.
+    /// Returns the shared copy of a composed string; None beyond the limit.
     pub(super) fn account(&self, text: &str) -> Option<Arc<str>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.known.get(text) {
@@ -71,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_kept_once() {
+    fn keeps_a_text_once() {
         let texts = Texts::of_files(0);
         assert!(Arc::ptr_eq(&texts.get(b"main"), &texts.get(b"main")));
         assert_eq!(&*texts.get(b"\x1b[2J"), "\u{fffd}[2J");
     }
 
     #[test]
-    fn what_is_made_of_texts_is_accounted_for_as_well() {
+    fn counts_composed_texts_against_the_limit() {
         let texts = Texts::of_files(0);
         let whole = "a".repeat(ALWAYS - 1);
         let kept = texts.account(&whole).expect("there is room");
@@ -87,15 +86,15 @@ mod tests {
         assert_eq!(texts.account("b").as_deref(), Some("b"));
     }
 
-    /// Each suffix of a text as a name.
+    /// Each suffix of a string as a name.
     #[test]
-    fn names_take_no_more_than_the_files_account_for() {
+    fn names_stay_within_the_limit() {
         let bytes = ["é".repeat(30_000), "x".into()].concat().into_bytes();
         let texts = Texts::of_files(bytes.len());
         let names: Vec<Arc<str>> = (0..10_000).map(|start| texts.get(&bytes[2 * start..])).collect();
         let sum: usize = names.iter().map(|name| name.len()).sum();
         assert!(sum <= ALWAYS + FACTOR * bytes.len() + 10_000 * 3 * BEGINNING, "{sum} bytes");
-        // Those that came first are whole, and the last have their beginning.
+        // The first ones are complete, the last are cut.
         assert_eq!((names[0].len(), names[9_999].len()), (60_001, BEGINNING));
     }
 }

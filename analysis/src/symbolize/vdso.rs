@@ -1,5 +1,4 @@
-//! The kernel's code that is mapped into every process. No file has it, but this process has it, too: on the same kernel it is
-//! the same, which its build id tells.
+//! The vDSO, which has no file. With the same build ID, this process's copy is the same.
 
 use super::image::Image;
 use std::{
@@ -8,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// This process's own; None where there is none, or it cannot be read.
+/// Returns this process's vDSO; None if there is none, or it cannot be read.
 pub(super) fn own() -> Option<Image> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
@@ -28,7 +27,7 @@ mod tests {
     use object::{Object as _, ObjectSymbol as _};
 
     #[test]
-    fn the_kernels_code_has_names() {
+    fn finds_symbols_in_the_vdso() {
         let image = own().expect("every Linux process has one");
         assert!(!image.build_id().is_empty());
         let elf = image.elf().expect("is ELF");

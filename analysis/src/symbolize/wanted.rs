@@ -1,37 +1,33 @@
-//! What is to be looked up, by object.
+//! Locations to look up, by object.
 
 use super::{opened::ObjectKey, stand_in};
 use crate::profile::{LabelValue, LocationId, Mapping, MappingId, Profile, label};
 use std::collections::HashMap;
 
-/// The locations that samples use and that have no name, or a stand-in, by where their names would be.
+/// Sampled locations without a name or with a stand-in, by source of their names.
 pub(super) struct Wanted {
     pub(super) objects: Vec<(ObjectKey, Vec<WantedAddress>)>,
-    /// Code without a file, by process id.
+    /// Code without a file, by process ID.
     pub(super) generated: Vec<(u32, Vec<WantedAddress>)>,
 }
 
-/// A location to be named.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedAddress {
     pub(super) location: LocationId,
-    /// In the process.
     pub(super) address: u64,
-    /// Where its mapping begins in the file.
+    /// File offset of its mapping.
     pub(super) file_offset: u64,
-    /// How far behind the start of its mapping it is.
+    /// Distance from the start of its mapping.
     pub(super) distance: u64,
-    /// It is in a mapping.
     pub(super) is_mapped: bool,
-    /// Its name is a stand-in.
     pub(super) has_stand_in: bool,
 }
 
 impl Wanted {
-    /// Those of a profile. Stand-ins only if it is certain which file ran: another file would give wrong names. `key` gives the
-    /// object of a mapping.
+    /// Collects the locations of a profile. Stand-ins only if the executed file is certain, because
+    /// another file has wrong names. `key` returns the object of a mapping.
     pub(super) fn of(profile: &Profile, key: impl Fn(&Mapping) -> Option<ObjectKey>) -> Self {
-        // Of mappings that are used: a list of objects may be longer than all else.
+        // Only for sampled mappings: the list of objects may be very long.
         let mut keys: HashMap<MappingId, Option<ObjectKey>> = HashMap::new();
         let mut objects: Vec<(ObjectKey, Vec<WantedAddress>)> = Vec::new();
         let mut generated: Vec<(u32, Vec<WantedAddress>)> = Vec::new();
@@ -107,14 +103,13 @@ impl Wanted {
         Self { objects, generated }
     }
 
-    /// Number of locations.
     pub(super) fn count(&self) -> usize {
         let objects = self.objects.iter().map(|(_, places)| places.len());
         objects.chain(self.generated.iter().map(|(_, places)| places.len())).sum()
     }
 }
 
-/// The process that all mappings are of, if it is one.
+/// Returns the process of all mappings, if it is the same.
 fn processes(profile: &Profile) -> Option<u32> {
     let mut processes = profile.mappings.iter().filter_map(|mapping| mapping.process);
     let first = processes.next()?;

@@ -1,4 +1,4 @@
-//! Tests that measure CPU time. `ci/full.sh` runs them; `cargo test` runs them only if it is given `--test full`.
+//! Tests that measure CPU time: `cargo test --test full`, `ci/full.sh`.
 #![allow(dead_code, reason = "parts of a module that other tests use")]
 
 #[path = "../../../tests/support/built.rs"]

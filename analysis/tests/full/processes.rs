@@ -5,14 +5,14 @@ use crate::support::{Lack, Rig, printed, skip};
 use sigprof_analysis::profile::label;
 use std::{fs, process::Command};
 
-/// As in a build: each process uses less than a period, behind which the first tick of the process's timer would come.
+/// As in a build: each process uses less than a period, and would exit before its first timer tick.
 #[test]
-fn processes_of_less_than_a_period_have_their_time_together() {
+fn short_processes_have_their_total_time_in_the_profile() {
     let rig = Rig::new();
     fs::hard_link(rig.program(), rig.path("late")).unwrap();
-    // A process of each kind in turn, so that both have the same machine.
+    // Both kinds of processes take turns, under the same conditions.
     let script = "for i in $(seq 200); do ./worker burn 6 cpu; CPUPROFILE_RANDOM_START=0 ./late burn 6; done";
-    // A process has a tick by chance, of 6 ms in 10 ms or a little more.
+    // Each process has a tick by chance: 6 ms in a period of 10 ms, or a little more.
     let by_chance = margin(200.0 * 0.6 * 0.4) * 0.01;
     let times_by = |clock: &str| {
         let finished = rig.record(&["-F", "100", "--clock", clock], &["sh", "-c", script]).expect(0);
@@ -22,19 +22,19 @@ fn processes_of_less_than_a_period_have_their_time_together() {
         assert!(time < most, "{time} s are in the profile, of at most {most} s");
         [time, late]
     };
-    // A tick comes behind its time, at the next of the kernel's that meets the process, and many have ended by then. How many is the
-    // scheduler's choice; but those whose first tick is due behind a whole period have not come so far.
+    // A tick comes at the kernel's next tick after it is due, and many processes exit before; the
+    // scheduler decides. Those with a first tick after a whole period never have one.
     let [time, late] = times_by("cpu");
     assert!(time > 2.0 * late, "{time} s are in the profile, and {late} s of those with a late tick");
     if !has_perf() {
         return skip(Lack::System, "no events of perf");
     }
-    // At its time, whatever else the machine does: 1.2 s were used.
+    // Perf events come on time, independent of the scheduler: 1.2 s were used.
     let [time, _] = times_by("perf");
     assert!(time > 1.2 - by_chance, "{time} s are in the profile");
 }
 
-/// Whether a thread may have an event of its task clock. Without a description of one, who may is told that it is missing.
+/// Whether perf events of the task clock are permitted: then a null `attr` fails with EFAULT.
 fn has_perf() -> bool {
     let number = nix::libc::SYS_perf_event_open;
     let script = format!("exit(syscall({number}, 0, 0, -1, -1, 0) == -1 && $!{{EFAULT}} ? 0 : 1)");

@@ -1,17 +1,16 @@
-//! The completions as shells have them: bash, whose functions are called as it does behind a tab, fish, and zsh on a terminal
-//! of its own. Needs Debian's packages bash, fish and zsh; if one of the latter two is missing, its test is skipped.
+//! Completions in shells: bash, by calls of the completion functions; fish; and zsh, on a terminal.
+//! Needs Debian's packages bash, fish and zsh; tests of a missing fish or zsh are skipped.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use crate::skip::{Lack, skip};
 
-/// Writes the completions of a shell to a file.
 fn write_script(shell: &str, path: &Path) {
     let output = Command::new(env!("CARGO_BIN_EXE_sigprof")).args(["completions", shell]).output();
     fs::write(path, output.expect("is run").stdout).expect("written");
 }
 
-/// Whether there is such a shell; skips the test otherwise.
+/// Whether the shell is installed; otherwise the test is skipped.
 fn is_there(shell: &str) -> bool {
     if Command::new(shell).args(["-c", "exit 0"]).output().is_ok() {
         return true;
@@ -20,7 +19,7 @@ fn is_there(shell: &str) -> bool {
     false
 }
 
-/// What bash is given for a line, of which the last word is completed.
+/// Returns bash's completions of the last word of a line.
 fn completed_by_bash(directory: &Path, line: &[&str]) -> Vec<String> {
     let words: Vec<String> = line.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
@@ -55,14 +54,14 @@ fn bash_completes_what_comes_next() {
     assert_eq!(completed(&["top", "--gr"]), ["--granularity"]);
     let granularities = ["addresses", "lines", "functions", "files", "filefunctions"];
     assert_eq!(completed(&["top", "--granularity", ""]), granularities);
-    // `=` is a word for bash.
+    // bash treats `=` as a word.
     assert_eq!(completed(&["top", "--granularity", "="]), granularities);
     assert_eq!(completed(&["top", "--granularity", "=", "l"]), ["lines"]);
     assert_eq!(completed(&["convert", "--to", "sp"]), ["speedscope"]);
     assert!(completed(&["completions", ""]).contains(&"fish".into()));
     assert_eq!(completed(&["top", "--base", ""]), ["completions"]);
 
-    // Where nothing is given bash completes names of files.
+    // If nothing is offered, bash completes names of files.
     for line in [&["top", ""][..], &["top", "c"], &["top", "cpu.prof", ""], &["record", "--", "ls", ""]] {
         assert_eq!(completed(line), [""; 0], "{line:?}");
     }
@@ -74,7 +73,7 @@ fn bash_completes_what_comes_next() {
         assert_eq!(completed(line), [""; 0], "{line:?}");
     }
 
-    // A command of the shell's own is there without any path.
+    // A builtin command of the shell has no path.
     for line in [
         &["record", "compge"][..],
         &["record", "--", "compge"],
@@ -87,7 +86,7 @@ fn bash_completes_what_comes_next() {
     assert_eq!(completed(&["record", "--clock", "w"]), ["wall"]);
 }
 
-/// A directory that shells work in, with a few files, and the home of somebody who has set up nothing.
+/// Creates a working directory with a few files, and a home directory without configuration.
 fn surroundings() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("made");
     for name in ["home", "work/sub"] {
@@ -97,7 +96,7 @@ fn surroundings() -> tempfile::TempDir {
     directory
 }
 
-/// A shell in these surroundings, which has the command in its path: fish asks for that before it reads completions.
+/// Returns a shell there with the command in its PATH, which fish needs to read completions.
 fn shell(name: &str, directory: &Path) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_sigprof")).parent().expect("is in a directory");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -111,8 +110,7 @@ fn shell(name: &str, directory: &Path) -> Command {
     command
 }
 
-/// What to type, and what is offered for its last word. fish writes whole words, zsh what stands behind `=`; and fish marks
-/// directories.
+/// Lines, and completions of their last word: in fish whole words, in zsh the part after `=`.
 const LINES: &[(&str, &[&str])] = &[
     ("sigprof re", &["record", "recover", "report"]),
     ("sigprof fl", &["flamegraph"]),
@@ -135,13 +133,13 @@ const LINES: &[(&str, &[&str])] = &[
     ("sigprof record --clock w", &["wall"]),
     ("sigprof record --clock=w", &["wall"]),
     ("sigprof record -q -o ", &["cpu.prof", "sub"]),
-    // A command, wherever it begins,
+    // A command, wherever it begins.
     ("sigprof record gunzi", &["gunzip"]),
     ("sigprof record -- gunzi", &["gunzip"]),
     ("sigprof record -q -F 100 gunzi", &["gunzip"]),
     ("sigprof record --output=a.pb.gz gunzi", &["gunzip"]),
     ("sigprof record --output a.pb.gz gunzi", &["gunzip"]),
-    // and what is its own: options, among them those that are called as ours, and files.
+    // Its arguments: options, even those with names of sigprof's options, and files.
     ("sigprof record gzip --be", &["--best"]),
     ("sigprof record -F 100 -- gzip --be", &["--best"]),
     ("sigprof record -c wall gzip --f", &["--fast", "--force"]),
@@ -154,7 +152,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("sigprof record -- ls c", &["cpu.prof"]),
 ];
 
-/// Asserts that a shell offers all that [`LINES`] has, and nothing else.
+/// Asserts that a shell offers exactly the completions in [`LINES`].
 fn assert_offers(offered: &BTreeMap<String, Vec<String>>) {
     let mut wrong = Vec::new();
     for (line, expected) in LINES {
@@ -168,7 +166,7 @@ fn assert_offers(offered: &BTreeMap<String, Vec<String>>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What was offered, each once and in order, by the lines that it was offered for.
+/// Returns the distinct completions by line, sorted.
 fn by_line(text: &str, last_word: impl Fn(&str) -> String) -> BTreeMap<String, Vec<String>> {
     let mut offered = BTreeMap::<String, Vec<String>>::new();
     let mut line = String::new();
@@ -191,7 +189,7 @@ fn fish_completes_what_comes_next() {
         return;
     }
     let directory = surroundings();
-    // Where the help of the command says; fish reads it when the command is first typed.
+    // The place that the command's help names; fish reads it when the command is first typed.
     let place = directory.path().join("home/.config/fish/completions");
     fs::create_dir_all(&place).expect("made");
     write_script("fish", &place.join("sigprof.fish"));
@@ -200,7 +198,7 @@ fn fish_completes_what_comes_next() {
     let output = shell("fish", directory.path()).args(["-c", &lines]).output().expect("is run");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("is text");
-    // A word and what it means, behind a tab.
+    // A word, a tab, and its description.
     assert_offers(&by_line(&text, |one| {
         let word = one.split('\t').next().unwrap_or_default().trim_end_matches('/');
         match word.split_once('=') {
@@ -210,8 +208,8 @@ fn fish_completes_what_comes_next() {
     }));
 }
 
-/// zsh completes in its line editor alone, so this is its configuration: it goes through the lines before anything can be typed,
-/// and notes what its functions hand on as matches.
+/// zsh only completes in its line editor. So this configuration goes through the lines before any
+/// input, and records the matches that its functions add.
 const ZSHRC: &str = r#"
 fpath=($HOME/.zfunc $fpath)
 autoload -U compinit
@@ -255,16 +253,16 @@ fn zsh_completes_what_comes_next() {
     fs::write(home.join(".zshrc"), ZSHRC).expect("written");
     let lines: Vec<&str> = LINES.iter().map(|(line, _)| *line).collect();
     fs::write(home.join("lines"), lines.join("\n")).expect("written");
-    // A terminal whose other end is read until the shell on it has ended.
+    // Reads the terminal of the inner shell until that exits.
     let terminal = "zmodload zsh/zpty; zpty inner zsh -d -i; while zpty -r inner; do :; done";
-    // Should the configuration fail, the inner shell waits for what nobody types.
+    // If the configuration fails, the inner shell waits for input: a timeout kills it.
     let mut command = shell("timeout", directory.path());
     let output = command.args(["300", "zsh", "-f", "-c", terminal]).output().expect("is run");
     let offered = fs::read_to_string(home.join("offered")).unwrap_or_else(|error| {
         panic!("nothing was offered: {error}: {}", String::from_utf8_lossy(&output.stdout))
     });
     let mut offered = by_line(&offered, str::to_owned);
-    // Where nothing else is left it offers options to whoever has not begun a word.
+    // If nothing else is left, zsh offers options for an empty word.
     let options = offered.remove("sigprof completions fish ").unwrap_or_default();
     assert!(options.iter().all(|one| one.starts_with('-')), "{options:?}");
     assert_offers(&offered);

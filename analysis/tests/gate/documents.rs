@@ -1,4 +1,4 @@
-//! The documents, compared with what the command does.
+//! The documents, compared with the command.
 
 use crate::{
     built::Libraries,
@@ -18,7 +18,7 @@ fn document(name: &str) -> String {
 }
 
 #[test]
-fn the_table_of_variables_is_that_of_the_library() {
+fn the_table_of_variables_matches_the_library() {
     let output = Command::new(env!("CARGO_BIN_EXE_sigprof"))
         .args(["environment", "--markdown"])
         .output()
@@ -33,7 +33,7 @@ fn the_table_of_variables_is_that_of_the_library() {
     assert_eq!(count, 2);
 }
 
-/// README has the most important ones, in its own words.
+/// README has the most important variables, with other descriptions.
 #[test]
 fn readme_names_variables_that_exist() {
     let known = document("docs/reference/environment.md");
@@ -46,16 +46,16 @@ fn readme_names_variables_that_exist() {
     }
 }
 
-/// A command of a document, and the output that follows it.
+/// A command in a document, and the output below it.
 struct Shown {
     line: usize,
     command: String,
-    /// None if the document does not show it.
+    /// `None` if the document does not show it.
     output: Option<Vec<String>>,
 }
 
-/// The commands that begin with `sigprof`: in blocks of text behind a prompt, in blocks of shell, and in sentences. Those with
-/// placeholders, which are in capitals, are left out.
+/// Returns the commands that begin with `sigprof`: after prompts in text blocks, in shell blocks,
+/// and in sentences. Those with placeholders in capitals are left out.
 fn commands(document: &str) -> Vec<Shown> {
     let mut commands: Vec<Shown> = Vec::new();
     let mut block = None;
@@ -88,7 +88,7 @@ fn commands(document: &str) -> Vec<Shown> {
     commands
 }
 
-/// What of a line is the same in every run: kinds of rows, and text without numbers.
+/// Returns the constant part of a line: the kind of row, or the text without numbers.
 fn shape(line: &str) -> String {
     let row = Regex::new(r"^ *-?[\d.]+\w* +-?[\d.]+% +-?[\d.]+% +-?[\d.]+\w* +-?[\d.]+% ").unwrap();
     let context = Regex::new(r"^ +-?[\d.]+\w* +-?[\d.]+% \|").unwrap();
@@ -105,14 +105,14 @@ fn shape(line: &str) -> String {
     spaces.replace_all(&number.replace_all(&text, "#"), " ").trim_end().to_owned()
 }
 
-/// The shapes of the lines; equal ones that follow each other are one.
+/// Returns the shapes of the lines, with equal neighbours merged.
 fn shapes<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut shapes: Vec<String> = lines.into_iter().map(|line| shape(line.as_ref())).collect();
     shapes.dedup();
     shapes
 }
 
-/// True if the seen lines match those of the document, in which `...` matches any lines, or none.
+/// True if `seen` matches the document's lines, in which `...` matches any lines, or none.
 fn is_alike(shown: &[String], seen: &[String]) -> bool {
     match (shown, seen) {
         ([], seen) => seen.is_empty(),
@@ -120,14 +120,14 @@ fn is_alike(shown: &[String], seen: &[String]) -> bool {
             (0..=seen.len()).any(|skipped| is_alike(rest, &seen[skipped..]))
         }
         ([first, rest @ ..], [line, others @ ..]) => {
-            // What `...` hides may be rows of the same kind as the ones that are shown.
+            // Lines hidden by `...` may be rows of the same kind as those shown.
             first == line && (is_alike(rest, others) || is_alike(rest, seen))
         }
         _ => false,
     }
 }
 
-/// The functions of the shown rows with most of the time, each without its scope and its arguments.
+/// Returns the functions of the rows with most of the time, without scopes and arguments.
 fn hot(lines: &[String]) -> Vec<String> {
     let row = Regex::new(r"^ *-?\S+ +-?[\d.]+% +-?[\d.]+% +\S+ +-?([\d.]+)% [ |]*(\S.*)$").unwrap();
     let mut names = Vec::new();
@@ -136,7 +136,7 @@ fn hot(lines: &[String]) -> Vec<String> {
             continue;
         };
         let name = name.split('(').next().unwrap_or_default().rsplit("::").next().unwrap_or_default();
-        // A share that no run comes near to missing. Functions without names have other addresses elsewhere.
+        // Far above what a run may miss. Functions without names have other addresses elsewhere.
         if share.parse::<f64>().is_ok_and(|share| share >= 60.0) && !name.starts_with('[') {
             names.push(name.to_owned());
         }
@@ -144,8 +144,8 @@ fn hot(lines: &[String]) -> Vec<String> {
     names
 }
 
-/// Makes a directory for the commands of a document. It has the project's sources, and none of the profiles that a user may have
-/// recorded there: the commands write files with the same names.
+/// Creates a directory for a document's commands, with the project's sources but without profiles
+/// that a user may have recorded there: the commands write files of the same names.
 fn make_project(project: &Path) {
     let repository = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("is there");
     fs::create_dir(project).expect("is made");
@@ -160,8 +160,7 @@ fn make_project(project: &Path) {
     fs::write(project.join("Makefile"), "all:\n\tperl examples/words.pl\n").expect("is written");
 }
 
-/// Runs the commands of a document one after the other, in a directory that looks like the project's, and compares their output
-/// with what is shown.
+/// Runs the commands of a document in turn, and compares their output with the document.
 fn follow(name: &str) {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = |name: &str| scratch.path().join(name);
@@ -183,7 +182,7 @@ fn follow(name: &str) {
             .stdin(Stdio::null())
             .output()
             .expect("sh starts");
-        // Which clock runs depends on what the kernel permits.
+        // The clock depends on the kernel's permissions.
         let text = String::from_utf8_lossy(&result.stdout).replace(", clock cpu)", ", clock perf)");
         let text: String =
             text.split_inclusive('\n').filter(|line| !line.starts_with("sigprof: hint: the clock")).collect();

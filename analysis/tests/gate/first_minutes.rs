@@ -1,4 +1,4 @@
-//! What users of other profilers type first.
+//! First commands of users of other profilers.
 
 use crate::built::Libraries;
 use std::{path::Path, process::Command};

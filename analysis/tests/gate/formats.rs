@@ -1,7 +1,5 @@
-//! Profiles that other programs wrote are read, and other programs read what is written here.
-//!
-//! Needs Debian's `google-perftools` (`libgoogle-perftools-dev`), `golang-go`, `valgrind` (for `callgrind_annotate`), `gzip` and
-//! `python3`.
+//! Profiles of other programs are read, and other programs read written ones. Needs Debian's
+//! `google-perftools`, `golang-go`, `valgrind` (for `callgrind_annotate`), `gzip` and `python3`.
 
 use sigprof::format::{ByteOrder, CpuProfile, ProfileWriter, SlotLayout, SlotWidth};
 use sigprof_analysis::{
@@ -34,8 +32,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A profile that takes long to make: one for all tests of this build, so that each reads the same. `make` gets an empty
-/// directory, and returns the file.
+/// Returns a profile that takes long to make, made once for all tests of a build. `make` gets an
+/// empty directory and returns the file.
 fn made_once(name: &str, make: impl FnOnce(&Path) -> PathBuf) -> PathBuf {
     let built =
         std::env::current_exe().and_then(fs::metadata).and_then(|program| program.modified()).unwrap();
@@ -43,12 +41,11 @@ fn made_once(name: &str, make: impl FnOnce(&Path) -> PathBuf) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stamp}"));
     if !path.exists() {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // The first complete file is kept.
+        // The first complete file stays.
         match fs::hard_link(make(directory.path()), &path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", path.display()),
             _ => {}
         }
-        // Those of earlier builds are not.
         for entry in fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().map(Result::unwrap) {
             let is_earlier = entry.file_name().to_string_lossy().starts_with(name) && entry.path() != path;
             if is_earlier {
@@ -59,7 +56,7 @@ fn made_once(name: &str, make: impl FnOnce(&Path) -> PathBuf) -> PathBuf {
     path
 }
 
-/// A profile of gperftools, of python3 at work.
+/// A gperftools profile of python3.
 fn gperftools() -> PathBuf {
     made_once("gperftools.prof", |directory| {
         assert!(Path::new(GPERFTOOLS).exists(), "Debian's libgoogle-perftools4 is missing");
@@ -71,7 +68,7 @@ fn gperftools() -> PathBuf {
     })
 }
 
-/// A profile of Go's runtime, gzip as it comes, of a program with labels.
+/// A gzip-compressed profile by Go's runtime, of a program with labels.
 fn go() -> PathBuf {
     made_once("go.pb.gz", |directory| {
         let (source, program) = (directory.join("main.go"), directory.join("program"));
@@ -93,7 +90,7 @@ fn total(profile: &Profile) -> i64 {
     profile.total(profile.default_type)
 }
 
-/// Flat and cumulative nanoseconds of each function, as `go tool pprof` has them.
+/// Returns flat and cumulative nanoseconds of each function, by `go tool pprof`.
 fn top_of_go(path: &Path) -> BTreeMap<String, (i64, i64)> {
     let mut command = Command::new("go");
     let options =
@@ -128,7 +125,7 @@ fn top_of(profile: &Profile) -> BTreeMap<String, (i64, i64)> {
 }
 
 #[test]
-fn gperftools_profiles_are_read_and_come_back_as_they_were() {
+fn gperftools_profiles_are_read_and_written_unchanged() {
     let bytes = fs::read(gperftools()).unwrap();
     let file = CpuProfile::parse(&bytes).unwrap();
     let profile = read_file(&gperftools()).unwrap();
@@ -148,9 +145,9 @@ fn gperftools_profiles_are_read_and_come_back_as_they_were() {
     crate::checker::check(&path);
 }
 
-/// Of recorded profiles the build ids are known, and google-pprof reads no lines that have them.
+/// Recorded profiles have build IDs, but google-pprof does not read lines with them.
 #[test]
-fn google_pprof_finds_the_names_of_what_was_converted() {
+fn google_pprof_finds_names_in_converted_profiles() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("converted.prof");
     let mut profile = read_file(&gperftools()).unwrap();
@@ -167,7 +164,7 @@ fn google_pprof_finds_the_names_of_what_was_converted() {
 }
 
 #[test]
-fn all_slots_are_read_alike_packed_or_not() {
+fn all_slot_layouts_are_read_equally_with_and_without_gzip() {
     let mut found = Vec::new();
     for layout in SlotLayout::ALL {
         let mut bytes = Vec::new();
@@ -195,7 +192,7 @@ fn all_slots_are_read_alike_packed_or_not() {
     assert_eq!(SlotLayout::ALL.iter().filter(|layout| layout.order == ByteOrder::Big).count(), 2);
 }
 
-/// Does what the example does until that thread, called `busy`, has [`ENOUGH`] samples, however little of the machine it gets.
+/// Works as the example does until the thread `busy` has [`ENOUGH`] samples.
 fn work_until_sampled(summary: impl Fn() -> sigprof::Summary) {
     let begin = Instant::now();
     let is_busy = |one: &&sigprof::ThreadUse| one.thread.name.to_string() == "busy";
@@ -205,12 +202,12 @@ fn work_until_sampled(summary: impl Fn() -> sigprof::Summary) {
     }
 }
 
-/// Periods of 4 ms.
+/// In periods of 4 ms.
 const ENOUGH: u64 = 25;
-/// It ends a test that would wait for ever.
+/// Ends a test that would wait for ever.
 const TIMEOUT: Duration = Duration::from_secs(540);
 
-/// Where the child of the next test is told the directory to work in.
+/// Names the working directory to the child of the next test.
 const CHILD: &str = "SIGPROF_TEST_SPOOL";
 
 #[test]
@@ -252,15 +249,15 @@ fn a_spool_is_read_with_its_threads() {
     });
     let busy: i64 = busy.map(|sample| sample.values[1]).sum();
     assert!(busy >= ENOUGH as i64 * profile.period, "{busy} ns");
-    // It stays where it is.
+    // Reading leaves the spool in place.
     assert_eq!(read_file(&spool).unwrap().total(1), profile.total(1));
-    // Not through a pipe: it is more than its bytes.
+    // Not through a pipe: a spool is more than its bytes.
     let error = read(&fs::read(&spool).unwrap()).unwrap_err().to_string();
     assert!(error.contains("only be read from its file"), "{error}");
 }
 
 #[test]
-fn a_trace_is_made_where_samples_have_times() {
+fn a_trace_is_written_if_samples_have_times() {
     use sigprof_analysis::profile::{Builder, Function, Label, Line};
     let mut builder = Builder::new(Profile::cpu_types());
     let ids: Vec<_> = ["main", "f", "g"]
@@ -275,7 +272,7 @@ fn a_trace_is_made_where_samples_have_times() {
             id
         })
         .collect();
-    // main f, main f, main g, and after a while main g again.
+    // main f, main f, main g, and main g again after a gap.
     for (leaf, end) in
         [(1, 1_000_000_010_000), (1, 1_000_000_020_000), (2, 1_000_000_030_000), (2, 1_000_000_090_000)]
     {
@@ -325,7 +322,7 @@ fn go_profiles_are_read_as_gos_own_tool_reads_them() {
 }
 
 #[test]
-fn what_is_written_as_protobuf_has_the_same_totals_in_gos_tool() {
+fn written_protobuf_has_the_same_totals_in_gos_tool() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("converted.pb.gz");
     run(sigprof().args(["convert", "--to", "pprof", "-o"]).arg(&path).arg(go()));
@@ -333,7 +330,7 @@ fn what_is_written_as_protobuf_has_the_same_totals_in_gos_tool() {
     let converted = read_file(&path).unwrap();
     assert_eq!(format!("{:?}", converted.mappings), format!("{:?}", read_file(&go()).unwrap().mappings));
 
-    // Addresses alone, with the objects that they lie in.
+    // Addresses and their objects only.
     let profile = read_file(&gperftools()).unwrap();
     let mut bytes = Vec::new();
     pprof::write(&profile, &mut bytes).unwrap();
@@ -365,7 +362,7 @@ fn folded_stacks_have_the_whole_time() {
 }
 
 #[test]
-fn equal_lines_of_folded_stacks_are_one() {
+fn equal_folded_stacks_are_merged() {
     let directory = tempfile::tempdir().unwrap();
     let mut builder = Builder::new(Profile::cpu_types());
     for (file, count) in [("a.c", 1), ("b.c", 2), ("a.c", 4)] {
@@ -400,15 +397,15 @@ fn callgrinds_reader_has_the_same_inclusive_times() {
         let line = line.unwrap_or_else(|| panic!("{name} in {found}"));
         line.split(')').nth(1).unwrap().split_whitespace().next().unwrap().replace(',', "").parse().unwrap()
     };
-    // `recurse` calls itself, and through another function.
+    // `recurse` calls itself, directly and through another function.
     for name in ["main.spin", "main.recurse", "main.other", "main.main"] {
         assert_eq!(inclusive(name), expected[name].1, "{name} in {found}");
     }
 }
 
 #[test]
-fn callgrinds_calls_are_as_many_as_the_samples() {
-    // Each chain begins with a call by the root, so those calls are all samples, however many of them share a chain.
+fn callgrind_calls_equal_the_number_of_samples() {
+    // Each chain begins with a call by the root: those calls are all samples.
     let written = converted("callgrind", &go());
     let root = written.split("\n\n").find(|function| function.contains(" (root)\n")).expect("a root");
     let calls = root.lines().filter_map(|line| line.strip_prefix("calls=")?.split(' ').next());
@@ -436,7 +433,7 @@ fn json_for_speedscope_has_a_profile_for_each_thread_and_the_whole_time() {
     assert_eq!(sum, total(&read_file(&go()).unwrap()));
 }
 
-/// What `perf script` shows of a program that a shell becomes, and of its thread.
+/// Output of `perf script`: a shell executes a program that has a thread.
 const RENAMED: &str = "\
 sh    15/15    1.000000:   10000000 cpu-clock:
 \t    55d0c0001000 start+0x0 (/bin/sh)
@@ -481,7 +478,7 @@ fn json_for_firefox_has_the_whole_time() {
     let weights = threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
     let sum: i64 = weights.map(|weight| weight.as_i64().unwrap()).sum();
     assert_eq!(sum, read_file(&go()).unwrap().total(0));
-    // Milliseconds since the sample before, and microseconds of CPU time since then: a processor was busy all along.
+    // Milliseconds and CPU microseconds since the last sample: a processor was always busy.
     for samples in threads.iter().map(|thread| &thread["samples"]) {
         let column = |name: &str| samples[name].as_array().unwrap().iter().map(|one| one.as_f64().unwrap());
         assert!(column("timeDeltas").map(|millis| 1000.0 * millis).eq(column("threadCPUDelta")));
@@ -494,7 +491,7 @@ fn json_for_firefox_has_the_whole_time() {
 }
 
 #[test]
-fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
+fn failed_conversions_report_the_reason_and_keep_the_output() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).into_os_string().into_string().unwrap();
     fs::write(path("empty"), "").unwrap();
@@ -529,7 +526,7 @@ fn what_cannot_be_converted_says_why_and_leaves_the_output_alone() {
 }
 
 #[test]
-fn a_difference_has_signs_in_protobuf_alone() {
+fn negative_values_are_written_only_as_protobuf() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("doubled.prof");
     let arguments = |to: &str| [format!("--to={to}"), "--base".into(), path.display().to_string()];

@@ -1,9 +1,9 @@
-//! Inputs that somebody made to harm: none makes memory grow beyond what `analysis/src/formats/mod.rs` and
-//! `analysis/src/symbolize/mod.rs` promise.
+//! Malicious inputs: none makes memory exceed the bounds in `analysis/src/formats/mod.rs` and
+//! `analysis/src/symbolize/mod.rs`.
 //!
-//! Each is read by the command in a process of its own, whose peak of resident memory the kernel tells when it has ended. That figure
-//! is no less than what the process that started it had, so inputs are written to files as they are made; once a test has failed
-//! here, and its backtrace was named, other figures say little.
+//! The command reads each input in its own process, and the kernel reports its peak of resident
+//! memory. The peak includes the memory of the parent at the start, so inputs are written to files
+//! in pieces. The backtrace of a failed test needs memory, so later figures are unreliable.
 
 use std::{
     fs::{self, File},
@@ -17,15 +17,13 @@ use crate::tier::is_full;
 mod elf;
 mod inputs;
 
-/// What the promise allows in any case: the program itself and its libraries, buffers and expressions, and what the test had when it
-/// started the program.
+/// The constant part of the bound: program, libraries, buffers, expressions, the test's memory.
 const BASE: u64 = 32 << 20;
-/// For each byte of a profile, unpacked.
+/// For each byte of an uncompressed profile.
 const FACTOR: u64 = 32;
-/// The same of folded stacks and of the output of `perf script`, where four bytes can be a frame of a new function.
+/// For folded stacks and `perf script`, in which four bytes can be a frame of a new function.
 const FACTOR_OF_TEXT: u64 = 192;
 
-/// What a command took, and said.
 struct Outcome {
     status: Option<i32>,
     messages: String,
@@ -46,16 +44,16 @@ fn run(arguments: &[&std::ffi::OsStr]) -> Outcome {
     child.stderr.take().expect("is piped").read_to_string(&mut messages).expect("is text");
     let pid = i32::try_from(child.id()).expect("a process id");
     let mut status = 0;
-    // SAFETY: all zeros are a valid `rusage`, which has numbers alone.
+    // SAFETY: all zeros are a valid `rusage`: it only has numbers.
     let mut usage: nix::libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to values of ours, and nobody else waits for this child, which `Child` does only when it is asked.
+    // SAFETY: the pointers are to locals; `Child` does not wait for the child by itself.
     let waited = unsafe { nix::libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
     assert_eq!(waited, pid, "{}", std::io::Error::last_os_error());
     let status = nix::libc::WIFEXITED(status).then(|| nix::libc::WEXITSTATUS(status));
     Outcome { status, messages, peak: usage.ru_maxrss as u64 * 1024 }
 }
 
-/// Writes an input with `fill`; gives its path and its length.
+/// Writes an input with `fill`; returns its path and length.
 fn input(directory: &Path, name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> (PathBuf, u64) {
     let path = directory.join(name);
     let mut out = BufWriter::new(File::create(&path).expect("is created"));
@@ -65,7 +63,7 @@ fn input(directory: &Path, name: &str, fill: impl FnOnce(&mut dyn Write) -> Resu
     (path, length)
 }
 
-/// Has the command read an input of so many bytes, and holds it to `most`; gives its messages.
+/// Makes the command read an input of `size` bytes within `most` bytes; returns its messages.
 fn hold(name: &str, arguments: &[&std::ffi::OsStr], size: u64, most: u64) -> String {
     let Outcome { status, messages, peak } = run(arguments);
     let factor = peak.saturating_sub(20 << 20) as f64 / size as f64;
@@ -80,22 +78,22 @@ fn hold(name: &str, arguments: &[&std::ffi::OsStr], size: u64, most: u64) -> Str
     messages
 }
 
-/// Has `sigprof top` read a profile; gives its messages.
+/// Makes `sigprof top` read a profile; returns its messages.
 fn top(name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> String {
     top_within(FACTOR, name, fill)
 }
 
-/// The same, with so many bytes of memory for each byte.
+/// The same, with `factor` bytes of memory for each byte.
 fn top_within(factor: u64, name: &str, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> String {
     let scratch = tempfile::tempdir().expect("a directory");
     let (path, size) = input(scratch.path(), name, fill);
     hold(name, &["top".as_ref(), path.as_ref()], size, BASE + factor * size)
 }
 
-/// An input, with its name in messages.
+/// An input and its name in messages.
 type Input = (&'static str, fn(&mut dyn Write) -> Result<()>);
 
-/// Reads each input by `sigprof top`, within the memory that `factor` allows; nothing is printed on stderr.
+/// Makes `sigprof top` read each input within `factor`, without output on stderr.
 fn expect_silence(factor: u64, inputs: &[Input]) {
     for (name, fill) in inputs {
         assert_eq!(top_within(factor, name, fill), "", "{name}");
@@ -120,7 +118,7 @@ fn protobuf_of_tiny_parts() {
 }
 
 #[test]
-fn profiles_in_a_row() {
+fn concatenated_profiles() {
     expect_silence(
         FACTOR,
         &[("protobuf", inputs::tiny_profiles), ("CPU profiles", inputs::tiny_cpu_profiles)],
@@ -140,7 +138,7 @@ fn protobuf_with_many_labels() {
 }
 
 #[test]
-fn protobuf_that_names_things_again_and_again() {
+fn protobuf_with_repeated_references() {
     assert!(top("types", inputs::types).contains("sample types, more than 256"));
     assert_eq!(top("comments", inputs::comments), "");
     assert!(top("paths", inputs::mappings_of_one_path).contains("the paths of all mappings have more than"));
@@ -197,7 +195,7 @@ fn gzip() {
         let messages = hold(name, &["top".as_ref(), path.as_ref()], size, most(size));
         assert!(messages.contains(reason), "{messages}");
     }
-    // What unpacks within its bounds is held to what it becomes.
+    // Data within the compression bounds counts uncompressed.
     let (path, size) = input(scratch.path(), "packed", inputs::packed_locations);
     let unpacked = inputs::SIZE as u64;
     assert!(size < unpacked / 2, "{size} bytes");
@@ -222,14 +220,14 @@ fn maps_of_generated_code() {
     }
 }
 
-/// For each byte of an object that is no profile.
+/// For each byte of an object.
 const OBJECT_FACTOR: u64 = 256;
-/// For each address that is looked up: the calls inlined there.
+/// For each address: the calls inlined there.
 const ADDRESS_BYTES: u64 = 16 << 10;
 
 #[test]
 fn objects() {
-    // Each address is looked up by itself.
+    // Each address is looked up separately.
     let addresses = if is_full() { 2000 } else { 500 };
     let scratch = tempfile::tempdir().expect("a directory");
     let (profile, profile_size) =

@@ -1,5 +1,5 @@
-//! Tests of the command and of its library that prove behaviour. They are one program because linking each file takes longer than
-//! running it. A test that changes process-wide state does so in a child process.
+//! Tests of the command and its library. They are one program because linking takes longer than
+//! running. A test that changes process-wide state does so in a child process.
 
 #[allow(dead_code, reason = "the static library is for the tests of the C interface")]
 #[path = "../../../tests/support/built.rs"]

@@ -1,4 +1,4 @@
-//! Several profiles as one: of unlike sample types, of two rates, several in one file.
+//! Several profiles as one: of different sample types or rates, or in one file.
 
 use sigprof_analysis::{
     formats::{cpu_profile, pprof, read, read_file},
@@ -15,7 +15,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.pb.gz"))
 }
 
-/// Standard output and standard error of a command that succeeds.
+/// Returns standard output and standard error of a command that succeeds.
 fn output(arguments: &[&str], files: &[&Path]) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_sigprof")).args(arguments).args(files).output().unwrap();
     let [out, errors] =
@@ -42,7 +42,7 @@ fn as_cpu_profile(profile: &Profile) -> Vec<u8> {
     bytes
 }
 
-/// The fields of a small protobuf message, first those with a number for which `is_first` is true.
+/// Reorders the fields of a protobuf message: first those for which `is_first` is true.
 fn reordered(bytes: &[u8], is_first: impl Fn(u8) -> bool) -> Vec<u8> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut rest = bytes;
@@ -69,13 +69,13 @@ fn reordered(bytes: &[u8], is_first: impl Fn(u8) -> bool) -> Vec<u8> {
 }
 
 #[test]
-fn several_profiles_in_one_file_are_read_as_several() {
+fn concatenated_profiles_are_read_as_several() {
     let directory = tempfile::tempdir().unwrap();
     let [recursion, containers, labels] = ["recursion", "containers", "labels"].map(data);
     let profiles = [&recursion, &containers, &labels].map(|path| read_file(path).unwrap());
     let packed = [&recursion, &containers, &labels].map(|path| fs::read(path).unwrap());
     let plain = profiles.each_ref().map(protobuf);
-    // As Go's runtime writes: the time comes first, and the strings come last.
+    // The order of Go's runtime: the time first, the strings last.
     let of_go =
         plain.each_ref().map(|bytes| reordered(&reordered(bytes, |field| field == 9), |field| field != 6));
     let strings_first = plain.each_ref().map(|bytes| reordered(bytes, |field| field == 6));
@@ -97,10 +97,10 @@ fn several_profiles_in_one_file_are_read_as_several() {
     {
         assert_eq!(again(bytes), (expected.clone(), String::new()));
     }
-    // One of each writer.
+    // One profile in each order.
     let bytes = [&of_go[0][..], &plain[1], &of_go[2]].concat();
     assert_eq!(again(bytes), (expected.clone(), String::new()));
-    // The order of the fields of one profile makes no other of it.
+    // The order of a profile's fields does not start another profile.
     for bytes in [&of_go[0], &strings_first[0], &plain[0]] {
         assert_eq!(again(bytes.clone()), output(&["traces"], &[&recursion]));
     }
@@ -117,13 +117,13 @@ fn several_profiles_in_one_file_are_read_as_several() {
 }
 
 #[test]
-fn an_error_in_a_later_profile_says_where() {
+fn reports_the_offset_of_an_error_in_a_later_profile() {
     let profile = read_file(&data("recursion")).unwrap();
     let plain = protobuf(&profile);
     let bytes = [&plain[..], &plain[..plain.len() - 1]].concat();
     let error = read(&bytes).unwrap_err().to_string();
     assert!(error.contains("at offset "), "{error}");
-    // One that has nothing in common with the first.
+    // A profile with other sample types.
     let heap = protobuf(&with_types(&[("heap", "bytes")]));
     let error = read(&[&plain[..], &heap].concat()).unwrap_err().to_string();
     let expected = format!(
@@ -141,7 +141,7 @@ fn with_types(types: &[(&str, &str)]) -> Profile {
 }
 
 #[test]
-fn unlike_profiles_are_merged_on_the_types_they_share_and_a_line_says_so() {
+fn merges_different_profiles_on_common_sample_types_with_a_message() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, types: &[(&str, &str)]| {
         let path = directory.path().join(name);

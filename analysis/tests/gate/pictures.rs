@@ -1,6 +1,5 @@
-//! The pictures: flame graphs as SVG, read back; and the page, in Debian's Chromium (package `chromium`), by real clicks.
-//!
-//! Screenshots are left in the directory for tests' files below `target/`, for people to look at.
+//! Flame graphs as SVG, read back; and the page, in Debian's Chromium (package `chromium`), by
+//! clicks. Screenshots stay in `CARGO_TARGET_TMPDIR`.
 
 mod browser;
 mod comparison;

@@ -1,5 +1,5 @@
-//! `sigprof record` and `sigprof recover`, with real programs: of Debian's packages perl-base, gzip, grep, coreutils, util-linux, dash, python3,
-//! gcc and musl-tools, which ci/setup.sh installs.
+//! `sigprof record` and `sigprof recover`, with programs of Debian's packages perl-base, gzip,
+//! grep, coreutils, util-linux, dash, python3, gcc and musl-tools, which ci/setup.sh installs.
 
 mod code;
 mod ends;

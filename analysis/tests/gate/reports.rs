@@ -1,5 +1,5 @@
-//! The reports as users get them: their text, which golden files keep, and what becomes of wrong requests. `BLESS=1` rewrites
-//! the golden files. Needs Debian's graphviz.
+//! The text of reports, compared with golden files, and errors of wrong requests. `BLESS=1`
+//! rewrites the golden files. Needs Debian's graphviz.
 
 mod instructions;
 
@@ -21,7 +21,7 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// The command, in the directory of the tests, in a pipe and without variables that change reports.
+/// Returns the command in the tests' directory, without variables that change reports.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
     command.current_dir(tests()).args(arguments);
@@ -35,7 +35,7 @@ fn sigprof(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// What the command prints, where it succeeds and says nothing on stderr.
+/// Returns what the command prints; it must succeed, with an empty stderr.
 #[track_caller]
 fn report(arguments: &[&str]) -> String {
     let output = sigprof(arguments);
@@ -44,7 +44,7 @@ fn report(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the command says when it fails with status 1.
+/// Returns stderr of a command that fails with status 1.
 #[track_caller]
 fn failure(arguments: &[&str]) -> String {
     let output = sigprof(arguments);
@@ -53,7 +53,7 @@ fn failure(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Compares with the golden file of this name, whose first line says how it is made.
+/// Compares with a golden file; its first line is the command that makes it.
 #[track_caller]
 fn expect_golden(name: &str, arguments: &[&str], text: &str) {
     let path = tests().join("golden").join(name);
@@ -106,7 +106,7 @@ fn a_comparison_has_both_sides_and_their_noise() {
     expect_report("diff", &["diff", files[0], files[1]]);
     let arguments = ["diff", "--significant", "--cum", "--normalize", files[0], files[1]];
     expect_report("diff_significant", &arguments);
-    // More is red, less is blue, and what may be chance is dim.
+    // More is red, less is blue, and noise is dim.
     let colours = report(&["diff", "--color", "always", files[0], files[1]]);
     let style = |name: &str| {
         let line = colours.lines().find(|line| line.contains(name)).expect(name);
@@ -116,7 +116,7 @@ fn a_comparison_has_both_sides_and_their_noise() {
         ["read", "gone", "draw"].map(style),
         ["\u{1b}[1m\u{1b}[31m", "\u{1b}[1m\u{1b}[94m", "\u{1b}[2m"]
     );
-    // Other reports have the same shares, and pprof's mark is known.
+    // Other reports have the same shares, and pprof's mark of differences is read.
     let tree = report(&["peek", "^read$", "--diff-base", files[0], files[1]]);
     assert!(tree.contains("50  25.77%  25.77%         50  25.77%                | read"), "{tree}");
     let directory = tempfile::tempdir().unwrap();
@@ -140,11 +140,11 @@ fn list_shows_source_lines() {
 }
 
 #[test]
-fn raw_shows_all_there_is() {
+fn raw_shows_the_whole_profile() {
     expect_report("raw", &["raw", "--focus", "odd", "data/recursion.pb.gz"]);
 }
 
-/// A profile of named functions: a chain, innermost first, its values in milliseconds, and its labels.
+/// Returns a profile of samples: a chain of functions, innermost first; milliseconds; and labels.
 fn profile(samples: &[(&[&str], i64, Vec<Label>)]) -> Profile {
     let mut builder =
         Builder::new(vec![ValueType::new("samples", "count"), ValueType::new("cpu", "nanoseconds")]);
@@ -176,7 +176,7 @@ fn profile(samples: &[(&[&str], i64, Vec<Label>)]) -> Profile {
     builder.finish()
 }
 
-/// The profile as a file of a directory that goes away with the first of what is returned.
+/// Saves the profile in a directory that exists until the guard is dropped.
 fn saved(profile: &Profile) -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cpu.pb.gz");
@@ -220,7 +220,7 @@ fn values_below_zero_are_shown_in_all_reports() {
 }
 
 #[test]
-fn threads_and_processes_are_told_apart_where_the_profile_does() {
+fn filters_by_thread_and_process_if_the_profile_has_them() {
     let (_directory, path) = saved(&profile(&[
         (&["a", "main"], 30, thread("worker-1", 101)),
         (&["b", "main"], 20, thread("worker-2", 202)),
@@ -257,7 +257,7 @@ fn threads_and_processes_are_told_apart_where_the_profile_does() {
 }
 
 #[test]
-fn wrong_requests_say_what_is_wrong_and_what_to_do() {
+fn reports_what_is_wrong_with_a_request_and_what_to_do() {
     for (arguments, expected) in [
         (
             &["top", "--focus", "a("][..],
@@ -307,7 +307,7 @@ fn filters_that_match_nothing_are_named() {
 }
 
 #[test]
-fn colours_are_for_terminals() {
+fn reports_are_coloured_only_on_terminals() {
     let text = |arguments: &[&str], variable: &str| {
         let output =
             command(&[arguments, &["data/recursion.pb.gz"]].concat()).env(variable, "1").output().unwrap();
@@ -324,7 +324,7 @@ fn colours_are_for_terminals() {
 }
 
 #[test]
-fn long_names_are_whole_in_a_pipe() {
+fn long_names_are_complete_in_a_pipe() {
     let name = "a_name".repeat(100);
     let (_directory, path) = saved(&profile(&[(&[&name, "main"], 1, vec![])]));
     for arguments in [&["top"][..], &["tree"], &["traces"], &["callgraph"], &["peek", "main"]] {
@@ -332,9 +332,9 @@ fn long_names_are_whole_in_a_pipe() {
     }
 }
 
-/// As `head` does: it reads a line, and goes.
+/// As `head` does: it reads a line and exits.
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_not_an_error() {
     let chain: Vec<String> = (0..200).map(|depth| format!("function_{depth}")).collect();
     let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
     let samples: Vec<_> = (0..200).map(|_| (&chain[..], 1, vec![])).collect();
@@ -367,7 +367,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn graphviz_draws_the_graph_where_it_is_installed() {
+fn graphviz_draws_the_graph_if_it_is_installed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calls.svg");
     let arguments = ["callgraph", "--format", "svg", "-o", path.to_str().unwrap(), "data/labels.pb.gz"];

@@ -1,4 +1,4 @@
-//! Standard input and output in the place of files, and what is said of numbers that do not fit.
+//! Standard input and output instead of files, and messages about numbers that do not fit.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ fn recursion() -> PathBuf {
     data("recursion.pb.gz")
 }
 
-/// Runs the command with a file as its standard input.
+/// Runs the command with `input` as its standard input.
 fn sigprof<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sigprof"))
         .args(arguments)
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What it prints, which is all that it has to say.
+/// Returns the command's output; stderr must be empty.
 fn printed<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &Path) -> String {
     let output = sigprof(arguments, input);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -44,7 +44,7 @@ fn a_profile_may_come_from_standard_input() {
     let expected = printed(&["top", name], Path::new(NOTHING));
     assert!(expected.contains("Showing nodes accounting for"), "{expected}");
     assert_eq!(printed(&["top", "-"], &file), expected);
-    // A pipe, not yet written when it is opened.
+    // A pipe that is still empty when it is opened.
     let mut cat = Command::new("cat").arg(&file).stdout(Stdio::piped()).spawn().expect("cat starts");
     let piped = Command::new(env!("CARGO_BIN_EXE_sigprof"))
         .args(["top", "-"])
@@ -68,7 +68,7 @@ fn a_profile_may_come_from_standard_input() {
 }
 
 #[test]
-fn standard_input_is_called_that() {
+fn errors_name_standard_input() {
     let output = sigprof(&["top", "-"], Path::new(NOTHING));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).starts_with("sigprof: standard input: the file is empty"), "{output:?}");
@@ -95,7 +95,7 @@ fn standard_input_is_read_once() {
     }
 }
 
-/// Each command that writes a file takes `-` for standard output, and makes no file of that name.
+/// Each command that writes a file treats `-` as standard output, and creates no such file.
 #[test]
 fn output_may_be_standard_output() {
     let scratch = tempfile::tempdir().unwrap();
@@ -119,14 +119,14 @@ fn output_may_be_standard_output() {
         assert!(!written.is_empty(), "{arguments:?}");
         assert!(run(&["-o", "-"]) == written, "{arguments:?}");
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "{arguments:?}");
-        // A file has the same.
+        // A file gets the same.
         assert!(run(&["-o", "file"]).is_empty(), "{arguments:?}");
         assert!(fs::read(scratch.path().join("file")).unwrap() == written, "{arguments:?}");
         fs::remove_file(scratch.path().join("file")).unwrap();
     }
 }
 
-/// A CPU profile with records of one address each.
+/// Writes a CPU profile with records of one address each.
 fn cpu_profile(path: &Path, records: &[(u64, u64)], period_micros: u64) {
     let mut words = vec![0, 3, 0, period_micros, 0];
     words.extend(records.iter().flat_map(|&(count, pc)| [count, 1, pc]));
@@ -136,7 +136,7 @@ fn cpu_profile(path: &Path, records: &[(u64, u64)], period_micros: u64) {
 }
 
 #[test]
-fn numbers_that_do_not_fit_are_said() {
+fn reports_numbers_that_exceed_64_bits() {
     const MOST: u64 = i64::MAX as u64 / 1000;
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
@@ -160,7 +160,7 @@ fn numbers_that_do_not_fit_are_said() {
     let is_sum = |line: &str| line.starts_with("sigprof: the total of cpu in nanoseconds exceeds 64 bits");
 
     assert_eq!(messages(&["top", &fits]), [""; 0]);
-    // While it is read, in commands of all kinds; one line, unless sums are too large besides.
+    // On reading, in all kinds of commands: one line, unless sums are too large, too.
     for command in [
         &["top", "--sample-type", "samples"][..],
         &["raw", "--sample-type", "samples"],
@@ -171,16 +171,16 @@ fn numbers_that_do_not_fit_are_said() {
             assert!(said.len() == 1 && is_cut(&said[0], name), "{command:?} {said:?}");
         }
     }
-    // A sum over samples that fit each; where nothing is added up there is nothing to say.
+    // The sum of samples that fit; without a sum there is no message.
     for command in [&["top"][..], &["flamegraph"], &["report"], &["convert", "--to", "callgrind"]] {
         let said = messages(&[command, &[two.as_str()]].concat());
         assert!(said.len() == 1 && is_sum(&said[0]), "{command:?} {said:?}");
     }
     assert_eq!(messages(&["convert", "--to", "pprof", &two]), [""; 0]);
     assert_eq!(messages(&["top", "--sample-type", "samples", &two]), [""; 0]);
-    // What is put together of profiles that fit.
+    // The merge of profiles that fit.
     let said = messages(&["convert", "--to", "pprof", &fits, &fits]);
     assert!(said.len() == 1 && said[0].starts_with("sigprof: integer overflow while merging"), "{said:?}");
-    // A difference of the largest numbers is none.
+    // The difference of the largest numbers fits.
     assert_eq!(messages(&["top", "--base", &fits, &fits]), [""; 0]);
 }

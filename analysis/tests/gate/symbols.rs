@@ -1,4 +1,5 @@
-//! Names of real objects: made by gcc, g++ and rustc, and taken apart as distributions do (Debian: gcc, g++, binutils, xz-utils, debuginfod).
+//! Names in objects made by gcc, g++ and rustc, stripped and split as in distributions (Debian:
+//! gcc, g++, binutils, xz-utils, debuginfod).
 
 mod debug_information;
 mod debuginfod;

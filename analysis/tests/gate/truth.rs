@@ -1,7 +1,8 @@
-//! Every value of `top`, `tree` and `traces` is what `go tool pprof` 1.19 shows for the same file and the same options. Needs
-//! Debian's golang-go.
+//! All values of `top`, `tree` and `traces` equal those of `go tool pprof` 1.19 for the same file
+//! and options. Needs Debian's golang-go.
 //!
-//! The profiles in `data/` are of C, C++, Rust, python3 and Go, and one that the crate pprof wrote; `data/make.sh` tells where they come from.
+//! The profiles in `data/` are of C, C++, Rust, python3 and Go, and one is by the crate pprof;
+//! `data/make.sh` makes them.
 
 mod pictures;
 
@@ -19,7 +20,7 @@ use std::{
 
 const PROFILES: [&str; 6] = ["recursion", "containers", "inlining", "python", "labels", "pprof-rs"];
 
-/// A profile of the directory, or one with a path of its own.
+/// Returns the path of a profile in the directory; absolute paths stay.
 fn data(profile: &str) -> PathBuf {
     if profile.starts_with('/') {
         return profile.into();
@@ -34,7 +35,7 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What pprof prints. It runs without its driver `go`, which takes longer than pprof itself.
+/// Returns pprof's output. Without its driver `go`, which takes longer than pprof itself.
 fn pprof(report: &str, options: &[&str], profile: &str) -> String {
     static PPROF: OnceLock<PathBuf> = OnceLock::new();
     let pprof = PPROF.get_or_init(|| {
@@ -42,7 +43,7 @@ fn pprof(report: &str, options: &[&str], profile: &str) -> String {
         let found = found.unwrap_or_else(|error| panic!("go: {error}; install Debian's golang-go"));
         PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
     });
-    // Names are in the profiles; what pprof would look up on this machine is not to change them.
+    // The profiles have names; pprof must not look up others on this machine.
     let all = ["-symbolize=none", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-unit=ns"];
     output(Command::new(pprof).arg(report).args(all).args(options).arg(data(profile)))
 }
@@ -68,7 +69,7 @@ fn sigprof(report: &str, options: &[&str], profile: &str) -> String {
     output(command.arg(data(profile)))
 }
 
-/// The rows of a table: name, flat and cumulative value. Whether a function was inlined is no part of the name.
+/// Returns a table's rows: name without its inline mark, flat and cumulative value.
 fn rows(table: &str) -> Vec<(String, i64, i64)> {
     let number = |text: &str| text.trim_end_matches(char::is_alphabetic).parse::<i64>().ok();
     let parse = |line: &str| {
@@ -86,17 +87,16 @@ fn rows(table: &str) -> Vec<(String, i64, i64)> {
     rows
 }
 
-/// The line that says how much of the total is shown, without the unit: pprof puts the one that is asked for behind counts,
-/// too. Its shares have no sign.
+/// Returns the line with the shown share, without units (pprof adds them to counts) and signs.
 fn total(table: &str) -> String {
     let line = table.lines().find(|line| line.starts_with("Showing nodes accounting for "));
     line.unwrap_or_else(|| panic!("no total in:\n{table}")).replace("ns", "").replace(", -", ", ")
 }
 
-/// An option as both have it: pprof's, ours.
+/// The same option for pprof and for sigprof.
 type Same = (&'static [&'static str], &'static [&'static str]);
 
-/// Runs each case in threads, as many as there are processors.
+/// Runs the cases in as many threads as there are processors.
 fn each<Case: Sync>(cases: &[Case], check: impl Fn(&Case) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -124,12 +124,12 @@ fn expect_same_rows_with(profile: &str, theirs: &[&str], ours: &[&str]) {
     let (theirs_rows, ours_rows) = (rows(&theirs_text), rows(&ours_text));
     assert_eq!(ours_rows, theirs_rows, "{profile} {ours:?}\n{theirs_text}\n{ours_text}");
     assert_eq!(total(&ours_text), total(&theirs_text), "{profile} {ours:?}");
-    // All of the profile, but for a filter that leaves nothing.
+    // The whole profile, unless a filter leaves nothing.
     assert!(!theirs_rows.is_empty() || theirs_text.contains("Active filters"), "{theirs_text}");
 }
 
 #[test]
-fn functions_lines_and_addresses_take_what_they_take_for_pprof() {
+fn functions_lines_and_addresses_have_the_values_of_pprof() {
     let options: [Same; 7] = [
         (&[], &[]),
         (&["-cum"], &["--cum"]),
@@ -143,7 +143,7 @@ fn functions_lines_and_addresses_take_what_they_take_for_pprof() {
 }
 
 #[test]
-fn filters_leave_what_they_leave_for_pprof() {
+fn filters_keep_the_same_samples_as_pprof() {
     let everywhere: [Same; 3] = [
         (&["-focus=^[l-s]", "-ignore=(?i)SORT|leaf"], &["--focus=^[l-s]", "--ignore=(?i)SORT|leaf"]),
         (&["-hide=main|libc", "-lines"], &["--hide=main|libc", "--granularity=lines"]),
@@ -170,12 +170,12 @@ fn filters_leave_what_they_leave_for_pprof() {
     each(&cases(&["labels"], &labels), |(profile, same)| expect_same_rows(profile, same));
 }
 
-/// The same program some time later: other weights of samples, another rate, another start time.
+/// Writes a later profile of the same program: other weights, rate and start time.
 fn later(profile: &str, path: &Path) {
     let mut profile = formats::read_file(&data(profile)).unwrap();
     let nanos = 4_000_000;
     for (place, values) in profile.samples.values_mut().chunks_exact_mut(2).enumerate() {
-        // Some are gone, some are as they were. No function has the same sum as before: pprof shows none of its calls.
+        // Some vanish, some stay. No function keeps its sum: pprof would show none of its calls.
         match place % 4 {
             0 => values.fill(0),
             1 => values[0] = values[1] / nanos,
@@ -190,7 +190,7 @@ fn later(profile: &str, path: &Path) {
     formats::pprof::write(&profile, File::create(path).unwrap()).unwrap();
 }
 
-/// The line with the duration, and the sum of all samples as a share of it.
+/// Returns the line with the duration, and the samples' sum as a share of it.
 fn duration(report: &str) -> &str {
     report
         .lines()
@@ -198,8 +198,8 @@ fn duration(report: &str) -> &str {
         .unwrap_or_else(|| panic!("no duration in\n{report}"))
 }
 
-/// For each function its difference and the share, which are in these columns of the first five. pprof leaves out functions
-/// without a difference, and signs of shares.
+/// Returns each function's difference and its share, in these columns of the first five. pprof
+/// leaves out functions without a difference, and signs of shares.
 fn differences(report: &str, [value, share]: [usize; 2]) -> BTreeMap<String, (i64, String)> {
     let row = |line: &str| {
         let columns: Vec<&str> = line.split_whitespace().collect();
@@ -213,7 +213,7 @@ fn differences(report: &str, [value, share]: [usize; 2]) -> BTreeMap<String, (i6
 }
 
 #[test]
-fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
+fn profiles_of_two_rates_are_added_and_subtracted_as_in_pprof() {
     let directory = tempfile::tempdir().unwrap();
     each(&PROFILES, |&profile| {
         let path = directory.path().join(profile);
@@ -252,7 +252,7 @@ fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
             let (theirs, ours) = (pprof("-top", &[theirs], profile), sigprof("top", &[ours], profile));
             assert_eq!(duration(&ours), duration(&theirs), "{profile}");
         }
-        // Without calls that have the difference 0: pprof selects other ones among equals.
+        // Without calls of difference 0: among equals, pprof selects other ones.
         let without_zeros = |tree: String| {
             let is_zero =
                 |line: &String| line.starts_with("callee of 0 ") || line.starts_with("caller of 0 ");
@@ -266,9 +266,9 @@ fn profiles_of_two_rates_add_up_and_subtract_as_for_pprof() {
     });
 }
 
-/// Numbers of labels, with a unit and without, as in Go's heap profiles.
+/// Label numbers with and without a unit, as in Go's heap profiles.
 #[test]
-fn numbers_of_labels_are_those_of_pprof() {
+fn filters_by_label_numbers_match_pprof() {
     let directory = tempfile::tempdir().unwrap();
     let mut profile = formats::read_file(&data("recursion")).unwrap();
     let numbers = [
@@ -310,17 +310,17 @@ fn numbers_of_labels_are_those_of_pprof() {
     }
 }
 
-/// pprof 1.19 shows a file several times: once for each object, and each first line of a function, that has it, all under the
-/// same name. We show it once. Flat values add up; cumulative ones do not, and are compared where pprof has one row.
+/// pprof 1.19 shows a file once for each object and each first line of a function in it; sigprof
+/// shows it once. Flat values add up; cumulative ones are compared if pprof has one row.
 #[test]
-fn files_take_what_they_take_for_pprof_all_its_rows_for_one_together() {
+fn files_have_the_sums_of_pprofs_rows() {
     each(&PROFILES, |profile| {
         let mut theirs: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
         for (name, flat, cum) in rows(&pprof("-top", &["-files"], profile)) {
             theirs.entry(name).or_default().push((flat, cum));
         }
         let ours = rows(&sigprof("top", &["--granularity=files"], profile));
-        // Objects without names are rows of their own, and two may end in the same name.
+        // Objects without names have their own rows, and two may have names with the same end.
         let ours: Vec<_> = ours.into_iter().filter(|(name, ..)| !name.starts_with('[')).collect();
         let names: BTreeSet<&String> = theirs.keys().filter(|name| !name.starts_with('[')).collect();
         assert_eq!(ours.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>(), names, "{profile}");
@@ -335,9 +335,9 @@ fn files_take_what_they_take_for_pprof_all_its_rows_for_one_together() {
     });
 }
 
-/// The profile says which frames are no part of the program, as those of the profiler itself in gperftools' profiles.
+/// The profile names frames to drop, such as the profiler's in gperftools' profiles.
 #[test]
-fn frames_that_the_profile_drops_are_those_that_pprof_drops() {
+fn drops_the_same_frames_as_pprof() {
     let directory = tempfile::tempdir().unwrap();
     for (drop, keep) in
         [("leaf|odd", ""), ("recurse", ""), (".*", "leaf"), ("[a-z]+", "recurse|main"), ("no.*", "")]
@@ -351,9 +351,9 @@ fn frames_that_the_profile_drops_are_those_that_pprof_drops() {
     }
 }
 
-/// With -show, pprof 1.19 hides a frame without a name even where its object matches, and the report is empty. We show it.
+/// With -show, pprof 1.19 hides frames without names even if the object matches; sigprof does not.
 #[test]
-fn objects_that_are_shown_are_shown_without_names_too() {
+fn show_matches_objects_of_frames_without_names() {
     let mut profile = formats::read_file(&data("python")).unwrap();
     let is_json = |mapping: &Mapping| mapping.file.to_string_lossy().contains("_json");
     let json = profile.mappings.iter().position(is_json).expect("the program has used _json");
@@ -377,13 +377,13 @@ fn objects_that_are_shown_are_shown_without_names_too() {
     assert_eq!((flat, cum), (theirs, theirs));
 }
 
-/// A share as pprof writes it, which is without a sign even in a difference.
+/// Returns a share without a sign, as pprof writes it even in a difference.
 fn unsigned(share: &str) -> &str {
     share.trim_start_matches('-')
 }
 
-/// The blocks of a tree, each with its callers, itself and its callees in an order of our own: where values are equal the two
-/// have different ones. The running sum is left out, since blocks of one value have no common order either.
+/// Returns a tree's blocks, each sorted: among equal values the order differs. Running sums are
+/// left out, because the order of equal blocks differs, too.
 fn blocks(tree: &str) -> BTreeSet<Vec<String>> {
     let blocks = tree.split("----------------------------------------------------------+-------------\n");
     let block = |block: &str| {
@@ -405,12 +405,12 @@ fn blocks(tree: &str) -> BTreeSet<Vec<String>> {
         lines.sort();
         Some(lines)
     };
-    // The heading is no block.
+    // The heading is not a block.
     blocks.filter_map(|text| block(text).filter(|lines| !lines.is_empty())).collect()
 }
 
 #[test]
-fn callers_and_callees_are_those_that_pprof_has() {
+fn callers_and_callees_match_pprof() {
     let options: [Same; 2] =
         [(&[], &[]), (&["-lines", "-hide=sort"], &["--granularity=lines", "--hide=sort"])];
     each(&cases(&PROFILES, &options), |(profile, (theirs, ours))| {
@@ -427,7 +427,7 @@ fn callers_and_callees_are_those_that_pprof_has() {
 }
 
 #[test]
-fn traces_are_those_that_pprof_prints() {
+fn traces_match_pprof() {
     let options: [Same; 2] =
         [(&[], &[]), (&["-lines", "-focus=sort|leaf"], &["--granularity=lines", "--focus=sort|leaf"])];
     each(&cases(&PROFILES, &options), |(profile, (theirs, ours))| {

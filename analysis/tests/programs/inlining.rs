@@ -1,4 +1,4 @@
-//! Iterators and closures, of which optimised code keeps few functions.
+//! Iterators and closures, of which few functions remain in optimised code.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,5 @@
-//! Profiles itself by the crate pprof, and writes its protobuf to standard output: two functions, one of which calls itself.
+//! Profiles itself with the crate pprof and writes protobuf to standard output. One function
+//! recurses.
 
 use pprof::protos::Message as _;
 use std::{hint::black_box, io::Write as _};

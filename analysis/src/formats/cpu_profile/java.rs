@@ -1,4 +1,4 @@
-//! The Java dialect: version 1, and names of addresses instead of mapped objects.
+//! Reader of the Java dialect: version 1, with symbol names instead of mapped objects.
 //!
 //! ```text
 //! 0x7f3b00001234 com.example.Parser.parse (Parser.java:42)
@@ -16,13 +16,13 @@ use crate::{
 use sigprof::format::Records;
 use std::collections::HashMap;
 
-/// The name that google/pprof gives to generated code without a name.
+/// google/pprof's name of generated code without a name.
 const STUB: &str = "STUB";
 
-/// Reads a file of the dialect. Frames have the names that the file gives to their addresses.
+/// Reads a file of the dialect, with the names that it has for its addresses.
 ///
 /// # Errors
-/// If the bytes break the rules of the format.
+/// If the bytes violate the format.
 pub(super) fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let mut records = Records::java(bytes).map_err(fails)?;
     let mut builder = Builder::new(Profile::cpu_types());
@@ -63,19 +63,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-/// The address of a line, and what follows it.
 fn address(line: &str) -> Option<(u64, &str)> {
     let (digits, name) = line.trim().strip_prefix("0x")?.split_once([' ', '\t'])?;
     Some((u64::from_str_radix(digits, 16).ok()?, name.trim()))
 }
 
-/// The function, its file, and its line or 0.
+/// Returns function, file, and line or 0.
 fn parts(name: &str) -> (&str, &str, i64) {
     let in_parentheses = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
     if let Some((function, place)) = in_parentheses {
         return match place.rsplit_once(':').map(|(file, line)| (file, line.parse::<i64>())) {
             Some((file, Ok(line))) => (function.trim_end(), file, line.max(0)),
-            // The path of a library, of which google/pprof shows the name.
+            // The path of a library; google/pprof shows its file name.
             _ => (function.trim_end(), place.rsplit('/').next().unwrap_or(place), 0),
         };
     }
@@ -87,7 +86,7 @@ mod tests {
     use crate::formats::cpu_profile::read;
 
     #[test]
-    fn addresses_have_the_names_of_the_text() {
+    fn names_addresses_from_the_text() {
         let mut bytes = Vec::new();
         for word in [0u64, 3, 1, 10_000, 0, 3, 2, 0x10, 0x20, 1, 1, 0x30, 1, 2, 0x40, 0x50, 0, 1, 0] {
             bytes.extend(word.to_le_bytes());

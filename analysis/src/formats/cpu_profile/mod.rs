@@ -11,7 +11,7 @@ pub use write::write;
 use crate::error::{Error, ErrorKind};
 use sigprof::format::{ReadError, Records};
 
-/// How many records there are, with how many PCs: a vector that grows by doubling is up to three times what it holds.
+/// Counts records and PCs, to reserve exactly: a vector that doubles may use three times its size.
 fn count(mut records: Records<'_>) -> Result<(usize, usize), ReadError> {
     records.try_fold((0, 0), |(records, pcs), record| Ok((records + 1, pcs + record?.depth())))
 }

@@ -1,4 +1,4 @@
-//! A file to the model.
+//! Reader of CPU profiles.
 
 use super::{count, fails, java};
 use crate::formats::chains::Chains;
@@ -8,10 +8,10 @@ use crate::{
 };
 use sigprof::format::{ReadError, Records};
 
-/// Reads a file of either slot width and either byte order, and of the Java dialect. Records of equal chains are added up.
+/// Reads a file of either slot width and byte order, or of the Java dialect.
 ///
 /// # Errors
-/// Where the bytes break the rules of the format.
+/// If the bytes violate the format.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let mut records = match Records::new(bytes) {
         Err(ReadError::NotAProfile { .. }) if Records::java(bytes).is_ok() => return java::read(bytes),
@@ -28,7 +28,7 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(chains.finish(&text.mappings, None))
 }
 
-/// The length of the profile that `bytes` begin with. It is less than theirs if another profile follows, as in a file made by
+/// Returns the length of the first profile in `bytes`. Another may follow, as in a file made by
 /// `cat`: the text of a profile has no NUL, and the header of the next begins with one.
 pub(in crate::formats) fn length(bytes: &[u8]) -> usize {
     let is_header = |bytes| Records::new(bytes).is_ok() || Records::java(bytes).is_ok();

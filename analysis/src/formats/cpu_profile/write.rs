@@ -1,7 +1,6 @@
-//! The model to a file, for readers that know no other format.
+//! Writer of CPU profiles, for readers of no other format.
 //!
-//! The format holds counts, addresses and mapped objects. Names are lost, and so are labels: samples of different threads
-//! stand one behind another.
+//! The format holds counts, addresses and mapped objects. Names and labels are lost.
 
 use crate::{
     error::{Error, ErrorKind},
@@ -18,16 +17,16 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
-/// The slots of what is written, wherever the profile came from: every reader takes them.
+/// The slots written, whatever the source of the profile: all readers support them.
 const LAYOUT: SlotLayout = SlotLayout { width: SlotWidth::Eight, order: format::ByteOrder::NATIVE };
 
-/// Writes a profile, with slots of 8 bytes. The counts are the values of the first sample type, if the time of each sample is its
-/// count multiplied by the period. In a merge of profiles with different periods it is not: then the period becomes the
-/// greatest common divisor of all times, and the counts follow.
+/// Writes a profile with slots of 8 bytes. The counts are the values of the first sample type, if
+/// the time of each sample is its count multiplied by the period. Otherwise, as in a merge of
+/// different periods, the period is the greatest common divisor of all times.
 ///
 /// # Errors
-/// If the profile is not one of time, if its times are not multiples of a period in whole microseconds, if a value is negative,
-/// or a frame has no address; those of `out`.
+/// If the profile is not one of time, its times are not multiples of a period in whole
+/// microseconds, a value is negative, or a frame has no address; those of `out`.
 pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
     let PeriodCounts { period_micros, counts } = counts(profile)?;
     let pcs = return_addresses(profile)?;
@@ -53,10 +52,9 @@ pub fn write(profile: &Profile, out: impl Write) -> Result<(), Error> {
     })
 }
 
-/// What the format has of the values of a profile.
+/// Values of a profile as the format has them.
 struct PeriodCounts {
     period_micros: u64,
-    /// Periods of each sample.
     counts: Vec<u64>,
 }
 
@@ -105,7 +103,7 @@ fn counts(profile: &Profile) -> Result<PeriodCounts, Error> {
             _ => format!("the times are multiples of {period} nanoseconds, not of 1 microsecond"),
         })
     })?;
-    // No more than the value, which is not negative.
+    // At most the value, which is not negative.
     let count = |value: i64| u64::try_from(i128::from(value) * unit / period).unwrap_or(0);
     Ok(PeriodCounts { period_micros, counts: samples().map(|sample| count(sample.values[place])).collect() })
 }
@@ -117,7 +115,7 @@ fn greatest_common_divisor(mut one: i128, mut other: i128) -> i128 {
     one.abs()
 }
 
-/// The return address of each location, one more than the address to look up.
+/// Returns the return address of each location, one byte above the address to look up.
 fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
     let mut is_used = vec![false; profile.locations.len()];
     profile.samples.iter().flat_map(|sample| sample.chain).for_each(|id| is_used[id.index()] = true);
@@ -138,11 +136,11 @@ fn return_addresses(profile: &Profile) -> Result<Vec<usize>, Error> {
     locations.map(address).collect()
 }
 
-/// Writes the line of a mapping, as the kernel does. google/pprof also knows lines with a build id, but google-pprof of
-/// gperftools 2.10 takes the offset of these for 0, and gives wrong names.
+/// Writes the line of a mapping in the kernel's format. google/pprof also reads lines with a build
+/// ID, but google-pprof of gperftools 2.10 assumes offset 0 in those and shows wrong names.
 fn write_mapping(mapping: &Mapping, out: &mut impl Write) -> io::Result<()> {
     if mapping.start >= mapping.end {
-        // Some profiles have one that stands for all addresses, or for none.
+        // Some profiles have a mapping of all addresses, or of none.
         return Ok(());
     }
     let mut path = mapping.file.as_os_str().as_bytes().to_vec();

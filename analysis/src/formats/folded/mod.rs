@@ -1,5 +1,4 @@
-//! Folded stacks: a line for each call stack, with semicolons between its frames, the outermost first, and a value at the end.
-//! The format of flame graph tools.
+//! Folded stacks, the format of flame graph tools: lines `outermost;...;innermost VALUE`.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! Lines to the model.
+//! Reader of folded stacks.
 
 use crate::{
     error::{Error, ErrorKind},
@@ -7,7 +7,7 @@ use crate::{
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
-/// True if the first line that is not empty ends with a space and a whole number, and holds text.
+/// True if the first non-empty line is text that ends with a space and a whole number.
 pub(in crate::formats) fn may_be_folded(bytes: &[u8]) -> bool {
     let first = lines(bytes).next();
     first.is_some_and(|(_, line)| {
@@ -16,14 +16,14 @@ pub(in crate::formats) fn may_be_folded(bytes: &[u8]) -> bool {
     })
 }
 
-/// Reads folded stacks. The values are samples, since the format does not say what it counts. Lines of equal stacks are added up.
+/// Reads folded stacks. The values are samples, because the format has no unit.
 ///
 /// # Errors
-/// If a line has no whole number at its end.
+/// If a line does not end with a whole number.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let mut profile = Profile::new(vec![ValueType::new("samples", "count")]);
     let empty: Arc<str> = "".into();
-    // Functions by their names, which are slices of the file.
+    // Functions by name, a slice of the file.
     let mut known: HashMap<&[u8], u32, RandomState> = HashMap::default();
     let mut chain = Vec::new();
     for (number, line) in lines(bytes) {
@@ -57,13 +57,12 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-/// The lines that are neither empty nor comments, with their numbers from 1.
+/// Iterates over lines that are neither empty nor comments, with their numbers from 1.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).enumerate();
     lines.map(|(place, line)| (place + 1, line)).filter(|(_, line)| !line.is_empty() && line[0] != b'#')
 }
 
-/// The stack and the value of a line.
 fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let place = line.iter().rposition(|&byte| byte == b' ' || byte == b'\t')?;
     Some((line[..place].trim_ascii_end(), &line[place + 1..]))
@@ -81,20 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written_the_same() {
+    fn writes_what_was_read() {
         let text = "main 1\nmain;a b;c 3\nmain;d 2\nmain;d;main 4\n";
         assert!(may_be_folded(text.as_bytes()));
         let profile = read(text.as_bytes()).unwrap();
         assert_eq!(profile.check(), Ok(()));
         assert_eq!(again(&profile), text);
         assert_eq!(profile.functions.len(), 4);
-        // The innermost frame comes first in the model.
+        // The innermost frame is the first in the model.
         let leaf = profile.samples.get(1).chain[0];
         assert_eq!(&*profile.function(profile.location(leaf).lines[0].function).name, "c");
     }
 
     #[test]
-    fn equal_stacks_are_added_up_and_other_lines_passed_over() {
+    fn adds_equal_stacks_up_and_skips_comments() {
         let profile = read(b"# a comment\r\n\na;b 1\r\na;b 2\n").unwrap();
         assert_eq!((profile.samples.len(), profile.total(0)), (1, 3));
         assert!(read(b"a 9223372036854775808\n").unwrap().is_clamped);
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_line() {
+    fn error_has_the_line_number() {
         for (text, line) in [("a 1\nb\n", 2), ("a 1\n\nb x\n", 3), ("a 1.5\n", 1)] {
             let error = read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(&format!("line {line}: ")), "{error}");
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_not_folded() {
+    fn refuses_other_text() {
         for text in ["", "\n\n", "{\"a\": 1}", "a b c", "a 1x", " ", "a\0b 1", "a 1.5"] {
             assert!(!may_be_folded(text.as_bytes()), "{text}");
         }

@@ -1,4 +1,4 @@
-//! The model to lines.
+//! Writer of folded stacks.
 
 use crate::formats::{ensure_no_negative, frames::LocationFrames};
 use crate::{error::Error, profile::Profile};
@@ -8,12 +8,11 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes the values of the sample type `value`; chains of the same names are one line, in the order of the text.
-///
-/// A semicolon or a line break within a name becomes a colon or a space.
+/// Writes the values of the sample type `value`; stacks with equal names are one line, in the order
+/// of the text. A semicolon in a name becomes a colon, a line break a space.
 ///
 /// # Errors
-/// Where a value is negative; those of `out`.
+/// If a value is negative; those of `out`.
 pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Error> {
     ensure_no_negative(profile, value, "the folded format")?;
     put(profile, value, out).map_err(Error::output)
@@ -22,7 +21,7 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
 fn put(profile: &Profile, value: usize, mut out: impl Write) -> io::Result<()> {
     let frames = LocationFrames::of(profile);
     let names: Vec<String> = frames.frames.iter().map(|frame| clean(&frame.name)).collect();
-    // Functions of one name are one here, so that equal lines are. They are numbered in the order of their names.
+    // Functions of the same name are combined, numbered in the order of their names.
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort_unstable();
     sorted.dedup();

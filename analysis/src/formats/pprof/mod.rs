@@ -1,16 +1,16 @@
-//! pprof's protobuf, as `profile.proto` of google/pprof defines it.
+//! pprof's protobuf format, defined by `profile.proto` of google/pprof.
 //!
 //! | field of a profile | | field of a profile | |
 //! | --- | --- | --- | --- |
-//! | 1 | sample types | 9 | when it began, ns since 1970 |
-//! | 2 | samples | 10 | how long it took, ns |
-//! | 3 | mappings | 11, 12 | what a period counts, the period |
+//! | 1 | sample types | 9 | start time, ns since 1970 |
+//! | 2 | samples | 10 | duration, ns |
+//! | 3 | mappings | 11, 12 | type of the period, period |
 //! | 4 | locations | 13 | comments |
-//! | 5 | functions | 14 | the sample type to show |
-//! | 6 | texts, the first of them empty | 15 | address of a page about it |
-//! | 7, 8 | expressions of frames to drop, to keep | | |
+//! | 5 | functions | 14 | default sample type |
+//! | 6 | strings, the first is empty | 15 | URL of documentation |
+//! | 7, 8 | regular expressions: frames to drop, to keep | | |
 //!
-//! Texts are named by their place in field 6, everything else by an id of its own choosing; 0 is none.
+//! Strings are referred to by index in field 6, the others by arbitrary IDs; 0 is none.
 
 mod read;
 #[cfg(test)]
@@ -23,7 +23,6 @@ pub use write::{write, write_unpacked};
 
 use wire::Message;
 
-/// Fields of a profile; those of its parts stand where they are used.
 mod field {
     pub(super) const SAMPLE_TYPE: u32 = 1;
     pub(super) const SAMPLE: u32 = 2;
@@ -42,8 +41,8 @@ mod field {
     pub(super) const DOC_URL: u32 = 15;
 }
 
-/// Whether bytes may be a profile: they begin as one, up to its first message, which is a message indeed. Most writers begin
-/// with one, Go's runtime with the time.
+/// Whether bytes may be a profile: the fields up to the first message are valid, and so is that
+/// message. Most writers begin with a message, Go's runtime with the time.
 pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
     let mut profile = Message::new(bytes);
     while let Ok(Some(part)) = profile.next() {
@@ -60,15 +59,15 @@ pub(super) fn may_be_profile(bytes: &[u8]) -> bool {
     false
 }
 
-/// The length of the profile that `bytes` begin with. It is less than theirs if another profile follows, as in a file made by
-/// `cat`: then there is a second table of strings, which begins with an empty one.
+/// Returns the length of the first profile in `bytes`. If another follows, as in a file made by
+/// `cat`, there is a second string table, which begins with an empty string.
 ///
-/// Writers put the table at the end, with or without the time and other single fields after it, or at the beginning. So the next
-/// profile begins at the first field after the table that is not such a single field, or is a repeated one. If the table came
-/// first, the next profile begins with the second table.
+/// Writers put the table at the end, possibly followed by single fields such as the time, or at the
+/// beginning. So the next profile begins at the first field after the table that is repeated or not
+/// such a single field; if the table came first, at the second table.
 pub(super) fn length(bytes: &[u8]) -> usize {
     let mut profile = Message::new(bytes);
-    // Bits of the field numbers before the next profile.
+    // Bit set of field numbers before the next profile.
     let mut known = 0_u32;
     let (mut has_table, mut is_in_table, mut next) = (false, false, None);
     let mut are_strings_first = false;
@@ -94,7 +93,7 @@ pub(super) fn length(bytes: &[u8]) -> usize {
                     has_table = true;
                     are_strings_first = known & 1 << field::SAMPLE_TYPE == 0;
                 }
-                // More of the same table: what was between is of the same profile.
+                // The same table continues: the fields between belong to the same profile.
                 (false, _) => next = None,
             }
         }
@@ -103,7 +102,7 @@ pub(super) fn length(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Whether bytes begin as a profile, and have a sample type.
+/// Whether bytes begin with a profile that has a sample type.
 fn is_profile(bytes: &[u8]) -> bool {
     let mut profile = Message::new(bytes);
     let mut parts = std::iter::from_fn(|| profile.next().ok().flatten());

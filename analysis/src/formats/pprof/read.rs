@@ -1,5 +1,4 @@
-//! Protobuf to the model. The bytes are gone through once for each kind of part, in the order in which they name each
-//! other, so that nothing is kept but what becomes of them.
+//! Reader of pprof's protobuf, with a pass for each kind of part, in the order of references.
 
 use super::{
     field,
@@ -19,16 +18,15 @@ use std::{
     sync::Arc,
 };
 
-/// Those of heap profiles have four; each sample has a value for every one.
+/// Limit; heap profiles have four. Each sample has a value for each type.
 const MAX_TYPES: usize = 256;
 
-/// Reads a profile that is not packed by gzip.
+/// Reads an uncompressed profile.
 ///
-/// What samples name has to be there; a location may name a mapping or a function that is not, which then counts as
-/// unknown, as in google/pprof.
+/// Samples must refer to existing parts; locations may refer to missing ones, as in google/pprof.
 ///
 /// # Errors
-/// Where the bytes are no protobuf, or their parts do not fit together.
+/// If the bytes are not protobuf, or references or value counts do not match.
 pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     let outline = Outline::of(bytes)?;
     if outline.sample_types.is_empty() {
@@ -97,19 +95,19 @@ pub fn read(bytes: &[u8]) -> Result<Profile, Error> {
     Ok(samples.profile)
 }
 
-/// Each mapping has its path as a copy. Those of a large program's thousand mappings are some hundred kilobytes in all; a file could name
-/// one that is half of it in every few bytes.
+/// Limit for all paths: each mapping has a copy of its path. A thousand mappings of a large program
+/// have some hundred kilobytes; a hostile file could refer to a huge path every few bytes.
 fn most_path_bytes(bytes: usize) -> usize {
     bytes.saturating_mul(4).saturating_add(4 << 20)
 }
 
-/// How long the paths of all mappings are together.
+/// Total length of the paths of all mappings.
 struct PathBytes {
     taken: usize,
     most: usize,
 }
 
-/// Calls `visit` with the number of each field that is a message, and with that.
+/// Calls `visit` with the number and contents of each message field.
 fn for_each<'a>(
     bytes: &'a [u8],
     mut visit: impl FnMut(u32, Message<'a>) -> Result<(), Error>,
@@ -123,7 +121,7 @@ fn for_each<'a>(
     Ok(())
 }
 
-/// What is one of its kind, and what names nothing else.
+/// The single fields, and parts without references.
 #[derive(Default)]
 struct Outline<'a> {
     sample_types: Vec<Message<'a>>,
@@ -133,7 +131,7 @@ struct Outline<'a> {
     period: i64,
     time_nanos: i64,
     duration_nanos: i64,
-    /// Each once: two bytes more of the file would show a text of any length again.
+    /// Without duplicates: two bytes of the file could repeat a string of any length.
     comments: Vec<i64>,
     known_comments: HashSet<i64, RandomState>,
     drop_frames: i64,
@@ -166,7 +164,7 @@ impl<'a> Outline<'a> {
                     self.sample_types.push(message);
                 }
             }
-            // Looked at later; here only that they are messages.
+            // Parsed later; here only checked to be messages.
             field::SAMPLE | field::MAPPING | field::LOCATION | field::FUNCTION => {
                 field.message()?;
             }
@@ -177,7 +175,7 @@ impl<'a> Outline<'a> {
             field::DURATION_NANOS => self.duration_nanos = number()?,
             field::PERIOD_TYPE => self.period_type = Some(field.message()?),
             field::PERIOD => self.period = number()?,
-            // An empty one says nothing, and takes a byte of the file.
+            // An empty comment would need memory for one byte of the file.
             field::COMMENT => field.numbers(|number| {
                 if number != 0 && self.known_comments.insert(number as i64) {
                     self.comments.push(number as i64);
@@ -191,7 +189,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The texts, each made once when it is first asked for.
+/// The strings, each converted on first use.
 #[derive(Default)]
 struct Strings<'a> {
     bytes: Vec<&'a [u8]>,
@@ -199,7 +197,7 @@ struct Strings<'a> {
 }
 
 impl Strings<'_> {
-    /// The text at `place`. Bytes that are no UTF-8 are replaced.
+    /// Returns the string at `place`; invalid UTF-8 is replaced.
     fn get(&mut self, place: u64) -> Result<Arc<str>, Error> {
         if let Some(known) = self.known.get(&place) {
             return Ok(known.clone());
@@ -207,7 +205,7 @@ impl Strings<'_> {
         let bytes = usize::try_from(place).ok().and_then(|place| self.bytes.get(place).copied());
         let text: Arc<str> = match bytes {
             Some(bytes) => String::from_utf8_lossy(bytes).into(),
-            // A profile without any text.
+            // A profile without strings.
             None if place == 0 => "".into(),
             None => {
                 let reason = format!("string {place} is used, but there are {}", self.bytes.len());
@@ -218,7 +216,7 @@ impl Strings<'_> {
         Ok(text)
     }
 
-    /// The text at a place that was written with a sign; a negative one is beyond all texts.
+    /// As `get`, for a signed index; a negative one is out of range.
     fn signed(&mut self, place: i64) -> Result<Arc<str>, Error> {
         self.get(place as u64)
     }
@@ -236,10 +234,10 @@ impl Strings<'_> {
     }
 }
 
-/// The places of parts by their ids. Most profiles number them from 1 on.
+/// Indices by ID. Most profiles number their parts from 1.
 struct Ids {
     what: &'static str,
-    /// Ids 1 to this one are places 0 and up.
+    /// IDs 1 to this one have indices from 0.
     dense: u64,
     others: HashMap<u64, u32, RandomState>,
 }
@@ -249,7 +247,7 @@ impl Ids {
         Self { what, dense: 0, others: HashMap::default() }
     }
 
-    /// Adds the id of a part that came as `message` and is at `place`.
+    /// Adds the ID of the part `message` with index `place`.
     fn add(&mut self, id: u64, message: Message<'_>, place: usize) -> Result<(), Error> {
         let fails = |reason: String| {
             Error::new(ErrorKind::Format, reason)
@@ -355,7 +353,6 @@ fn read_function(
     Ok(())
 }
 
-/// Reads a location, and its id.
 fn read_location(
     mut message: Message<'_>,
     mappings: &Ids,
@@ -376,7 +373,7 @@ fn read_location(
     Ok((id, location))
 }
 
-/// Reads a line; None where its function is not known.
+/// Reads a line; None if its function is unknown.
 fn read_line(mut message: Message<'_>, functions: &Ids) -> Result<Option<Line>, Malformed> {
     let (mut function, mut line, mut column) = (0, 0, 0);
     while let Some(field) = message.next()? {
@@ -395,7 +392,7 @@ struct SampleReader<'a> {
     strings: Strings<'a>,
     label_sets: LabelSets,
     locations: Ids,
-    // Of the sample that is being read.
+    // Buffers for the current sample.
     chain: Vec<LocationId>,
     values: Vec<i64>,
     labels: Vec<Label>,
@@ -418,7 +415,7 @@ impl SampleReader<'_> {
                 })?,
                 2 => field.numbers(|value| {
                     number_of_values += 1;
-                    // A byte of the file is a value: what is too many is counted, and not kept.
+                    // Each byte may be a value: excess values are counted but not kept.
                     if number_of_values <= width {
                         self.values.push(value as i64);
                     }
@@ -456,7 +453,7 @@ impl SampleReader<'_> {
                 _ => {}
             }
         }
-        // An empty label says nothing, and takes two bytes of the file.
+        // An empty label would need memory for two bytes of the file.
         if (key, text, number, unit) == (0, 0, 0, 0) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Profiles made field by field, whose ids and texts are as odd as the format allows, and what breaks its rules.
+//! Profiles made field by field, with unusual IDs and strings, and invalid ones.
 
 use super::{may_be_profile, read, wire::Fields, write_unpacked};
 use crate::profile::{
@@ -6,7 +6,6 @@ use crate::profile::{
     ValueType,
 };
 
-/// A message of numbers.
 fn message(numbers: &[(u32, u64)]) -> Fields {
     let mut fields = Fields::default();
     for &(field, value) in numbers {
@@ -15,7 +14,7 @@ fn message(numbers: &[(u32, u64)]) -> Fields {
     fields
 }
 
-/// A profile of one sample type, `x` in `y`, with parts besides it.
+/// A profile with the sample type `x` in `y`, and other parts.
 fn profile(parts: &[(u32, &[u8])]) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.bytes(1, &message(&[(1, 1), (2, 2)]).bytes);
@@ -32,7 +31,7 @@ fn reason(bytes: &[u8]) -> String {
     read(bytes).unwrap_err().to_string()
 }
 
-/// A profile with something in every place of the model.
+/// A profile that uses each field of the model.
 fn full() -> Profile {
     let mut builder = Builder::new(Profile::cpu_types());
     let profile = &mut builder.profile;
@@ -80,7 +79,7 @@ fn full() -> Profile {
 }
 
 #[test]
-fn all_that_the_model_holds_comes_back() {
+fn returns_the_whole_model_as_written() {
     let profile = full();
     let mut bytes = Vec::new();
     write_unpacked(&profile, &mut bytes).unwrap();
@@ -91,7 +90,7 @@ fn all_that_the_model_holds_comes_back() {
 }
 
 #[test]
-fn ids_need_not_be_in_order() {
+fn accepts_ids_in_any_order() {
     let location = |id, function| {
         let mut location = message(&[(1, id), (2, 70), (3, 0x500 + id)]);
         location.bytes(4, &message(&[(1, function), (2, 8)]).bytes);
@@ -101,7 +100,7 @@ fn ids_need_not_be_in_order() {
     sample.number(1, 1 << 60);
     sample.packed(1, [9].into_iter(), &mut Fields::default());
     sample.packed(2, [6].into_iter(), &mut Fields::default());
-    // What is named stands behind what names it.
+    // References precede their targets.
     let bytes = profile(&[
         (2, &sample.bytes),
         (4, &location(1 << 60, 5)),
@@ -114,21 +113,21 @@ fn ids_need_not_be_in_order() {
     assert_eq!((chain, profile.samples.get(0).values), (vec![1, 0, 1], &[6][..]));
     let [first, second] = &profile.locations[..] else { panic!("two locations") };
     assert_eq!((first.mapping, second.mapping), (Some(MappingId(0)), Some(MappingId(0))));
-    // Function 5 is none: the line says nothing.
+    // Function 5 does not exist: the line is dropped.
     assert!(first.lines.is_empty());
     assert_eq!((&*profile.function(second.lines[0].function).name, second.lines[0].line), ("main", 8));
     assert_eq!((profile.mappings[0].file.to_str(), profile.mappings[0].is_deleted), (Some("/bin/x"), true));
 }
 
 #[test]
-fn values_of_zero_may_be_there_or_not_be_packed() {
+fn accepts_unpacked_values_and_zeros() {
     let bytes = profile(&[(2, &[0x10, 0]), (2, &[0x12, 1, 0]), (2, &[0x10, 7])]);
     let profile = read(&bytes).unwrap();
     assert_eq!(profile.samples.iter().map(|sample| sample.values[0]).collect::<Vec<_>>(), [0, 0, 7]);
 }
 
 #[test]
-fn a_text_names_the_sample_type_to_show() {
+fn reads_the_default_sample_type() {
     let mut fields = Fields::default();
     for kind in [1, 2, 3] {
         fields.bytes(1, &message(&[(1, kind)]).bytes);
@@ -142,14 +141,14 @@ fn a_text_names_the_sample_type_to_show() {
 }
 
 #[test]
-fn fields_that_are_not_known_are_passed_over() {
+fn skips_unknown_fields() {
     let mut bytes = profile(&[(99, b"?"), (2, &[0x10, 7, 0x7a, 1, 0])]);
     bytes.extend([0xa1, 6, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(read(&bytes).unwrap().total(0), 7);
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn reports_invalid_references_and_counts() {
     let number = |numbers: &[(u32, u64)]| message(numbers).bytes;
     type Parts<'a> = &'a [(u32, &'a [u8])];
     let cases: [(Parts<'_>, &str); 10] = [
@@ -176,7 +175,7 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
-fn a_cut_profile_is_an_error_or_a_shorter_one() {
+fn truncated_profile_is_an_error_or_shorter() {
     let mut bytes = Vec::new();
     write_unpacked(&full(), &mut bytes).unwrap();
     let mut errors = 0;
@@ -186,12 +185,12 @@ fn a_cut_profile_is_an_error_or_a_shorter_one() {
             Err(_) => errors += 1,
         }
     }
-    // The texts stand at the end: all but the last few are named.
+    // The strings are at the end: all but the last few are used.
     assert!(errors > bytes.len() - 30, "{errors} of {}", bytes.len());
 }
 
 #[test]
-fn a_profile_may_begin_with_the_time() {
+fn accepts_a_profile_that_begins_with_the_time() {
     let mut bytes = message(&[(9, 1_700_000_000_000_000_000), (10, 7)]).bytes;
     assert!(!may_be_profile(&bytes), "there is more to a profile");
     bytes.extend(profile(&[]));
@@ -200,7 +199,7 @@ fn a_profile_may_begin_with_the_time() {
 }
 
 #[test]
-fn other_bytes_are_not_taken_for_a_profile() {
+fn refuses_other_bytes() {
     for bytes in [
         &b""[..],
         b"\x7fELF",
@@ -218,7 +217,7 @@ fn other_bytes_are_not_taken_for_a_profile() {
 }
 
 #[test]
-fn a_location_is_named_once_in_a_chain_for_each_of_its_frames() {
+fn keeps_repeated_locations_of_a_stack() {
     let mut builder = Builder::new(vec![ValueType::new("x", "y")]);
     builder.profile.locations = vec![Location::default(); 300];
     let chain: Vec<LocationId> = (0..300).chain([299, 0]).map(LocationId).collect();
@@ -229,7 +228,7 @@ fn a_location_is_named_once_in_a_chain_for_each_of_its_frames() {
 }
 
 #[test]
-fn what_says_nothing_takes_no_memory() {
+fn skips_empty_labels_and_comments() {
     let empty: Vec<u8> = [0x1a, 0x00].repeat(100);
     let sample = [message(&[(2, 5)]).bytes, empty].concat();
     let read = read(&[profile(&[(2, &sample), (13, &[0; 50])])].concat()).unwrap();
@@ -237,7 +236,7 @@ fn what_says_nothing_takes_no_memory() {
 }
 
 #[test]
-fn more_types_or_values_than_a_profile_has_are_refused() {
+fn refuses_too_many_types_or_values() {
     let types: Vec<(u32, &[u8])> = vec![(1, b""); 300];
     assert!(reason(&profile(&types)).starts_with("the profile has 301 sample types, more than 256"));
     let values = [&[0x12, 0x7f][..], &[1; 0x7f]].concat();

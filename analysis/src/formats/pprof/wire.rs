@@ -1,7 +1,7 @@
-//! The wire format of protobuf: tagged fields, of which a reader skips what it does not know.
+//! Protobuf wire format: tagged fields, of which a reader skips unknown ones.
 //!
-//! Written by hand: a message as a generated reader holds it is two vectors for each sample and a struct for each empty
-//! field, where a million samples and the bytes of a stranger must fit in a small multiple of the file.
+//! Handwritten, because a generated reader needs two vectors per sample and a struct per empty
+//! field. Memory for untrusted files must stay a small multiple of their size.
 //!
 //! ```text
 //! field:  tag = number << 3 | type | value
@@ -11,33 +11,31 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// A message, or another run of bytes, within the bytes of a profile.
+/// A message or string within a profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     bytes: &'a [u8],
-    /// Where the bytes begin, from the start of the outermost message.
+    /// Offset from the start of the outermost message.
     offset: usize,
 }
 
-/// What a field holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Number(u64),
     Bytes(Message<'a>),
-    /// 4 or 8 bytes; no field of a profile has them.
+    /// 4 or 8 bytes; no field of a profile has this type.
     Fixed,
 }
 
-/// A field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field<'a> {
     pub(super) number: u32,
     pub(super) value: Value<'a>,
-    /// Where it begins.
+    /// Offset of its tag.
     pub(super) offset: usize,
 }
 
-/// Bytes that are no protobuf, and where.
+/// A violation of the wire format, with its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
     pub(super) offset: usize,
@@ -68,7 +66,7 @@ impl<'a> Message<'a> {
         self.offset
     }
 
-    /// Takes the next field; None at the end.
+    /// Returns the next field; None at the end.
     pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, Malformed> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -93,7 +91,6 @@ impl<'a> Message<'a> {
         Ok(Some(Field { number, value, offset }))
     }
 
-    /// Takes a number.
     fn number(&mut self) -> Result<u64, Malformed> {
         if let Some((&byte, rest)) = self.bytes.split_first() {
             if byte < 0x80 {
@@ -130,7 +127,6 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Its number.
     pub(super) fn number_value(&self) -> Result<u64, Malformed> {
         match self.value {
             Value::Number(number) => Ok(number),
@@ -138,7 +134,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Its message or text.
     pub(super) fn message(&self) -> Result<Message<'a>, Malformed> {
         match self.value {
             Value::Bytes(message) => Ok(message),
@@ -165,7 +160,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Fields of a message that is being written. A number of 0 is left out, as the format wants it.
+/// Encoder of a message. The number 0 is omitted, as the format requires.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) bytes: Vec<u8>,
@@ -183,24 +178,24 @@ impl Fields {
         }
     }
 
-    /// A number with its sign: two's complement, as `int64` is written.
+    /// Writes a signed number in two's complement, as for `int64`.
     pub(super) fn signed(&mut self, field: u32, value: i64) {
         self.number(field, value as u64);
     }
 
-    /// A message or a text, which is there even if it is empty.
+    /// Writes a message or string, even if it is empty.
     pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.prefix(field, bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What stands before `length` bytes of a message or a text.
+    /// Writes tag and length of a message or string.
     pub(super) fn prefix(&mut self, field: u32, length: usize) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(length as u64);
     }
 
-    /// Numbers, packed; `scratch` is overwritten. Unlike a single one, a 0 is there.
+    /// Writes packed numbers, including 0; `scratch` is overwritten.
     pub(super) fn packed(&mut self, field: u32, values: impl Iterator<Item = u64>, scratch: &mut Fields) {
         scratch.clear();
         values.for_each(|value| scratch.varint(value));
@@ -232,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_all_sizes_come_back() {
+    fn returns_numbers_of_all_sizes_as_written() {
         for shift in 0..64 {
             for value in [1u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
                 let mut fields = Fields::default();
@@ -244,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_every_type_are_passed_over() {
+    fn skips_fields_of_all_types() {
         let bytes = [0x09, 1, 2, 3, 4, 5, 6, 7, 8, 0x12, 2, 9, 9, 0x1d, 1, 2, 3, 4, 0x20, 0x96, 1];
         assert_eq!(all(&bytes), Ok(vec![(1, None), (2, None), (3, None), (4, Some(150))]));
     }
 
     #[test]
-    fn packed_numbers_and_single_ones_are_the_same() {
+    fn reads_packed_and_single_numbers_alike() {
         let mut fields = Fields::default();
         fields.packed(3, [0, 1, 300, u64::MAX].into_iter(), &mut Fields::default());
         fields.signed(3, -2);
@@ -262,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_is_told_with_its_place() {
+    fn reports_violations_with_their_offset() {
         let cases: [(&[u8], usize, &str); 7] = [
             (&[0x08], 1, CUT),
             (&[0x08, 1, 0x12, 5, 1], 4, CUT),

@@ -1,5 +1,4 @@
-//! The model to protobuf. One part is in memory at a time: texts are numbered as they are met and stand at the end,
-//! where any reader finds them.
+//! Writer of pprof's protobuf. One part is in memory at a time; the string table is at the end.
 
 use super::{field, wire::Fields};
 use crate::profile::{Label, LabelValue, Location, Mapping, Profile, ValueType};
@@ -11,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-/// Writes a profile, packed by gzip, as pprof wants it in files and from servers.
+/// Writes a profile compressed by gzip, as pprof expects in files and from servers.
 ///
 /// # Errors
 /// Those of `out`.
@@ -21,7 +20,7 @@ pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
     packed.finish()?.flush()
 }
 
-/// Writes a profile without gzip.
+/// Writes an uncompressed profile.
 ///
 /// # Errors
 /// Those of `out`.
@@ -34,7 +33,7 @@ pub fn write_unpacked(profile: &Profile, out: impl Write) -> io::Result<()> {
         inner: Fields::default(),
         label: Fields::default(),
     };
-    // The first text is the empty one.
+    // The first string is empty.
     writer.text(&"".into());
     writer.profile(profile)
 }
@@ -43,9 +42,7 @@ struct MessageWriter<W: Write> {
     out: io::BufWriter<W>,
     places: HashMap<Arc<str>, i64, RandomState>,
     texts: Vec<Arc<str>>,
-    /// The part of the profile that is being written.
     part: Fields,
-    /// What is within it.
     inner: Fields,
     label: Fields,
 }
@@ -93,7 +90,6 @@ impl<W: Write> MessageWriter<W> {
         self.out.flush()
     }
 
-    /// The fields that are there once, but for comments.
     fn single(&mut self, profile: &Profile) -> io::Result<()> {
         let comments: Vec<i64> = profile.comments.iter().map(|text| self.text(text)).collect();
         let default = profile.sample_types.get(profile.default_type).map(|chosen| self.text(&chosen.kind));
@@ -115,7 +111,6 @@ impl<W: Write> MessageWriter<W> {
         self.out.write_all(&self.part.bytes)
     }
 
-    /// Writes the part as a field of the profile.
     fn put(&mut self, number: u32) -> io::Result<()> {
         self.inner.clear();
         self.inner.prefix(number, self.part.bytes.len());
@@ -123,7 +118,6 @@ impl<W: Write> MessageWriter<W> {
         self.out.write_all(&self.part.bytes)
     }
 
-    /// The place of a text.
     fn text(&mut self, text: &Arc<str>) -> i64 {
         if let Some(&place) = self.places.get(text) {
             return place;
@@ -142,7 +136,6 @@ impl<W: Write> MessageWriter<W> {
         self.put(number)
     }
 
-    /// The labels of a sample as its fields.
     fn label_set(&mut self, labels: &[Label]) -> Vec<u8> {
         let mut set = Fields::default();
         for label in labels {

@@ -1,4 +1,4 @@
-//! Profiles of processes with code in a file, in a JIT and in the heap, put together.
+//! Merging of processes with code in a file, in JIT memory and in the heap.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// A process whose program is at `base`, with one sample in it, one in its JIT and one in the heap.
+/// A process with its program at `base`, and a sample each in the program, JIT code and heap.
 fn process(id: Option<u32>, base: u64) -> Profile {
     let mut builder = Builder::new(Profile::cpu_types());
     builder.profile.period_type = Some(ValueType::new("cpu", "nanoseconds"));
@@ -47,7 +47,7 @@ fn values(profile: &Profile) -> Vec<i64> {
 }
 
 #[test]
-fn a_program_at_two_addresses_is_one_and_what_is_no_file_is_each_processes_own() {
+fn merges_files_across_addresses_but_not_memory_of_processes() {
     let found = merged(vec![process(Some(1), 0x5000), process(Some(2), 0x7000)]).unwrap();
     assert_eq!(values(&found), [2, 1, 1, 1, 1]);
     assert_eq!((found.total(0), found.total(1)), (6, 60));
@@ -58,21 +58,21 @@ fn a_program_at_two_addresses_is_one_and_what_is_no_file_is_each_processes_own()
     let address = found.location(found.samples.get(0).chain[0]).address;
     assert_eq!(address, 0x5010);
 
-    // Twice the same process is itself.
+    // A process merged with itself.
     let found = merged(vec![process(Some(1), 0x5000), process(Some(1), 0x5000)]).unwrap();
     assert_eq!((values(&found), found.mappings.len()), (vec![2, 2, 2], 3));
-    // Two of which nothing is known are two.
+    // Unknown processes are different.
     let found = merged(vec![process(None, 0x5000), process(None, 0x5000)]).unwrap();
     assert_eq!((values(&found), found.mappings.len()), (vec![2, 1, 1, 1, 1], 5));
 }
 
 #[test]
-fn what_has_names_is_the_same_in_all_processes() {
+fn merges_named_locations_of_all_processes() {
     let named = |process_id, line| {
         let mut profile = process(Some(process_id), 0x5000);
         let name: Arc<str> = "f".into();
         let function = Function { name: name.clone(), system_name: name.clone(), file: name, start_line: 0 };
-        // Numbers differ from profile to profile.
+        // IDs differ between profiles.
         profile.functions = vec![function.clone(); process_id as usize];
         profile.functions.iter_mut().skip(1).for_each(|function| function.start_line = 7);
         let line = Line { function: FunctionId(0), line, column: 0 };
@@ -85,7 +85,7 @@ fn what_has_names_is_the_same_in_all_processes() {
 }
 
 #[test]
-fn another_build_size_offset_or_a_deleted_file_is_another_mapping() {
+fn distinguishes_mappings_by_build_size_offset_and_deletion() {
     type Change = fn(&mut Mapping);
     let with = |change: Change| {
         let mut profile = process(Some(1), 0x5000);
@@ -115,7 +115,7 @@ fn another_build_size_offset_or_a_deleted_file_is_another_mapping() {
 }
 
 #[test]
-fn samples_of_different_labels_are_not_added_up() {
+fn keeps_samples_with_different_labels_apart() {
     let labelled = |text: &str| {
         let mut profile = process(Some(1), 0x5000);
         let label = Label { key: "thread".into(), value: LabelValue::Text(text.into()) };
@@ -128,7 +128,7 @@ fn samples_of_different_labels_are_not_added_up() {
 }
 
 #[test]
-fn heads_are_put_together() {
+fn merges_time_duration_and_comments() {
     let with = |time, duration, comment: &str| {
         let mut profile = process(Some(1), 0x5000);
         (profile.time_nanos, profile.duration_nanos) = (time, duration);
@@ -155,7 +155,7 @@ fn kinds(types: &[ValueType]) -> Vec<String> {
 }
 
 #[test]
-fn sample_types_that_all_have_are_kept_in_the_order_of_the_first() {
+fn keeps_common_sample_types_in_the_first_order() {
     let mut go = typed(
         &[("alloc", "count"), ("alloc_space", "bytes"), ("inuse", "count"), ("inuse_space", "bytes")],
         &[1, 2, 3, 4],
@@ -165,10 +165,10 @@ fn sample_types_that_all_have_are_kept_in_the_order_of_the_first() {
     let found = merged(vec![go.clone(), other.clone()]).unwrap();
     assert_eq!(kinds(&found.sample_types), ["inuse/count", "inuse_space/bytes"]);
     assert_eq!(found.samples.get(0).values, [33, 44]);
-    // The default type is gone.
+    // The default type was removed.
     assert_eq!(found.default_type, 1);
     assert_eq!(kinds(&found.left_out), ["alloc/count", "alloc_space/bytes", "age/seconds"]);
-    // A third has fewer still; one that has all of them leaves nothing out.
+    // A third profile has fewer types; one with all of them removes none.
     let found = merged(vec![go.clone(), other, typed(&[("inuse", "count")], &[300])]).unwrap();
     assert_eq!((kinds(&found.sample_types), values(&found)), (vec!["inuse/count".into()], vec![333]));
     assert_eq!(found.left_out.len(), 4);
@@ -177,7 +177,7 @@ fn sample_types_that_all_have_are_kept_in_the_order_of_the_first() {
 }
 
 #[test]
-fn values_are_added_up_in_the_finer_unit() {
+fn adds_values_in_the_finer_unit() {
     let (millis, nanos) = (typed(&[("cpu", "milliseconds")], &[3]), typed(&[("cpu", "nanoseconds")], &[5]));
     for (one, other) in [(&millis, &nanos), (&nanos, &millis)] {
         let found = merged(vec![one.clone(), other.clone()]).unwrap();
@@ -191,7 +191,7 @@ fn values_are_added_up_in_the_finer_unit() {
     for (one, other) in [(&most, &nanos), (&nanos, &most)] {
         assert!(merged(vec![one.clone(), other.clone()]).unwrap().is_clamped);
     }
-    // Units that do not convert make it another type.
+    // Units that do not convert make another type.
     let error = merged(vec![millis, typed(&[("cpu", "count")], &[1])]).unwrap_err();
     assert!(
         error.to_string().contains("cpu/count, but 0.prof has cpu/milliseconds: none in common"),
@@ -200,7 +200,7 @@ fn values_are_added_up_in_the_finer_unit() {
 }
 
 #[test]
-fn profiles_without_a_common_type_are_refused_by_both_names() {
+fn refuses_profiles_without_a_common_type() {
     let error =
         merged(vec![typed(&[("cpu", "ns"), ("x", "count")], &[1, 1]), typed(&[("heap", "bytes")], &[1])])
             .unwrap_err();
@@ -210,7 +210,7 @@ fn profiles_without_a_common_type_are_refused_by_both_names() {
 }
 
 #[test]
-fn the_period_is_the_longest_and_none_where_two_count_different_things() {
+fn keeps_the_longest_period_or_none_if_kinds_differ() {
     let with = |kind: &str, unit: &str, period| {
         let mut profile = process(None, 0x5000);
         profile.period_type = Some(ValueType::new(kind, unit));
@@ -233,7 +233,7 @@ fn the_period_is_the_longest_and_none_where_two_count_different_things() {
 }
 
 #[test]
-fn a_profile_alone_stays_as_it_is_and_an_error_comes_through() {
+fn returns_a_single_profile_unchanged_and_an_error() {
     assert!(merge([]).unwrap().is_none());
     let one = process(None, 1);
     let text = format!("{one:?}");
@@ -246,7 +246,7 @@ fn a_profile_alone_stays_as_it_is_and_an_error_comes_through() {
 }
 
 #[test]
-fn a_base_is_taken_away() {
+fn subtracts_a_base() {
     let mut profile = process(Some(1), 0x5000);
     profile.samples.values_mut().copy_from_slice(&[5, 50, 1, 10, 2, 20]);
     (profile.time_nanos, profile.duration_nanos) = (7, 8);
@@ -264,7 +264,7 @@ fn a_base_is_taken_away() {
 }
 
 #[test]
-fn a_comparison_keeps_both_sides() {
+fn comparison_keeps_both_sides() {
     let mut new = process(Some(1), 0x5000);
     new.comments = vec!["command: b".into()];
     let mut old = process(Some(1), 0x5000);
@@ -282,7 +282,7 @@ fn a_comparison_keeps_both_sides() {
     assert_eq!(keys(5).collect::<Vec<_>>(), ["thread", label::BASE]);
     assert_eq!(found.comments, ["command: b", "old: command: a", "# for programs"].map(Arc::from));
     assert_eq!(found.command(), Some("b"));
-    // A filter of labels leaves the mark.
+    // A label filter keeps the base label.
     let filter = LabelFilter { hide: Some(regex::Regex::new(".").unwrap()), ..LabelFilter::default() };
     filter.apply(&mut found);
     assert!(found.base_sets().is_some() && found.label_sets.iter().all(|set| set.len() < 2));
@@ -291,7 +291,7 @@ fn a_comparison_keeps_both_sides() {
 }
 
 #[test]
-fn the_newer_side_can_have_the_total_of_the_base() {
+fn normalizes_the_newer_side_to_the_total_of_the_base() {
     let of = |counts: [i64; 3]| {
         let mut profile = process(Some(1), 0x5000);
         for (row, count) in profile.samples.values_mut().chunks_exact_mut(2).zip(counts) {
@@ -309,7 +309,7 @@ fn the_newer_side_can_have_the_total_of_the_base() {
             found.count_factor,
         )
     };
-    // 7 instead of 3 samples: what is lost by rounding is made up for. Each type has its own total.
+    // 7 instead of 3 samples: rounding errors cancel out. Each type has its own total.
     assert_eq!(compared(0), (vec![2, 3, 2, -3, -3, -1], 7.0 / 3.0));
     assert_eq!(compared(1), (vec![23, 24, 23, -30, -30, -10], 7.0 / 3.0));
     let mut empty = compare((one, of([0, 0, 0])), (other, of([3, 3, 1]))).unwrap();
@@ -317,7 +317,7 @@ fn the_newer_side_can_have_the_total_of_the_base() {
 }
 
 #[test]
-fn sums_and_differences_beyond_64_bits_are_marked() {
+fn marks_sums_and_differences_beyond_64_bits() {
     let of = |value: i64, duration_nanos: i64| {
         let mut profile = process(Some(1), 0x5000);
         profile.samples.values_mut()[0] = value;
@@ -328,7 +328,7 @@ fn sums_and_differences_beyond_64_bits_are_marked() {
     assert_eq!((values(&found)[0], found.duration_nanos, found.is_clamped), (i64::MAX, 10, false));
     let found = sum(of(i64::MAX - 1, 5), of(2, 5));
     assert_eq!((values(&found)[0], found.is_clamped), (i64::MAX, true));
-    // One that was marked when it was read; a duration.
+    // A profile that was marked when it was read; a duration.
     assert!(sum(of(1, 0), Profile { is_clamped: true, ..of(1, 0) }).is_clamped);
     assert!(sum(Profile { is_clamped: true, ..of(1, 0) }, of(1, 0)).is_clamped);
     assert!(sum(of(1, i64::MAX), of(1, 1)).is_clamped);
@@ -341,12 +341,12 @@ fn sums_and_differences_beyond_64_bits_are_marked() {
     assert_eq!(difference(of(-2, 0), of(i64::MAX, 0)), (i64::MIN, true));
     assert_eq!(difference(of(-1, 0), of(i64::MAX, 0)), (i64::MIN, false));
     assert_eq!(difference(of(-1, 1), of(i64::MAX, i64::MAX)), (i64::MIN, true));
-    // The smallest number has no counterpart.
+    // i64::MIN has no positive counterpart.
     assert_eq!(difference(of(-5, 0), of(i64::MIN, 0)), (i64::MAX - 5, true));
 }
 
 #[test]
-fn many_alike_profiles_take_the_room_of_few() {
+fn merges_many_similar_profiles_in_little_memory() {
     let mut merger = Merger::new("first".into(), process(Some(1), 0x5000));
     for _ in 1..200 {
         merger.add(&process(Some(1), 0x5000)).unwrap();

@@ -1,10 +1,10 @@
-//! Flame graphs as SVG: a box for each function of a call stack, as wide as its share of the profile.
+//! Flame graphs as SVG: a box for each function of a call stack, as wide as its share.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! | --- | --- |
-//! | `stacks` | call stacks with common callers held once, and what each has |
-//! | `svg` | the picture: its boxes, title and style |
-//! | `script.js` | zooms, searches, and writes as much of names as there is room for |
+//! | `stacks` | prefix tree of call stacks, with values |
+//! | `svg` | the picture: boxes, title and style |
+//! | `script.js` | zoom, search, and shortening of names |
 
 mod stacks;
 mod svg;
@@ -18,40 +18,40 @@ use stacks::Stacks;
 use std::io::{self, Write};
 use svg::Picture;
 
-/// What a flame graph shows, and how.
+/// Contents and layout of a flame graph.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// What is written above it; None for the recorded command, or else the program's name.
+pub struct FlamegraphOptions {
+    /// Title; None for the recorded command, or the program's name.
     pub title: Option<String>,
-    /// Its width in pixels, one of [`WIDTHS`]; None for that of the window that shows it.
+    /// Width in pixels, one of [`WIDTHS`]; None for the width of the window.
     pub width: Option<usize>,
-    /// Callers below the functions that they call, as flames, not above.
+    /// Draw callers below their callees instead of above.
     pub is_upward: bool,
-    /// The names of threads as the outermost frames.
+    /// Use thread names as outermost frames.
     pub by_thread: bool,
-    /// The place of the values to show in [`Profile::sample_types`]; None for the profile's own choice.
+    /// Index of the values in [`Profile::sample_types`]; None for the default type.
     pub sample_type: Option<usize>,
 }
 
-/// Widths of pictures, in pixels: wide enough for a number of three digits and a space, and no wider than a wall.
+/// Supported widths in pixels; the minimum leaves room for a few characters.
 pub const WIDTHS: std::ops::RangeInclusive<usize> = 200..=100_000;
 
 /// Writes the flame graph of a profile as SVG.
 ///
 /// # Errors
-/// Those of `out`; and, as [`io::ErrorKind::InvalidInput`] around an [`Error`], those of [`render`].
-pub fn write(profile: &Profile, options: &Options, out: &mut impl Write) -> io::Result<()> {
+/// Those of `out`; and those of [`render`], as [`io::ErrorKind::InvalidInput`] around an [`Error`].
+pub fn write(profile: &Profile, options: &FlamegraphOptions, out: &mut impl Write) -> io::Result<()> {
     let svg = render(profile, options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     out.write_all(&svg)
 }
 
-/// The flame graph of a profile as SVG. Of a [comparison](crate::profile::compare), functions that take more than in the base,
-/// with what they call, are red, and those that take less are blue; the deeper the colour, the larger the difference beside the
-/// larger value. If a difference is within noise, the function is grey.
+/// Renders a flame graph as SVG. In a [comparison](crate::profile::compare), functions with an
+/// increase (including callees) are red, those with a decrease blue; the colour is deeper the
+/// larger the difference is relative to the larger value. Changes within noise are grey.
 ///
 /// # Errors
-/// If there is nothing to draw, a value is negative, or the options ask for what the profile does not have.
-pub fn render(profile: &Profile, options: &Options) -> Result<Vec<u8>, Error> {
+/// If there is nothing to draw, a value is negative, or an option does not fit the profile.
+pub fn render(profile: &Profile, options: &FlamegraphOptions) -> Result<Vec<u8>, Error> {
     let sample_type = options.sample_type.unwrap_or(profile.default_type);
     let kind = profile.sample_types.get(sample_type).ok_or_else(|| {
         let reason = format!(

@@ -1,4 +1,4 @@
-//! The call stacks of a profile, or of both sides of a comparison, with common callers held once.
+//! Call stacks of a profile or comparison, with common callers stored once.
 
 use crate::{
     graph::{Change, Frames, Sides},
@@ -11,26 +11,22 @@ use crate::{
 };
 use std::{borrow::Cow, collections::HashMap};
 
-/// A tree of frames, with what each has together with the frames that it called.
+/// A tree of frames, with cumulative values.
 #[derive(Debug)]
 pub(super) struct Stacks {
     pub(super) tree: PrefixTree,
-    /// The frames' names and colours, by their numbers in the tree.
+    /// Names and colours, by frame number.
     pub(super) names: Vec<String>,
     pub(super) colours: Vec<[u8; 3]>,
-    /// How wide each node is: its value; in a comparison the larger of each frame's own two values, with those of what it called,
-    /// so that also functions that are gone have a box.
+    /// Width of each node: its value, or in a comparison the sum of the larger flat values, so that
+    /// removed functions have a box.
     pub(super) widths: Vec<f64>,
-    /// The value of each node.
     pub(super) values: Vec<i64>,
-    /// Of a comparison, how each node changed.
     pub(super) changes: Option<Vec<Change>>,
     pub(super) has_threads: bool,
-    /// A sample has a value that no width can show.
     pub(super) has_negative: bool,
 }
 
-/// Numbers of names.
 #[derive(Default)]
 struct NameNumbers {
     names: Vec<String>,
@@ -76,7 +72,7 @@ impl Stacks {
             .collect();
         let sides = Sides::of_type(profile, sample_type);
         let mut tree = PrefixTree::new();
-        // What each node has itself, not in those that it called; and in the older profile.
+        // Flat values of each node, in the newer and the older profile.
         let (mut new, mut old, mut variances) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_negative = false;
         for sample in profile.samples.iter() {
@@ -126,7 +122,6 @@ impl Stacks {
         }
     }
 
-    /// True if there is nothing to draw.
     pub(super) fn is_empty(&self) -> bool {
         self.widths.first().is_none_or(|&width| width == 0.0)
     }

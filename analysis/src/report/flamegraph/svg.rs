@@ -1,7 +1,7 @@
-//! The picture. Its boxes have percentages for places, so that it is as wide as the window without a script; the script
-//! shortens names again, and wraps the subtitle, when it is zoomed into or made wider.
+//! The picture. Boxes have percentages as coordinates, so it fills the window without a script. The
+//! script shortens names and wraps the subtitle again after zooming or resizing.
 
-use super::{Options, stacks::Stacks};
+use super::{FlamegraphOptions, stacks::Stacks};
 use crate::{
     graph::Change,
     profile::ValueType,
@@ -11,42 +11,39 @@ use crate::{
 };
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Narrower frames are not drawn, in percent of the whole width: an eighth of a pixel on a picture of 1200.
+/// Narrower frames are not drawn, in percent of the whole width: an eighth of a pixel of 1200.
 const NARROWEST: f64 = 0.01;
-/// The name of the root.
 const ALL: &str = "all";
-/// The name of the box that represents all outermost frames below [`NARROWEST`].
+/// The box for all outermost frames below [`NARROWEST`].
 const TOO_NARROW: &str = "[too narrow to show]";
-/// Letters of a name in a tooltip. A picture has a name once for each of its boxes, and of a longer one nobody reads the middle.
+/// Maximum characters of a name in a tooltip, which is repeated for each box.
 const LONGEST_TITLE: usize = 4096;
 
-/// The width in a viewer that does not run the script, of a picture that is as wide as the window.
+/// Width of a window-wide picture in a viewer that does not run the script.
 const USUAL_WIDTH: usize = 1200;
-/// Left and right of the boxes.
+/// Margins of the boxes, left and right.
 const MARGIN: usize = 10;
-/// From one row of boxes to the next, one of which is a line between the two.
+/// Distance between rows of boxes, including a gap of one pixel.
 const ROW: usize = 16;
-/// Where the title and the first line of the subtitle stand, and from one line to the next.
+/// Baselines of the title and of the first line of the subtitle, and line distance.
 const TITLE: usize = 24;
 const SUBTITLE: usize = 46;
 const LINE: usize = 14;
-/// From the last line of the subtitle to the line that shows the box under the pointer, and from there to the boxes.
+/// Distance of the details line from the last subtitle line, and of the boxes from it.
 const DETAILS: usize = 20;
 const GAP: usize = 8;
-/// Around the text of a box, left and right together, and for each letter of a monospaced font of 12 pixels.
+/// Margins of text in a box, and width of a letter in a monospaced font of 12 pixels.
 const TEXT_MARGINS: f64 = 5.0;
 const LETTER: f64 = 7.25;
-/// Pixels that the words beside the title take, by which one zooms out and searches; in `script.js`, too.
+/// Width of the `Reset zoom` and `Search` buttons beside the title; also in `script.js`.
 const CORNER: usize = 76;
-/// The title's letters are as much larger.
 const TITLE_SCALE: f64 = 17.0 / 12.0;
-/// Lines of the subtitle at most. The longest of our own takes 9 in the narrowest picture; but a profile says what its values are of.
+/// Limit of subtitle lines. sigprof's need up to 9; a profile may have long type names.
 const MAX_LINES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// A flame graph that is ready to be drawn.
 pub(super) struct Picture {
     width: Option<usize>,
     is_upward: bool,
@@ -55,22 +52,20 @@ pub(super) struct Picture {
     rows: usize,
 }
 
-/// A box.
 struct FrameBox {
     name: String,
-    /// Its value in the words of the tooltip.
     value: String,
-    /// None for grey, the colour of the root, of [`TOO_NARROW`], and of changes within noise.
+    /// None for grey: the root, [`TOO_NARROW`], and changes within noise.
     colour: Option<[u8; 3]>,
     /// In percent of the whole width.
     begin: f64,
     width: f64,
-    /// Counted from the root's.
+    /// Distance from the root's row.
     row: usize,
 }
 
 impl Picture {
-    pub(super) fn of(stacks: Stacks, kind: &ValueType, options: &Options) -> Self {
+    pub(super) fn of(stacks: Stacks, kind: &ValueType, options: &FlamegraphOptions) -> Self {
         let whole = stacks.widths[ROOT as usize];
         let share = |width: f64| 100.0 * width / whole;
         let order = stacks.tree.preorder(
@@ -88,7 +83,7 @@ impl Picture {
             Some(change) => colour_of(&change),
         };
 
-        // Where the next box of each row begins: at the end of the box before it, or at the start of its caller.
+        // Start of the next box in each row: the end of the last one, or the start of its caller.
         let mut begins: Vec<f64> = Vec::new();
         let mut boxes = Vec::with_capacity(order.nodes.len());
         for (&node, &depth) in order.nodes.iter().zip(&order.depths) {
@@ -111,7 +106,7 @@ impl Picture {
                 row,
             });
         }
-        // Outermost frames that are too narrow are one.
+        // Outermost frames that are too narrow share a box.
         let is_narrow =
             |node: &usize| stacks.tree.parent(*node) == 0 && share(stacks.widths[*node]) < NARROWEST;
         let narrow: Vec<usize> = (1..stacks.tree.len()).filter(is_narrow).collect();
@@ -143,7 +138,6 @@ impl Picture {
         }
     }
 
-    /// The picture as a document.
     pub(super) fn draw(&self, title: &str) -> String {
         let width = self.width.unwrap_or(USUAL_WIDTH);
         let lines = wrapped(&self.subtitle, width);
@@ -219,7 +213,6 @@ impl std::fmt::Display for Percent {
     }
 }
 
-/// A change in the words of a tooltip.
 fn shown(change: &Change, total: i64, unit: &str) -> String {
     let signed = |value: i64| format!("{}{}", if value > 0 { "+" } else { "" }, natural(value, unit));
     let noise = change.noise.map_or_else(String::new, |noise| format!(" ±{}", natural(noise, unit)));
@@ -233,7 +226,7 @@ fn shown(change: &Change, total: i64, unit: &str) -> String {
     )
 }
 
-/// Red for more, blue for less, the deeper the larger the difference is beside the larger side. None within noise.
+/// Red for more, blue for less, deeper for a larger relative difference; None within noise.
 fn colour_of(change: &Change) -> Option<[u8; 3]> {
     const PALEST: f64 = 245.0;
     const DEEPEST: f64 = 95.0;
@@ -265,7 +258,6 @@ fn subtitle(kind: &ValueType, stacks: &Stacks, hidden: usize) -> String {
     text
 }
 
-/// As much of a title as there is room for in a picture of this width.
 fn shortened(title: &str, width: usize) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and small")]
     let letters = (width.saturating_sub(2 * MARGIN + 2 * CORNER) as f64 / (LETTER * TITLE_SCALE)) as usize;
@@ -276,7 +268,6 @@ fn shortened(title: &str, width: usize) -> String {
     cut.chain(['…']).collect()
 }
 
-/// As many words in a line as there is room for in a picture of this width; at least one line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and small")]
     let letters = (width.saturating_sub(2 * MARGIN) as f64 / LETTER) as usize;
@@ -304,7 +295,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A name without its middle, where it is longer than a tooltip may be.
+/// Replaces the middle of a name that is too long for a tooltip.
 fn clipped(name: &str) -> Cow<'_, str> {
     let length = name.chars().count();
     if length <= LONGEST_TITLE {

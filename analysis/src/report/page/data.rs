@@ -1,7 +1,7 @@
-//! The profile as the page's script reads it: columns of numbers, and each text once.
+//! Data of the page's script: columns of numbers, and each string once.
 
 use super::{
-    Options,
+    PageOptions,
     source::{SourceExcerpts, WantedLines},
 };
 use crate::{
@@ -20,38 +20,36 @@ use std::{
     sync::Arc,
 };
 
-/// What stands in the page's data block.
+/// Contents of the page's data block.
 #[derive(Debug, Serialize)]
 pub(super) struct Data<'a> {
     title: &'a str,
-    /// The program's object; empty where it is not known.
+    /// The program's file name; empty if unknown.
     program: Cow<'a, str>,
-    /// Milliseconds since 1970; 0 where it is not known.
+    /// Milliseconds since 1970; 0 if unknown.
     began: i64,
-    /// Nanoseconds; 0 where it is not known.
+    /// Nanoseconds; 0 if unknown.
     duration: i64,
     comments: Vec<Cow<'a, str>>,
     filters: &'a [String],
     types: Vec<Type<'a>>,
-    /// The place in `types` to begin with.
+    /// Index in `types` of the type to show first.
     chosen: usize,
-    /// Names of functions, in their order; the numbers of functions are places in here.
+    /// Sorted function names; a function's number is an index here.
     names: Vec<Cow<'a, str>>,
-    /// For each function the place of its object in `objects`.
+    /// For each function the index of its object in `objects`.
     object: Vec<u32>,
     objects: Vec<Cow<'a, str>>,
     files: Vec<Arc<str>>,
     frames: FrameColumns,
     tree: Tree,
     samples: SampleColumns,
-    /// Threads that samples are of; empty where none says so. The first is that of samples that say nothing.
+    /// Threads of samples, the first for unknown ones; empty if all are unknown.
     threads: Vec<String>,
-    /// Source text.
     sources: Vec<SourceRun<'a>>,
-    /// What became of source text, a sentence each.
+    /// Sentences about missing source text.
     source_notes: Vec<String>,
-    /// How hot each frame is, for the choice of source: what it has with all that it called, and once more what it has
-    /// itself. One that calls itself counts more than once, which does no harm where only the order matters.
+    /// Weight of each frame for the choice of source: flat plus cumulative value, roughly.
     #[serde(skip)]
     weights: Vec<i64>,
 }
@@ -60,9 +58,9 @@ pub(super) struct Data<'a> {
 struct Type<'a> {
     kind: Cow<'a, str>,
     unit: Cow<'a, str>,
-    /// What shares are of.
+    /// Base of percentages.
     total: i64,
-    /// The terms of the noise, in a comparison: see [`Sides::noise_terms`].
+    /// Noise terms in a comparison: see [`Sides::noise_terms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     noise: Option<[f64; 2]>,
 }
@@ -72,29 +70,29 @@ struct Type<'a> {
 struct FrameColumns {
     function: Vec<u32>,
     file: Vec<u32>,
-    /// From 1; 0 where it is not known.
+    /// From 1; 0 if unknown.
     line: Vec<i64>,
-    /// Where the function begins, from 1; 0 where it is not known.
+    /// The function's first line, from 1; 0 if unknown.
     start: Vec<i64>,
-    /// 1 where its code stands in that of its caller.
+    /// 1 if it is inlined into its caller.
     inlined: Vec<u8>,
 }
 
-/// Columns of the nodes of the call tree, callers before those that they call; the first is the root.
+/// Columns of call tree nodes, callers before callees; the first is the root.
 #[derive(Debug, Default, Serialize)]
 struct Tree {
     depth: Vec<u32>,
     frame: Vec<u32>,
 }
 
-/// Columns of samples. Those of one node and one thread are one, on each side of a comparison.
+/// Columns of samples, one for each node and thread, and for each side of a comparison.
 #[derive(Debug, Default, Serialize)]
 struct SampleColumns {
     node: Vec<u32>,
     thread: Vec<u32>,
     /// A column for each type.
     values: Vec<Vec<i64>>,
-    /// Only in a comparison: 1 for a sample of the older profile, which has negative values.
+    /// Only in a comparison: 1 for a sample of the base, which has negative values.
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<Vec<u8>>,
     /// Only in a comparison: a column for each type.
@@ -102,11 +100,11 @@ struct SampleColumns {
     variances: Option<Vec<Vec<i64>>>,
 }
 
-/// Lines of a file that follow one another.
+/// Consecutive lines of a file.
 #[derive(Debug, Serialize)]
 struct SourceRun<'a> {
     file: u32,
-    /// The number of the first, from 1.
+    /// Number of the first line, from 1.
     line: usize,
     text: Cow<'a, str>,
 }
@@ -121,7 +119,7 @@ struct FrameKey {
 }
 
 impl<'a> Data<'a> {
-    pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a Options) -> Self {
+    pub(super) fn new(profile: &'a Profile, title: &'a str, options: &'a PageOptions) -> Self {
         let totals = options.totals.clone().unwrap_or_else(|| super::totals(profile));
         let sides: Option<Vec<Sides>> =
             (0..profile.sample_types.len()).map(|place| Sides::of_type(profile, place)).collect();
@@ -139,7 +137,7 @@ impl<'a> Data<'a> {
             program: visible(&frame_name::object(profile.mappings.first())).into_owned().into(),
             began: profile.time_nanos.div_euclid(1_000_000),
             duration: profile.duration_nanos,
-            // As in pprof, one that begins with # is for programs.
+            // As in pprof, comments that begin with # are for programs.
             comments: profile
                 .comments
                 .iter()
@@ -165,7 +163,7 @@ impl<'a> Data<'a> {
         data.name_functions(profile, &used);
         let (frames, frames_of) = data.frames_of(profile, &used);
         data.grow(profile, &frames, &frames_of, sides.as_deref());
-        // Names have been told apart by all that is in them; what is shown of them is what can be seen.
+        // Names were compared unescaped; they are shown with control characters escaped.
         data.names = data.names.iter().map(|name| visible(name).into_owned().into()).collect();
         data.objects = data.objects.iter().map(|name| visible(name).into_owned().into()).collect();
         data.threads = data.threads.iter().map(|name| visible(name).into_owned()).collect();
@@ -179,7 +177,7 @@ impl<'a> Data<'a> {
         data
     }
 
-    /// Fills `names`, in their order, and the object of each: that of the first location that names it.
+    /// Fills `names`, sorted, and the object of each name's first location.
     fn name_functions(&mut self, profile: &'a Profile, used: &[bool]) {
         let mut objects: HashMap<Cow<'a, str>, u32> = HashMap::new();
         let mut functions: BTreeMap<Cow<'a, str>, u32> = BTreeMap::new();
@@ -196,7 +194,7 @@ impl<'a> Data<'a> {
         (self.names, self.object) = functions.into_iter().unzip();
     }
 
-    /// All frames, and which of them are at each location, outermost first.
+    /// Returns all frames, and those of each location, outermost first.
     fn frames_of(&mut self, profile: &'a Profile, used: &[bool]) -> (Vec<FrameKey>, Vec<Vec<u32>>) {
         let mut files: HashMap<Arc<str>, u32> = HashMap::new();
         let none: Arc<str> = "".into();
@@ -236,7 +234,6 @@ impl<'a> Data<'a> {
         (frames, frames_of)
     }
 
-    /// Fills `tree`, `samples` and `threads`.
     fn grow(
         &mut self,
         profile: &'a Profile,
@@ -317,7 +314,7 @@ impl<'a> Data<'a> {
         };
     }
 
-    /// Puts source text in, of the hottest functions first.
+    /// Embeds source text, of the hottest functions first.
     pub(super) fn embed(&mut self, sources: &SourceExcerpts) {
         let mut wanted: BTreeMap<(u32, u32), WantedLines> = BTreeMap::new();
         for (place, &weight) in self.weights.iter().enumerate() {
@@ -350,10 +347,10 @@ impl<'a> Data<'a> {
         self.files = self.files.iter().map(|file| visible(file).into()).collect();
     }
 
-    /// The data as JSON that may stand in a `<script>`: without the characters that begin or end markup.
+    /// Returns JSON that is safe inside `<script>`: without characters that begin or end markup.
     pub(super) fn to_json(&self) -> String {
         let json = serde_json::to_string(self).expect("numbers and texts have a form in JSON");
-        // Outside of texts JSON has none of them, and inside they may be written so.
+        // In JSON these characters occur only in strings, where they can be escaped.
         json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
     }
 }

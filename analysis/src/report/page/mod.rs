@@ -1,18 +1,18 @@
-//! One page for a browser: flame graph, table, callers and callees, source.
+//! HTML page with flame graph, table, callers and callees, and source.
 //!
-//! The page is a single file that loads nothing. Its own policy (`Content-Security-Policy`) lets no other script and no
-//! other style run than those below, by their hashes, and no network be used; names of functions and files, and source
-//! text, come as data that the script puts into text nodes.
+//! The page is a single file that loads nothing. Its policy (`Content-Security-Policy`) permits
+//! only the scripts and styles below, by their hashes, and no network access. Names and source text
+//! are data that the script puts into text nodes.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `page.html` | the parts of the page |
-//! | `page.css` | how they look |
-//! | `model.js` | the profile, its sums, and how values are written |
-//! | `../short_name.js` | names that are too long for their place |
+//! | `page.html` | structure |
+//! | `page.css` | styles |
+//! | `model.js` | the profile, its sums, and formatting of values |
+//! | `../short_name.js` | shortening of names |
 //! | `flame.js` | the flame graph |
 //! | `tables.js` | the table, callers and callees, source |
-//! | `page.js` | what happens when something is chosen, typed or clicked |
+//! | `page.js` | event handlers |
 
 mod data;
 mod source;
@@ -23,23 +23,22 @@ use crate::text::{escaped, visible};
 use data::Data;
 use source::SourceExcerpts;
 
-/// What the page shows.
+/// Contents of the page.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// What is written at the top; None for the recorded command, or else the program's name.
+pub struct PageOptions {
+    /// Title; None for the recorded command, or the program's name.
     pub title: Option<String>,
-    /// The total of each sample type that shares are of; None for those of the profile itself, as where no filter took
-    /// samples out of it.
+    /// Base of percentages for each sample type; None to compute it from an unfiltered profile.
     pub totals: Option<Vec<i64>>,
-    /// The filters that the profile went through.
+    /// The applied filters.
     pub filters: Vec<String>,
-    /// Where source files are looked for.
+    /// Search paths of source files.
     pub source_paths: SourcePaths,
-    /// How many bytes of source text the page holds at most; 0 for none.
+    /// Maximum bytes of source text; 0 for none.
     pub source_limit: usize,
 }
 
-impl Default for Options {
+impl Default for PageOptions {
     fn default() -> Self {
         Self {
             title: None,
@@ -61,8 +60,8 @@ const SCRIPT: &str = concat!(
     include_str!("page.js")
 );
 
-/// The page of a profile or of a [comparison](crate::profile::compare). The same profile, options and source files give the same bytes.
-pub fn render(profile: &Profile, options: &Options) -> String {
+/// Renders the page of a profile or [comparison](crate::profile::compare), reproducibly.
+pub fn render(profile: &Profile, options: &PageOptions) -> String {
     let title = options.title.clone().unwrap_or_else(|| title::of(profile, "CPU profile"));
     let title = visible(&title);
     let mut data = Data::new(profile, &title, options);
@@ -70,7 +69,7 @@ pub fn render(profile: &Profile, options: &Options) -> String {
 
     let mut page = String::new();
     let mut rest = PAGE;
-    // Each part stands in the page once, in this order; what is put in its place is not looked at again.
+    // Each mark occurs once, in this order; inserted text is not searched for marks.
     for (mark, part) in [
         ("{{policy}}", policy()),
         ("{{title}}", escaped(&title)),
@@ -87,8 +86,7 @@ pub fn render(profile: &Profile, options: &Options) -> String {
     page
 }
 
-/// The total of each sample type, with every sample's value taken as positive: what shares are of. Of a comparison that of the
-/// older profile.
+/// Returns the base of percentages for each type: the sum of absolute values, as in text reports.
 pub fn totals(profile: &Profile) -> Vec<i64> {
     let is_base = profile.base_sets();
     let mut totals = vec![0_i64; profile.sample_types.len()];
@@ -103,7 +101,6 @@ pub fn totals(profile: &Profile) -> Vec<i64> {
     totals
 }
 
-/// What the page may do: run this one script, use this one style, and nothing else.
 fn policy() -> String {
     let [script, style] = [SCRIPT, STYLE].map(|text| base64(&hmac_sha256::Hash::hash(text.as_bytes())));
     format!(
@@ -111,7 +108,7 @@ fn policy() -> String {
     )
 }
 
-/// Bytes in the alphabet of RFC 4648, section 4.
+/// Encodes base64 as in RFC 4648, section 4.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -130,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_written_as_in_the_rfc() {
+    fn encodes_base64_as_in_the_rfc() {
         let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         for (bytes, text) in cases {
             assert_eq!(base64(bytes.as_bytes()), text);

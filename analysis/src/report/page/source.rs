@@ -1,6 +1,6 @@
-//! Source text for the page: lines about those that samples are at.
+//! Source text of the page: lines around samples.
 //!
-//! A profile may name any file, and pages are handed on; so a file is read only if its name ends as source files' do.
+//! A profile may name any file, and pages are shared: only files with a source extension are read.
 
 use crate::{report::SourcePaths, text::visible};
 use std::{
@@ -9,23 +9,21 @@ use std::{
     path::Path,
 };
 
-/// Ends of the names of files that are taken for source.
+/// Extensions of source files.
 const ENDINGS: &[&str] = &[
     "S", "adb", "asm", "c", "c++", "cc", "cpp", "cr", "cu", "cxx", "d", "def", "f", "f90", "for", "go", "h",
     "h++", "hh", "hpp", "hs", "hxx", "inc", "inl", "ipp", "java", "jl", "js", "kt", "l", "lua", "m", "ml",
     "mm", "nim", "pas", "php", "pl", "pm", "py", "pyx", "rb", "rs", "s", "scala", "swift", "tcc", "ts",
     "txx", "v", "y", "zig",
 ];
-/// A longer file is no source that a person wrote.
+/// Limit for source files; larger ones are not handwritten.
 const LONGEST_FILE: u64 = 16 << 20;
-/// Lines of one function that are shown without gaps; of a longer one those about its samples.
+/// A function with at most this many lines is shown without gaps.
 const WHOLE_FUNCTION: i64 = 400;
-/// Lines that are shown before the first and after the last one with samples.
+/// Lines shown before the first and after the last line with samples.
 const AROUND: i64 = 6;
-/// Bytes of one line.
 const LONGEST_LINE: usize = 400;
 
-/// Where files are looked for, and how much of them is taken.
 #[derive(Debug)]
 pub(super) struct SourceExcerpts<'a> {
     paths: &'a SourcePaths,
@@ -36,24 +34,21 @@ pub(super) struct SourceExcerpts<'a> {
 #[derive(Debug)]
 pub(super) struct WantedLines<'a> {
     pub(super) file: &'a str,
-    /// The line where it begins; 0 where it is not known.
+    /// Its first line; 0 if unknown.
     pub(super) start: i64,
     pub(super) weight: i64,
-    /// Lines with samples, and what they have.
+    /// Lines with samples, and their values.
     pub(super) lines: BTreeMap<i64, i64>,
 }
 
-/// Lines that follow one another.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Run<'a> {
     pub(super) file: &'a str,
-    /// The number of the first.
     pub(super) line: usize,
-    /// The lines, with a newline between two.
+    /// The lines, separated by newlines.
     pub(super) text: String,
 }
 
-/// What was found, and what was not.
 #[derive(Debug, Default)]
 pub(super) struct FoundSources<'a> {
     pub(super) runs: Vec<Run<'a>>,
@@ -61,12 +56,12 @@ pub(super) struct FoundSources<'a> {
 }
 
 impl<'a> SourceExcerpts<'a> {
-    /// Files where [`SourcePaths`] looks for them; at most `limit` bytes in all.
+    /// Creates excerpts from `paths`; at most `limit` bytes in total.
     pub(super) fn new(paths: &'a SourcePaths, limit: usize) -> Self {
         Self { paths, limit }
     }
 
-    /// The text of functions, as many of the first ones as the limit allows.
+    /// Returns the text of functions, from the first on, within the limit.
     pub(super) fn find<'f>(&self, functions: Vec<WantedLines<'f>>) -> FoundSources<'f> {
         let mut found = FoundSources::default();
         if self.limit == 0 {
@@ -130,7 +125,7 @@ impl<'a> SourceExcerpts<'a> {
         found
     }
 
-    /// The lines of a file; None where it is not found or is no source.
+    /// Returns the lines of a file; None if it is not found or has no source extension.
     fn read(&self, file: &str) -> Option<Vec<String>> {
         let path = Path::new(file);
         let ending = path.extension()?.to_str()?;
@@ -146,7 +141,7 @@ impl<'a> SourceExcerpts<'a> {
     }
 }
 
-/// The numbers of the lines to show of a function in a file of `length` lines.
+/// Returns the line numbers to show of a function, in a file of `length` lines.
 fn lines_of(function: &WantedLines<'_>, length: usize) -> impl Iterator<Item = usize> + use<> {
     let (first, last) = (function.lines.first_key_value(), function.lines.last_key_value());
     let (first, last) = first.zip(last).map_or((1, 0), |((first, _), (last, _))| (*first, *last));
@@ -159,7 +154,7 @@ fn lines_of(function: &WantedLines<'_>, length: usize) -> impl Iterator<Item = u
     let ranges: Vec<(i64, i64)> = if whole {
         vec![(from, last.saturating_add(AROUND))]
     } else {
-        // The heaviest lines, so many that what is about them is no more than a whole function.
+        // As many of the heaviest lines as fit, with their surroundings, into WHOLE_FUNCTION lines.
         let mut lines: Vec<(i64, i64)> =
             function.lines.iter().map(|(&line, &weight)| (line, weight)).collect();
         lines.sort_by_key(|&(line, weight)| (std::cmp::Reverse(weight), line));
@@ -171,12 +166,11 @@ fn lines_of(function: &WantedLines<'_>, length: usize) -> impl Iterator<Item = u
     lines.into_iter().filter_map(|line| usize::try_from(line).ok())
 }
 
-/// A line with marks instead of what would turn its text around; tabs stay.
+/// Escapes control and bidirectional characters, but not tabs.
 fn visible_line(line: &str) -> String {
     line.split('\t').map(visible).collect::<Vec<_>>().join("\t")
 }
 
-/// A line without what no person reads of it.
 fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.into();
@@ -194,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_shown_from_its_start_and_a_long_one_about_its_samples() {
+    fn shows_whole_functions_or_the_lines_around_samples() {
         let lines = |start, lines: &[(i64, i64)], length| {
             lines_of(&wanted("", start, lines), length).collect::<Vec<_>>()
         };
@@ -210,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_below_directories_and_what_is_no_source_is_not() {
+    fn finds_only_source_files_in_directories() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("src")).unwrap();
         fs::write(directory.path().join("src/a.c"), "one\n\ttwo \u{202e}owt\nthree\n").unwrap();
@@ -232,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said() {
+    fn notes_functions_beyond_the_limit() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("a.c"), "0123456789\n").unwrap();
         fs::write(directory.path().join("b.c"), "0\n").unwrap();

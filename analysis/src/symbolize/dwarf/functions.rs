@@ -1,44 +1,39 @@
-//! The functions of a unit, and what was inlined into them.
+//! Functions of a unit, and calls inlined into them.
 
 use super::Slice;
 use gimli::{Abbreviation, AttributeValue, EntriesRaw, UnitOffset, UnitRef};
 use std::ops::Range;
 
-/// Calls inlined into each other at one address. Compilers stop at some dozens.
+/// Limit of inlined calls nested at one address; compilers reach some dozens.
 const MAX_INLINED: usize = 512;
-/// The same on the average of a unit's addresses, where these are more than a few.
+/// Average limit per address, beyond FEW_INLINED calls in the unit.
 const USUALLY_INLINED: usize = 32;
 const FEW_INLINED: usize = 16 * MAX_INLINED;
-/// Functions that stand in each other, as in Pascal and GNU C.
+/// Limit of nested functions, as in Pascal and GNU C.
 const MAX_NESTED: usize = 64;
-/// Ranges that are read of one unit. The largest units have some hundred thousand; a damaged one in which all entries share one
-/// list would have us read for hours.
+/// Limit of ranges per unit. The largest units have some hundred thousand; damage can repeat them.
 const MAX_RANGES: u32 = 20_000_000;
 
-/// The function around an address.
+/// The function and inlined calls at an address.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
-    /// The entry of the function.
     pub(super) function: UnitOffset,
-    /// The piece of its code that the address is in.
+    /// The contiguous part of its code that contains the address.
     pub(super) range: Range<u64>,
-    /// What was inlined there, outermost first.
+    /// Inlined calls, outermost first.
     pub(super) inlined: Vec<InlinedCall>,
 }
 
-/// A call that was inlined.
 #[derive(Clone, Debug)]
 pub(super) struct InlinedCall {
-    /// The entry of the call.
     pub(super) entry: UnitOffset,
-    /// Where it was called: the file by its number in the unit's table of lines.
+    /// Call site; the file is an index in the unit's line table.
     pub(super) call_file: u64,
     pub(super) call_line: u64,
     pub(super) call_column: u64,
     depth: isize,
 }
 
-/// What an entry says of its code.
 #[derive(Default)]
 struct CodeRanges {
     low: Option<u64>,
@@ -50,7 +45,7 @@ struct CodeRanges {
     call_column: u64,
 }
 
-/// The functions around `addresses`, which are sorted. Behind damage in the unit nothing is found.
+/// Finds the functions of sorted `addresses`. An error in the unit ends the search.
 pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Option<Chain>> {
     let mut walk = Walk {
         unit,
@@ -59,7 +54,7 @@ pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Optio
         budget: MAX_RANGES,
         inlined_left: FEW_INLINED.saturating_add(addresses.len().saturating_mul(USUALLY_INLINED)),
     };
-    // What was found before an error stays.
+    // Results before an error are kept.
     let _ = walk.run();
     walk.chains
 }
@@ -76,7 +71,7 @@ impl Walk<'_, '_> {
     fn run(&mut self) -> gimli::Result<()> {
         let unit = self.unit.unit;
         let mut entries = unit.entries_raw(None)?;
-        // The functions that we are in and that some address is in, with the depth of their entries.
+        // The enclosing functions that contain an address, with the depth of their entries.
         let mut functions: Vec<(isize, UnitOffset)> = Vec::new();
         while !entries.is_empty() {
             let (entry, depth) = (entries.next_offset(), entries.next_depth());
@@ -103,8 +98,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Gives the function to the addresses in it; true if there is one. A function that begins later is the closer one: it
-    /// stands in the other, or the other was dropped, and its ranges begin at 0 or 1.
+    /// Assigns the function to its addresses; true if there are any. A function with a higher start
+    /// replaces another: it is nested, or the linker dropped the other and left ranges from 0 or 1.
     fn enter_function(&mut self, entry: UnitOffset, code: &CodeRanges) -> gimli::Result<bool> {
         let mut is_any = false;
         let (unit, addresses, chains) = (self.unit, self.addresses, &mut self.chains);
@@ -136,7 +131,7 @@ impl Walk<'_, '_> {
                 let Some(chain) = chains[place].as_mut().filter(|chain| chain.function == function) else {
                     continue;
                 };
-                // One beside it that also has the address is none that this one is in.
+                // A sibling with the same address does not contain this call.
                 while chain.inlined.last().is_some_and(|outer| outer.depth >= depth) {
                     chain.inlined.pop();
                     *left += 1;
@@ -151,7 +146,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The places of the addresses in a range.
+/// Returns the indices of the addresses in a range.
 fn within(addresses: &[u64], range: &Range<u64>) -> Range<usize> {
     let first = addresses.partition_point(|&address| address < range.start);
     let count = addresses[first..].iter().take_while(|&&address| address < range.end).count();
@@ -193,7 +188,7 @@ fn each_range(
     mut each: impl FnMut(Range<u64>),
 ) -> gimli::Result<()> {
     let mut each = |begin: u64, end: u64| {
-        // Linkers leave 0 where they have dropped the code.
+        // Linkers write 0 for dropped code.
         if begin != 0 && begin < end {
             each(begin..end);
         }

@@ -1,22 +1,21 @@
-//! The source lines of a unit.
+//! Source lines of a unit.
 
 use super::Slice;
 use crate::symbolize::texts::Texts;
 use gimli::{AttributeValue, ColumnType, Reader as _, UnitRef};
 use std::{collections::HashMap, sync::Arc};
 
-/// Where an address comes from.
+/// Source position of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineRow {
-    /// By its number in the unit's table.
+    /// Index in the unit's line table.
     pub(super) file: u64,
     pub(super) line: u64,
     pub(super) column: u64,
-    /// Where the sequence of rows begins.
+    /// Start address of the sequence of rows.
     sequence: u64,
 }
 
-/// The table of lines of a unit.
 pub(super) struct Lines<'a, 'data> {
     unit: UnitRef<'a, Slice<'data>>,
     texts: &'a Texts,
@@ -28,12 +27,12 @@ impl<'a, 'data> Lines<'a, 'data> {
         Self { unit, texts, files: HashMap::new() }
     }
 
-    /// The rows of `addresses`, which are sorted.
+    /// Finds the rows of sorted `addresses`.
     pub(super) fn find(&self, addresses: &[u64]) -> Vec<Option<LineRow>> {
         let mut found: Vec<Option<LineRow>> = vec![None; addresses.len()];
         let Some(program) = self.unit.line_program.clone() else { return found };
         let mut rows = program.rows();
-        // The row before, and its address; the first address that is not below it.
+        // The previous row and its address; index of the first address not below it.
         let mut before: Option<(u64, LineRow)> = None;
         let mut place = 0;
         while let Ok(Some((_, row))) = rows.next_row() {
@@ -41,8 +40,7 @@ impl<'a, 'data> Lines<'a, 'data> {
             let sequence = before.map_or(address, |(_, row)| row.sequence);
             match before {
                 Some((from, row)) if from < address => {
-                    // Linkers leave 0 where they have dropped the code. Of two sequences the one that begins later is
-                    // the closer one.
+                    // Linkers write 0 for dropped code. The sequence with the highest start counts.
                     while place < addresses.len() && addresses[place] < address {
                         if row.sequence != 0 && found[place].is_none_or(|found| found.sequence < row.sequence)
                         {
@@ -66,7 +64,7 @@ impl<'a, 'data> Lines<'a, 'data> {
         found
     }
 
-    /// The path of a file of the table; empty where it has none.
+    /// Returns the path of a file in the table; empty if it has none.
     pub(super) fn file(&mut self, number: u64) -> Arc<str> {
         if let Some(file) = self.files.get(&number) {
             return file.clone();
@@ -83,7 +81,7 @@ impl<'a, 'data> Lines<'a, 'data> {
             Some(directory) => directory.to_slice().ok()?.into_owned(),
             None => Vec::new(),
         };
-        // Directory 0 is the compiler's own.
+        // Directory 0 is the compilation directory.
         if file.directory_index() != 0 {
             self.push(&mut path, file.directory(header)?)?;
         }

@@ -1,10 +1,9 @@
-//! Functions, lines and inlined calls from DWARF 2 to 5.
+//! Functions, lines and inlined calls from DWARF 2 to 5, decoded by `gimli`.
 //!
-//! `gimli` decodes; what is here walks. All addresses of an object are looked up together, and nothing is kept of what is
-//! not theirs: one pass over the ranges of the units tells which units to read, and one pass over each of these gives its
-//! functions, inlined calls and lines. So memory is bounded by the number of addresses, whatever the file holds, units can be
-//! read by several threads, and no depth of nesting can exhaust a stack. See "Names and debug information" in docs/decisions.md for what was
-//! measured.
+//! All addresses of an object are looked up together. One pass over the ranges of the units selects
+//! the units to read; one pass over each of these finds functions, inlined calls and lines. So
+//! memory is bounded by the number of addresses, several threads can read units, and nested entries
+//! cannot exhaust a stack. Measurements: "Names and debug information" in docs/decisions.md.
 
 mod functions;
 mod lines;
@@ -26,46 +25,44 @@ use std::{ops::Range, sync::Arc, sync::OnceLock};
 type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
 
-/// A function, and the place in it.
+/// A function, and a position in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NamedCall {
-    /// The function's name, as the linker has it where that is known.
+    /// The function's name; the linker name if known.
     pub(super) name: Option<Arc<str>>,
-    /// `name` is the linker's.
     pub(super) is_linker_name: bool,
-    /// What it stands in, as `outer::Class`, where that is no part of `name`.
+    /// Its namespaces and classes, such as `outer::Class`, unless `name` contains them.
     pub(super) scope: Option<Arc<str>>,
-    /// The source file of the place; empty where it is not known.
+    /// The source file; empty if unknown.
     pub(super) file: Arc<str>,
-    /// The line there; 0 where it is not known.
+    /// The line; 0 if unknown.
     pub(super) line: u64,
-    /// The column; 0 where it is not known.
+    /// The column; 0 if unknown.
     pub(super) column: u64,
-    /// The line of the function's declaration; 0 where it is not known.
+    /// The line of the function's declaration; 0 if unknown.
     pub(super) start_line: u64,
 }
 
-/// What is known of an address.
+/// Result of a lookup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NamedAddress {
-    /// The calls, innermost first; all but the last are inlined. One without a name where there are lines and no functions.
+    /// The calls, innermost first; all but the last are inlined. One without a name has a line.
     pub(super) calls: Vec<NamedCall>,
-    /// The piece of the outermost function that the address is in; None where there is not a function.
+    /// The contiguous part of the outermost function that contains the address; None if unknown.
     pub(super) function: Option<Range<u64>>,
 }
 
-/// The debug information of an object.
 pub(super) struct DebugInfo {
     main: Sections,
     common: Option<Sections>,
     split: SplitFiles,
-    /// Where the units begin in `.debug_info`, for references from one to another.
+    // Offsets of the units in `.debug_info`, for references between units.
     main_units: OnceLock<Vec<u64>>,
     common_units: OnceLock<Vec<u64>>,
 }
 
 impl DebugInfo {
-    /// That of `image`, which is `program` or its debug file; None if it has none. Adds to `notes` what is damaged or missing.
+    /// Reads `image`, which is `program` or its debug file; None if it has no debug information.
     pub(super) fn read(
         image: Arc<Image>,
         program: &Image,
@@ -94,13 +91,13 @@ impl DebugInfo {
         dwarf
     }
 
-    /// Which units to read for `addresses`, which are sorted, and which of these for each.
+    /// Returns the units to read for sorted `addresses`, and the addresses of each.
     pub(super) fn units(&self, addresses: &[u64]) -> Vec<UnitAddresses> {
         units::find(&self.dwarf(), addresses)
     }
 
-    /// Looks up `addresses`, which are sorted, in one unit. Gives nothing for those that the unit has nothing of, and for those
-    /// behind damage. Names and paths are of `texts`.
+    /// Looks up sorted `addresses` in one unit. The result is empty for addresses that the unit
+    /// does not contain, or after an error. Names and paths are stored in `texts`.
     pub(super) fn look_up(
         &self,
         unit: &UnitAddresses,
@@ -137,7 +134,7 @@ impl DebugInfo {
     }
 }
 
-/// The calls at each address, without the line of the innermost.
+/// Returns the calls at each address, without the line of the innermost.
 fn functions_of<'data>(
     unit: UnitRef<'_, Slice<'data>>,
     names: &mut Names<'_, 'data>,
@@ -151,7 +148,7 @@ fn functions_of<'data>(
     }
     scopes::find(names, unit.unit);
     let mut place = |chain: functions::Chain| {
-        // Each call but the innermost is where the one inside it was inlined.
+        // The position of each call except the innermost is the call site of the next inner one.
         let mut calls = Vec::with_capacity(chain.inlined.len() + 1);
         let mut entry = chain.function;
         for inlined in &chain.inlined {

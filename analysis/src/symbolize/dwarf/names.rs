@@ -1,4 +1,4 @@
-//! The names of functions, which may stand in another entry, another unit, or another file.
+//! Names of functions, which may be in another entry, unit or file.
 
 use super::{Dwarf, NamedCall, Slice};
 use crate::symbolize::texts::Texts;
@@ -10,62 +10,59 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Steps from an entry to the one that it stands for. Two are usual: from the call to the definition, and on to the declaration.
+/// Limit of references to follow. Two are usual: from call to definition, and to declaration.
 const MAX_STEPS: usize = 16;
-/// Units that are kept open for references into them.
+/// Limit of units kept open for references.
 const MAX_UNITS: usize = 1024;
-/// What an entry of a table of files takes in the file, about: less than a name and a directory's number.
+/// Approximate size of a file table entry in the file: a name and a directory index.
 const FILE_ENTRY: usize = 4;
 
-/// Which file an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Which {
     Main,
     Common,
 }
 
-/// Where to go on.
+/// The next entry to follow.
 enum Next<'data> {
     Same(UnitOffset),
     Other(Which, Arc<Unit<Slice<'data>>>, UnitOffset),
 }
 
-/// Finds names, and keeps them.
 pub(super) struct Names<'a, 'data> {
     dwarf: &'a Dwarf<'data>,
     texts: &'a Texts,
     starts: [Option<&'a OnceLock<Vec<u64>>>; 2],
     units: HashMap<(Which, u64), OpenUnit<'data>>,
-    /// Bytes that the units in `units` were made of.
+    /// Size of the data that `units` were decoded from, in bytes.
     open_bytes: usize,
     known: HashMap<usize, NamedCall>,
-    /// The declarations of those that have no linker's name, until their scopes are found.
+    /// Declarations without a linker name, until their scopes are found.
     unscoped: Vec<Unscoped>,
 }
 
 /// None for a unit that cannot be opened, or need not be.
 type OpenUnit<'data> = Option<Arc<Unit<Slice<'data>>>>;
 
-/// A function without the scope of its name.
+/// A function with an unknown scope.
 pub(super) struct Unscoped {
-    /// In `known`.
+    /// Key in `known`.
     known: usize,
-    /// The file and the unit, by its offset, that it is declared in; None for the unit that we are of. It is opened again then:
-    /// those of many functions would take much memory at a time.
+    /// File and unit of the declaration, which is reopened later; None for the same unit.
     pub(super) other: Option<(Which, DebugInfoOffset)>,
     pub(super) entry: UnitOffset,
 }
 
-/// Where following a function's entries has led.
+/// The last entry that was followed to.
 struct EntryPosition<'data> {
-    /// None for the unit that we are of.
+    /// None for the unit of `Names`.
     other: Option<(Which, Arc<Unit<Slice<'data>>>)>,
     entry: UnitOffset,
     is_external: bool,
 }
 
 impl<'a, 'data> Names<'a, 'data> {
-    /// Those of one unit. References to other units are followed where there is a place for the list of these.
+    /// Creates a cache for one unit. With unit lists, references to other units are followed.
     pub(super) fn new(
         dwarf: &'a Dwarf<'data>,
         texts: &'a Texts,
@@ -83,21 +80,20 @@ impl<'a, 'data> Names<'a, 'data> {
         }
     }
 
-    /// A call of the function that an entry of the unit, always the same one, stands for: its name and its first line.
+    /// Returns the name and first line of the function of an entry; `unit` must always be the same.
     pub(super) fn call(&mut self, unit: &Unit<Slice<'data>>, entry: UnitOffset) -> NamedCall {
         if let Some(known) = self.known.get(&entry.0) {
             return known.clone();
         }
         let mut call = NamedCall::default();
         let mut last = EntryPosition { other: None, entry, is_external: false };
-        // What was found before an error stays.
+        // Results before an error are kept.
         let _ = self.follow(unit, &mut last, &mut call);
-        // One that other units see would have a linker's name if what it stands in were part of it: it is `extern "C"`, or Rust's
-        // `no_mangle`.
+        // A scoped external function has a linker name, except `extern "C"` and Rust's `no_mangle`.
         if call.name.is_some() && !call.is_linker_name && !last.is_external {
             let start = |unit: &Unit<Slice<'data>>| unit.header.offset().as_debug_info_offset();
             let other = last.other.map(|(which, unit)| start(&unit).map(|start| (which, start)));
-            // Nothing is declared in a unit of types that leads to other units.
+            // Declarations in a type unit do not refer to other units.
             if other != Some(None) {
                 self.unscoped.push(Unscoped { known: entry.0, other: other.flatten(), entry: last.entry });
             }
@@ -106,15 +102,14 @@ impl<'a, 'data> Names<'a, 'data> {
         call
     }
 
-    /// The functions that were asked for since the last time and have no linker's name, by the unit that declares them.
+    /// Takes the functions without a linker name that were requested, by declaring unit.
     pub(super) fn take_unscoped(&mut self) -> Vec<Unscoped> {
         let mut unscoped = std::mem::take(&mut self.unscoped);
         unscoped.sort_by_key(|one| (one.other, one.entry.0));
         unscoped
     }
 
-    /// The unit that declares such a function, or None for the unit that we are of; and its names: the entries of another unit
-    /// have offsets of their own, and strings of their file's.
+    /// Returns the declaring unit of such a function, or None for the same unit, and its cache.
     pub(super) fn declaring(&mut self, one: &Unscoped) -> Option<(OpenUnit<'data>, Names<'a, 'data>)> {
         let Some((which, start)) = one.other else {
             return Some((None, Names::new(self.dwarf, self.texts, None, None)));
@@ -124,19 +119,16 @@ impl<'a, 'data> Names<'a, 'data> {
         Some((Some(unit), Names::new(self.file(which)?, self.texts, None, None)))
     }
 
-    /// The name of such a function.
     pub(super) fn name(&self, one: &Unscoped) -> Option<&str> {
         self.known.get(&one.known)?.name.as_deref()
     }
 
-    /// Sets the namespaces and classes that such a function is declared in.
     pub(super) fn set_scope(&mut self, one: &Unscoped, scope: Option<Arc<str>>) {
         if let Some(call) = self.known.get_mut(&one.known) {
             call.scope = scope;
         }
     }
 
-    /// The text of an attribute.
     pub(super) fn text(
         &self,
         unit: &Unit<Slice<'data>>,
@@ -153,7 +145,6 @@ impl<'a, 'data> Names<'a, 'data> {
         }
     }
 
-    /// The texts of the object.
     pub(super) fn texts(&self) -> &'a Texts {
         self.texts
     }
@@ -222,7 +213,7 @@ impl<'a, 'data> Names<'a, 'data> {
         }))
     }
 
-    /// The unit that has the entry at `offset` of `.debug_info`.
+    /// Returns the unit with the entry at `offset` of `.debug_info`.
     fn enter(&mut self, which: Which, offset: DebugInfoOffset) -> Option<Next<'data>> {
         let dwarf = self.file(which)?;
         let starts = self.starts[which as usize]?.get_or_init(|| {
@@ -235,7 +226,7 @@ impl<'a, 'data> Names<'a, 'data> {
         });
         let at = starts.partition_point(|&start| start <= offset.0 as u64);
         let start = *starts.get(at.checked_sub(1)?)?;
-        // Units that all have the whole table of abbreviations, or of files, are kept open one at a time.
+        // Bounds memory: units that share one huge abbreviation or file table are not kept.
         let most_bytes = dwarf.debug_abbrev.reader().len() + dwarf.debug_line.reader().len();
         if self.units.len() >= MAX_UNITS || self.open_bytes > most_bytes {
             self.units.clear();
@@ -258,7 +249,7 @@ impl<'a, 'data> Names<'a, 'data> {
     }
 }
 
-/// The length of the table of abbreviations at `offset` (DWARF 5, 7.5.3).
+/// Returns the length of the abbreviation table at `offset` (DWARF 5, 7.5.3).
 fn bytes_of_abbreviations(dwarf: &Dwarf<'_>, offset: DebugAbbrevOffset) -> usize {
     let mut table = *dwarf.debug_abbrev.reader();
     if table.skip(offset.0).is_err() {
@@ -266,7 +257,7 @@ fn bytes_of_abbreviations(dwarf: &Dwarf<'_>, offset: DebugAbbrevOffset) -> usize
     }
     let whole = table.len();
     let mut pass_over = || -> gimli::Result<()> {
-        // Code, tag, whether it has children; pairs of an attribute and its form, the last of zeros.
+        // Code, tag, has-children flag; pairs of attribute and form, terminated by zeros.
         while table.read_uleb128()? != 0 {
             table.skip_leb128()?;
             table.skip(1)?;
@@ -282,7 +273,7 @@ fn bytes_of_abbreviations(dwarf: &Dwarf<'_>, offset: DebugAbbrevOffset) -> usize
         }
         Ok(())
     };
-    // Damage is found by whoever reads the unit.
+    // Damage is reported when the unit is read.
     let _ = pass_over();
     whole - table.len()
 }

@@ -1,8 +1,8 @@
-//! What functions stand in: the namespaces, classes and functions around the entry that declares one.
+//! Scopes of functions: the namespaces, classes and functions around a declaration.
 //!
-//! An entry does not say what is around it, so the unit is gone through up to the entries that are asked for, all of them in one pass,
-//! and past what has none of them where the compiler wrote how far that reaches (GCC does). Only functions without a linker's name are
-//! asked for: static ones, members of local classes, lambdas.
+//! An entry does not refer to its parent, so one pass over the unit finds all requested entries. It
+//! skips subtrees if the compiler wrote `DW_AT_sibling` (GCC does). Only functions without a linker
+//! name need this: static ones, members of local classes, lambdas.
 
 use super::{NamedCall, Slice, names::Names};
 use crate::symbolize::demangle::demangle;
@@ -12,24 +12,21 @@ use std::{
     sync::Arc,
 };
 
-/// Passes over a unit. What is around an entry may itself be declared elsewhere: a class in the body of a function that a
-/// namespace declares takes two.
+/// Limit of passes over a unit: a class in a function that a namespace declares needs two.
 const MAX_PASSES: usize = 4;
-/// Scopes in each other, on the way to a name.
+/// Limit of nested scopes.
 const MAX_NESTED: usize = 64;
-/// Bytes of a name, beyond which its scope is left out.
+/// Limit of a name's bytes; longer scopes are left out.
 const MAX_BYTES: usize = 1 << 14;
 
-/// The scopes of a unit, as far as they were asked for.
 #[derive(Default)]
 struct Scopes {
-    /// The innermost scope around an entry; None where there is none.
+    /// The innermost scope around an entry; None if there is none.
     around: HashMap<usize, Option<usize>>,
-    /// The names of scopes with all that is around them.
+    /// Full names of scopes.
     full: HashMap<usize, Option<Arc<str>>>,
 }
 
-/// What an entry says of itself.
 #[derive(Default)]
 struct Said {
     is_type: bool,
@@ -42,16 +39,16 @@ struct Said {
 }
 
 impl Scopes {
-    /// Finds what is around `entries` of a unit.
+    /// Finds the scopes around `entries` of a unit.
     fn find(unit: &Unit<Slice<'_>>, mut entries: Vec<usize>) -> Self {
         let mut scopes = Self::default();
         for _ in 0..MAX_PASSES {
             entries.sort_unstable();
             entries.dedup();
-            let mut met = Vec::new();
-            // What was found before damage stays.
-            let _ = scopes.pass(unit, &entries, &mut met);
-            entries = met.into_iter().filter_map(|scope| declared(unit, scope)).collect();
+            let mut found = Vec::new();
+            // Results before damage are kept.
+            let _ = scopes.pass(unit, &entries, &mut found);
+            entries = found.into_iter().filter_map(|scope| declared(unit, scope)).collect();
             entries.retain(|entry| !scopes.around.contains_key(entry));
             if entries.is_empty() {
                 break;
@@ -60,8 +57,13 @@ impl Scopes {
         scopes
     }
 
-    /// Notes what is around `entries`, which are sorted; adds the scopes that are met for the first time to `met`.
-    fn pass(&mut self, unit: &Unit<Slice<'_>>, entries: &[usize], met: &mut Vec<usize>) -> gimli::Result<()> {
+    /// Records the scopes around sorted `entries`; adds scopes found for the first time to `found`.
+    fn pass(
+        &mut self,
+        unit: &Unit<Slice<'_>>,
+        entries: &[usize],
+        found: &mut Vec<usize>,
+    ) -> gimli::Result<()> {
         let Some(&last) = entries.last() else { return Ok(()) };
         let mut raw = unit.entries_raw(None)?;
         let mut depth_of_raw = 0;
@@ -84,7 +86,7 @@ impl Scopes {
                     if self.around.contains_key(&scope) {
                         break;
                     }
-                    met.push(scope);
+                    found.push(scope);
                 }
                 self.around.entry(inner).or_insert(None);
                 next += 1;
@@ -107,7 +109,7 @@ impl Scopes {
             } else {
                 raw.skip_attributes(abbreviation.attributes())?;
             }
-            // The root's says nothing, and one that leads back would lead round.
+            // The root's sibling is irrelevant; a backward reference would loop.
             if let Some(sibling) = sibling.filter(|to| depth > 0 && to.0 > entry && to.0 <= wanted) {
                 raw = unit.entries_raw(Some(sibling))?;
                 depth_of_raw = depth;
@@ -120,7 +122,7 @@ impl Scopes {
         Ok(())
     }
 
-    /// What the function that `entry` declares stands in; None where it stands in nothing, or in a function alone, as in GNU C.
+    /// Returns the scope of a function; None without one, or directly in a function, as in GNU C.
     fn of<'data>(
         &mut self,
         names: &mut Names<'_, 'data>,
@@ -135,7 +137,6 @@ impl Scopes {
         self.full(names, unit, around, is_operator, 0)
     }
 
-    /// The name of a scope with all that is around it.
     fn full<'data>(
         &mut self,
         names: &mut Names<'_, 'data>,
@@ -147,12 +148,12 @@ impl Scopes {
         if let Entry::Occupied(known) = self.full.entry(scope) {
             return known.get().clone();
         }
-        // A class that stands in itself, by way of its declaration, stands in nothing.
+        // Prevents a loop if a class is nested in itself through its declaration.
         self.full.insert(scope, None);
         let said = said(names, unit, scope)?;
         let call = if said.is_function { names.call(unit, UnitOffset(scope)) } else { NamedCall::default() };
         let full = match call.name {
-            // All that is around it is in there.
+            // A linker name contains the scopes.
             Some(name) if call.is_linker_name => demangle(&name),
             function => {
                 let own = function.or(said.name.clone());
@@ -169,15 +170,14 @@ impl Scopes {
                 }
             }
         };
-        // One that is longer, or for which the files do not account, is left out.
+        // Longer names, and those beyond the limit of `Texts`, are left out.
         let full = (full.len() < MAX_BYTES).then(|| names.texts().account(&full)).flatten();
         self.full.insert(scope, full.clone());
         full
     }
 }
 
-/// Sets the scopes of functions without a linker's name that `names` was asked for since the last time. `unit` is the one that
-/// `names` are of.
+/// Sets the scopes of functions of `unit` without a linker name, requested since the last call.
 pub(super) fn find<'data>(names: &mut Names<'_, 'data>, unit: &Unit<Slice<'data>>) {
     let unscoped = names.take_unscoped();
     for group in unscoped.chunk_by(|one, other| one.other == other.other) {
@@ -194,7 +194,7 @@ pub(super) fn find<'data>(names: &mut Names<'_, 'data>, unit: &Unit<Slice<'data>
     }
 }
 
-/// True for units of C, in which nothing stands in anything: their static functions are no reason to go through them again.
+/// True for units in C, which has no scopes: another pass is not needed.
 fn has_none(unit: &Unit<Slice<'_>>) -> bool {
     let root = unit.entries_raw(None).and_then(|entries| unit.entry(entries.next_offset()));
     let language = root.ok().and_then(|root| root.attr_value(gimli::DW_AT_language).ok().flatten());
@@ -210,7 +210,7 @@ fn has_none(unit: &Unit<Slice<'_>>) -> bool {
     )
 }
 
-/// True for the names of the functions that a lambda's class has.
+/// True for the function names of a lambda's class.
 fn is_operator_of_lambda(name: Option<&str>) -> bool {
     matches!(name, Some("operator()" | "_FUN"))
 }
@@ -230,7 +230,7 @@ fn is_type(tag: gimli::DwTag) -> bool {
     )
 }
 
-/// The entry of the unit that declares what this one defines.
+/// Returns the entry in the unit that declares this one.
 fn declared(unit: &Unit<Slice<'_>>, entry: usize) -> Option<usize> {
     let entry = unit.entry(UnitOffset(entry)).ok()?;
     let mut attributes = entry.attrs();
@@ -278,7 +278,7 @@ fn said<'data>(names: &Names<'_, 'data>, unit: &Unit<Slice<'data>>, scope: usize
     Some(said)
 }
 
-/// A scope without a name.
+/// Returns a name for a scope without one.
 fn nameless(said: &Said, is_operator: bool) -> String {
     if !said.is_type {
         return if said.is_function { "{function}".into() } else { "(anonymous namespace)".into() };
@@ -287,7 +287,7 @@ fn nameless(said: &Said, is_operator: bool) -> String {
     format!("{{{kind}{}}}", at(said))
 }
 
-/// The name of a scope. Older versions of GCC call the class of a lambda `<lambda(int)>`.
+/// Replaces `<lambda(int)>`, the name that older GCC versions give a lambda's class.
 fn readable(said: &Said) -> impl Fn(&str) -> String {
     let at = at(said);
     move |name| match name.strip_prefix("<lambda").and_then(|rest| rest.strip_suffix('>')) {
@@ -296,8 +296,7 @@ fn readable(said: &Said) -> impl Fn(&str) -> String {
     }
 }
 
-/// Where a class is declared, which tells it from others without a name. Debug information does not have the numbers that the linker's
-/// names have.
+/// Returns the position of a declaration, to distinguish nameless classes.
 fn at(said: &Said) -> String {
     match (said.line, said.column) {
         (0, _) => String::new(),

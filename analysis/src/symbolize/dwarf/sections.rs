@@ -1,4 +1,4 @@
-//! The sections of debug information, decompressed.
+//! Sections of debug information, decompressed.
 
 use super::{Dwarf, Slice};
 use crate::symbolize::{
@@ -9,7 +9,6 @@ use gimli::{RunTimeEndian, SectionId};
 use object::{Object as _, ObjectSection as _};
 use std::{borrow::Cow, sync::Arc};
 
-/// What is read of an object's debug information.
 const READ: [SectionId; 15] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -23,26 +22,25 @@ const READ: [SectionId; 15] = [
     SectionId::DebugStrOffsets,
     SectionId::DebugCuIndex,
     SectionId::DebugTuIndex,
-    // Nothing is read there, but the index of a package is refused without them.
+    // Not read, but the index of a package is refused without them.
     SectionId::DebugLoc,
     SectionId::DebugLocLists,
     SectionId::DebugTypes,
 ];
-/// How many of these all files need, and not packages alone.
+/// The number of these that all files need; the others are for packages.
 const ALWAYS: usize = 10;
 
-/// The debug information of one file.
 pub(in crate::symbolize) struct Sections {
     image: Arc<Image>,
     endian: RunTimeEndian,
     is_split: bool,
-    /// Those that had to be decompressed.
+    /// Sections that were compressed.
     decompressed: Vec<(SectionId, Vec<u8>)>,
     has_common_file: bool,
 }
 
 impl Sections {
-    /// Those of `image`, or, `is_split`, those of a `.dwo` or `.dwp` file; None where there is no `.debug_info` with contents.
+    /// Reads `image`, a `.dwo` or `.dwp` file if `is_split`; None if `.debug_info` is empty.
     pub(in crate::symbolize) fn read(
         image: Arc<Image>,
         is_split: bool,
@@ -63,7 +61,7 @@ impl Sections {
                         decompressed.push((id, bytes));
                     }
                 }
-                // An empty one in its place, so that nobody reads it as it is.
+                // Replaced by an empty section, so that it is not read compressed.
                 Err(reason) => {
                     notes.push(reason);
                     decompressed.push((id, Vec::new()));
@@ -75,17 +73,16 @@ impl Sections {
         has_info.then_some(Self { image, endian, is_split, decompressed, has_common_file })
     }
 
-    /// The file.
     pub(in crate::symbolize) fn image(&self) -> &Image {
         &self.image
     }
 
-    /// It refers to a file that `dwz` made.
+    /// True if it refers to a supplementary file of `dwz`.
     pub(super) fn has_common_file(&self) -> bool {
         self.has_common_file
     }
 
-    /// One section; empty where there is none.
+    /// Returns one section; empty if missing.
     pub(super) fn section(&self, id: SectionId) -> Slice<'_> {
         let decompressed =
             self.decompressed.iter().find(|(known, _)| *known == id).map(|(_, bytes)| bytes.as_slice());
@@ -99,7 +96,6 @@ impl Sections {
         Slice::new(decompressed.or_else(raw).unwrap_or_default(), self.endian)
     }
 
-    /// All of them.
     pub(super) fn dwarf(&self) -> Dwarf<'_> {
         let load = |id| Ok::<_, std::convert::Infallible>(self.section(id));
         let Ok(dwarf) = Dwarf::load(load);

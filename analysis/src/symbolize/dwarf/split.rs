@@ -1,4 +1,4 @@
-//! Split DWARF: functions in `.dwo` files, or in the `.dwp` that was made of them.
+//! Split DWARF: functions in `.dwo` files, or in a `.dwp` package of them.
 
 use super::{Dwarf, Sections, Slice};
 use crate::symbolize::{debug_files::SplitPlaces, image::Image};
@@ -10,10 +10,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The split debug information of an object.
 pub(super) struct SplitFiles {
     places: SplitPlaces,
-    /// The packages that are there.
     packages: OnceLock<Vec<Sections>>,
 }
 
@@ -22,7 +20,7 @@ impl SplitFiles {
         Self { places, packages: OnceLock::new() }
     }
 
-    /// Calls `with` for the split unit of `skeleton`; None if it has none, or that is not there.
+    /// Calls `with` for the split unit of `skeleton`; None without one, or if it is missing.
     pub(super) fn with_unit<T>(
         &self,
         skeleton: UnitRef<'_, Slice<'_>>,
@@ -60,7 +58,7 @@ fn open(path: &Path) -> Option<Sections> {
     Sections::read(Arc::new(Image::open(path).ok()?), true, &mut Vec::new())
 }
 
-/// The unit of that id: a file that was built anew has another.
+/// Finds the unit with this ID: a rebuilt file has another.
 fn find<'data>(dwo: &Dwarf<'data>, id: DwoId, skeleton: &Unit<Slice<'data>>) -> Option<Unit<Slice<'data>>> {
     let mut headers = dwo.units();
     while let Ok(Some(header)) = headers.next() {

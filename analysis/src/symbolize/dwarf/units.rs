@@ -1,32 +1,32 @@
-//! Which units have something to say of an address.
+//! Selection of the units to read for addresses.
 
 use super::Dwarf;
 use gimli::UnitType;
 use std::collections::HashSet;
 
-/// A unit, and what to look up in it.
+/// A unit, and the addresses to look up in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::symbolize) struct UnitAddresses {
-    /// Where it begins in `.debug_info`.
+    /// Offset in `.debug_info`.
     pub(in crate::symbolize) offset: usize,
-    /// Places in the list of addresses, in their order.
+    /// Indices in the list of addresses, sorted.
     pub(in crate::symbolize) places: Vec<usize>,
 }
 
-/// A weak function may be in a few units; a file in which every unit has every address is not worth reading.
+/// Limit of units for an address. A weak function may be in a few units.
 const MAX_UNITS: u8 = 8;
 
-/// Claims of units on addresses.
+/// Pairs of units and addresses.
 struct Claims<'a> {
     addresses: &'a [u64],
     counts: Vec<u8>,
-    /// Unit and place.
+    /// Unit offset and address index.
     claims: Vec<(usize, usize)>,
 }
 
 impl Claims<'_> {
     fn add(&mut self, unit: usize, begin: u64, end: u64) {
-        // Linkers leave 0 where they have dropped the code.
+        // Linkers write 0 for dropped code.
         if begin == 0 || begin >= end {
             return;
         }
@@ -43,8 +43,8 @@ impl Claims<'_> {
     }
 }
 
-/// The units that have `addresses`, which are sorted: by `.debug_aranges`, and by the unit itself where it is not in there,
-/// which takes longer, since all of its abbreviations are read.
+/// Finds the units of sorted `addresses`: by `.debug_aranges`, or for units not listed there by
+/// their own ranges, which takes longer because all abbreviations are read.
 pub(super) fn find(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Vec<UnitAddresses> {
     let mut claims = Claims { addresses, counts: vec![0; addresses.len()], claims: Vec::new() };
     let mut listed = HashSet::new();
@@ -60,7 +60,7 @@ pub(super) fn find(dwarf: &Dwarf<'_>, addresses: &[u64]) -> Vec<UnitAddresses> {
                     }
                     claims.add(unit, entry.range().begin, entry.range().end);
                 }
-                // An address and a length may have no sum; `next` goes on behind these, and ends behind all other errors.
+                // Address plus length may overflow; only after this error the iterator continues.
                 Err(gimli::Error::AddressOverflow) => {}
                 Ok(None) | Err(_) => break,
             }

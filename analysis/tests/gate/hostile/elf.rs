@@ -1,10 +1,10 @@
-//! Objects made to harm: small files whose sections claim, repeat or expand.
+//! Malicious objects: small files with sections that claim, repeat or expand.
 
 use super::inputs::{CODE, varint};
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write as _;
 
-/// A section: name, type, flags, the section that it belongs to, bytes.
+/// A section: name, type, flags, linked section, bytes.
 struct Section {
     name: &'static str,
     kind: u32,
@@ -17,12 +17,12 @@ fn section(name: &'static str, bytes: Vec<u8>) -> Section {
     Section { name, kind: 1, flags: 0, link: 0, bytes }
 }
 
-/// How much code [`file`]'s segment has: 16 bytes for each address.
+/// Returns the size of the code in [`file`]'s segment: 16 bytes for each address.
 fn code_bytes(addresses: usize) -> u64 {
     16 * addresses as u64
 }
 
-/// An ELF file for x86-64 whose first bytes are mapped at [`CODE`] as code.
+/// Creates an ELF file for x86-64. Its first bytes are mapped at [`CODE`] as code.
 fn file(addresses: usize, sections: Vec<Section>) -> Vec<u8> {
     let mut names = vec![0];
     let mut headers = vec![0; 64];
@@ -53,7 +53,7 @@ fn file(addresses: usize, sections: Vec<Section>) -> Vec<u8> {
     for number in [64, 56, 1, 64, count as u16, count as u16 - 1] {
         file.extend(number.to_le_bytes());
     }
-    // A segment that is loaded, read and executed.
+    // A loaded segment, readable and executable.
     file.extend([1_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat());
     for number in [0, CODE, CODE, code_bytes(addresses), code_bytes(addresses), 0x1000] {
         file.extend(number.to_le_bytes());
@@ -61,7 +61,7 @@ fn file(addresses: usize, sections: Vec<Section>) -> Vec<u8> {
     [file, body, headers].concat()
 }
 
-/// Sections of debug information whose headers say that they are immense, and lie anywhere.
+/// Debug sections with headers that claim huge sizes at any offset.
 pub(crate) fn claims(addresses: usize) -> Vec<u8> {
     let names = [
         ".debug_info",
@@ -84,7 +84,7 @@ pub(crate) fn claims(addresses: usize) -> Vec<u8> {
     bytes
 }
 
-/// A declaration of entries: code, tag, whether they have children; attributes with their forms.
+/// An abbreviation: code, tag, whether it has children; attributes with their forms.
 fn abbreviation(code: u64, tag: u8, children: u8, attributes: &[(u8, u8)]) -> Vec<u8> {
     let attributes = attributes.iter().flat_map(|&(attribute, form)| [attribute, form]);
     [varint(code), vec![tag, children], attributes.collect(), vec![0, 0]].concat()
@@ -101,13 +101,13 @@ fn code_range(start: u64, length: u64) -> Vec<u8> {
     [start.to_le_bytes(), length.to_le_bytes()].concat()
 }
 
-/// A unit of DWARF 4 with these entries.
+/// A DWARF 4 unit with these entries.
 fn unit(abbreviations_at: u32, entries: &[u8]) -> Vec<u8> {
     let unit = [&[4, 0], &abbreviations_at.to_le_bytes()[..], &[8], entries].concat();
     [&(unit.len() as u32).to_le_bytes()[..], &unit].concat()
 }
 
-/// A million declarations of which one is used.
+/// Many abbreviations, of which one is used.
 pub(crate) fn abbreviations(addresses: usize) -> Vec<u8> {
     let mut table = abbreviation(1, COMPILE_UNIT, 1, &CODE_RANGE);
     for code in 2..100_000 {
@@ -118,7 +118,7 @@ pub(crate) fn abbreviations(addresses: usize) -> Vec<u8> {
     file(addresses, vec![section(".debug_abbrev", table), section(".debug_info", unit(0, &entries))])
 }
 
-/// Functions that stand for entries of other units, each of which has a table of abbreviations that is the rest of the one before's.
+/// Functions with origins in other units; each abbreviation table is the rest of the one before.
 pub(crate) fn units_of_one_table(addresses: usize) -> Vec<u8> {
     const OTHERS: u32 = 600;
     let mut table = Vec::new();
@@ -128,7 +128,7 @@ pub(crate) fn units_of_one_table(addresses: usize) -> Vec<u8> {
         table.extend(abbreviation(1000 + u64::from(code), SUBPROGRAM, 0, &[(3, 8)]));
     }
     table.extend(abbreviation(1, COMPILE_UNIT, 1, &CODE_RANGE));
-    // An abstract origin by its place in the section (DW_FORM_ref_addr).
+    // An abstract origin by its offset in the section (DW_FORM_ref_addr).
     table.extend(abbreviation(2, SUBPROGRAM, 0, &[CODE_RANGE[0], CODE_RANGE[1], (0x31, 0x10)]));
     table.extend(abbreviation(3, SUBPROGRAM, 0, &[(3, 8)]));
     for code in 4..900 {
@@ -152,7 +152,7 @@ pub(crate) fn units_of_one_table(addresses: usize) -> Vec<u8> {
     file(addresses, vec![section(".debug_abbrev", table), section(".debug_info", info)])
 }
 
-/// A table of lines of DWARF 5 whose files take a byte each.
+/// A DWARF 5 line table with files of a byte each.
 pub(crate) fn files(addresses: usize) -> Vec<u8> {
     const FILES: u64 = 1 << 20;
     // DW_LNCT_path as a number; one directory.
@@ -173,7 +173,7 @@ pub(crate) fn files(addresses: usize) -> Vec<u8> {
     file(addresses, sections)
 }
 
-/// What a compressed section becomes.
+/// The size of an uncompressed section.
 const EXPANDED: usize = 60 << 20;
 const EXPANDING: [&str; 8] = [
     ".debug_info",
@@ -200,7 +200,7 @@ pub(crate) fn zlib(addresses: usize) -> Vec<u8> {
     compressed(addresses, 1, &packed.finish().expect("memory takes everything"))
 }
 
-/// Blocks of 128 KiB, four bytes each, that repeat one (RFC 8878, 3.1.1).
+/// Blocks of 128 KiB that repeat a byte, in four bytes each (RFC 8878, 3.1.1).
 pub(crate) fn zstd(addresses: usize) -> Vec<u8> {
     const BLOCK: usize = 128 << 10;
     // A window of 128 KiB, and no other field.
@@ -215,7 +215,7 @@ pub(crate) fn zstd(addresses: usize) -> Vec<u8> {
     compressed(addresses, 2, &packed)
 }
 
-/// Calls that are all inlined into each other around all addresses.
+/// Nested inlined calls around all addresses.
 pub(crate) fn inlined(addresses: usize) -> Vec<u8> {
     const CALLS: usize = 600;
     let range = code_range(CODE, code_bytes(addresses));
@@ -231,7 +231,7 @@ pub(crate) fn inlined(addresses: usize) -> Vec<u8> {
     file(addresses, vec![section(".debug_abbrev", table.concat()), section(".debug_info", unit(0, &entries))])
 }
 
-/// A unit of these entries, whose names are in `texts`.
+/// A unit of these entries, with names in `texts`.
 fn with_texts(addresses: usize, abbreviations: Vec<u8>, entries: &[u8], texts: Vec<u8>) -> Vec<u8> {
     let sections = vec![
         section(".debug_abbrev", abbreviations),
@@ -265,7 +265,7 @@ pub(crate) fn names_of_inlined(addresses: usize) -> Vec<u8> {
     with_texts(addresses, table.concat(), &entries, text)
 }
 
-/// Functions that each stand in many namespaces of their own, whose names are the ends of one text.
+/// Functions in many namespaces each, with names that are the ends of one text.
 pub(crate) fn scopes(addresses: usize) -> Vec<u8> {
     const LEVELS: usize = 60;
     const NAMESPACE: u8 = 0x39;
@@ -288,7 +288,7 @@ pub(crate) fn scopes(addresses: usize) -> Vec<u8> {
     with_texts(addresses, table.concat(), &entries, text)
 }
 
-/// A symbol at each address, and texts for them: each is named by its place there.
+/// A symbol at each address; `name` is its offset in `texts`.
 fn with_symbols(addresses: usize, texts: Vec<u8>, name: impl Fn(usize) -> u32) -> Vec<u8> {
     let mut table = vec![0; 24];
     for place in 0..addresses {
@@ -307,7 +307,7 @@ pub(crate) fn symbols(addresses: usize) -> Vec<u8> {
     with_symbols(addresses, texts, |place| 1 + place as u32)
 }
 
-/// Names of which each part doubles what is there.
+/// Names in which each part doubles the length.
 pub(crate) fn cpp_names(addresses: usize) -> Vec<u8> {
     const LENGTH: usize = 320;
     const NAMES: usize = 500;

@@ -1,9 +1,9 @@
-//! Profiles, spools and maps of about [`SIZE`] bytes, written as they are made.
+//! Profiles, spools and maps of about [`SIZE`] bytes, written in pieces.
 
 use flate2::{Compression, write::GzEncoder};
 use std::io::{Result, Write};
 
-/// Bytes of an input, about.
+/// The approximate bytes of an input.
 pub(crate) const SIZE: usize = 1 << 20;
 
 type Out<'a> = &'a mut dyn Write;
@@ -16,7 +16,7 @@ const LOCATION: u8 = 4;
 const FUNCTION: u8 = 5;
 const TEXT: u8 = 6;
 
-/// A number in groups of seven bits, the least first: of protobuf, and of DWARF (ULEB128).
+/// A number in groups of seven bits, the least first: protobuf, and DWARF's ULEB128.
 pub(crate) fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -27,17 +27,14 @@ pub(crate) fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A field with a number.
 fn number(field: u8, value: u64) -> Vec<u8> {
     [vec![field << 3], varint(value)].concat()
 }
 
-/// A field with bytes.
 fn bytes(field: u8, contents: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2], &*varint(contents.len() as u64), contents].concat()
 }
 
-/// A message of numbers.
 fn message(field: u8, fields: &[(u8, u64)]) -> Vec<u8> {
     bytes(field, &fields.iter().flat_map(|&(field, value)| number(field, value)).collect::<Vec<u8>>())
 }
@@ -49,20 +46,20 @@ pub(crate) fn tiny_profiles(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |_| profile.clone()).map(drop)
 }
 
-/// The same in the CPU profile format.
+/// The same as CPU profiles.
 pub(crate) fn tiny_cpu_profiles(out: Out<'_>) -> Result<()> {
     let profile: Vec<u8> =
         [0_u64, 3, 0, 1000, 0, 0, 1, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
     fill(out, SIZE, |_| profile.clone()).map(drop)
 }
 
-/// One sample type, `samples`, and the texts "", "samples", "count".
+/// The sample type `samples`, and the texts "", "samples", "count".
 fn head(out: Out<'_>) -> Result<()> {
     out.write_all(&message(SAMPLE_TYPE, &[(1, 1), (2, 2)]))?;
     [&b""[..], b"samples", b"count"].iter().try_for_each(|text| out.write_all(&bytes(TEXT, text)))
 }
 
-/// Parts, each made by its number from 1 on, until there are enough bytes; gives how many.
+/// Writes parts, numbered from 1, until there are `size` bytes; returns their number.
 fn fill(out: Out<'_>, size: usize, mut part: impl FnMut(u64) -> Vec<u8>) -> Result<u64> {
     let (mut written, mut count) = (0, 0);
     while written < size {
@@ -85,7 +82,7 @@ pub(crate) fn empty_texts(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |_| bytes(TEXT, b"")).map(drop)
 }
 
-/// Each has three texts of its own.
+/// Functions with three distinct texts each.
 pub(crate) fn functions(out: Out<'_>) -> Result<()> {
     head(out)?;
     let texts = |i: u64| [bytes(TEXT, b""), bytes(TEXT, b"a"), bytes(TEXT, &varint(i))].concat();
@@ -102,7 +99,7 @@ pub(crate) fn locations(out: Out<'_>) -> Result<()> {
     chain(out, count)
 }
 
-/// With ids that do not count upwards, so that each needs its entry in a table.
+/// The IDs do not count upwards, so each needs an entry in a table.
 pub(crate) fn locations_backwards(out: Out<'_>) -> Result<()> {
     head(out)?;
     let first = 150_000;
@@ -111,7 +108,7 @@ pub(crate) fn locations_backwards(out: Out<'_>) -> Result<()> {
     out.write_all(&bytes(SAMPLE, &[bytes(1, &ids), number(2, 1)].concat()))
 }
 
-/// One location with all of them.
+/// One location with all lines.
 pub(crate) fn lines(out: Out<'_>) -> Result<()> {
     head(out)?;
     out.write_all(&message(FUNCTION, &[(1, 1), (2, 1)]))?;
@@ -144,7 +141,7 @@ pub(crate) fn labels_of_one_sample(out: Out<'_>) -> Result<()> {
     out.write_all(&bytes(SAMPLE, &sample))
 }
 
-/// Each of another number.
+/// Each has another number.
 pub(crate) fn sets_of_labels(out: Out<'_>) -> Result<()> {
     head(out)?;
     fill(out, SIZE, |i| bytes(SAMPLE, &[number(2, 1), message(3, &[(1, 1), (3, i)])].concat())).map(drop)
@@ -165,7 +162,7 @@ pub(crate) fn types(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |_| bytes(SAMPLE_TYPE, b"")).map(drop)
 }
 
-/// All are one text, which is half of the file.
+/// All are one text, half of the file.
 pub(crate) fn comments(out: Out<'_>) -> Result<()> {
     head(out)?;
     out.write_all(&bytes(TEXT, &vec![b'x'; SIZE / 2]))?;
@@ -178,7 +175,7 @@ pub(crate) fn mappings_of_one_path(out: Out<'_>) -> Result<()> {
     fill(out, SIZE / 2, |i| message(MAPPING, &[(1, i), (5, 3)])).map(drop)
 }
 
-/// Of functions whose frames are to be dropped.
+/// A pattern for frames to drop.
 pub(crate) fn long_expression(out: Out<'_>) -> Result<()> {
     head(out)?;
     out.write_all(&bytes(TEXT, "(a|b)".repeat(SIZE / 5).as_bytes()))?;
@@ -190,7 +187,6 @@ pub(crate) fn too_many_values(out: Out<'_>) -> Result<()> {
     out.write_all(&bytes(SAMPLE, &bytes(2, &vec![1; SIZE])))
 }
 
-/// The header of a CPU profile with words of 4 bytes, and a period of 10 ms.
 fn words(out: Out<'_>, words: &[u32]) -> Result<()> {
     words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
 }
@@ -198,7 +194,7 @@ fn words(out: Out<'_>, words: &[u32]) -> Result<()> {
 const HEADER: [u32; 5] = [0, 3, 0, 10_000, 0];
 const TRAILER: [u32; 3] = [0, 1, 0];
 
-/// Each of an address of its own.
+/// Each has another address.
 pub(crate) fn records(out: Out<'_>) -> Result<()> {
     words(out, &HEADER)?;
     (0..SIZE as u32 / 12).try_for_each(|i| words(out, &[1, 1, 0x1000 + 8 * i]))?;
@@ -240,44 +236,44 @@ pub(crate) fn short_maps_with_ids(out: Out<'_>) -> Result<()> {
     maps(out, |_| "0-1: /a\n".into())
 }
 
-/// A name of three letters for each number.
+/// Returns a name of three letters for each number.
 fn short_name(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
     let letter = |place: u32| char::from(LETTERS[(number >> (6 * place)) as usize % 64]);
     (0..3).map(letter).collect()
 }
 
-/// Folded stacks, each of a function that no other has.
+/// Folded stacks of distinct functions.
 pub(crate) fn folded_lines(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |i| format!("{} 1\n", short_name(i)).into_bytes()).map(drop)
 }
 
-/// One stack, of functions that are all different.
+/// One stack of distinct functions.
 pub(crate) fn folded_stack(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |i| format!("{};", short_name(i)).into_bytes())?;
     out.write_all(b" 1\n")
 }
 
-/// Folded stacks of a function without a name.
+/// Folded stacks of functions without names.
 pub(crate) fn folded_without_names(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |_| b";;;;;;; 1\n".to_vec()).map(drop)
 }
 
 const SCRIPT_HEAD: &[u8] = b"p 1 1.0: 1 e:\n";
 
-/// Output of `perf script`: one sample, of addresses that are all different.
+/// Output of `perf script`: a sample of distinct addresses.
 pub(crate) fn script_addresses(out: Out<'_>) -> Result<()> {
     out.write_all(SCRIPT_HEAD)?;
     fill(out, SIZE, |i| format!("\t{i:x}\n").into_bytes()).map(drop)
 }
 
-/// One sample, of symbols and files that are all different.
+/// A sample of distinct symbols and files.
 pub(crate) fn script_symbols(out: Out<'_>) -> Result<()> {
     out.write_all(SCRIPT_HEAD)?;
     fill(out, SIZE, |i| format!("\t0 {0} ({0})\n", short_name(i)).into_bytes()).map(drop)
 }
 
-/// Samples of threads that are all different.
+/// Samples of distinct threads.
 pub(crate) fn script_threads(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |i| format!("{} {i} 1.0: 1 e:\n", short_name(i)).into_bytes()).map(drop)
 }
@@ -291,14 +287,14 @@ pub(crate) fn java(out: Out<'_>) -> Result<()> {
     (0..count).try_for_each(|i| writeln!(out, "0x{i:x} {}", short_name(i.into())))
 }
 
-/// The Java dialect: short lines that name nothing.
+/// The Java dialect: short lines without names.
 pub(crate) fn java_lines(out: Out<'_>) -> Result<()> {
     words(out, &[0, 3, 1, 10_000, 0])?;
     words(out, &TRAILER)?;
     fill(out, SIZE, |_| b"a\n".to_vec()).map(drop)
 }
 
-/// Its layout is drawn in src/format/spool.rs of the crate `sigprof`.
+/// The layout is in src/format/spool.rs of the crate `sigprof`.
 fn spool_head(out: Out<'_>, arena_bytes: u64, claims: u64) -> Result<()> {
     const ARENA: usize = 1344 << 10;
     let mut head = vec![0; ARENA];
@@ -346,7 +342,7 @@ pub(crate) fn bomb_of_members(mut out: Out<'_>) -> Result<()> {
     })
 }
 
-/// Unpacked, it is a bomb.
+/// Uncompressed, it is a bomb.
 pub(crate) fn nested_bomb(out: Out<'_>) -> Result<()> {
     let mut packed = GzEncoder::new(out, Compression::none());
     bomb(&mut packed)?;
@@ -359,10 +355,10 @@ pub(crate) fn packed_locations(out: Out<'_>) -> Result<()> {
     packed.finish().map(drop)
 }
 
-/// The addresses that [`generated_code`] has samples at.
+/// The start of [`generated_code`]'s addresses.
 const GENERATED: u64 = 0x10_0000;
 
-/// Samples in code without a file, of process 7.
+/// Samples of process 7 in code without a file.
 pub(crate) fn generated_code(out: Out<'_>) -> Result<()> {
     head(out)?;
     out.write_all(&bytes(TEXT, b"pid"))?;
@@ -387,10 +383,10 @@ pub(crate) fn perf_map_of_short_lines(out: Out<'_>) -> Result<()> {
     fill(out, SIZE, |i| format!("{:x} 1 f\n", GENERATED + i).into_bytes()).map(drop)
 }
 
-/// What [`profile_of_object`]'s addresses are in the object: from here on, 16 bytes apart.
+/// The start of [`profile_of_object`]'s addresses in the object, 16 bytes apart.
 pub(crate) const CODE: u64 = 0x1000;
 
-/// Samples at so many addresses of the program.
+/// Samples at `addresses` addresses of the program.
 pub(crate) fn profile_of_object(out: Out<'_>, addresses: u64) -> Result<()> {
     words(out, &HEADER)?;
     (0..addresses as u32).try_for_each(|i| words(out, &[1, 1, CODE as u32 + 16 * i]))?;

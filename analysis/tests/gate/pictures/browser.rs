@@ -1,5 +1,5 @@
-//! Chromium without a window, driven over a pair of pipes by the protocol of its developer tools: a JSON text for each
-//! message, ended by a NUL. <https://chromedevtools.github.io/devtools-protocol/>
+//! Headless Chromium, controlled through a pair of pipes by its DevTools protocol: JSON messages,
+//! each ended by a NUL. <https://chromedevtools.github.io/devtools-protocol/>
 
 use serde_json::{Value, json};
 use std::{
@@ -13,24 +13,23 @@ use std::{
 
 use crate::skip::{Lack, skip};
 
-/// No step takes a hundredth of this, unless the machine is very busy: it ends a test that would wait for ever.
+/// More than a hundred times a step on an idle machine: ends a test that would wait for ever.
 const TIMEOUT: Duration = Duration::from_secs(540);
 
-/// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
     orders: ChildStdin,
     messages: Receiver<Value>,
     number: u64,
     session: Option<String>,
-    /// What the page did without being asked: messages of the console, exceptions, requests, breaches of its policy.
+    /// Events of the page: console messages, exceptions, requests, violations of its policy.
     pub(crate) events: Vec<Value>,
-    /// Its profile, removed at the end.
+    /// The browser's profile, removed on drop.
     _home: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts it; None, and the test is skipped, if there is none.
+    /// Starts a browser. Without one: `None`, and the test is skipped.
     pub(crate) fn start() -> Option<Self> {
         let home = tempfile::tempdir().expect("a directory for the browser's profile");
         let path = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
@@ -40,7 +39,7 @@ impl Browser {
             skip(Lack::Tool, "no chromium: apt-get install chromium");
             return None;
         };
-        // The browser reads orders from descriptor 3 and answers on 4; a child of ours has 0 and 1.
+        // The browser reads requests from descriptor 3 and answers on 4; its pipes are at 0 and 1.
         let mut child = Command::new("/bin/sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", path])
             .args([
@@ -82,7 +81,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Asks for something, and gives the answer.
+    /// Sends a request and returns the answer.
     pub(crate) fn order(&mut self, method: &str, parameters: Value) -> Value {
         self.number += 1;
         let mut order = json!({ "id": self.number, "method": method, "params": parameters });
@@ -114,7 +113,7 @@ impl Browser {
         self.wait("document.readyState === 'complete' && location.protocol === 'file:'");
     }
 
-    /// A window of so many pixels, of a system with this theme.
+    /// Sets the window's size in pixels and the system's theme.
     pub(crate) fn resize(&mut self, width: u32, height: u32, theme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.order("Emulation.setDeviceMetricsOverride", size);
@@ -123,7 +122,7 @@ impl Browser {
         self.settle();
     }
 
-    /// The value of an expression in the page.
+    /// Returns the value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.order("Runtime.evaluate", parameters);
@@ -131,13 +130,11 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// The text of an element.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let value = self.value(&format!("document.querySelector({}).innerText", json!(selector)));
         value.as_str().unwrap_or_else(|| panic!("{selector} has no text")).into()
     }
 
-    /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
         let deadline = Instant::now() + TIMEOUT;
         while self.value(expression) != json!(true) {
@@ -146,7 +143,7 @@ impl Browser {
         }
     }
 
-    /// Waits until the browser has told of something with this text in it. Some of it comes behind the answer to its `cause`.
+    /// Waits for an event with this text, which may come after the answer to its `cause`.
     pub(crate) fn wait_for_event(&mut self, text: &str, cause: &str) {
         let deadline = Instant::now() + TIMEOUT;
         while !self.events.iter().any(|event| event.to_string().contains(text)) {
@@ -156,14 +153,13 @@ impl Browser {
         }
     }
 
-    /// Waits for the next picture, so that what was changed is drawn.
+    /// Waits for the next frame, so that changes are drawn.
     pub(crate) fn settle(&mut self) {
         self.value(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
         );
     }
 
-    /// Clicks where the mouse would.
     pub(crate) fn click(&mut self, x: f64, y: f64) {
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
@@ -185,7 +181,7 @@ impl Browser {
         self.click(place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"));
     }
 
-    /// Presses and lets go a key, by its name; one that is a letter types it.
+    /// Presses and releases a key, by its name; a letter is typed.
     pub(crate) fn key(&mut self, key: &str) {
         let mut event = json!({ "type": "keyDown", "key": key });
         match key {
@@ -198,12 +194,11 @@ impl Browser {
         self.settle();
     }
 
-    /// Types a text, a key for each letter.
     pub(crate) fn type_text(&mut self, text: &str) {
         text.chars().for_each(|letter| self.key(&letter.to_string()));
     }
 
-    /// A picture of the window, as PNG, which is kept under this name too.
+    /// Returns a screenshot of the window as PNG, and saves it as `name`.
     pub(crate) fn screenshot(&mut self, name: &str) -> Vec<u8> {
         self.settle();
         let answer = self.order("Page.captureScreenshot", json!({ "format": "png" }));
@@ -212,7 +207,7 @@ impl Browser {
         png
     }
 
-    /// How many different colours the canvas of the flame graph has, and how many of its points have one.
+    /// Returns the number of colours on the flame graph's canvas, and of coloured points.
     pub(crate) fn canvas_colours(&mut self) -> (u64, u64) {
         let value = self.value(
             "(() => { const c = document.getElementById('flame-canvas'); \
@@ -224,7 +219,7 @@ impl Browser {
         (value[0].as_u64().expect("a number"), value[1].as_u64().expect("a number"))
     }
 
-    /// Panics where the page has said something in the console, asked for anything but its own file, or broken its policy.
+    /// Panics if the page wrote to the console, requested another file, or violated its policy.
     pub(crate) fn assert_quiet(&mut self) {
         self.value("0");
         for event in &self.events {
@@ -236,7 +231,7 @@ impl Browser {
                 "Network.requestWillBeSent" => event["params"]["type"] != json!("Document"),
                 _ => false,
             };
-            // The browser's advice on how to read a canvas, which nobody but these tests does.
+            // The browser's advice for reads of a canvas, which only these tests do.
             let is_ours = event["params"]["entry"]["text"]
                 .as_str()
                 .is_some_and(|text| text.contains("willReadFrequently"));

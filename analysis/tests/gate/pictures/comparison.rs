@@ -1,4 +1,4 @@
-//! Pictures of comparisons: the flame graph as SVG, and the page.
+//! Pictures of comparisons: flame graphs as SVG, and the page.
 
 use super::{
     browser::Browser,
@@ -10,12 +10,12 @@ use serde_json::json;
 use sigprof_analysis::{
     granularity::Granularity,
     profile::{Profile, normalize},
-    report::{SourcePaths, flamegraph, page::Options},
+    report::{SourcePaths, flamegraph, page::PageOptions},
 };
 use std::fs;
 
 #[test]
-fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
+fn increases_are_red_and_decreases_blue() {
     let base = fixture::profile(
         "main;less;x 900\nmain;more 100\nmain;same 500\nmain;gone 210\nmain;near 100\nmain 300",
     );
@@ -23,7 +23,7 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
         "main;less;x 200\nmain;more 900\nmain;same 500\nmain;new 100\nmain;near 110\nmain 300",
     );
     let boxes = boxes(
-        &flamegraph::render(&compared(&profile, &base), &flamegraph::Options::default())
+        &flamegraph::render(&compared(&profile, &base), &flamegraph::FlamegraphOptions::default())
             .expect("it is drawn"),
     );
     let of = |boxes: &[Box], name: &str| {
@@ -42,13 +42,13 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
         let (red, green, blue) = colour(name);
         assert!(blue == 255 && green == red && red < 200, "{name}");
     }
-    // What is new altogether is deeper than what grew.
+    // A new function has a deeper colour than one that grew.
     assert!(colour("new").1 < colour("more").1);
-    // What is the same, or within noise, has no colour.
+    // Equal values, and differences within noise, have no colour.
     for name in ["all", "main", "same", "near"] {
         assert_eq!(of(&boxes, name).fill, None, "{name}");
     }
-    // Of both sides, the larger one of each frame's own value.
+    // A frame is as wide as the larger side of its own value.
     let sum = 900.0 + 900.0 + 500.0 + 210.0 + 100.0 + 110.0 + 300.0;
     for (name, width) in [("gone", 210.0), ("more", 900.0), ("less", 900.0), ("near", 110.0), ("main", sum)] {
         assert!((of(&boxes, name).width - 100.0 * width / sum).abs() < 1e-5, "{name}");
@@ -59,18 +59,19 @@ fn a_difference_is_red_where_there_is_more_and_blue_where_there_is_less() {
         "{title}"
     );
 
-    // A base that is twice as long and has the same shares does not differ if totals are made equal.
+    // A base twice as long with the same shares is equal after normalisation.
     let twice = fixture::profile(
         "main;less;x 400\nmain;more 1800\nmain;same 1000\nmain;new 200\nmain;near 220\nmain 600",
     );
     let mut profile = compared(&profile, &twice);
     assert!(normalize(&mut profile));
-    let boxes =
-        self::boxes(&flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn"));
+    let boxes = self::boxes(
+        &flamegraph::render(&profile, &flamegraph::FlamegraphOptions::default()).expect("it is drawn"),
+    );
     assert!(boxes.iter().all(|one| one.fill.is_none()), "{boxes:?}");
 }
 
-/// The longest line below the title that there is: of a difference, with all that can be said of it.
+/// Two profiles with the longest possible subtitle.
 fn differences() -> [Profile; 2] {
     let mut stacks = String::from("main;wide 1000000\n");
     for place in 0..100 {
@@ -83,14 +84,17 @@ fn differences() -> [Profile; 2] {
 }
 
 #[test]
-fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
+fn the_subtitle_is_wrapped_in_a_narrow_picture() {
     let [profile, base] = differences();
     let mut whole = None;
     let mut counts = Vec::new();
     for width in [1300, 650, 480, 320, 200] {
         for is_upward in [false, true] {
-            let options =
-                flamegraph::Options { width: Some(width), is_upward, ..flamegraph::Options::default() };
+            let options = flamegraph::FlamegraphOptions {
+                width: Some(width),
+                is_upward,
+                ..flamegraph::FlamegraphOptions::default()
+            };
             let svg = flamegraph::render(&compared(&profile, &base), &options).expect("it is drawn");
             let text = String::from_utf8(svg).expect("it is text");
             let document = document(text.as_bytes());
@@ -103,15 +107,15 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
             let subtitle = of("subtitle");
             let texts = subtitle.descendants().filter(roxmltree::Node::is_text);
             let lines: Vec<&str> = texts.filter_map(|node| node.text()).collect();
-            // The letters of a monospaced font of 12 pixels are 7.2 wide or a little more.
+            // A letter of the 12-pixel monospaced font is at least 7.2 pixels wide.
             let room = (width as f64 - 20.0) / 7.25;
             assert!(lines.iter().all(|line| line.chars().count() as f64 <= room), "{width}: {lines:?}");
             let expected = whole.get_or_insert_with(|| lines.join(" "));
             assert_eq!(lines.join(" "), *expected, "{width}");
-            // Those of the title have 17.
+            // The title's font has 17 pixels.
             let title = of("title").text().unwrap_or_default().chars().count();
             assert!(title as f64 * 17.0 / 12.0 <= room, "{width}: a title of {title} letters");
-            // Nothing is below another thing, and nothing below the picture.
+            // Nothing overlaps, and nothing is below the picture.
             let last = number(subtitle, "y") + 14.0 * (lines.len() - 1) as f64;
             let frames = of("frames");
             let tops = frames.descendants().filter(|node| node.tag_name().name() == "rect");
@@ -139,22 +143,23 @@ fn the_line_below_the_title_is_wrapped_in_a_narrow_picture() {
     assert_eq!((counts[0], counts[1]), (1, 1), "{counts:?}");
     assert!(counts.windows(2).all(|pair| pair[0] <= pair[1]) && counts[8] <= 9, "{counts:?}");
 
-    // A profile may call its values what it likes.
+    // A profile's sample type may have any name.
     let mut profile = profile;
     profile.sample_types[1].kind = "a word & ".repeat(5000).into();
-    let options = flamegraph::Options { width: Some(320), ..flamegraph::Options::default() };
+    let options =
+        flamegraph::FlamegraphOptions { width: Some(320), ..flamegraph::FlamegraphOptions::default() };
     let text =
         String::from_utf8(flamegraph::render(&profile, &options).expect("it is drawn")).expect("it is text");
     assert_eq!((text.matches("<tspan").count(), text.matches(" …</tspan>").count()), (12, 1));
 }
 
 #[test]
-fn the_line_below_the_title_is_wrapped_as_the_window_is() {
+fn the_subtitle_is_wrapped_to_the_window() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("flame.svg");
     let [profile, base] = differences();
-    // Its lines, how far they are from both sides, and from what is below; how far the picture's end is from the last row.
+    // The number of lines; distances to both sides, to the rows, and of the last row to the end.
     let look = "(() => { const title = document.getElementById('subtitle'), box = title.getBoundingClientRect(); \
         const above = document.getElementById('title').getBoundingClientRect(); \
         const rows = Array.from(document.querySelectorAll('#frames rect'), (row) => row.getBoundingClientRect()); \
@@ -166,7 +171,8 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
         })()";
     for (is_upward, name) in [(false, "diff"), (true, "diff_upward")] {
         let title = Some("a command with rather more arguments than a telephone has room for".into());
-        let mut options = flamegraph::Options { title, is_upward, ..flamegraph::Options::default() };
+        let mut options =
+            flamegraph::FlamegraphOptions { title, is_upward, ..flamegraph::FlamegraphOptions::default() };
         std::fs::write(&path, flamegraph::render(&compared(&profile, &base), &options).expect("it is drawn"))
             .expect("written");
         browser.resize(1300, 400, "light");
@@ -186,7 +192,7 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
         browser.resize(1300, 400, "light");
         browser.wait(&format!("JSON.stringify({look}) === {}", json!(wide.to_string())));
         browser.assert_quiet();
-        // One that keeps its width is not wrapped anew.
+        // A picture of fixed width is not wrapped again.
         for width in [650, 480, 320] {
             options.width = Some(width);
             let svg = flamegraph::render(&compared(&profile, &base), &options).expect("it is drawn");
@@ -202,17 +208,17 @@ fn the_line_below_the_title_is_wrapped_as_the_window_is() {
 }
 
 #[test]
-fn what_is_too_narrow_in_a_comparison_has_both_sides() {
+fn frames_too_narrow_to_show_have_both_sides() {
     let [profile, base] = differences();
     let boxes = boxes(
-        &flamegraph::render(&compared(&base, &profile), &flamegraph::Options::default())
+        &flamegraph::render(&compared(&base, &profile), &flamegraph::FlamegraphOptions::default())
             .expect("it is drawn"),
     );
     let narrow = boxes.iter().find(|one| one.name == "[too narrow to show]").expect("a box for all of them");
     assert_eq!(narrow.title, "[too narrow to show] (old 1s, new 0: -1s, -0.01% of old)");
 }
 
-/// An older profile and a newer one: a function that is gone, one that is new, and differences on both sides of the noise.
+/// Two profiles: one function is gone, one is new, and differences are within and above noise.
 fn two_runs() -> [Profile; 2] {
     [
         "main|main@src/main.rs:3;less@src/main.rs:7;x 90\nmain|main@src/main.rs:4;more 10\nworker|main@src/main.rs:3;same 50\n\
@@ -224,13 +230,13 @@ fn two_runs() -> [Profile; 2] {
 }
 
 #[test]
-fn a_comparison_is_used_as_any_page() {
+fn the_page_of_a_comparison_works_like_any_other() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("src/main.rs"), "\n\n    less();\n    more();\n").expect("a file");
     let source_paths = SourcePaths { directories: vec![directory.path().into()], ..SourcePaths::default() };
-    let options = Options { source_paths, ..Options::default() };
+    let options = PageOptions { source_paths, ..PageOptions::default() };
     let [old, new] = two_runs();
     let profile = compared(&new, &old);
     browser.resize(1280, 1000, "light");
@@ -238,7 +244,7 @@ fn a_comparison_is_used_as_any_page() {
     let facts = browser.text("#facts").replace('\n', " ");
     assert!(facts.ends_with("Total cpu old 2.11s, new 2.11s: 0 ±403.59ms, 0% of old Threads 2"), "{facts}");
 
-    // Of both sides, and the noise of the difference, as the text report has them.
+    // Both sides, and the difference with its noise, as in the text report.
     let header =
         "Array.from(document.querySelectorAll('#top thead th'), (one) => one.innerText.trim()).join(' ')";
     assert_eq!(browser.value(header), json!("old new diff ▾ ± diff% function"));
@@ -273,7 +279,7 @@ fn a_comparison_is_used_as_any_page() {
     browser.click_on("#top thead th:nth-child(1) button");
     assert_eq!(table(&mut browser)[..2], [flat[1], flat[6]]);
 
-    // What is chosen: its callers and callees, and its lines.
+    // The selected function: callers, callees and lines.
     browser.click_on("#top tbody tr:nth-child(3) button");
     assert_eq!(browser.text("#function-heading"), "main");
     assert_eq!(
@@ -318,10 +324,10 @@ fn a_comparison_has_the_boxes_words_and_colours_of_the_flame_graph() {
     let [old, new] = two_runs();
     let mut profile = compared(&new, &old);
     Granularity::Functions.apply(&mut profile, true);
-    let svg = flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn");
+    let svg = flamegraph::render(&profile, &flamegraph::FlamegraphOptions::default()).expect("it is drawn");
     let mut expected = boxes(&svg);
     browser.resize(1280, 1000, "light");
-    open(&mut browser, directory.path(), &profile, &Options::default());
+    open(&mut browser, directory.path(), &profile, &PageOptions::default());
     let found = browser.value(BOXES);
     for one in found.as_array().expect("boxes") {
         let name = one["name"].as_str().expect("a name");
@@ -336,7 +342,7 @@ fn a_comparison_has_the_boxes_words_and_colours_of_the_flame_graph() {
     assert!(expected.is_empty(), "{expected:?}");
 }
 
-/// The boxes of the graph: in percent of its width, with the text of their tooltips as a flame graph has them.
+/// Boxes of the graph, in percent of its width, with tooltips as in the flame graph.
 const BOXES: &str = r"(() => {
     const profile = new Profile(JSON.parse(document.getElementById('data').textContent));
     const measure = profile.measure(profile.data.chosen, -1);
@@ -357,11 +363,11 @@ const BOXES: &str = r"(() => {
 })()";
 
 #[test]
-fn what_has_grown_since_a_base_is_red_and_what_has_shrunk_blue() {
+fn growth_since_a_base_is_red_and_shrinkage_blue() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let profile = fixture::profile("main;more 3\nmain;less -2");
-    open(&mut browser, directory.path(), &profile, &Options::default());
+    open(&mut browser, directory.path(), &profile, &PageOptions::default());
     assert_eq!(
         browser.text("#top-summary"),
         "Showing 3 of 3 functions, accounting for 10ms, 20.00% of 50ms total"

@@ -1,4 +1,4 @@
-//! Profiles with names, from lines of text.
+//! Profiles from lines of text.
 
 use sigprof_analysis::profile::{
     Builder, Function, Known, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile,
@@ -9,8 +9,8 @@ use std::{collections::HashMap, path::Path};
 /// Milliseconds of a sample.
 pub(crate) const PERIOD: i64 = 10;
 
-/// A profile of lines like `thread|main;work@src/a.rs:12;[leaf]@:0 5`: a thread, or nothing; frames, outermost first, each
-/// with its file and line, if any; and the number of samples.
+/// A profile of lines like `thread|main;work@src/a.rs:12;[leaf]@:0 5`: an optional thread; frames,
+/// outermost first, with an optional file and line; and the number of samples.
 pub(crate) fn profile(lines: &str) -> Profile {
     let mut builder = Builder::new(Profile::cpu_types());
     builder.profile.period = PERIOD * 1_000_000;
@@ -66,7 +66,6 @@ pub(crate) fn profile(lines: &str) -> Profile {
     profile
 }
 
-/// A comparison of two profiles.
 pub(crate) fn compared(new: &Profile, old: &Profile) -> Profile {
     compare((Path::new("new"), new.clone()), (Path::new("old"), old.clone())).expect("they go together")
 }

@@ -1,4 +1,4 @@
-//! The page, as a person uses it.
+//! The page in a browser, used like a person does.
 
 use super::{browser::Browser, fixture};
 use serde_json::json;
@@ -6,7 +6,7 @@ use sigprof_analysis::{
     profile::{LabelSetId, LocationId, MappingId, Profile},
     report::{
         SourcePaths, flamegraph,
-        page::{Options, render},
+        page::{PageOptions, render},
     },
 };
 use std::{fs, path::Path};
@@ -20,13 +20,13 @@ const STACKS: &str = "
 ";
 
 /// Writes the page of a profile and opens it.
-pub(super) fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &Options) {
+pub(super) fn open(browser: &mut Browser, directory: &Path, profile: &Profile, options: &PageOptions) {
     let path = directory.join("page.html");
     fs::write(&path, render(profile, options)).expect("the page is written");
     browser.open(&path);
 }
 
-/// The place in the window of a box of the flame graph, by the number of callers and the share of the width.
+/// Returns the window's position of a box, by its depth and its share of the width.
 pub(super) fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f64) {
     let place = browser.value(&format!(
         "(() => {{ const b = document.getElementById('flame-space').getBoundingClientRect(); const row = b.height / \
@@ -35,7 +35,7 @@ pub(super) fn place_of(browser: &mut Browser, depth: u32, share: f64) -> (f64, f
     (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
 }
 
-/// The rows of a table: its cells' texts, with a tab between two, and names whole.
+/// Returns a table's rows: the cells' texts, with complete names, separated by tabs.
 pub(super) fn rows_of(browser: &mut Browser, selector: &str) -> Vec<String> {
     let rows = browser.value(&format!(
         "Array.from(document.querySelectorAll('{selector} tbody tr'), (row) => \
@@ -45,19 +45,19 @@ pub(super) fn rows_of(browser: &mut Browser, selector: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
+fn the_page_works_with_mouse_and_keyboard_and_loads_nothing() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("src/main.rs"), "fn main() {\n    // <b>not bold</b>\n    read();\n}\n")
         .expect("a file");
     let source_paths = SourcePaths { directories: vec![directory.path().into()], ..SourcePaths::default() };
-    let options = Options { source_paths, ..Options::default() };
+    let options = PageOptions { source_paths, ..PageOptions::default() };
     let profile = fixture::profile(STACKS);
     browser.resize(1280, 1000, "light");
     open(&mut browser, directory.path(), &profile, &options);
 
-    // The header and the table have what a text report has: 20 samples of 10 ms.
+    // The header and the table have the values of a text report: 20 samples of 10 ms.
     assert_eq!(browser.text("#title"), "program");
     let facts = browser.text("#facts").replace('\n', " ");
     for fact in [
@@ -83,7 +83,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert!(colours > 8 && drawn > 20_000, "{colours} colours at {drawn} points");
     browser.screenshot("page-light-1280.png");
 
-    // Calls of a function by itself count once, and are none of its callers and callees.
+    // Recursive calls count once, and are not among the callers and callees.
     browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
     assert_eq!(rows_of(&mut browser, "#callers"), ["140ms\t100%\trun<alloc::vec::Vec<u8>>"]);
     assert_eq!(rows_of(&mut browser, "#callees"), ["none: all of it is its own"]);
@@ -99,13 +99,13 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert_eq!(rows_of(&mut browser, "#callers"), ["60ms\t100%\tmain"]);
     assert_eq!(rows_of(&mut browser, "#callees"), ["40ms\t66.67%\tread_line"]);
     assert!(browser.text("#tip").contains("60ms, 30.00% of the total"), "{}", browser.text("#tip"));
-    // Its source, with values beside the lines: 3 of 20 samples at line 3, the other half at line 4.
+    // Source lines with values: 3 of 20 samples at line 3, as many at line 4.
     let source = browser.text("#source");
     assert!(source.contains("src/main.rs"), "{source}");
     assert!(source.contains(".\t30ms\t3\t    read();"), "{source}");
     assert!(source.contains("20ms\t30ms\t4\t}"), "{source}");
     assert!(source.contains("// <b>not bold</b>"), "{source}");
-    // Now `parse` is as wide as the graph, so the last point of its row is its own.
+    // `parse` is as wide as the graph; the rest of its row is its own time.
     let (x, y) = place_of(&mut browser, 3, 0.6);
     browser.click(x, y);
     assert_eq!(browser.text("#path").replace('\n', " "), "all › main › parse › read_line");
@@ -113,7 +113,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     assert_eq!(browser.text("#path"), "all");
     assert_eq!(browser.value("document.getElementById('reset').disabled"), json!(true));
 
-    // The keyboard does the same: the graph has the focus; inwards to the widest, zoom, and out again.
+    // The keyboard does the same: down to the widest callee, zoom, and out again.
     browser.key("ArrowDown");
     let label = "document.getElementById('flame-focus').getAttribute('aria-label')";
     assert_eq!(browser.value(label), json!("start; 140ms, 70.00% of the total; 0 of its own"));
@@ -128,7 +128,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     browser.key("Escape");
     assert_eq!(browser.text("#path"), "all");
 
-    // A search by keys: the slash goes to the field.
+    // The slash key starts a search.
     browser.key("/");
     browser.type_text("^re|pars");
     assert_eq!(browser.text("#matches"), "2 functions, 60ms, 30.00% of the total");
@@ -142,7 +142,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     );
     browser.key("Escape");
     assert_eq!(browser.text("#matches"), "");
-    // Upper case makes case count.
+    // Upper case makes the search case-sensitive.
     browser.type_text("PARSE");
     assert_eq!(browser.text("#matches"), "0 functions, 0, 0% of the total");
     browser.key("Escape");
@@ -165,7 +165,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     browser.click_on("#top tbody tr:nth-child(1) td:last-child button");
     assert_eq!(browser.text("#function-heading"), "read_line");
 
-    // One thread, the other type.
+    // One thread, and the other type.
     let choose = |id: &str, text: &str| {
         format!(
             "(() => {{ const s = document.getElementById('{id}'); \
@@ -183,7 +183,7 @@ fn the_page_is_used_with_mouse_and_keyboard_and_asks_for_nothing() {
     browser.value(&choose("type", "samples"));
     assert!(browser.text("#top-summary").ends_with("6, 100% of 6 total"), "{}", browser.text("#top-summary"));
 
-    // The switch of the theme, and of the direction.
+    // The buttons for the theme and the direction.
     let ground = "getComputedStyle(document.body).backgroundColor";
     assert_eq!(browser.value(ground), json!("rgb(255, 255, 255)"));
     browser.click_on("#theme");
@@ -206,9 +206,9 @@ fn the_page_follows_the_systems_theme_and_fits_a_phone() {
         (400, "dark", "rgb(20, 23, 27)"),
     ] {
         browser.resize(width, 1000, theme);
-        open(&mut browser, directory.path(), &profile, &Options::default());
+        open(&mut browser, directory.path(), &profile, &PageOptions::default());
         assert_eq!(browser.value("getComputedStyle(document.body).backgroundColor"), json!(ground));
-        // Nothing is wider than the window, so that nobody has to push the page sideways.
+        // The page never scrolls sideways.
         assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(width));
         let (colours, drawn) = browser.canvas_colours();
         assert!(colours > 8 && drawn > 5_000, "{colours} colours at {drawn} points");
@@ -221,7 +221,7 @@ fn the_page_follows_the_systems_theme_and_fits_a_phone() {
     browser.assert_quiet();
 }
 
-/// The contrasts of text and ground that there are, as WCAG 2.1 has them; the least of all boxes' in one.
+/// WCAG 2.1 contrasts of texts and backgrounds; for boxes, the least.
 const CONTRASTS: &str = r"(() => {
     const pen = Object.assign(document.createElement('canvas'), { width: 1, height: 1 })
         .getContext('2d', { willReadFrequently: true });
@@ -262,13 +262,13 @@ const CONTRASTS: &str = r"(() => {
 })()";
 
 #[test]
-fn names_are_text_whatever_they_look_like() {
+fn names_are_shown_as_text_not_as_markup() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let name = "</script x></script><img src=x onerror=alert(1)><!--<script>&amp;{{script}}";
     let mut profile = fixture::profile(&format!("{0};leaf 3\n{0} 1", name.replace(';', "\\s")));
     profile.comments = vec![name.into()];
-    let options = Options { title: Some(name.into()), ..Options::default() };
+    let options = PageOptions { title: Some(name.into()), ..PageOptions::default() };
     open(&mut browser, directory.path(), &profile, &options);
     assert_eq!(browser.value("document.title"), json!(name));
     assert_eq!(browser.text("#title"), name);
@@ -282,14 +282,14 @@ fn names_are_text_whatever_they_look_like() {
 }
 
 #[test]
-fn odd_and_huge_names_are_shown_and_turn_nothing_around() {
+fn odd_and_huge_names_do_not_affect_other_text() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let huge = format!("a::b<{}>::last({})", "x".repeat(1 << 20), "y".repeat(1 << 20));
     let image = "\"><img src=x onerror=alert(1)>";
     let mut profile = fixture::profile(&format!("\u{202e}back\u{2066} 4\nnul\0l 3\n{huge} 2\n{image} 1"));
     profile.comments = vec!["\u{202e}back".into()];
-    let options = Options { title: Some("\u{202e}back".into()), ..Options::default() };
+    let options = PageOptions { title: Some("\u{202e}back".into()), ..PageOptions::default() };
     browser.resize(800, 600, "light");
     open(&mut browser, directory.path(), &profile, &options);
     assert_eq!(browser.text("#title"), "\u{fffd}back");
@@ -297,10 +297,10 @@ fn odd_and_huge_names_are_shown_and_turn_nothing_around() {
     let rows = rows_of(&mut browser, "#top");
     let names: Vec<&str> = rows.iter().map(|row| row.rsplit_once('\t').expect("cells").1).collect();
     assert_eq!([names[0], names[1], names[3]], ["\u{fffd}back\u{fffd}", "nul\u{fffd}l", image]);
-    // Of the huge one as much as can be seen is laid out, and the function is in it.
+    // Only the visible part of a huge name is laid out; it has the function.
     assert!(names[2].contains("…last(yyy") && names[2].len() < 2000, "{}", names[2].len());
     assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(800));
-    // All of it is there when it is chosen, in a box that scrolls.
+    // The complete name is shown for the selected function, in a box that scrolls.
     browser.click_on("#top tbody tr:nth-child(3) button");
     assert_eq!(
         browser.value("document.getElementById('function-heading').textContent.length"),
@@ -312,7 +312,7 @@ fn odd_and_huge_names_are_shown_and_turn_nothing_around() {
 }
 
 #[test]
-fn long_names_and_deep_stacks_leave_the_page_in_shape() {
+fn long_names_and_deep_stacks_keep_the_layout() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let name = |function: &str| {
@@ -332,10 +332,10 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
     ));
     for (width, height) in [(1280, 800), (1920, 1080), (800, 600), (400, 800)] {
         browser.resize(width, height, "light");
-        open(&mut browser, directory.path(), &profile, &Options::default());
+        open(&mut browser, directory.path(), &profile, &PageOptions::default());
         browser.settle();
         assert_eq!(browser.value("document.documentElement.scrollWidth"), json!(width));
-        // Nobody has to scroll to see that there is a table, and where the chains part is seen in the graph.
+        // The first screen shows a part of the table, and the graph's frame at which chains part.
         let top = browser.value("document.getElementById('top-heading').getBoundingClientRect().top");
         assert!(top.as_f64().expect("a number") < f64::from(height) - 20.0, "{top} of {height}");
         if width > 1000 {
@@ -347,7 +347,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
             box.dispatchEvent(new PointerEvent('pointermove', { clientX: area.x + 40, clientY: area.y + 6 + 19 })); \
             return document.getElementById('flame-details').textContent; })()";
         assert_eq!(browser.value(label), json!("common29; 60ms, 100% of the total; 10ms of its own"));
-        // A name is in one line, and what is cut of it is not the function.
+        // A name has one line; the function is not cut off.
         let names = browser.value(
             "Array.from(document.querySelectorAll('#top .name'), (name) => { const least = name.querySelector('.least'); \
              return [name.title, least.textContent, least.scrollWidth <= least.clientWidth, name.clientHeight < 30, \
@@ -356,20 +356,20 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         assert_eq!(names[0], json!([name("insert_or_assign"), "insert_or_assign", true, true, true]));
         assert_eq!(names[1], json!([name("lower_bound"), "lower_bound", true, true, true]));
         browser.screenshot(&format!("page-long-{width}.png"));
-        // Nothing below moves when a frame is pointed at, chosen or zoomed into.
+        // Nothing below moves when a frame is pointed at, selected or zoomed into.
         let place = "document.getElementById('top-heading').getBoundingClientRect().top + scrollY";
         let before = browser.value(place);
         browser.value("document.getElementById('flame').focus()");
         for key in ["ArrowDown", "ArrowDown", "Enter", "ArrowDown", "Enter", "Escape"] {
             browser.key(key);
             assert_eq!(browser.value(place), before, "{key} at {width}");
-            // Names in the path are complete, and the last is that of the frame that fills the graph.
+            // Names in the path are complete. The last one is the frame that fills the graph.
             let path = "(() => { const path = document.getElementById('path'); const last = path.lastElementChild; \
                 return [path.scrollWidth <= path.clientWidth, last.scrollWidth <= last.clientWidth, \
                 last.getAttribute('aria-current'), path.firstElementChild.textContent]; })()";
             assert_eq!(browser.value(path), json!([true, true, "true", "all"]), "{key} at {width}");
         }
-        // The result of a search, or its error, has a place of its own.
+        // The result of a search, or its error, has a fixed place.
         browser.key("/");
         for text in ["level", "("] {
             browser.type_text(text);
@@ -378,7 +378,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         }
         browser.key("Escape");
     }
-    // Choosing a function changes the rows of two, and makes no other anew: the table may have ten thousand.
+    // A selection only changes two rows: the table may have ten thousand.
     let rows = "(() => { const rows = document.querySelectorAll('#top tbody tr'); \
         return [rows[0].kept === true, Array.from(rows, (row) => row.matches('.chosen:has([aria-current])')).indexOf(true), \
         document.querySelectorAll('.chosen').length]; })()";
@@ -387,7 +387,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
         browser.click_on(&format!("#top tbody tr:nth-child({place}) button"));
         assert_eq!(browser.value(rows), json!([true, place - 1, 1]));
     }
-    // A row that is copied has its name whole.
+    // A copied row has the complete name.
     browser.resize(1280, 800, "light");
     let copied = browser.value(
         "(() => { getSelection().selectAllChildren(document.querySelector('#top tbody tr')); \
@@ -397,7 +397,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
     );
     let copied = copied.as_str().expect("a text");
     assert!(copied.ends_with(&name("insert_or_assign")), "{copied}");
-    // On paper the graph has all its rows and is light; afterwards all is as it was.
+    // In print the graph is light and has all rows; then the state is restored.
     browser.resize(1280, 800, "dark");
     let look = "(() => { const b = document.getElementById('flame'); return [b.scrollHeight - b.clientHeight, b.scrollTop, \
         getComputedStyle(document.body).backgroundColor]; })()";
@@ -407,7 +407,7 @@ fn long_names_and_deep_stacks_leave_the_page_in_shape() {
     assert_eq!(browser.value(look), json!([0, 0, "rgb(255, 255, 255)"]));
     browser.value("dispatchEvent(new Event('afterprint'))");
     assert_eq!(browser.value(look), before);
-    // All rows of the graph at once, where somebody wants them.
+    // A button shows all rows of the graph.
     assert_eq!(browser.value("document.getElementById('flame').scrollHeight > innerHeight"), json!(true));
     browser.click_on("#taller");
     assert_eq!(
@@ -428,7 +428,7 @@ fn the_graph_begins_at_its_root_unless_common_rows_fill_half_of_it() {
     for (common, first) in [(5, 0), (20, 19)] {
         let trunk: Vec<String> = (0..common).map(|depth| format!("common{depth}")).collect();
         let profile = fixture::profile(&format!("{0};{1} 2\n{0};leaf 8", trunk.join(";"), tower.join(";")));
-        open(&mut browser, directory.path(), &profile, &Options::default());
+        open(&mut browser, directory.path(), &profile, &PageOptions::default());
         assert_eq!(
             browser.value("document.getElementById('flame').scrollTop"),
             json!(19 * first),
@@ -457,7 +457,7 @@ fn a_function_without_a_symbol_keeps_its_offset() {
         &mut browser,
         directory.path(),
         &profile,
-        &Options { title: Some("x".into()), ..Options::default() },
+        &PageOptions { title: Some("x".into()), ..PageOptions::default() },
     );
     let offset = "(() => { const least = document.querySelector('#top .name .least:not(:empty)'); \
         return [least.textContent, least.scrollWidth <= least.clientWidth, \
@@ -467,12 +467,12 @@ fn a_function_without_a_symbol_keeps_its_offset() {
 }
 
 #[test]
-fn the_policy_lets_nothing_in() {
+fn the_content_security_policy_blocks_all_other_resources() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    open(&mut browser, directory.path(), &fixture::profile("a 1"), &Options::default());
+    open(&mut browser, directory.path(), &fixture::profile("a 1"), &PageOptions::default());
     browser.assert_quiet();
-    // What `assert_quiet` looks for is seen where there is something to see: each of these is refused, and said.
+    // Shows that `assert_quiet` detects violations: each of these is blocked and reported.
     for breach in [
         "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.broken = 1' }))",
         "document.body.append(Object.assign(document.createElement('img'), { src: 'http://127.0.0.1:9/x.png' }))",
@@ -489,10 +489,10 @@ fn the_policy_lets_nothing_in() {
 }
 
 #[test]
-fn a_hundred_thousand_stacks_are_shown_at_once() {
+fn a_hundred_thousand_stacks_need_few_drawing_operations() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    // A location for each of eight functions at each of twelve depths, and for five hundred innermost ones.
+    // A location for each of eight functions at twelve depths, and for 500 innermost ones.
     let names =
         |prefix: &str, count: u32| (0..count).map(|one| format!("{prefix}{one};")).collect::<String>();
     let mut profile = fixture::profile(&format!("main;{}{}end 1", names("f", 8 * 12), names("leaf", 500)));
@@ -505,12 +505,12 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
         profile.samples.push(&chain, &[1, fixture::PERIOD * 1_000_000], LabelSetId(0));
     }
     browser.resize(1280, 900, "light");
-    open(&mut browser, directory.path(), &profile, &Options::default());
+    open(&mut browser, directory.path(), &profile, &PageOptions::default());
     assert!(browser.text("#top-summary").ends_with("1000.01s total"), "{}", browser.text("#top-summary"));
     let note = browser.text("#flame-note");
     assert!(note.contains("frames are too narrow to show (less than half a pixel)"), "{note}");
-    // Drawing takes a part of a blink, since what is drawn grows with the picture and not with the profile: in a row no more boxes than
-    // half pixels, and no more names than places for one of 30 pixels; and none of rows that are out of sight.
+    // The work depends on the picture's size, not on the profile's: a row has at most one box for
+    // each half pixel and a name for each 30 pixels, and hidden rows are not drawn.
     let drawn = browser.value(DRAWN);
     let number = |what: &str| drawn[what].as_f64().expect("a number");
     let rows = |what: &str| -> Vec<u64> {
@@ -518,11 +518,11 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
         rows.map(|count| count.as_u64().expect("a number")).collect()
     };
     let (boxes, names) = (rows("fillRect"), rows("fillText"));
-    // One row may show at the top, and one at the bottom, in part.
+    // The top and the bottom row may be visible in part.
     assert!(boxes.len() as f64 <= number("height") / 19.0 + 2.0, "{drawn}");
     assert!(boxes.iter().all(|&count| count as f64 <= number("width") * 2.0), "{drawn}");
     assert!(names.iter().all(|&count| count as f64 <= number("width") / 30.0), "{drawn}");
-    // Of eight functions, and four times as many chains with each depth, those that are wide enough are there.
+    // Eight functions, and four times as many chains at each depth: the wide ones are drawn.
     assert!([8, 32, 128, 512, 2048].iter().all(|count| boxes.contains(count)), "{drawn}");
     assert!([8, 32].iter().all(|count| names.contains(count)), "{drawn}");
     let (x, y) = place_of(&mut browser, 2, 0.5);
@@ -532,8 +532,8 @@ fn a_hundred_thousand_stacks_are_shown_at_once() {
     browser.assert_quiet();
 }
 
-/// Draws the flame graph as at each step of scrolling, and gives the numbers of boxes and of names drawn, by their heights in the
-/// picture, and its size.
+/// Draws the flame graph as at a step of scrolling. Returns its size, and the numbers of boxes and
+/// names by their height in the picture.
 const DRAWN: &str = r"(() => {
     const canvas = document.getElementById('flame-canvas');
     const pen = canvas.getContext('2d');
@@ -564,9 +564,9 @@ fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
         "naïve::ü",
     ];
     let profile = fixture::profile(&format!("{} 1", names.join(";")));
-    let svg = flamegraph::render(&profile, &flamegraph::Options::default()).expect("it is drawn");
+    let svg = flamegraph::render(&profile, &flamegraph::FlamegraphOptions::default()).expect("it is drawn");
     let svg = String::from_utf8(svg).expect("it is text");
-    open(&mut browser, directory.path(), &profile, &Options::default());
+    open(&mut browser, directory.path(), &profile, &PageOptions::default());
     for name in names {
         let script = format!(
             "(() => {{ const profile = new Profile(JSON.parse(document.getElementById('data').textContent)); \
@@ -581,7 +581,7 @@ fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
         let escaped = name.replace('<', "&lt;").replace('>', "&gt;");
         let after = svg.split(&format!("<title>{escaped} (")).nth(1).unwrap_or_else(|| panic!("no {name}"));
         let in_svg = parsed(after.split("fill=\"#").nth(1).expect("a colour"));
-        // The browser rounds in its own way.
+        // The browser rounds differently.
         assert!(
             in_svg.iter().zip(&in_page).all(|(a, b)| a.abs_diff(*b) <= 1),
             "{name}: {in_svg:?} {in_page:?}"
@@ -592,5 +592,5 @@ fn a_function_has_the_same_colour_in_the_page_as_in_a_flame_graph() {
 #[test]
 fn the_same_profile_gives_the_same_page() {
     let profile = fixture::profile(STACKS);
-    assert_eq!(render(&profile, &Options::default()), render(&profile, &Options::default()));
+    assert_eq!(render(&profile, &PageOptions::default()), render(&profile, &PageOptions::default()));
 }

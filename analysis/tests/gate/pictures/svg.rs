@@ -1,11 +1,11 @@
-//! Flame graphs as SVG, read back by a reader of XML.
+//! Flame graphs as SVG, read by an XML parser.
 
 use super::{browser::Browser, fixture};
 use serde_json::json;
 use sigprof_analysis::{
     error::ErrorKind,
     profile::Profile,
-    report::flamegraph::{Options, render, write},
+    report::flamegraph::{FlamegraphOptions, render, write},
 };
 use std::{collections::HashMap, path::Path, process::Command};
 
@@ -17,27 +17,26 @@ const STACKS: &str = "
     main;read 10
 ";
 
-/// A box: its name, where it begins and how wide it is, in percent, and the row, counted from the root.
+/// A box: its row from the root; begin and width in percent; name.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub(super) struct Box {
     pub(super) row: usize,
     pub(super) begin: f64,
     pub(super) width: f64,
     pub(super) name: String,
-    /// None where it has the style's grey.
+    /// `None` for the style's grey.
     pub(super) fill: Option<String>,
     pub(super) title: String,
-    /// What is written in it where no script runs.
+    /// The text without scripts.
     text: String,
 }
 
-/// A picture, which is a well-formed document.
+/// Parses a picture, which must be well-formed.
 pub(super) fn document(svg: &[u8]) -> roxmltree::Document<'_> {
     roxmltree::Document::parse(std::str::from_utf8(svg).expect("the picture is UTF-8"))
         .expect("the picture is XML")
 }
 
-/// The boxes of a picture.
 pub(super) fn boxes(svg: &[u8]) -> Vec<Box> {
     let document = document(svg);
     let frames =
@@ -59,14 +58,14 @@ pub(super) fn boxes(svg: &[u8]) -> Vec<Box> {
         let text = child("text").text().unwrap_or_default().to_owned();
         boxes.push(Box { text, row: y, begin: number("x"), width: number("width"), name, fill, title });
     }
-    // Rows from the root on, whether that is above or below.
+    // Rows count from the root, whether that is above or below.
     let root = boxes.iter().find(|one| one.name == "all").expect("the root").row;
     boxes.iter_mut().for_each(|one| one.row = one.row.abs_diff(root) / 16);
     boxes.sort_by(|one, other| one.partial_cmp(other).expect("numbers"));
     boxes
 }
 
-/// What each chain of the profile has with all that it called, in percent: the widths that boxes must have.
+/// Returns the cumulative percentage of each chain, which is its box's width.
 fn widths(profile: &Profile) -> HashMap<Vec<String>, f64> {
     let mut widths = HashMap::new();
     for sample in profile.samples.iter() {
@@ -81,7 +80,7 @@ fn widths(profile: &Profile) -> HashMap<Vec<String>, f64> {
     widths.into_iter().map(|(path, width)| (path, 100.0 * width as f64 / total)).collect()
 }
 
-/// The path of names from the root to each box, by which box it stands on.
+/// Returns the width of each box by the names from the root to the box.
 fn paths(boxes: &[Box]) -> HashMap<Vec<String>, f64> {
     let mut paths = HashMap::new();
     for one in boxes {
@@ -99,7 +98,7 @@ fn paths(boxes: &[Box]) -> HashMap<Vec<String>, f64> {
     paths
 }
 
-/// Percentages have six digits behind the point.
+/// Percentages have six decimals.
 fn assert_equal_widths(found: &HashMap<Vec<String>, f64>, expected: &HashMap<Vec<String>, f64>) {
     let is_close = |(path, width): (&Vec<String>, &f64)| {
         found.get(path).is_some_and(|found| (found - width).abs() < 1e-5)
@@ -111,7 +110,7 @@ fn assert_equal_widths(found: &HashMap<Vec<String>, f64>, expected: &HashMap<Vec
 }
 
 #[test]
-fn boxes_are_as_wide_as_what_they_stand_for() {
+fn boxes_are_as_wide_as_their_values() {
     let names = [
         "operator new[](unsigned long) 7",
         "<[u8; 4] as a::B<'_>>::c",
@@ -134,9 +133,10 @@ fn boxes_are_as_wide_as_what_they_stand_for() {
     for stacks in [STACKS, odd.as_str(), "a b;c 1\na 2\na;c 4\na b 8\n"] {
         let profile = fixture::profile(stacks);
         for is_upward in [false, true] {
-            let svg = render(&profile, &Options { is_upward, ..Options::default() }).expect("it is drawn");
+            let svg = render(&profile, &FlamegraphOptions { is_upward, ..FlamegraphOptions::default() })
+                .expect("it is drawn");
             let mut expected = widths(&profile);
-            // A control character cannot stand in XML, and a mark that turns the text around would turn what follows, too.
+            // XML cannot contain control characters; bidirectional marks would affect other text.
             let shown = |name: &String| name.replace(['\0', '\u{1}', '\u{202e}', '\u{2066}'], "\u{fffd}");
             expected =
                 expected.into_iter().map(|(path, width)| (path.iter().map(shown).collect(), width)).collect();
@@ -159,12 +159,12 @@ const LONG: [(&str, &[&str]); 7] = [
 ];
 
 #[test]
-fn a_box_that_is_narrow_keeps_the_function_of_its_name() {
+fn narrow_boxes_keep_the_function_of_the_name() {
     for (name, expected) in LONG {
         let profile = fixture::profile(&format!("main;{name} 1\nmain;a 2"));
         let mut seen = Vec::new();
         for width in (200..2100).step_by(10) {
-            let options = Options { width: Some(width), ..Options::default() };
+            let options = FlamegraphOptions { width: Some(width), ..FlamegraphOptions::default() };
             let boxes = boxes(&render(&profile, &options).expect("it is drawn"));
             let narrow = boxes.iter().find(|one| one.name == name).expect("the function");
             assert_eq!(narrow.title, format!("{name} (10ms, 33.33%)"));
@@ -178,7 +178,7 @@ fn a_box_that_is_narrow_keeps_the_function_of_its_name() {
 }
 
 #[test]
-fn the_scripts_shorten_names_as_the_picture_does_without_them() {
+fn the_script_shortens_names_like_the_renderer() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("flame.svg");
@@ -187,12 +187,12 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
     browser.resize(1260, 400, "light");
     let mut tried = 0;
     for width in (200..3000).step_by(170) {
-        let options = Options { width: Some(width), ..Options::default() };
+        let options = FlamegraphOptions { width: Some(width), ..FlamegraphOptions::default() };
         let svg = render(&profile, &options).expect("it is drawn");
         std::fs::write(&path, &svg).expect("it is written");
         browser.open(&path);
         for one in boxes(&svg).iter().filter(|one| !one.text.is_empty() && one.row == 2) {
-            // The room itself depends on the font; a name in as much as it takes is the same name.
+            // The room depends on the font. In the room of a shortened name the result is the same.
             let shortened =
                 browser.value(&format!("fitted({}, {}.length)", json!(one.name), json!(one.text)));
             assert_eq!(shortened, json!(one.text), "{}", one.name);
@@ -200,8 +200,8 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
         }
     }
     assert!(tried > 50, "{tried}");
-    // As wide as the window, and zoomed into: the script writes all texts anew.
-    let svg = render(&profile, &Options::default()).expect("it is drawn");
+    // As wide as the window, and zoomed: the script rewrites all texts.
+    let svg = render(&profile, &FlamegraphOptions::default()).expect("it is drawn");
     std::fs::write(&path, &svg).expect("it is written");
     browser.open(&path);
     browser.settle();
@@ -220,11 +220,11 @@ fn the_scripts_shorten_names_as_the_picture_does_without_them() {
 }
 
 #[test]
-fn a_huge_name_is_drawn_once_in_a_while() {
-    // In each of twenty boxes: a tooltip has its two ends.
+fn huge_names_do_not_multiply_the_size() {
+    // Twenty boxes with a name of 256 KiB. A tooltip has its two ends.
     let name = format!("begin{}end", "x".repeat(1 << 18));
     let stacks: String = (0..20).map(|place| format!("main{place};{name} 1\n")).collect();
-    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &FlamegraphOptions::default()).expect("it is drawn");
     assert!(svg.len() < 2 * name.len(), "{}", svg.len());
     let boxes = boxes(&svg);
     let title = &boxes.iter().find(|one| one.row == 2).expect("a box").title;
@@ -233,20 +233,21 @@ fn a_huge_name_is_drawn_once_in_a_while() {
     );
 }
 
-/// With a look at all that is left for each part that goes, this would take as long as the square of the name's length.
+/// Linear in the name's length, not quadratic.
 #[test]
-fn a_name_of_many_parts_keeps_its_last() {
+fn a_name_of_many_parts_keeps_its_last_part() {
     let stacks = format!("main;{}last 1\n", "a::".repeat(300_000));
-    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &FlamegraphOptions::default()).expect("it is drawn");
     let text = String::from_utf8(svg).expect("it is text");
     assert!(text.contains("a::a::last<"), "as many parts as there is room for");
 }
 
 #[test]
-fn flames_grow_upward_if_that_is_wanted() {
+fn flames_grow_upward_on_request() {
     let profile = fixture::profile(STACKS);
     let y = |is_upward| {
-        let svg = render(&profile, &Options { is_upward, ..Options::default() }).expect("it is drawn");
+        let svg = render(&profile, &FlamegraphOptions { is_upward, ..FlamegraphOptions::default() })
+            .expect("it is drawn");
         let svg = String::from_utf8(svg).expect("it is text");
         let y = |name: &str| {
             let after = svg.split(&format!("<title>{name} (")).nth(1).expect("the box");
@@ -262,14 +263,18 @@ fn flames_grow_upward_if_that_is_wanted() {
 }
 
 #[test]
-fn the_picture_is_the_same_each_time_and_as_it_was() {
+fn the_picture_is_reproducible_and_matches_the_golden_file() {
     let profile = fixture::profile(STACKS);
-    let options = Options { title: Some("small <profile>".into()), width: Some(800), ..Options::default() };
+    let options = FlamegraphOptions {
+        title: Some("small <profile>".into()),
+        width: Some(800),
+        ..FlamegraphOptions::default()
+    };
     let mut svg = Vec::new();
     write(&profile, &options, &mut svg).expect("it is written");
     assert_eq!(render(&profile, &options).expect("it is drawn"), svg);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flamegraph.svg");
-    // Scripts are tried in a browser.
+    // A browser tests the scripts.
     let text = String::from_utf8(svg).expect("it is text");
     let (before, rest) = text.split_once("<script>").expect("a script");
     let text = before.to_owned() + rest.split_once("</script>").expect("its end").1;
@@ -285,8 +290,8 @@ fn the_picture_is_the_same_each_time_and_as_it_was() {
 }
 
 #[test]
-fn threads_are_outermost_where_they_are_asked_for_and_known() {
-    let options = Options { by_thread: true, ..Options::default() };
+fn threads_are_outermost_on_request_if_known() {
+    let options = FlamegraphOptions { by_thread: true, ..FlamegraphOptions::default() };
     let profile = fixture::profile("first|main;work 3\nsecond|main;work 1\nmain 2");
     let boxes = boxes(&render(&profile, &options).expect("it is drawn"));
     let rows: Vec<(usize, &str, f64)> =
@@ -309,14 +314,14 @@ fn threads_are_outermost_where_they_are_asked_for_and_known() {
 }
 
 #[test]
-fn what_is_too_narrow_is_said_and_changes_no_width() {
+fn reports_frames_too_narrow_to_show_and_keeps_widths() {
     let mut stacks = String::from("main;wide 1000000\n");
     for place in 0..100 {
         stacks += &format!("main;narrow;n{place} 1\nalone{place} 1\n");
     }
-    let svg = render(&fixture::profile(&stacks), &Options::default()).expect("it is drawn");
+    let svg = render(&fixture::profile(&stacks), &FlamegraphOptions::default()).expect("it is drawn");
     let text = String::from_utf8(svg.clone()).expect("it is text");
-    // The 100 functions, their caller, and 100 more.
+    // 100 functions, their caller, and 100 roots.
     assert!(text.contains("; 201 frames below 0.01 % are not shown<"));
     let boxes = boxes(&svg);
     let shown: Vec<(&str, f64)> =
@@ -326,7 +331,7 @@ fn what_is_too_narrow_is_said_and_changes_no_width() {
     assert_eq!(shown, expected);
 }
 
-/// How far the picture is scrolled, and the boxes that are shown, with their widths in percent.
+/// The scroll position, and the shown boxes with their widths in percent.
 const SHOWN: &str = "[Math.round(scrollY), boxes.filter((box) => !box.element.classList.contains('hidden'))\
     .map((box) => `${box.name} ${Math.round(parseFloat(box.rect.getAttribute('width')))}`).join(', ')]";
 
@@ -342,11 +347,12 @@ fn a_picture_is_zoomed_and_searched_in_a_browser() {
     ));
     browser.resize(900, 400, "light");
     for is_upward in [false, true] {
-        let svg = render(&profile, &Options { is_upward, ..Options::default() }).expect("it is drawn");
+        let svg = render(&profile, &FlamegraphOptions { is_upward, ..FlamegraphOptions::default() })
+            .expect("it is drawn");
         std::fs::write(&path, &svg).expect("it is written");
         browser.open(&path);
         browser.settle();
-        // The first screen has the root, and 60 rows do not fit into it.
+        // The first screen has the root; 60 rows do not fit.
         let place = "document.querySelector('#frames > g > rect').getBoundingClientRect().y";
         let y = browser.value(place).as_f64().expect("a number");
         assert!((0.0..384.0).contains(&y), "{y}");
@@ -368,9 +374,8 @@ fn a_picture_is_zoomed_and_searched_in_a_browser() {
         };
         click(&mut browser, "parse");
         assert_eq!(browser.value(SHOWN)[1], json!("all 100, main 100, parse 100, read 75, skip 25"));
-        // The pointer is on it.
         assert_eq!(text(&mut browser, "details"), "parse (40ms, 25.00%)");
-        // A caller leads back.
+        // A click on a caller zooms out.
         click(&mut browser, "main");
         assert!(
             browser.value(SHOWN)[1]
@@ -401,23 +406,24 @@ fn a_picture_is_zoomed_and_searched_in_a_browser() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_an_error() {
+fn profiles_that_cannot_be_drawn_are_errors() {
     let profile = fixture::profile(STACKS);
-    let fails =
-        |profile: &Profile, options: Options| render(profile, &options).expect_err("it cannot be drawn");
-    let error = fails(&fixture::profile(""), Options::default());
+    let fails = |profile: &Profile, options: FlamegraphOptions| {
+        render(profile, &options).expect_err("it cannot be drawn")
+    };
+    let error = fails(&fixture::profile(""), FlamegraphOptions::default());
     assert_eq!(error.to_string(), "all values of cpu are 0");
-    let error = fails(&fixture::profile("a -2"), Options::default());
+    let error = fails(&fixture::profile("a -2"), FlamegraphOptions::default());
     assert!(
         error.to_string().ends_with("; to compare two profiles use `sigprof flamegraph --diff-base OLD NEW`"),
         "{error}"
     );
-    let error = fails(&profile, Options { width: Some(3), ..Options::default() });
+    let error = fails(&profile, FlamegraphOptions { width: Some(3), ..FlamegraphOptions::default() });
     assert_eq!(error.to_string(), "the width must be between 200 and 100000 pixels");
-    let error = fails(&profile, Options { sample_type: Some(2), ..Options::default() });
+    let error = fails(&profile, FlamegraphOptions { sample_type: Some(2), ..FlamegraphOptions::default() });
     assert_eq!(error.kind(), ErrorKind::Request);
-    let error =
-        write(&fixture::profile(""), &Options::default(), &mut Vec::new()).expect_err("it cannot be drawn");
+    let error = write(&fixture::profile(""), &FlamegraphOptions::default(), &mut Vec::new())
+        .expect_err("it cannot be drawn");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
@@ -426,17 +432,18 @@ fn huge_values_and_deep_chains_are_drawn() {
     let huge = i64::MAX / (fixture::PERIOD * 1_000_000);
     let deep: Vec<String> = (0..4095).map(|depth| format!("f{}", depth % 3)).collect();
     let profile = fixture::profile(&format!("a;b {huge}\na;c {huge}\n{} {huge}\na;tiny 1", deep.join(";")));
-    let boxes =
-        boxes(&render(&fixture::compared(&profile, &profile), &Options::default()).expect("it is drawn"));
+    let boxes = boxes(
+        &render(&fixture::compared(&profile, &profile), &FlamegraphOptions::default()).expect("it is drawn"),
+    );
     assert_eq!(boxes.iter().map(|one| one.row).max(), Some(4095));
     assert_eq!(boxes[0].width, 100.0);
     assert!(boxes.iter().all(|one| one.begin >= 0.0 && one.begin + one.width < 100.00001));
-    // Sums end at the largest number.
+    // Sums saturate at the largest number.
     assert!(boxes[0].title.starts_with("all (old 2562047.79hrs, "), "{}", boxes[0].title);
 }
 
 #[test]
-fn the_command_writes_a_file_that_is_complete_or_says_why_not() {
+fn the_command_writes_a_complete_file_or_reports_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let input = directory.path().join("in.prof");
     let file = std::fs::File::create(&input).expect("it is made");
@@ -462,7 +469,7 @@ fn the_command_writes_a_file_that_is_complete_or_says_why_not() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.starts_with("sigprof: .: cannot write: is a directory"), "{said}");
     }
-    // Nothing is left of temporary names.
+    // No temporary files are left.
     let mut names: Vec<_> = std::fs::read_dir(directory.path())
         .expect("it is read")
         .map(|one| one.unwrap().file_name())

@@ -1,10 +1,10 @@
-//! Names of code that is not in its file any more.
+//! Names of code outside of its file: moved, deleted, replaced or generated.
 
 use super::support::{Finished, Lack, Rig, compile, skip};
 use sigprof_analysis::profile::label;
 use std::{fs, path::PathBuf, process::Command};
 
-/// As programs do that want their code in huge pages.
+/// As programs do that put their code into huge pages.
 #[test]
 fn code_that_a_program_moves_to_memory_keeps_its_names() {
     let rig = Rig::new();
@@ -33,8 +33,9 @@ int main(void) {
     assert!(!rig.processes_in(&rig.profile(), "in_memory").is_empty());
 }
 
-/// Loads the library that its first argument names, and takes samples in it. By the second argument, the file is deleted or
-/// replaced: at once, or when the recorder has it. Ends when the recorder has it, and with a third argument after a second.
+/// Loads the library in its first argument and takes samples in it. By the second argument, the
+/// file is deleted or replaced: immediately, or when the recorder has it. Exits when the recorder
+/// has it, with a third argument after a second.
 const LOADER: &str = r#"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -99,9 +100,9 @@ fn library(rig: &Rig, file: &str, name: &str) -> PathBuf {
     path
 }
 
-/// As programs do that unpack their libraries (bindings of Java, frozen Python), and those that install them anew.
+/// As programs do that unpack libraries (Java bindings, frozen Python), or install them again.
 #[test]
-fn a_library_that_is_deleted_or_replaced_meanwhile_keeps_its_names() {
+fn a_library_that_is_deleted_or_replaced_keeps_its_names() {
     let rig = Rig::new();
     let program = compile(&rig, LOADER);
     for change in ["delete", "replace", "early-delete", "early-replace"] {
@@ -117,9 +118,9 @@ fn a_library_that_is_deleted_or_replaced_meanwhile_keeps_its_names() {
     }
 }
 
-/// A recorder that may not open a file by its mapping reads the symbols in memory.
+/// A recorder without permission to open a file by its mapping reads symbols from memory.
 #[test]
-fn names_of_a_deleted_library_are_in_memory_too() {
+fn reads_names_of_a_deleted_library_from_memory() {
     let rig = Rig::new();
     let program = compile(&rig, LOADER);
     let path = library(&rig, "library.so", "in_library");
@@ -136,7 +137,7 @@ fn names_of_a_deleted_library_are_in_memory_too() {
 }
 
 #[test]
-fn no_files_are_kept_if_that_is_not_wanted() {
+fn no_keep_files_keeps_no_files() {
     let rig = Rig::new();
     let program = compile(&rig, LOADER);
     let path = library(&rig, "library.so", "in_library");
@@ -146,9 +147,9 @@ fn no_files_are_kept_if_that_is_not_wanted() {
     assert!(profile.total(0) >= 20 && rig.processes_in(&profile, "in_library").is_empty());
 }
 
-/// An open file would keep its mount busy: scripts that build images unmount what they have mounted.
+/// An open file keeps its mount busy: scripts that build images unmount what they mounted.
 #[test]
-fn a_command_can_unmount_what_it_ran_from() {
+fn a_command_can_unmount_the_file_system_of_its_library() {
     let rig = Rig::new();
     let program = compile(&rig, LOADER);
     let (path, mounted) = (library(&rig, "library.so", "in_library"), rig.path("mounted"));
@@ -168,8 +169,8 @@ fn a_command_can_unmount_what_it_ran_from() {
     finished.expect(0);
 }
 
-/// Compiles a function, writes it to the map of its process, and forks. A child of the child calls the function. Then the child
-/// becomes another program, which compiles and calls the function, and writes no map.
+/// Compiles a function, writes it to the map of its process, and forks. A grandchild calls the
+/// function. Then the child executes another program, which compiles and calls it without a map.
 const COMPILER: &str = r#"
 #include <string.h>
 #include <sys/mman.h>
@@ -224,7 +225,7 @@ int main(int argc, char **argv) {
     return 94;
 }"#;
 
-/// Processes of a server have the code that was compiled before it forked them; another program has not.
+/// Processes of a server have the code that was compiled before the fork; another program does not.
 #[test]
 fn code_that_was_compiled_before_a_fork_has_names_in_the_child() {
     let rig = Rig::new();

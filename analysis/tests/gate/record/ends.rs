@@ -1,17 +1,17 @@
-//! How a command ends, and what is said of it.
+//! The exit of a command, and the recorder's report of it.
 
 use super::support::{Finished, Rig, compile, is_full, printed, send};
 use std::io::Read as _;
 
 #[test]
-fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
+fn keeps_samples_of_killed_and_crashed_programs() {
     let rig = Rig::new();
     for (end, number) in
         [(&["signal", "9"][..], 9), (&["signal", "6"], 6), (&["segv"], 11), (&["signal", "40"], 40)]
     {
         let command = [&[rig.program(), "burn", "400", "cpu"], end].concat();
         let finished = rig.record(&[], &command);
-        // A real-time signal cannot be repeated by a command of few words.
+        // The recorder cannot repeat a real-time signal: its exit status is 128 + 40.
         let expected = if number == 40 { (Some(168), None) } else { (None, Some(number)) };
         assert_eq!(finished.end(), expected, "{end:?}: {}", finished.stderr);
         assert!(
@@ -19,7 +19,7 @@ fn what_a_program_did_before_it_was_killed_or_crashed_is_there() {
             "{}",
             finished.stderr
         );
-        // Nobody says how much it has used behind its last tick.
+        // The time after the last tick is unknown.
         let (time, used) = (rig.profile().total(1) as f64 / 1e9, printed(&finished.stdout));
         assert!(time > 0.0 && (!is_full() || time <= used + 0.02), "{end:?}: {time} s of {used} s");
         assert_eq!(rig.left(), [""; 0]);
@@ -36,7 +36,7 @@ fn the_exit_status_is_the_commands() {
 }
 
 #[test]
-fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
+fn writes_the_profile_of_a_command_killed_by_a_signal() {
     let rig = Rig::new();
     let mut child =
         rig.command(&[], &[rig.program(), "burn", "250", "say", "ready", "wait"]).spawn().unwrap();
@@ -50,9 +50,9 @@ fn a_command_that_is_ended_by_a_signal_gives_its_profile() {
 }
 
 #[test]
-fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
+fn reports_a_process_killed_after_a_failed_exec() {
     let rig = Rig::new();
-    // An executable that the kernel looks at, and refuses.
+    // An executable that the kernel refuses.
     rig.executable("garbage", &[&b"\x7fELF"[..], &[1; 200]].concat(), 0o755);
     let program = compile(
         &rig,
@@ -68,9 +68,9 @@ fn a_process_that_is_killed_behind_a_failed_exec_has_not_ended_well() {
 }
 
 #[test]
-fn no_samples_come_with_a_reason() {
+fn reports_the_reason_for_no_samples() {
     let rig = Rig::new();
-    // The first tick comes after a second of its time, which it does not use.
+    // The first tick comes after a second of CPU time, which the command does not use.
     let unsampled = |command: &[&str]| {
         let mut command = rig.command(&["-F", "1"], command);
         let finished = Finished::of(command.env("CPUPROFILE_RANDOM_START", "0").spawn().unwrap());

@@ -1,4 +1,4 @@
-//! What a recorder or a program leaves behind, and `sigprof recover` makes of it.
+//! Files that a killed recorder or program leaves, and their recovery by `sigprof recover`.
 
 use super::support::{
     Finished, Lack, Rig, children_of, is_polling, is_zombie, send, skip, unaccounted, wait_until,
@@ -13,7 +13,7 @@ use std::{
 };
 
 #[test]
-fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
+fn recovers_the_recording_of_a_killed_recorder() {
     let rig = Rig::new();
     let command =
         ["sh", "-c", &format!("'{0}' burn 250 signal 9; '{0}' burn 250 say ready wait", rig.program())];
@@ -46,7 +46,7 @@ fn a_killed_recorder_leaves_what_recover_makes_a_profile_of() {
 }
 
 #[test]
-fn processes_that_outlive_the_command_are_told_of_and_recovered_later() {
+fn reports_processes_that_outlive_the_command_and_recovers_them() {
     let rig = Rig::new();
     let finished = rig.record(&[], &[rig.program(), "burn", "250", "daemon", "250"]).expect(0);
     assert!(finished.stderr.contains("1 process is still running"), "{}", finished.stderr);
@@ -63,27 +63,27 @@ fn processes_that_outlive_the_command_are_told_of_and_recovered_later() {
 }
 
 #[test]
-fn a_recording_in_another_container_is_left_alone() {
+fn does_not_touch_a_recording_in_another_container() {
     let rig = Rig::new();
     let own = ["unshare", "-pf", "--mount-proc"];
     let may = Command::new(own[0]).args(&own[1..]).arg("true").stderr(Stdio::null()).status();
     if !may.is_ok_and(|status| status.success()) {
         return skip(Lack::Right, "no namespaces without root");
     }
-    // Seen from there, the recorder's process id is another's or nobody's. This recording alone: those of other tests are theirs.
+    // The recorder's PID is invalid in there. Only this recording: others are other tests'.
     let recover =
         format!("{} '{}' recover \"$CPUPROFILE_SPOOL\" > recovered.txt 2>&1", own.join(" "), rig.sigprof());
     let script = format!("'{}' burn 150; {recover}; '{}' burn 150", rig.program(), rig.program());
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let said = fs::read_to_string(rig.path("recovered.txt")).unwrap();
     assert!(said.contains("is still running"), "{said}");
-    // Both programs, with what they have used behind their last ticks; the slack is two periods and a half for each.
+    // Both programs; the slack is two periods and a half for each.
     let profile = rig.profile();
     let time = profile.total(1) as f64 / 1e9;
     assert!(time + unaccounted(&profile) >= 0.25, "{time} s, and {} s in no sample", unaccounted(&profile));
 }
 
-/// Of a program that was profiled without a recorder.
+/// Profiled without a recorder.
 #[test]
 fn a_spool_of_a_killed_program_is_recovered_by_its_directory_and_its_path() {
     let rig = Rig::new();
@@ -116,7 +116,7 @@ fn a_spool_of_a_killed_program_is_recovered_by_its_directory_and_its_path() {
 }
 
 #[test]
-fn an_output_that_vanishes_meanwhile_loses_no_sample() {
+fn an_output_directory_that_is_removed_loses_no_samples() {
     let rig = Rig::new();
     fs::create_dir(rig.path("out")).unwrap();
     let finished = rig
@@ -134,7 +134,7 @@ fn an_output_that_vanishes_meanwhile_loses_no_sample() {
 }
 
 #[test]
-fn what_a_full_disk_does_not_take_is_kept() {
+fn keeps_the_recording_if_the_disk_is_full() {
     let rig = Rig::new();
     let child =
         rig.command(&["-o", "/dev/full"], &[rig.program(), "burn", "250", "exit", "6"]).spawn().unwrap();
@@ -155,13 +155,13 @@ fn what_a_full_disk_does_not_take_is_kept() {
 #[test]
 fn a_recorder_that_is_killed_while_it_writes_loses_nothing() {
     let rig = Rig::new();
-    // Nobody reads from it, so the recorder waits there for ever.
+    // Without a reader the recorder waits for ever when it opens the pipe.
     let made = Command::new("mkfifo").arg(rig.path("pipe")).status();
     assert!(made.is_ok_and(|status| status.success()), "coreutils are missing");
     let mut child =
         rig.command(&["-o", "pipe"], &[rig.program(), "burn", "250", "say", "over"]).spawn().unwrap();
     let mut over = [0; 5];
-    // It opens files before the command starts, too, and has no child then either.
+    // The recorder also opens files before the command starts, when it has no child either.
     child.stdout.as_mut().unwrap().read_exact(&mut over).unwrap();
     let recorder = child.id().to_string();
     let opens = format!("{} ", nix::libc::SYS_openat);
@@ -176,9 +176,9 @@ fn a_recorder_that_is_killed_while_it_writes_loses_nothing() {
     assert_eq!(rig.left(), [""; 0]);
 }
 
-/// The recorder is killed when it has collected some spools meanwhile, and has not removed them yet.
+/// The recorder is killed after it has collected some spools, which then exist twice.
 #[test]
-fn spools_that_were_collected_already_count_once() {
+fn collected_spools_count_once() {
     let rig = Rig::new();
     let script =
         format!("for i in $(seq 70); do '{0}' sampled 1 signal 9; done; '{0}' say ready wait", rig.program());
@@ -189,7 +189,7 @@ fn spools_that_were_collected_already_count_once() {
         let [left] = &rig.left()[..] else { return false };
         directory = left.into();
         for path in spools_in(&directory) {
-            // They can be read like that when they are gone, too.
+            // Open files can be read after their removal.
             if let Ok(file) = File::open(&path) {
                 spools.entry(path).or_insert(file);
             }
@@ -200,7 +200,7 @@ fn spools_that_were_collected_already_count_once() {
     child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     let shell = children_of(child.id())[0];
     let program = children_of(shell)[0];
-    // There are too few for the next time, and it waits, so that none is half collected.
+    // Too few are left for another collection and the recorder is idle: none is partly collected.
     wait_until("it has removed them", || spools_in(&directory).len() < 48 && is_polling(child.id()));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -225,9 +225,9 @@ fn spools_that_were_collected_already_count_once() {
     assert_eq!(rig.left(), [""; 0]);
 }
 
-/// A daemon that outlives the command starts processes when its recorder has ended, or was killed.
+/// A daemon that outlives the command starts processes after its recorder exited or was killed.
 #[test]
-fn processes_that_begin_behind_the_recorder_leave_nothing() {
+fn processes_started_after_the_recorder_leave_no_files() {
     let daemon = format!(
         "use POSIX; if (fork) {{ {WAIT} until -e 'ready'; exit }} setsid; {} \
          open STDOUT, '>/dev/null'; open STDERR, '>/dev/null'; open F, '>ready.new'; print F $$; close F; rename 'ready.new', 'ready'; \
@@ -267,10 +267,10 @@ fn processes_that_begin_behind_the_recorder_leave_nothing() {
     }
 }
 
-/// A moment, in Perl.
+/// Waits 10 ms, in Perl.
 const WAIT: &str = "select undef, undef, undef, 0.01";
 
-/// Uses so many seconds, in Perl.
+/// Works until the process has used `seconds` of CPU time, in Perl.
 fn burn(seconds: f64) -> String {
     format!("while ((times)[0] + (times)[1] < {seconds}) {{ $i++ for 1 .. 1000 }}")
 }

@@ -1,4 +1,4 @@
-//! Whose time is in the profile: all processes of a command, and no others.
+//! The processes in a profile: all of the command's process tree, and no others.
 
 use super::support::{Finished, Lack, Rig, assert_time, compile, is_full, perl, printed, skip, unaccounted};
 use sigprof_analysis::profile::label;
@@ -20,7 +20,7 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
     assert!(rig.times_by(&profile, label::PROCESS_ID).len() >= 2);
     if is_full() {
         assert!(processes.contains_key("gzip"), "{processes:?}");
-        // Perl knows its time to a hundredth, in user and system mode, and begins to count before it is recorded.
+        // Perl's clock has 10 ms, in user and system mode, and starts before it is recorded.
         assert!(
             processes["perl"] + unaccounted(&profile) >= 0.15,
             "{processes:?}, and {} s",
@@ -28,7 +28,7 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
         );
     }
     let whole = finished.stderr.split(" % of stacks complete").next().unwrap().rsplit(' ').next().unwrap();
-    // Of some tens, a few may be met where nothing says how to go on.
+    // Of a few dozen stacks, some may be truncated.
     let is_whole = whole.parse::<f64>().is_ok_and(|whole| whole >= if is_full() { 80.0 } else { 0.0 });
     assert!(
         is_whole && finished.stderr.contains("sigprof: wrote sigprof.pb.gz; to see it: sigprof report "),
@@ -36,10 +36,10 @@ fn all_processes_of_a_pipeline_are_in_one_profile() {
         finished.stderr
     );
     assert!(finished.stderr.contains("flat%") && finished.stderr.contains("Perl_"), "{}", finished.stderr);
-    // By these later readers tell whether a binary is the one that ran.
+    // Later readers compare the binary's build ID.
     let is_perl = |mapping: &&sigprof_analysis::profile::Mapping| mapping.file.ends_with("perl");
     assert!(profile.mappings.iter().find(is_perl).is_some_and(|mapping| mapping.build_id.len() >= 16));
-    // The names are in the file: binaries may be gone when somebody looks.
+    // The file has the names: binaries may be missing later.
     assert!(profile.functions.iter().any(|function| function.name.starts_with("Perl_")));
     assert!(profile.comments.iter().any(|comment| comment.starts_with("command: sh -c perl")));
     let mut picture = rig.prepared(rig.sigprof());
@@ -67,9 +67,9 @@ fn the_time_in_the_profile_is_the_time_that_was_used() {
 }
 
 #[test]
-fn the_time_of_earlier_children_is_not_the_commands() {
+fn the_time_of_earlier_children_is_not_counted() {
     let rig = Rig::new();
-    // As cargo does, which compiles, and then becomes the recorder.
+    // As cargo does: it compiles, and then executes the recorder.
     let script = format!(
         "'{}' burn 600; exec '{}' record -- '{}' sampled 1",
         rig.program(),
@@ -82,9 +82,9 @@ fn the_time_of_earlier_children_is_not_the_commands() {
 }
 
 #[test]
-fn programs_that_follow_each_other_in_one_process_are_all_there() {
+fn records_all_programs_that_a_process_executes() {
     let rig = Rig::new();
-    // `env` looks for the program in several directories, and fails in all but one.
+    // `env` searches several directories, and fails in all but one.
     let path = format!("/nonexistent:{}:/usr/bin:/bin", rig.path("").display());
     let script = format!(
         "exec env PATH={path} worker burn 400 exec /bin/sh -c 'exec perl -e \"{}\"'",
@@ -95,7 +95,7 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
     let processes = rig.times_by(&profile, label::PROCESS);
     let is_there = |name: &str| processes.contains_key(name);
     assert!(is_there("worker") && is_there("perl"), "{processes:?}");
-    // All but what the first `sh` was before it was recorded.
+    // All except the time of the first `sh` before it was recorded.
     let time = profile.total(1) as f64 / 1e9;
     assert!(
         !is_full() || time + unaccounted(&profile) >= 0.7,
@@ -106,7 +106,7 @@ fn programs_that_follow_each_other_in_one_process_are_all_there() {
 }
 
 #[test]
-fn a_failed_exec_loses_nothing() {
+fn a_failed_exec_loses_no_samples() {
     let rig = Rig::new();
     if !is_full() {
         let ticks = "kill PROF => $$ for 1 .. 5;";
@@ -119,16 +119,16 @@ fn a_failed_exec_loses_nothing() {
     let finished = rig.record(&[], &["perl", "-e", script]).expect(0);
     let profile = rig.profile();
     assert_time(&profile, 1, 1.2, printed(&finished.stdout));
-    // Two thirds of it come behind the calls.
+    // Two thirds of it are used after the calls.
     let time = profile.total(1) as f64 / 1e9;
     assert!(time > 0.7, "{time} s of 1.2 s");
 }
 
-/// It may end before a whole period is over, as one that looks for a program in several directories, and runs none.
+/// The process may use less than a period, after a search for a program in several directories.
 #[test]
-fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again() {
+fn a_failed_exec_keeps_the_threads_timer() {
     let rig = Rig::new();
-    // An executable that the kernel looks at, and refuses.
+    // An executable that the kernel refuses.
     rig.executable("garbage", &[&b"\x7fELF"[..], &[1; 200]].concat(), 0o755);
     let program = compile(
         &rig,
@@ -141,7 +141,7 @@ fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again(
         int main(int n, char **words) { \
             timers(); execv(\"no-such-program\", words); timers(); execv(\"garbage\", words); timers(); }",
     );
-    // By a tick in a second of its time it is met by none.
+    // At one tick in a second of CPU time it has no tick.
     let finished = rig.record(&["-q", "-F", "1", "--clock", "cpu"], &[&program]).expect(0);
     if finished.stdout.starts_with("none") {
         return skip(Lack::System, "the kernel lists no timers (CONFIG_CHECKPOINT_RESTORE)");
@@ -150,7 +150,7 @@ fn a_process_that_failed_to_become_another_program_has_its_thread_s_timer_again(
 }
 
 #[test]
-fn without_children_the_commands_own_process_is_there_alone() {
+fn no_children_records_only_the_commands_process() {
     let rig = Rig::new();
     let command = [
         rig.program(),
@@ -168,11 +168,11 @@ fn without_children_the_commands_own_process_is_there_alone() {
     let finished = rig.record(&["--no-children"], &command).expect(0);
     let profile = rig.profile();
     let mut processes = rig.times_by(&profile, label::PROCESS);
-    // A tick may meet the shell before it runs perl. Its name is that of its file: on Debian, `sh` is a link to `dash`.
+    // A tick may sample the shell (on Debian `dash`) before it executes perl.
     let shell = std::fs::canonicalize("/bin/sh").unwrap();
     processes.remove(shell.file_name().unwrap().to_str().unwrap());
     assert_eq!(processes.keys().collect::<Vec<_>>(), ["perl", "worker"], "and what the process became");
-    // Of what is printed the child has 0.2 s at least.
+    // The child printed at least 0.2 s.
     assert_eq!(rig.times_by(&profile, label::PROCESS_ID).len(), 1);
     if !is_full() {
         return;
@@ -183,9 +183,9 @@ fn without_children_the_commands_own_process_is_there_alone() {
 }
 
 #[test]
-fn more_processes_than_a_directory_holds_are_all_there() {
+fn records_more_processes_than_a_spool_directory_holds() {
     let rig = Rig::new();
-    // 300 that are killed, and so leave spools that nobody but the recorder removes. In the gate they wait for it.
+    // 300 killed processes leave spools, which only the recorder removes; the gate waits for it.
     let pause = "while [ $(ls \"$CPUPROFILE_SPOOL\" | wc -l) -gt 150 ]; do sleep 0.01; done";
     let script = format!(
         "for i in $(seq 300); do {}; '{}' sampled 1 signal 9; done 2> /dev/null",
@@ -199,7 +199,7 @@ fn more_processes_than_a_directory_holds_are_all_there() {
 }
 
 #[test]
-fn the_clock_and_the_depth_are_those_that_were_asked_for() {
+fn uses_the_requested_clock_and_depth() {
     let rig = Rig::new();
     rig.record(
         &["--clock", "wall", "--max-depth", "1", "-o", "wall.pb"],
@@ -207,7 +207,7 @@ fn the_clock_and_the_depth_are_those_that_were_asked_for() {
     )
     .expect(0);
     let profile = rig.profile_at("wall.pb");
-    // A tick ends a wait, however late it comes.
+    // A tick ends a wait, even a late tick.
     let (time, most) =
         (profile.total(1) as f64 / 1e9, (profile.duration_nanos + profile.period) as f64 / 1e9);
     let is_right = if is_full() { time > 0.15 && time <= most } else { time > 0.0 };
@@ -216,7 +216,7 @@ fn the_clock_and_the_depth_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn a_flush_doubles_nothing() {
+fn a_flush_does_not_duplicate_samples() {
     let rig = Rig::new();
     let program = compile(
         &rig,
@@ -225,14 +225,14 @@ fn a_flush_doubles_nothing() {
     );
     let finished = rig.record(&[], &[&program]).expect(0);
     let samples = rig.profile().total(0);
-    // The timer adds what little the program uses.
+    // The timer adds a few ticks.
     assert!((1200..2000).contains(&samples), "{samples}");
     assert!(finished.stderr.contains("1 process"), "{}", finished.stderr);
 }
 
-/// Their loader would end them with the library, which needs glibc's symbols.
+/// With the library preloaded, musl's loader would fail: it lacks glibc's symbols.
 #[test]
-fn programs_of_musl_that_a_recorded_one_starts_run_as_ever() {
+fn children_linked_with_musl_run_unprofiled() {
     let rig = Rig::new();
     fs::write(rig.path("musl.c"), "#include <stdio.h>\nint main(void) { puts(\"of musl\"); return 3; }\n")
         .unwrap();
@@ -247,7 +247,7 @@ fn programs_of_musl_that_a_recorded_one_starts_run_as_ever() {
     rig.executable("bare", script.as_bytes(), 0o755);
     let recorded = |words: &[&str]| Finished::of(rig.prepared(words[0]).args(&words[1..]).spawn().unwrap());
     let record = [rig.sigprof(), "record", "--"];
-    // Expanded once more the path is the library's own, and finds it all the same.
+    // Another expansion of the path results in the library's own path, which works, too.
     let expanding = format!(
         "eval export LD_PRELOAD=\"$LD_PRELOAD\"; grep libprofiler /proc/self/maps; '{}' burn 250",
         rig.program()

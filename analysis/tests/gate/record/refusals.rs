@@ -1,4 +1,4 @@
-//! What is refused before it runs, and what is not.
+//! Commands that are refused before they run, and others that are not.
 
 use super::support::{Finished, Lack, Rig, skip};
 use std::{
@@ -46,7 +46,7 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
     if !nix::unistd::geteuid().is_root() {
         skip(Lack::Right, "only root can make a setuid program of another user");
     } else {
-        // The program is another user's, and would run with that one's rights.
+        // The program belongs to another user and would run with that user's rights.
         let other = executable("setuid", &fs::read(rig.program()).unwrap(), 0o755);
         nix::unistd::chown(other.as_str(), Some(65534.into()), None).unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o4755)).unwrap();
@@ -100,14 +100,14 @@ fn commands_that_cannot_be_recorded_are_refused_before_they_run() {
 }
 
 #[test]
-fn a_script_without_a_first_line_is_the_shells() {
+fn the_shell_runs_a_script_without_an_interpreter_line() {
     let rig = Rig::new();
     rig.executable("bare", b"echo \"$1\"; exit 5\n", 0o755);
     assert_eq!(rig.record(&["-q"], &["./bare", "word"]).expect(5).stdout, "word\n");
 }
 
 #[test]
-fn a_library_whose_path_cannot_stand_in_the_environment_is_linked() {
+fn a_library_with_a_path_unfit_for_ld_preload_is_linked() {
     let rig = Rig::new();
     let directory = rig.path("a b:c");
     fs::create_dir(&directory).unwrap();

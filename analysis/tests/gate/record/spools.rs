@@ -1,12 +1,12 @@
-//! The directory of the spools, and what is done without one.
+//! The directory of spools, and recordings without spools.
 
 use super::support::{Finished, Lack, Rig, skip};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 #[test]
-fn files_that_are_no_profiles_of_ours_are_left_alone() {
+fn ignores_files_that_are_not_profiles() {
     let rig = Rig::new();
-    // Where a profile would be that found no place in a spool; to open a pipe would be to wait for ever.
+    // The names of profiles of processes without a spool; opening a pipe would block for ever.
     let script = format!(
         "mkfifo \"${{CPUPROFILE}}_1\"; ln -s /dev/zero \"${{CPUPROFILE}}_2\"; '{}' sampled 1",
         rig.program()
@@ -16,7 +16,7 @@ fn files_that_are_no_profiles_of_ours_are_left_alone() {
 }
 
 #[test]
-fn a_full_place_for_spools_gives_way_to_the_next() {
+fn uses_another_directory_if_the_one_for_spools_is_full() {
     let rig = Rig::new();
     let own = ["unshare", "-m", "sh", "-c"];
     let may = Command::new(own[0]).args(&own[1..]).arg("mount -t tmpfs none /dev/shm").output();
@@ -34,20 +34,20 @@ fn a_full_place_for_spools_gives_way_to_the_next() {
     assert_eq!((rig.left(), fs::read_dir(rig.path("tmp")).unwrap().count()), (Vec::new(), 0));
 }
 
-/// Where no spool can be had each process writes a file, and all of them become one profile.
+/// Without spools each process writes a file, and all files become one profile.
 #[test]
-fn without_room_for_spools_the_profile_is_there_all_the_same() {
+fn writes_the_profile_without_room_for_spools() {
     let rig = Rig::new();
     let script = format!("ulimit -f 1000; '{0}' burn 250; '{0}' burn 250", rig.program());
     rig.record(&[], &["sh", "-c", &script]).expect(0);
     let profile = rig.profile();
-    // Files do not say what a process was called, and the shell may have one, too.
+    // Files do not have process names. The shell may have a file, too.
     assert_eq!(rig.processes_in(&profile, "burn_for").len(), 2);
     assert!(profile.total(0) >= 9);
     assert_eq!(rig.names_that("prof_"), [""; 0], "and no file is left");
 }
 
-/// A program that a recorder would run, with this directory of spools.
+/// Returns a program as a recorder would run it, with this directory of spools.
 fn prepared(rig: &Rig, program: &str, spools: &Path) -> Command {
     let mut command = rig.prepared(program);
     command.env("LD_PRELOAD", rig.library()).env("CPUPROFILE", rig.path("target"));
@@ -58,14 +58,14 @@ fn prepared(rig: &Rig, program: &str, spools: &Path) -> Command {
     command
 }
 
-/// Runs a program and its child so; they say nothing of it.
+/// Runs a program and its child like that; they print nothing.
 fn run_quietly(rig: &Rig, spools: &Path, orders: &[&str]) {
     let mut command = prepared(rig, rig.program(), spools);
     let finished = Finished::of(command.args(orders).spawn().unwrap()).expect(0);
     assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
 }
 
-/// Makes a directory of spools that takes no more.
+/// Creates a directory of spools that is full.
 fn fill(spools: &Path) {
     fs::create_dir(spools).unwrap();
     for i in 0..256 {
@@ -74,7 +74,7 @@ fn fill(spools: &Path) {
 }
 
 #[test]
-fn a_full_directory_of_spools_is_no_news_for_the_command() {
+fn the_command_prints_nothing_if_the_spool_directory_is_full() {
     let rig = Rig::new();
     let spools = rig.path("spools");
     fill(&spools);
@@ -84,7 +84,7 @@ fn a_full_directory_of_spools_is_no_news_for_the_command() {
 }
 
 #[test]
-fn a_process_that_begins_when_the_recorder_is_gone_leaves_nothing() {
+fn a_process_without_its_recorder_leaves_no_files() {
     let rig = Rig::new();
     let spools = rig.path("spools");
     run_quietly(&rig, &spools, &["burn", "60", "fork", "60"]);
@@ -92,9 +92,9 @@ fn a_process_that_begins_when_the_recorder_is_gone_leaves_nothing() {
     assert_eq!(rig.names_that("target"), [""; 0]);
 }
 
-/// As that of a daemon whose parent ends at once, and the recorder with it.
+/// As in a daemon: its parent exits immediately, and the recorder with it.
 #[test]
-fn a_child_that_begins_when_the_recorder_is_gone_leaves_nothing() {
+fn a_child_without_its_recorder_leaves_no_files() {
     let rig = Rig::new();
     let spools = rig.path("spools");
     fs::create_dir(&spools).unwrap();
@@ -107,17 +107,17 @@ fn a_child_that_begins_when_the_recorder_is_gone_leaves_nothing() {
     assert_eq!((spools.exists(), rig.names_that("target")), (false, Vec::new()));
 }
 
-/// Whose parent found no place for a spool of its own: it looks again, at the directory and at the recorder.
+/// The parent found no room for its spool; the child checks the directory and the recorder again.
 #[test]
-fn a_child_of_a_process_without_a_spool_has_one_if_there_is_room_and_none_behind_the_recorder() {
-    // A busy machine may pass a thread by with its ticks for a tenth of a second.
+fn a_child_gets_the_spool_its_parent_lacked_only_while_recorded() {
+    // On a busy machine a thread may have no tick for a tenth of a second.
     const BURN: &str = "while ((times)[0] + (times)[1] < 0.4) { $i++ for 1 .. 1000 }";
     let unlock = "open F, '>spools/session'; close F;";
     for (change, is_recorded) in [("rmdir 'spools' or die;", false), (unlock, false), ("", true)] {
         let rig = Rig::new();
         let spools = rig.path("spools");
         fill(&spools);
-        // By itself it would write a file where it has no spool.
+        // At its exit it would write a file instead of a spool.
         let end = if is_recorded { "kill 'KILL', $$" } else { "exit" };
         let script =
             format!("{BURN} unlink glob 'spools/*'; {change} if (!fork) {{ {BURN} {end} }} wait; print $$");
@@ -134,10 +134,10 @@ fn a_child_of_a_process_without_a_spool_has_one_if_there_is_room_and_none_behind
     }
 }
 
-/// As one that has become another user: stderr is the command's own, and the recorder says how much time is missing. All else that
-/// goes wrong is news.
+/// A change of user may remove permissions. In a recording stderr belongs to the command, and the
+/// recorder reports the missing time; other errors are printed there, too.
 #[test]
-fn a_process_that_may_write_nothing_says_so_outside_of_recordings_alone() {
+fn reports_denied_profiles_only_outside_of_recordings() {
     let rig = Rig::new();
     let spools = rig.path("spools");
     fill(&spools);
@@ -148,7 +148,7 @@ fn a_process_that_may_write_nothing_says_so_outside_of_recordings_alone() {
         let finished = Finished::of(command.spawn().unwrap()).expect(0);
         finished.stderr.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    // One learns it at its start, the other at its end. So does root that is left no capability to pass over them.
+    // The first is noticed at the start, the second at the exit; by root only without capabilities.
     let (hidden, closed) = (rig.path("hidden"), rig.path("closed"));
     let modes = [(&hidden, 0), (&closed, 0o555)];
     for (directory, mode) in modes {
@@ -162,7 +162,7 @@ fn a_process_that_may_write_nothing_says_so_outside_of_recordings_alone() {
         command.args(&words[1..]).args(["burn", "400"]).env("CPUPROFILE", directory.join("target"));
         said(&mut command, is_recorded)
     };
-    // When it has another user's rights, or those that it has left itself.
+    // After the process changed its user ID, or the directory's mode.
     let later = |is_recorded, end: &str| {
         let out = rig.path("out");
         fs::create_dir(&out).unwrap();
@@ -185,15 +185,15 @@ fn a_process_that_may_write_nothing_says_so_outside_of_recordings_alone() {
             later(is_recorded, "exec 'true'"),
         ];
         for said in saids {
-            let is_told =
+            let is_reported =
                 |line: &String| line.contains("no profile at") && line.contains("Permission denied");
-            assert!(if is_recorded { said.is_empty() } else { said.iter().any(is_told) }, "{said:?}");
+            assert!(if is_recorded { said.is_empty() } else { said.iter().any(is_reported) }, "{said:?}");
         }
     }
     let missing = at_once(&rig.path("missing"), true);
-    let is_told = |line: &String| line.contains("no profile at") && line.contains("No such file");
-    assert!(!missing.is_empty() && missing.iter().all(is_told), "{missing:?}");
-    // For who removes them.
+    let is_reported = |line: &String| line.contains("no profile at") && line.contains("No such file");
+    assert!(!missing.is_empty() && missing.iter().all(is_reported), "{missing:?}");
+    // So that they can be removed.
     for (directory, _) in modes {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
     }

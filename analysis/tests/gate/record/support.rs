@@ -1,4 +1,4 @@
-//! A directory, a program that does what it is told, and the command under test.
+//! A directory, a program that follows orders, and the command under test.
 
 use sigprof_analysis::{
     formats,
@@ -20,16 +20,15 @@ use tempfile::TempDir;
 pub(crate) use crate::skip::{Lack, skip};
 pub(crate) use crate::tier::is_full;
 
-/// Longer than anything takes on a machine with much else to do: it ends a test that would wait for ever.
+/// Longer than any wait on a busy machine: ends a test that would wait for ever.
 const TIMEOUT: Duration = Duration::from_secs(540);
 
-/// See the module.
+/// A scratch directory with the compiled program.
 pub(crate) struct Rig {
     scratch: TempDir,
     program: String,
 }
 
-/// How a command ended, and what it said.
 #[derive(Debug)]
 pub(crate) struct Finished {
     status: ExitStatus,
@@ -56,7 +55,7 @@ impl Rig {
         self.scratch.path().join(name)
     }
 
-    /// Makes an executable file, and gives its path.
+    /// Creates an executable file and returns its path.
     pub(crate) fn executable(&self, name: &str, bytes: &[u8], mode: u32) -> String {
         let (written, path) = (self.path("written"), self.path(name));
         fs::write(&written, bytes).expect("a directory of our own");
@@ -66,17 +65,15 @@ impl Rig {
         path.to_str().expect("a plain path").into()
     }
 
-    /// The command under test.
     pub(crate) fn sigprof(&self) -> &'static str {
         env!("CARGO_BIN_EXE_sigprof")
     }
 
-    /// The library that is preloaded.
     pub(crate) fn library(&self) -> &'static Path {
         library()
     }
 
-    /// A command in our directory, which finds the library.
+    /// Returns a command in the scratch directory that finds the library.
     pub(crate) fn prepared(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -96,7 +93,7 @@ impl Rig {
         prepared
     }
 
-    /// Records a command to its end.
+    /// Records a command and waits for its exit.
     pub(crate) fn record(&self, options: &[&str], command: &[&str]) -> Finished {
         Finished::of(self.command(options, command).spawn().expect("it starts"))
     }
@@ -105,7 +102,7 @@ impl Rig {
         Finished::of(self.prepared(self.sigprof()).arg("recover").args(arguments).spawn().expect("it starts"))
     }
 
-    /// The profile that was recorded last.
+    /// Returns the last recorded profile.
     pub(crate) fn profile(&self) -> Profile {
         self.profile_at("sigprof.pb.gz")
     }
@@ -114,7 +111,7 @@ impl Rig {
         formats::read_file(&self.path(name)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Seconds of the samples with each value of a label.
+    /// Returns the seconds of samples by the values of a label.
     pub(crate) fn times_by(&self, profile: &Profile, key: &str) -> BTreeMap<String, f64> {
         let mut times = BTreeMap::new();
         for sample in profile.samples.iter() {
@@ -129,7 +126,7 @@ impl Rig {
         times
     }
 
-    /// The ids of the processes that have samples under this name.
+    /// Returns the IDs of processes with samples under this name.
     pub(crate) fn processes_called(&self, profile: &Profile, name: &str) -> BTreeSet<i64> {
         let of_name = LabelValue::Text(name.into());
         self.processes_of(profile, |_, labels| {
@@ -137,7 +134,7 @@ impl Rig {
         })
     }
 
-    /// The ids of the processes that have samples with this function in their chains.
+    /// Returns the IDs of processes with this function in their chains.
     pub(crate) fn processes_in(&self, profile: &Profile, function: &str) -> BTreeSet<i64> {
         self.processes_of(profile, |chain, _| {
             let lines = chain.iter().flat_map(|id| &profile.location(*id).lines);
@@ -161,17 +158,15 @@ impl Rig {
         wanted.filter_map(|(_, labels)| of_sample(labels)).collect()
     }
 
-    /// The names in our directory.
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(self.scratch.path())
     }
 
-    /// Those that have this in them.
     pub(crate) fn names_that(&self, part: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| name.contains(part)).collect()
     }
 
-    /// The private directories of recordings in our directory that are left.
+    /// Returns the private directories of recordings into this scratch directory.
     pub(crate) fn left(&self) -> Vec<String> {
         let of_ours = sigprof_analysis::record::left_behind();
         let root = self.scratch.path().canonicalize().expect("it is there");
@@ -180,16 +175,15 @@ impl Rig {
         ours.map(|left| left.path.to_str().expect("a plain path").to_owned()).collect()
     }
 
-    /// Removes them.
     pub(crate) fn remove_left(&self) {
         for path in self.left() {
             fs::remove_dir_all(path).expect("a directory of our own");
         }
     }
 
-    /// Records our program in a terminal of its own, and types `keys` when the text `until` is there: `TERM` stands for a
-    /// signal to the recorder, `?TEXT` for a wait until that text is there, too. Gives all that the terminal showed, and the
-    /// recorder's status as Python has it.
+    /// Records the program in a terminal. Types `keys` after the text `until`: `TERM` is a signal
+    /// to the recorder, `?TEXT` waits for that text. Returns the terminal's text and the recorder's
+    /// status, as by Python.
     pub(crate) fn on_a_terminal(
         &self,
         options: &[&str],
@@ -208,7 +202,7 @@ impl Rig {
 }
 
 impl Finished {
-    /// Waits for the end of a command; what it has not read is closed.
+    /// Closes the command's standard input and waits for its exit.
     #[track_caller]
     pub(crate) fn of(mut child: Child) -> Self {
         drop(child.stdin.take());
@@ -224,7 +218,7 @@ impl Finished {
         Self { status: child.wait().expect("it is ours"), stdout, stderr: reader.join().expect("no panic") }
     }
 
-    /// Status and signal.
+    /// Returns exit status and signal.
     pub(crate) fn end(&self) -> (Option<i32>, Option<i32>) {
         use std::os::unix::process::ExitStatusExt as _;
         (self.status.code(), self.status.signal())
@@ -238,8 +232,7 @@ impl Finished {
     }
 }
 
-/// Seconds that the processes of a profile have used and no sample stands for, by what the profile says. Those that were killed have
-/// not said.
+/// Returns the unaccounted seconds in the profile's comments, without killed processes'.
 #[track_caller]
 pub(crate) fn unaccounted(profile: &Profile) -> f64 {
     let said = profile.comments.iter().find_map(|comment| comment.strip_prefix("unaccounted: "));
@@ -247,9 +240,9 @@ pub(crate) fn unaccounted(profile: &Profile) -> f64 {
     seconds.unwrap_or_else(|| panic!("{:?}", profile.comments)).parse().expect("a number")
 }
 
-/// Checks that there are samples; in the full check, that they represent the CPU time that was used: at least `asked` seconds and at
-/// most `printed` ones, whatever the machine has done with its ticks meanwhile. Each of `threads` may be one period ahead, and
-/// one period covers what is used before `asked` and after `printed`.
+/// Asserts that there are samples; in the full check, that they represent at least `asked` and at
+/// most `printed` seconds of CPU time. The slack is a period for each thread, and one for time
+/// before `asked` and after `printed`.
 #[track_caller]
 pub(crate) fn assert_time(profile: &Profile, threads: u32, asked: f64, printed: f64) {
     assert!(profile.total(1) > 0);
@@ -262,12 +255,11 @@ pub(crate) fn assert_time(profile: &Profile, threads: u32, asked: f64, printed: 
     assert!(time <= printed + slack, "{time} s of {printed} s");
 }
 
-/// The seconds that programs have printed by their order `cpu`, together.
+/// Sums the seconds that programs printed for their order `cpu`.
 pub(crate) fn printed(stdout: &str) -> f64 {
     stdout.lines().filter_map(|line| line.strip_prefix("cpu ")?.parse::<f64>().ok()).sum()
 }
 
-/// Waits for what must come to be.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -277,13 +269,11 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a signal.
 pub(crate) fn send(process: u32, number: i32) {
     let signal = nix::sys::signal::Signal::try_from(number).expect("a signal");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(process as i32), signal).expect("it is there");
 }
 
-/// The processes that a process has started.
 pub(crate) fn children_of(process: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).expect("it is there");
     text.split_whitespace().map(|word| word.parse().expect("a number")).collect()
@@ -294,7 +284,7 @@ fn state_of(process: u32) -> Option<char> {
     text.rsplit(") ").next()?.chars().next()
 }
 
-/// True for a process that waits in poll(2), as the recorder does where it has nothing else to do.
+/// Whether a process waits in poll(2), as an idle recorder does.
 pub(crate) fn is_polling(process: u32) -> bool {
     #[cfg(not(target_arch = "aarch64"))]
     const NUMBERS: &[nix::libc::c_long] = &[nix::libc::SYS_poll, nix::libc::SYS_ppoll];
@@ -305,18 +295,18 @@ pub(crate) fn is_polling(process: u32) -> bool {
     number.is_some_and(|number| NUMBERS.contains(&number))
 }
 
-/// True for a process that a signal has stopped.
+/// Whether a signal has stopped the process.
 pub(crate) fn is_stopped(process: u32) -> bool {
     state_of(process) == Some('T')
 }
 
-/// True for a process that has ended and was not waited for.
+/// Whether the process has exited and was not waited for.
 pub(crate) fn is_zombie(process: u32) -> bool {
     state_of(process) == Some('Z')
 }
 
-/// Copies a file that is to run. By another process: what this one has open for writing, a child of another test's may have, too, and
-/// then it cannot run.
+/// Copies an executable file, in another process: a child forked by another test could inherit the
+/// open file, and its execution would fail (ETXTBSY).
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).status();
     assert!(copied.is_ok_and(|status| status.success()), "coreutils are missing");
@@ -344,7 +334,7 @@ fn compiled() -> &'static Path {
     })
 }
 
-/// The shared library: as this checkout builds it, or another one, which `SIGPROF_TEST_LIBRARY` names.
+/// The shared library: this checkout's, or the one in `SIGPROF_TEST_LIBRARY`.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| match std::env::var_os("SIGPROF_TEST_LIBRARY") {
@@ -353,8 +343,8 @@ fn library() -> &'static Path {
     })
 }
 
-/// Perl at work until it has used so many seconds. It sends itself ticks if it is profiled; not in the full check, where its
-/// time is measured.
+/// Returns a Perl script that uses `seconds` of CPU time. If it is profiled, it sends itself ticks,
+/// but not in the full check, which measures its time.
 pub(crate) fn perl(seconds: f64) -> String {
     let ticks = if is_full() { "" } else { "if ($ENV{LD_PRELOAD}) { kill PROF => $$ for 1 .. 5 } " };
     format!(
@@ -362,7 +352,7 @@ pub(crate) fn perl(seconds: f64) -> String {
     )
 }
 
-/// Compiles a program of its own that may use `burn(SECONDS)` and `cpu()`, as the order, and gives its path.
+/// Compiles a program that may use `burn(SECONDS)` and `cpu()`; returns its path.
 pub(crate) fn compile(rig: &Rig, main: &str) -> String {
     let source = rig.path("own.c");
     let burn = "static volatile long sink; void burn(double seconds) { \

@@ -1,4 +1,4 @@
-//! What a command has around it: streams, descriptors, a terminal, signals from outside.
+//! The environment of a command: streams, descriptors, the terminal, signals from outside.
 
 use super::support::{Finished, Rig, children_of, is_polling, is_stopped, send, wait_until};
 use std::{
@@ -18,7 +18,7 @@ fn standard_streams_are_the_commands_own() {
 }
 
 #[test]
-fn closed_streams_harm_nobody() {
+fn records_with_closed_standard_streams() {
     let rig = Rig::new();
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         let _ = fs::remove_file(rig.path("sigprof.pb.gz"));
@@ -35,16 +35,16 @@ fn closed_streams_harm_nobody() {
 }
 
 #[test]
-fn the_command_has_no_descriptor_signal_or_variable_of_ours() {
+fn the_command_inherits_no_descriptors_or_signal_state() {
     let rig = Rig::new();
-    // Descriptors of the library's own are closed by exec, so a program that is not profiled shows what is left.
-    // A signal that the caller blocks or ignores stays so.
+    // exec closes the library's descriptors, so a program without it shows the rest. Signals that
+    // the caller blocks or ignores stay blocked or ignored.
     let inherited = ["--block-signal=USR2", "--ignore-signal=INT"];
     let recorder = [rig.sigprof(), "record", "-q", "--", "env"];
     let run = |words: &[&str]| {
         Finished::of(rig.prepared("env").args(inherited).args(words).spawn().unwrap()).expect(0)
     };
-    // Without a shell, which would let all signals through.
+    // Without a shell, which would unblock all signals.
     let masks = ["grep", "-E", "Sig(Blk|Ign|Cgt)|ShdPnd", "/proc/self/status"];
     for words in [&masks[..], &["sh", "-c", "ls -l /proc/self/fd | wc -l"]] {
         let plain = [&["-u", "LD_PRELOAD"], words].concat();
@@ -54,7 +54,7 @@ fn the_command_has_no_descriptor_signal_or_variable_of_ours() {
     }
 }
 
-/// Who reads the summary may be gone.
+/// The reader of the summary may have exited.
 #[test]
 fn a_closed_pipe_for_the_summary_changes_nothing() {
     let rig = Rig::new();
@@ -65,9 +65,9 @@ fn a_closed_pipe_for_the_summary_changes_nothing() {
     assert!(rig.path("sigprof.pb.gz").exists());
 }
 
-/// A signal that is sent to the recorder comes to the command, once.
+/// A signal that is sent to the recorder reaches the command once.
 #[test]
-fn a_signal_is_handed_on_once() {
+fn forwards_a_signal_once() {
     let rig = Rig::new();
     for number in [2, 10] {
         let mut child = rig.command(&["-q"], &[rig.program(), "count", &number.to_string()]).spawn().unwrap();
@@ -85,24 +85,24 @@ fn a_signal_is_handed_on_once() {
     }
 }
 
-/// The command's signal for its parent is not sent back to it, and a recorder that ignores signals lets them be ignored.
+/// The command's signal to its parent is not sent back. Signals the recorder ignores stay ignored.
 #[test]
-fn a_signal_for_the_commands_parent_does_not_come_back() {
+fn does_not_send_back_a_signal_for_the_commands_parent() {
     let rig = Rig::new();
     rig.record(&["-q"], &[rig.program(), "parent", "10", "parent", "15", "burn", "20", "exit", "3"])
         .expect(3);
     let command = [rig.sigprof(), "record", "-q", "--", rig.program(), "signal", "2", "exit", "4"];
     let mut recorder = rig.prepared("env");
-    // By coreutils; shells do not let SIGCHLD be ignored.
+    // By coreutils: shells cannot ignore SIGCHLD.
     recorder.args(["--ignore-signal=INT", "--ignore-signal=CHLD"]).args(command);
     Finished::of(recorder.spawn().unwrap()).expect(4);
 }
 
 #[test]
-fn the_recorder_stops_and_goes_on_with_the_command() {
+fn the_recorder_stops_and_continues_with_the_command() {
     let rig = Rig::new();
-    // In a group of its own, as shells start commands: in one that is orphaned, as that of these tests may be, SIGTSTP stops
-    // nobody (setpgid(2)).
+    // In its own process group, as shells start commands: SIGTSTP does not stop an orphaned group
+    // (setpgid(2)), which these tests' may be.
     let mut command = rig.command(&["-q"], &[rig.program(), "say", "ready", "wait"]);
     let mut child = command.process_group(0).spawn().unwrap();
     let mut ready = [0; 6];
@@ -112,9 +112,9 @@ fn the_recorder_stops_and_goes_on_with_the_command() {
     wait_until("both have stopped", || is_stopped(command) && is_stopped(child.id()));
     send(child.id(), 18);
     wait_until("both go on", || !is_stopped(command) && !is_stopped(child.id()));
-    // It hands on the signal that it went on by, which must not come behind the next.
+    // It forwards the SIGCONT, which must not come after the next signal.
     wait_until("it has nothing else to do", || is_polling(child.id()));
-    // A debugger's business.
+    // As a debugger does.
     send(command, 19);
     wait_until("the command has stopped", || is_stopped(command));
     assert!(!is_stopped(child.id()));
@@ -126,9 +126,9 @@ fn the_recorder_stops_and_goes_on_with_the_command() {
     rig.remove_left();
 }
 
-/// A recorder in a terminal: the line is there and goes away, Ctrl-C ends the command alone and once.
+/// On a terminal: the status line appears and vanishes, and Ctrl-C reaches the command once.
 #[test]
-fn on_a_terminal_there_is_a_line_and_an_interrupt_ends_the_command() {
+fn on_a_terminal_shows_a_status_line_and_passes_an_interrupt() {
     let rig = Rig::new();
     let orders = ["burn", "1200", "count", "2"];
     let seen = rig.on_a_terminal(&["--"], &orders, "ready", &["\x03", "?came", "TERM"]);
@@ -136,7 +136,7 @@ fn on_a_terminal_there_is_a_line_and_an_interrupt_ends_the_command() {
     assert!(seen.contains("counted 1"), "{seen:?}");
     assert!(seen.contains("sigprof: wrote sigprof.pb.gz; to see it: sigprof report "), "{seen:?}");
     let after_ready = seen.split("ready").nth(1).unwrap();
-    // One may be on its way at that moment; there is time for four.
+    // One line may be on its way at that moment; there would be time for four.
     assert!(
         after_ready.matches("\x1b[K").count() <= 1,
         "where the command has written there is no line any more: {seen:?}"
@@ -147,9 +147,9 @@ fn on_a_terminal_there_is_a_line_and_an_interrupt_ends_the_command() {
     assert!(ended.contains("killed by SIGINT") && ended.contains("status: -2"), "{ended:?}");
 }
 
-/// Nothing but the command's own output where stderr is no terminal.
+/// If stderr is not a terminal, there is no status line.
 #[test]
-fn without_a_terminal_there_is_no_line() {
+fn without_a_terminal_shows_no_status_line() {
     let rig = Rig::new();
     let finished = rig.record(&["--live"], &[rig.program(), "burn", "700"]).expect(0);
     assert!(!finished.stderr.contains('\x1b') && !finished.stderr.contains('\r'), "{:?}", finished.stderr);

@@ -1,9 +1,8 @@
-//! `list` and `disasm` of objects that an assembler or a compiler makes here. Needs Debian's binutils,
-//! binutils-aarch64-linux-gnu.
+//! `list` and `disasm` of assembled or compiled objects. Needs binutils-aarch64-linux-gnu, too.
 
 use super::*;
 
-/// Code that is the same whatever the compiler, from the assembler alone. `work` begins at 0x401000 and calls `leaf`.
+/// Code from the assembler does not depend on a compiler. `work`, at 0x401000, calls `leaf`.
 const X86: &str = ".globl work\n.type work,@function\nwork: push %rbp\nmov %rsp,%rbp\nmov $7,%edi\ncall leaf\n\
                    mov counter(%rip),%eax\npop %rbp\nret\n.size work,.-work\n.type leaf,@function\n\
                    leaf: imul %edi,%edi\njnz leaf\nret\n.size leaf,.-leaf\n.bss\n.globl counter\ncounter: .skip 8\n";
@@ -11,8 +10,8 @@ const AARCH64: &str = ".globl work\n.type work,%function\nwork: stp x29, x30, [s
                        ldp x29, x30, [sp], #16\nret\n.size work,.-work\n.type leaf,%function\n\
                        leaf: mul w0, w0, w0\ncbnz w0, leaf\nret\n.size leaf,.-leaf\n";
 
-/// Assembles a program with its code at 0x401000, and gives a profile of it: samples are at two instructions of `leaf`,
-/// once called by itself, at offsets from 0x401000.
+/// Assembles a program with its code at 0x401000. Returns a profile with samples at two
+/// instructions of `leaf`, once called by itself; offsets count from 0x401000.
 fn assembled(directory: &Path, tools: &str, source: &str, leaf: [u64; 2], call: u64) -> String {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     fs::write(path("code.s"), source).unwrap();
@@ -30,7 +29,7 @@ fn assembled(directory: &Path, tools: &str, source: &str, leaf: [u64; 2], call: 
 
     let mut builder = Builder::new(Profile::cpu_types());
     let mapping = builder.mapping(Mapping {
-        // Where the kernel has put it, this time.
+        // The kernel's choice of address.
         start: 0x5000_1000,
         end: 0x5000_2000,
         file_offset: 0x1000,
@@ -67,7 +66,7 @@ fn disasm_shows_instructions() {
         let text = report(&[arguments, &[&profile]].concat());
         expect_golden(name, &[arguments, &["FILE"]].concat(), &text);
     }
-    // Shown at the process's address as at the file's.
+    // The process's address shows the same as the file's.
     let of_process = report(&["disasm", "0x50001017", &profile]);
     assert_eq!(of_process, report(&["disasm", "0x401017", &profile]));
 
@@ -76,7 +75,7 @@ fn disasm_shows_instructions() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
-/// Of two functions of one name in a file, one has no first line.
+/// One of two functions with the same name in a file has no first line.
 #[test]
 fn a_listing_starts_at_the_first_line_that_is_known() {
     let directory = tempfile::tempdir().unwrap();
@@ -101,13 +100,13 @@ fn a_listing_starts_at_the_first_line_that_is_known() {
     }
 }
 
-/// A function that exists only where it was inlined: its instructions there, and its source.
+/// A function that is only inlined: its instructions at the call, and its source.
 #[test]
-fn what_is_inlined_everywhere_is_listed_and_disassembled() {
+fn functions_that_are_only_inlined_are_listed_and_disassembled() {
     let fixture = crate::symbols::support::Fixture::new();
     let program = fixture.c("program", "-g");
     let start = crate::symbols::support::symbol(&program, "outer");
-    // Multiplication, a store and a load are of `inner`; after them, `outer` adds and returns.
+    // A multiplication, a store and a load belong to `inner`; after them `outer` adds and returns.
     let addresses: Vec<u64> = (start..start + 18).collect();
     let (profile, _) = crate::symbols::support::profile(&program, &addresses);
     let path = fixture.path("cpu.pb.gz");
@@ -117,7 +116,7 @@ fn what_is_inlined_everywhere_is_listed_and_disassembled() {
     let title = "ROUTINE ======================== inner, inlined into outer\n";
     assert!(text.contains(title) && text.contains("program.c:3"), "{text}");
     assert!(!text.contains(" ret"), "{text}");
-    // It has what its instructions have.
+    // Its time is that of its instructions.
     let whole = report(&["disasm", "^outer$", path]);
     assert!(whole.contains(" ret") && !whole.contains("inlined into"), "{whole}");
     let of = |text: &str| {
@@ -137,9 +136,9 @@ fn what_is_inlined_everywhere_is_listed_and_disassembled() {
     assert_eq!(both.matches("ROUTINE").count(), 2, "{both}");
 }
 
-/// Names that the file has, and those that are looked up.
+/// Names from the profile, and names that are looked up.
 #[test]
-fn names_are_the_linkers_where_that_is_asked_for() {
+fn no_demangle_shows_the_linkers_names() {
     const MANGLED: &str = "_ZN5shape4areaEv";
     const WRITTEN: &str = "shape::area()";
     let directory = tempfile::tempdir().unwrap();
@@ -173,7 +172,7 @@ fn names_are_the_linkers_where_that_is_asked_for() {
     for (arguments, path) in cases {
         let written = report(&[arguments, &[path]].concat());
         let mangled = report(&[arguments, &["--no-demangle", path]].concat());
-        // A picture has them with its marks.
+        // A picture has marks in names.
         let has =
             |text: &str, name: &str| text.contains(name) || text.contains(&name.replace("::", ":\u{200b}:"));
         assert!(has(&written, WRITTEN), "{arguments:?} {path}: {written}");
@@ -183,7 +182,7 @@ fn names_are_the_linkers_where_that_is_asked_for() {
         }
     }
 
-    // In a format that keeps both, the name is the linker's then.
+    // A format that keeps both names gets the linker's.
     for path in [&looked_up, &named] {
         let read = |options: &[&str]| {
             let output = directory.path().join("converted.pb.gz");
@@ -196,7 +195,7 @@ fn names_are_the_linkers_where_that_is_asked_for() {
         assert_eq!((read(&[]), read(&["--no-demangle"])), (WRITTEN.to_owned(), MANGLED.to_owned()));
     }
 
-    // Expressions match what is shown.
+    // Expressions match the shown names.
     for path in [&*looked_up, &named] {
         report(&["peek", "--no-demangle", "^_ZN5shape", path]);
         failure(&["peek", "^_ZN5shape", path]);
@@ -209,7 +208,7 @@ fn names_are_the_linkers_where_that_is_asked_for() {
 }
 
 #[test]
-fn disasm_of_other_machines_is_objdumps() {
+fn disasm_of_other_machines_uses_objdump() {
     let directory = tempfile::tempdir().unwrap();
     let profile = assembled(directory.path(), "aarch64-linux-gnu-", AARCH64, [0x14, 0x18], 0xb);
     let text = report(&["disasm", "leaf|work", &profile]);

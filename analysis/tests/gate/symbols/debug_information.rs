@@ -1,9 +1,9 @@
-//! Debug information, in the forms and places that compilers and distributions have for it.
+//! Debug information in the forms and places of compilers and distributions.
 
 use super::support::{Fixture, assert_chain, build_id, names, shown, symbol, symbolize};
 use sigprof_analysis::{
     profile::Profile,
-    symbolize::{Options, Symbolizer},
+    symbolize::{Symbolizer, SymbolizerOptions},
 };
 use std::{
     fs,
@@ -19,7 +19,7 @@ fn all_versions_of_dwarf_give_functions_lines_and_inlined_calls() {
             assert_chain(&fixture, &path, &path, fixture.options());
         }
     }
-    // Another class: 4-byte addresses and offsets of 64 bits.
+    // 64-bit DWARF.
     let path = fixture.c("program", "-gdwarf-5 -gdwarf64");
     assert_chain(&fixture, &path, &path, fixture.options());
 }
@@ -42,7 +42,7 @@ fn split_debug_information_is_found_beside_the_objects_of_the_compiler() {
     for version in [4, 5] {
         let path = fixture.c("program", &format!("-gdwarf-{version} -gsplit-dwarf"));
         assert_chain(&fixture, &path, &path, fixture.options());
-        // Binutils' program for packages ends by SIGSEGV where the version is 5.
+        // With version 5, SIGSEGV kills binutils' dwp.
         if version == 4 {
             fixture.run("dwp -e program -o program.dwp");
         }
@@ -56,13 +56,13 @@ fn split_debug_information_is_found_beside_the_objects_of_the_compiler() {
             assert_chain(&fixture, &path, &path, fixture.options());
             fs::remove_file(fixture.path("program.dwp")).expect("removed");
         }
-        // Without these there are symbols and lines.
+        // Without these files there are symbols and lines.
         let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, "hidden")]);
         assert!(shown(&profile)[0][0].starts_with("hidden program.c:1"), "{:?}", shown(&profile));
     }
 }
 
-/// As distributions install it: the program is stripped, and what it was stripped of is a file of its own.
+/// As distributions install it: the program is stripped, and its debug information is another file.
 #[test]
 fn split_debug_information_is_found_wherever_debuggers_find_it() {
     let fixture = Fixture::new();
@@ -150,7 +150,7 @@ fn debug_files_are_found_by_build_id_and_by_link() {
     assert_eq!(names(&profile), [[format!("[program]+{outer:#x}")]]);
     assert!(warnings[0].contains("install its debug package"), "{warnings:?}");
 
-    // By build id, also below a sysroot.
+    // By build ID, also below a sysroot.
     let id = build_id(&full);
     for root in ["debug", "root/usr/lib/debug"] {
         let place = fixture.path(root).join(".build-id").join(&id[..2]);
@@ -163,7 +163,7 @@ fn debug_files_are_found_by_build_id_and_by_link() {
             options.sysroot = Some(fixture.path("root"));
         }
         assert_chain(&fixture, &full, &path, options.clone());
-        // Another program's debug file is not taken, whatever its name is.
+        // Another program's debug file is ignored, even if its name matches.
         fixture.write("other.c", "int outer(int x) { return x; } int main(void) { return outer(1); }");
         fixture.run("gcc -g -Wl,--build-id -o other other.c");
         fs::copy(fixture.path("other"), &place).expect("copied");
@@ -172,7 +172,7 @@ fn debug_files_are_found_by_build_id_and_by_link() {
         fs::remove_file(place).expect("removed");
     }
 
-    // By link: beside the file, in .debug, and in the global directory; by checksum where there is no id.
+    // By link: beside the file, in .debug, and in the global directory; without an ID, by checksum.
     for ids in [true, false] {
         if !ids {
             fixture.run("objcopy --remove-section=.note.gnu.build-id full full");
@@ -199,7 +199,7 @@ fn debug_files_are_found_by_build_id_and_by_link() {
     }
 }
 
-/// A profile is recorded with the names that are there; debug packages are installed when it has been looked at.
+/// A profile is recorded with available names; debug packages are installed later.
 #[test]
 fn functions_without_names_get_them_when_their_debug_file_is_there() {
     let fixture = Fixture::new();
@@ -217,7 +217,7 @@ fn functions_without_names_get_them_when_their_debug_file_is_there() {
     assert_eq!(again(&mut profile), [""; 0], "it was said before");
     assert_eq!(shown(&profile), stand_ins);
 
-    // Nor are they lost where the program does not have what they were made from, or is not there.
+    // The names also stay if the program lacks their source, or is missing.
     fs::rename(&path, fixture.path("elsewhere")).expect("renamed");
     fixture.run("objcopy -R .eh_frame -R .eh_frame_hdr elsewhere program");
     assert_eq!(again(&mut profile), [""; 0]);
@@ -234,10 +234,10 @@ fn functions_without_names_get_them_when_their_debug_file_is_there() {
     let functions: Vec<&str> = names(&profile).iter().map(|calls| *calls.last().expect("is named")).collect();
     assert_eq!(functions, ["outer", "hidden"]);
 
-    // Without a build id the file may be another than the one that ran, unless the user says that it is not.
+    // Without a build ID the file may not be the one that ran, unless the user names it.
     assert_eq!(again(&mut without_id), [""; 0]);
     assert_eq!(shown(&without_id), stand_ins);
-    let options = Options { binary: Some(path), ..fixture.options() };
+    let options = SymbolizerOptions { binary: Some(path), ..fixture.options() };
     Symbolizer::new(options).symbolize(&mut without_id, &mut |_| {});
     assert_eq!(names(&without_id), names(&profile));
 }

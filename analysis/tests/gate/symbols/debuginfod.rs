@@ -1,4 +1,4 @@
-//! Debug files and binaries from servers, as `DEBUGINFOD_URLS` names them: Debian's `debuginfod`, and others that do not answer.
+//! Files from servers in `DEBUGINFOD_URLS`: Debian's `debuginfod`, and servers that do not answer.
 
 use super::support::{Fixture, build_id, profile, symbol};
 use crate::skip::{Lack, skip};
@@ -13,14 +13,13 @@ use std::{
     time::Duration,
 };
 
-/// A directory with a stripped program, its debug file in another, and a profile of it.
+/// A directory with a stripped program, its debug file in a subdirectory, and a profile of it.
 struct Case {
     fixture: Fixture,
     program: PathBuf,
     id: String,
 }
 
-/// What a command printed.
 struct Said {
     out: String,
     err: String,
@@ -42,7 +41,7 @@ impl Case {
         Self { fixture, program, id }
     }
 
-    /// Runs the command under test, with a cache of that name.
+    /// Runs the command under test with the cache directory `cache`.
     fn sigprof(&self, arguments: &[&str], cache: &str, variables: &[(&str, &str)]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
         command.args(arguments).arg(self.fixture.path("profile.pb.gz"));
@@ -60,7 +59,7 @@ impl Case {
     }
 }
 
-/// Debian's server for a directory, which is killed at the end.
+/// Debian's server for a directory; it is killed on drop.
 struct Server {
     process: Child,
     url: String,
@@ -74,11 +73,11 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// None where it is not installed. Waits until it has what is asked for.
+    /// Waits until the server has the file `what`. `None` if it is not installed.
     fn start(case: &Case, what: &str) -> Option<Self> {
         let scratch = tempfile::tempdir().expect("a directory");
         loop {
-            // Another may take the port meanwhile.
+            // Another process may take the port first.
             let port = TcpListener::bind("127.0.0.1:0")
                 .and_then(|socket| socket.local_addr())
                 .expect("a port")
@@ -96,7 +95,7 @@ impl Server {
                 let has_it = Command::new("debuginfod-find")
                     .args([what, &case.id])
                     .env("DEBUGINFOD_URLS", &server.url)
-                    // It remembers what was not there.
+                    // The cache also remembers missing files.
                     .env("DEBUGINFOD_CACHE_PATH", scratch.path().join(attempt.to_string()))
                     .output()
                     .is_ok_and(|output| output.status.success());
@@ -134,7 +133,7 @@ fn debug_files_and_binaries_come_from_servers() {
         assert!(!out.contains("outer") && err.contains("DEBUGINFOD_URLS"), "{out} {err}");
     }
 
-    // The binary, too, if it is not here.
+    // The binary, too, if it is missing.
     fs::rename(&case.program, case.fixture.path("served/program")).expect("renamed");
     let Said { out, err } = case.sigprof(&top, "no binary", &servers);
     assert!(out.contains("outer") && err.is_empty(), "the debug file suffices: {out} {err}");
@@ -144,20 +143,20 @@ fn debug_files_and_binaries_come_from_servers() {
     let Said { out, err } = case.sigprof(&["disasm", "outer"], "binary", &servers);
     assert!(out.contains("ret") && err.is_empty(), "{out} {err}");
 
-    // What was found is in the cache.
+    // Downloads stay in the cache.
     drop(server);
     let Said { out, err } = case.sigprof(&top, "cache", &[("DEBUGINFOD_URLS", url.as_str())]);
     assert!(out.contains("outer"), "{out} {err}");
 }
 
-/// A server that is silent is asked once, and the report is there all the same.
+/// A silent server is asked once, and the report is printed.
 #[test]
-fn servers_that_fail_are_named_and_not_waited_for_again() {
+fn failing_servers_are_reported_and_asked_once() {
     let case = Case::new();
     if Command::new("debuginfod-find").arg("--version").output().is_err() {
         return skip(Lack::Tool, "no debuginfod-find: ci/setup.sh installs it");
     }
-    // Both files are asked for.
+    // Both files are requested.
     fs::remove_file(&case.program).expect("it was there");
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let closed = format!("http://{closed}");
@@ -175,9 +174,9 @@ fn servers_that_fail_are_named_and_not_waited_for_again() {
     assert_eq!(requests, 1);
 }
 
-/// What is there instead of `debuginfod-find`, in a directory of its own, if anything is; what is said then.
+/// `debuginfod-find` is missing, or replaced by a script that prints its limits.
 #[test]
-fn the_program_that_asks_has_limits_and_need_not_be_there() {
+fn debuginfod_find_has_time_limits_and_may_be_missing() {
     let case = Case::new();
     let bin = case.fixture.path("bin");
     fs::create_dir(&bin).expect("made");

@@ -1,12 +1,12 @@
-//! Names of symbol tables, and what is made of names: as they were written, with what they stand in.
+//! Names from symbol tables, and demangled names with their scopes.
 
 use super::support::{Fixture, names, symbol, symbolize};
 use object::{Object as _, ObjectSymbol as _};
-use sigprof_analysis::symbolize::Options;
+use sigprof_analysis::symbolize::SymbolizerOptions;
 use std::{fs, process::Command};
 
 #[test]
-fn tables_of_symbols_that_xz_has_compressed_give_names() {
+fn finds_names_in_symbol_tables_compressed_by_xz() {
     let fixture = Fixture::new();
     let full = fixture.c("full", "-Wl,--build-id");
     fixture.run("objcopy -S full program");
@@ -17,7 +17,7 @@ fn tables_of_symbols_that_xz_has_compressed_give_names() {
         symbolize(fixture.options(), &fixture.path("program"), &[symbol(&full, "hidden") + 1]);
     assert_eq!((names(&profile), warnings.len()), (vec![vec!["hidden"]], 0));
 
-    // What is damaged is said, and the rest is used.
+    // Damaged data is reported; the rest is used.
     let mut bytes = fs::read(fixture.path("mini.xz")).expect("read");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
@@ -37,7 +37,7 @@ fn exported_and_local_symbols_are_enough_for_names() {
     let (outer, hidden) = (symbol(&full, "outer"), symbol(&full, "hidden"));
     let (profile, warnings) = symbolize(fixture.options(), &full, &[outer + 1, hidden + 1]);
     assert_eq!((names(&profile), warnings.len()), (vec![vec!["outer"], vec!["hidden"]], 0));
-    // Exported ones alone: the other function is told from its neighbours, and all of its samples come together.
+    // Exported symbols only: the other function has no name, but its samples are together.
     fixture.run("strip -o library.so full");
     let path = fixture.path("library.so");
     let (profile, warnings) = symbolize(fixture.options(), &path, &[outer + 1, hidden + 1, hidden + 3]);
@@ -73,7 +73,7 @@ fn cpp_and_rust_names_are_as_they_were_written() {
             let command = format!(
                 "rustc -O -Cdebuginfo={debug} -Csymbol-mangling-version={mangling} -o shape shape.rs"
             );
-            // The other one is for nightly compilers alone in new versions.
+            // New versions only allow one of them in nightly compilers.
             if Command::new("rustc")
                 .args(command.split(' ').skip(1))
                 .current_dir(&fixture.directory)
@@ -94,17 +94,17 @@ fn cpp_and_rust_names_are_as_they_were_written() {
         let (system_name, address) = symbols.find(|(name, _)| name.contains(mangled)).expect("is there");
         let (profile, _) = symbolize(fixture.options(), &path, &[address]);
         let function = &profile.functions[0];
-        // The older way of Rust has no place for the brackets.
+        // Rust's legacy mangling cannot express the brackets.
         let is_same = *function.name == *expected || *function.name == *"shape::shape::Cube::area";
         assert!(is_same, "{command}: {}", function.name);
         assert_eq!(&*function.system_name, system_name, "{command}");
-        let plain = Options { demangle: false, ..fixture.options() };
+        let plain = SymbolizerOptions { demangle: false, ..fixture.options() };
         let (profile, _) = symbolize(plain, &path, &[address]);
         assert_eq!(&*profile.functions[0].name, system_name, "{command}");
     }
 }
 
-/// Functions that the linker has no names for, inlined into `work`.
+/// Functions without symbols, inlined into `work`.
 const NAMELESS: &str = "\
 #define INLINE inline __attribute__((always_inline))
 volatile int sink;
@@ -136,7 +136,7 @@ int main(int c, char **) { return outer::inner::work(c); }
 ";
 
 #[test]
-fn functions_that_the_linker_does_not_know_are_called_by_what_they_stand_in() {
+fn functions_without_symbols_are_named_with_their_scopes() {
     let fixture = Fixture::new();
     fixture.write("nameless.cc", NAMELESS);
     // Link-time optimisation leaves declarations in another unit.
@@ -169,7 +169,7 @@ fn functions_that_the_linker_does_not_know_are_called_by_what_they_stand_in() {
     }
 }
 
-/// As libc has it: the debug information calls a function by a private name, and others by a public one.
+/// As in libc: a private name in the debug information, public names in the symbol table.
 #[test]
 fn of_several_names_at_one_address_the_public_one_is_shown() {
     let fixture = Fixture::new();
@@ -191,14 +191,14 @@ fn of_several_names_at_one_address_the_public_one_is_shown() {
         let (profile, _) = symbolize(fixture.options(), &path, &[address]);
         assert_eq!(names(&profile), [["take"]], "{options}");
     }
-    // Of names that nobody can link to, the one of the debug information stays.
+    // If no name is public, the one of the debug information stays.
     fixture.run("gcc -O2 -g -shared -fpic -o aliases.so aliases.c");
     let path = fixture.path("aliases.so");
     let (profile, _) = symbolize(fixture.options(), &path, &[symbol(&path, "__quiet")]);
     assert_eq!(names(&profile), [["__quiet"]]);
 }
 
-/// No compiler of these languages is needed: an assembler takes their linkers' names.
+/// No compiler of these languages is needed: an assembler accepts their linker names.
 #[test]
 fn functions_of_swift_d_and_ocaml_have_names() {
     let fixture = Fixture::new();
@@ -215,7 +215,7 @@ fn functions_of_swift_d_and_ocaml_have_names() {
             ".globl \"{name}\"\n.type \"{name}\", @function\n\"{name}\": nop\nret\n.size \"{name}\", . - \"{name}\"\n"
         );
     }
-    // Marks of code, of a kind that only assemblers for Arm write.
+    // Mapping symbols, which only assemblers for Arm write.
     text += "\"$x\":\n\"$d.1\":\nlast: nop\nret\n";
     fixture.write("names.s", &text);
     fixture.run("gcc -shared -o names.so names.s");

@@ -1,9 +1,9 @@
-//! Which file the names of a mapping are taken from, if any.
+//! The choice of the file for a mapping's names.
 
 use super::support::{Fixture, add, build_id, names, profile, symbol};
 use sigprof_analysis::{
     profile::{Known, LabelSetId, Location, LocationId, Mapping},
-    symbolize::{Options, Symbolizer},
+    symbolize::{Symbolizer, SymbolizerOptions},
 };
 use std::{fs, path::PathBuf};
 
@@ -13,7 +13,7 @@ fn a_library_that_is_mapped_in_pieces_and_moved_is_one_object() {
     let path = fixture.c("library.so", "-g -shared -fpic -Wl,-z,separate-code");
     let outer = symbol(&path, "outer");
     let (mut profile, base) = profile(&path, &[outer]);
-    // The code's own mapping is cut in two in the middle of the function.
+    // The code's mapping is split in the middle of the function.
     let code = profile.locations[0].mapping.expect("is mapped").index();
     let cut = base + (outer & !0xfff) + 0x1000;
     let (start, offset) = (profile.mappings[code].start, profile.mappings[code].file_offset);
@@ -38,11 +38,11 @@ fn a_library_that_is_mapped_in_pieces_and_moved_is_one_object() {
 }
 
 #[test]
-fn names_of_a_file_that_is_not_the_one_that_ran_are_not_taken() {
+fn ignores_names_in_a_file_that_is_not_the_one_that_ran() {
     let fixture = Fixture::new();
     let path = fixture.c("program", "-g -Wl,--build-id");
     let outer = symbol(&path, "outer");
-    let try_with = |change: &dyn Fn(&mut Mapping), options: Options| {
+    let try_with = |change: &dyn Fn(&mut Mapping), options: SymbolizerOptions| {
         let (mut profile, _) = profile(&path, &[outer]);
         profile.mappings.iter_mut().for_each(change);
         let mut symbolizer = Symbolizer::new(options);
@@ -59,7 +59,7 @@ fn names_of_a_file_that_is_not_the_one_that_ran_are_not_taken() {
     );
     let same_id = |mapping: &mut Mapping| (mapping.build_id, mapping.is_deleted) = (id.clone().into(), true);
     assert_eq!(try_with(&same_id, fixture.options()), (outer_name.clone(), vec![]));
-    // Go's own ids are no linker's.
+    // Go's build IDs are not comparable with a linker's.
     assert_eq!(try_with(&|mapping| mapping.build_id = "abc/def-g".into(), fixture.options()).0, outer_name);
 
     let (name, warnings) =
@@ -77,15 +77,15 @@ fn names_of_a_file_that_is_not_the_one_that_ran_are_not_taken() {
         "{warnings:?}"
     );
 
-    // The user says where it is.
-    let given = Options { binary: Some(path.clone()), ..fixture.options() };
+    // The user names the file.
+    let given = SymbolizerOptions { binary: Some(path.clone()), ..fixture.options() };
     assert_eq!(try_with(&missing, given), (outer_name.clone(), vec![]));
-    let root = Options { sysroot: Some(fixture.path("root")), ..fixture.options() };
+    let root = SymbolizerOptions { sysroot: Some(fixture.path("root")), ..fixture.options() };
     fs::create_dir_all(fixture.path("root/no/such")).expect("made");
     fs::copy(&path, fixture.path("root/no/such/program")).expect("copied");
     assert_eq!(try_with(&missing, root), (outer_name.clone(), vec![]));
 
-    // The file is gone, and its debug file is there.
+    // The file is gone, but its debug file exists.
     let place = fixture.path("debug/.build-id").join(&id[..2]);
     fs::create_dir_all(&place).expect("made");
     let place = place.join(format!("{}.debug", &id[2..]));
@@ -99,7 +99,7 @@ fn names_of_a_file_that_is_not_the_one_that_ran_are_not_taken() {
 }
 
 #[test]
-fn files_that_are_no_objects_are_told() {
+fn reports_files_that_are_not_objects() {
     let fixture = Fixture::new();
     let path = fixture.c("program", "");
     for (bytes, reason) in [
@@ -146,7 +146,7 @@ fn generated_code_has_the_names_that_its_compiler_left() {
     fixture.write("maps/perf-4710.map", "7f0000001000 80 Parent:hidden\n7f0000001100 80 Parent:loop\n");
     fixture.write("maps/perf-1.map", "7f0000001100 80 First:hidden\n7f0000002000 1000 First:hidden\n");
     let ancestors = [(4711, vec![4710, 4, 1]), (4710, vec![3])].into();
-    let options = Options { ancestors, ..fixture.options() };
+    let options = SymbolizerOptions { ancestors, ..fixture.options() };
     let warnings = Symbolizer::new(options).symbolize(&mut profile, &mut |_| {});
     let expected = ["Interpret:loop", "Parent:loop", "elsewhere"].map(|name| vec![name]);
     assert_eq!((names(&profile), warnings.len()), (expected.to_vec(), 0));
@@ -162,7 +162,7 @@ fn generated_code_has_the_names_that_its_compiler_left() {
 }
 
 #[test]
-fn the_kernels_own_code_has_names_where_it_is_the_same_kernel() {
+fn vdso_functions_have_names_if_the_kernel_is_the_same() {
     let maps = fs::read_to_string("/proc/self/maps").expect("is read");
     let line = maps.lines().find(|line| line.ends_with("[vdso]")).expect("every process has one");
     let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
@@ -190,7 +190,7 @@ fn the_kernels_own_code_has_names_where_it_is_the_same_kernel() {
 }
 
 #[test]
-fn what_is_known_already_and_what_no_sample_uses_is_left_alone() {
+fn skips_locations_without_samples_and_in_named_mappings() {
     let fixture = Fixture::new();
     let path = fixture.c("program", "-g");
     let (mut profile, base) = profile(&path, &[symbol(&path, "outer")]);
@@ -202,7 +202,7 @@ fn what_is_known_already_and_what_no_sample_uses_is_left_alone() {
     symbolizer.symbolize(&mut profile, &mut |progress| steps.push((progress.done, progress.all)));
     assert_eq!((steps.first(), steps.last()), (Some(&(0, 1)), Some(&(1, 1))));
     assert!(profile.locations[1].lines.is_empty());
-    // Whoever named a mapping's functions found no name for this one.
+    // This mapping's functions are named already, and this one had no name.
     profile.samples.push(&[LocationId(1)], &[1, 10], LabelSetId(0));
     let before = profile.clone();
     symbolizer.symbolize(&mut profile, &mut |progress| assert_eq!(progress.all, 0));

@@ -1,9 +1,9 @@
-//! Objects that compilers make, and profiles with samples in them.
+//! Compiled objects, and profiles with samples in them.
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use sigprof_analysis::{
     profile::{Known, LabelSetId, Location, LocationId, Mapping, MappingId, Profile},
-    symbolize::{Options, Symbolizer},
+    symbolize::{Symbolizer, SymbolizerOptions},
 };
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// Line 3 is in `inner`, which is inlined into `middle`, and that into `outer`, at lines 6 and 9.
+/// Line 3 is in `inner`, inlined into `middle` at line 6, which is inlined into `outer` at line 9.
 const C: &str = "\
 volatile int sink;
 static inline __attribute__((always_inline)) int inner(int x) {
@@ -48,7 +48,7 @@ impl Fixture {
         path
     }
 
-    /// Runs a program in the directory; the words of `command` have no spaces in them.
+    /// Runs a program in the directory; no word of `command` contains spaces.
     pub(crate) fn run(&self, command: &str) {
         let mut words = command.split_ascii_whitespace();
         let program = words.next().expect("a program");
@@ -64,17 +64,17 @@ impl Fixture {
         self.path(name)
     }
 
-    pub(crate) fn options(&self) -> Options {
-        // Nothing of this machine.
-        Options {
+    pub(crate) fn options(&self) -> SymbolizerOptions {
+        // Nothing from this machine.
+        SymbolizerOptions {
             debug_directories: vec![self.path("debug")],
             perf_map_directory: self.path("maps"),
-            ..Options::default()
+            ..SymbolizerOptions::default()
         }
     }
 }
 
-/// An address of a function, in the file: where its symbol begins.
+/// Returns the address of a function's symbol in the file.
 pub(crate) fn symbol(path: &Path, name: &str) -> u64 {
     let bytes = fs::read(path).expect("the object is read");
     let elf = object::File::parse(&*bytes).expect("is ELF");
@@ -90,10 +90,10 @@ pub(crate) fn build_id(path: &Path) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Where the objects lie in the process, those that can be moved.
+/// The addresses of position-independent objects in the process.
 const BASE: u64 = 0x5555_5555_0000;
 
-/// A profile with a sample at each address, given as in the file, and the distance between the two.
+/// Returns a profile with a sample at each address in the file, and the load offset.
 pub(crate) fn profile(path: &Path, addresses: &[u64]) -> (Profile, u64) {
     let bytes = fs::read(path).expect("the object is read");
     let elf = object::File::parse(&*bytes).expect("is ELF");
@@ -127,7 +127,7 @@ pub(crate) fn add(profile: &mut Profile, address: u64) {
     profile.samples.push(&[id], &[1, 10], LabelSetId(0));
 }
 
-/// The names, files and lines of each location, innermost first, as `name file:line` without the directory.
+/// Returns each location's lines, innermost first, as `name file:line` without directories.
 pub(crate) fn shown(profile: &Profile) -> Vec<Vec<String>> {
     let line = |line: &sigprof_analysis::profile::Line| {
         let function = profile.function(line.function);
@@ -142,8 +142,12 @@ pub(crate) fn names(profile: &Profile) -> Vec<Vec<&str>> {
     profile.locations.iter().map(|location| location.lines.iter().map(name).collect()).collect()
 }
 
-/// Names one address of each of these symbols of `of`, as if `path` had run.
-pub(crate) fn symbolize(options: Options, path: &Path, addresses: &[u64]) -> (Profile, Vec<String>) {
+/// Names these addresses of `path`; returns the profile and the warnings.
+pub(crate) fn symbolize(
+    options: SymbolizerOptions,
+    path: &Path,
+    addresses: &[u64],
+) -> (Profile, Vec<String>) {
     let (mut profile, _) = profile(path, addresses);
     let warnings = Symbolizer::new(options).symbolize(&mut profile, &mut |_| {});
     assert_eq!(profile.check(), Ok(()));
@@ -152,8 +156,8 @@ pub(crate) fn symbolize(options: Options, path: &Path, addresses: &[u64]) -> (Pr
 
 const CHAIN: [&str; 3] = ["inner program.c:3", "middle program.c:6", "outer program.c:9"];
 
-/// Asserts that the full chain is found at the first instruction of `outer` that stores, which is one of `inner`.
-pub(crate) fn assert_chain(fixture: &Fixture, of: &Path, path: &Path, options: Options) {
+/// Asserts that the chain is complete at the first store in `outer`, which belongs to `inner`.
+pub(crate) fn assert_chain(fixture: &Fixture, of: &Path, path: &Path, options: SymbolizerOptions) {
     let start = symbol(of, "outer");
     let (profile, warnings) = symbolize(options, path, &(start..start + 12).collect::<Vec<_>>());
     assert_eq!(warnings, [""; 0], "{}", path.display());

@@ -1,4 +1,4 @@
-//! Neighbours, source lines, graphs and stacks: what pprof prints, and what is written for other viewers.
+//! Neighbours, source lines, graphs, and stacks for other viewers, compared with pprof.
 
 use super::{Same, blocks, cases, data, each, output, pprof, sigprof};
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 
 #[test]
-fn the_neighbours_of_functions_are_those_that_pprof_has() {
+fn peek_matches_pprof() {
     for (profile, functions) in [
         ("recursion", "odd|leaf"),
         ("containers", "^main$|sort"),
@@ -22,10 +22,10 @@ fn the_neighbours_of_functions_are_those_that_pprof_has() {
     }
 }
 
-/// The values of lines. Those of whole functions are not compared: where a function calls itself, pprof 1.19 adds up what its
-/// lines have in common.
+/// The values of lines. Those of functions are not compared: for recursive functions, pprof 1.19
+/// counts a sample once for each of their lines in it.
 #[test]
-fn source_lines_have_what_they_have_for_pprof() {
+fn source_lines_have_the_values_of_pprof() {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let programs = programs.to_str().unwrap();
     let lines = |text: &str| -> BTreeSet<String> {
@@ -43,10 +43,10 @@ fn source_lines_have_what_they_have_for_pprof() {
     }
 }
 
-/// An arrow: caller, callee, value, whether it is inlined, whether there are functions between the two.
+/// An arrow: caller, callee, value, whether it is inlined, whether it skips functions.
 type Arrow = (String, String, String, bool, bool);
 
-/// The boxes of a graph, with their values, and its arrows.
+/// Returns a graph's boxes, with their values, and arrows.
 fn graph(text: &str) -> (BTreeSet<[String; 3]>, BTreeSet<Arrow>) {
     let (mut names, mut boxes, mut arrows) =
         (BTreeMap::<String, String>::new(), BTreeSet::new(), BTreeSet::new());
@@ -68,7 +68,7 @@ fn graph(text: &str) -> (BTreeSet<[String; 3]>, BTreeSet<Arrow>) {
             }
         } else if is_node(id) && attributes.contains("tooltip=\"") {
             let name: String = quoted(attributes, "tooltip=\"");
-            // pprof has the value behind the name.
+            // pprof adds the value to the name.
             let is_theirs = id.starts_with('N');
             let name = if is_theirs { name.rsplit_once(" (").unwrap().0.to_owned() } else { name };
             let label = quoted(attributes, "label=\"").replace(" of ", "\\nof ");
@@ -105,7 +105,7 @@ fn graphs_have_the_boxes_and_arrows_that_pprof_draws() {
     );
 }
 
-/// The stacks of pprof's traces, outermost first, with their sums.
+/// Returns the stacks of pprof's traces, outermost first, with their sums.
 fn stacks(traces: &str) -> BTreeMap<Vec<String>, i64> {
     let mut stacks = BTreeMap::new();
     for block in traces.split("-----------+-------------------------------------------------------\n").skip(1)
@@ -123,7 +123,7 @@ fn stacks(traces: &str) -> BTreeMap<Vec<String>, i64> {
     stacks
 }
 
-/// What a file for speedscope has (its `file-format-spec.ts`): frames of a sample are places in a table, outermost first.
+/// Reads a speedscope file (`file-format-spec.ts`): a sample's frames are indices, outermost first.
 fn stacks_of_speedscope(file: &serde_json::Value) -> BTreeMap<Vec<String>, i64> {
     let mut stacks = BTreeMap::new();
     let array = |value: &serde_json::Value| value.as_array().unwrap().clone();
@@ -139,8 +139,8 @@ fn stacks_of_speedscope(file: &serde_json::Value) -> BTreeMap<Vec<String>, i64> 
     stacks
 }
 
-/// What a file for the Firefox Profiler has (its `src/types/profile.ts`): a sample has the place of its innermost frame in a
-/// table, in which each has that of its caller.
+/// Reads a Firefox Profiler file (`src/types/profile.ts`): a sample has the index of its innermost
+/// frame in a table, in which each frame has its caller's index.
 fn stacks_of_firefox(file: &serde_json::Value) -> BTreeMap<Vec<String>, i64> {
     let mut stacks = BTreeMap::new();
     let millis = file["meta"]["interval"].as_f64().unwrap();
@@ -174,7 +174,7 @@ fn stacks_of_firefox(file: &serde_json::Value) -> BTreeMap<Vec<String>, i64> {
 }
 
 #[test]
-fn other_viewers_are_given_the_stacks_that_pprof_prints() {
+fn speedscope_and_firefox_files_have_the_stacks_of_pprof() {
     for profile in ["recursion", "inlining", "labels"] {
         let expected = stacks(&pprof("-traces", &[], profile));
         assert!(
